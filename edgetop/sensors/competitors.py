@@ -63,7 +63,7 @@ class Competitors:
         self._ours = {pid, own}
         self._stat = root.file("proc/stat")
         self._own_stats = [root.file(f"proc/{each}/stat") for each in ({own} if family else self._ours)]
-        self._started: list[File] = []  # of the processes that edgetop and the engine have started, as last seen
+        self._started: dict[int, File] = {}  # stat of processes that edgetop and the engine have started, as last seen
         self._rate = Rate()
         self._seen: Use = {}
         self._seen_at_s: float | None = None
@@ -74,6 +74,8 @@ class Competitors:
         self._reported: tuple[tuple[str, ...], float] = ((), 0.0)
         self._events: list[SensorEvent] = []
         self._ticks = 0  # ticks of other processes so far
+        self._read_at_s: float | None = None
+        self._has_found = False  # whether processes that edgetop has started were found since the last read
         self.sensors = (sensor("load", "others", "/proc/stat", note="all but the engine and edgetop"),)
 
     def begin_survey(self) -> None:
@@ -96,33 +98,46 @@ class Competitors:
 
     def _load(self) -> float | Gap:
         at_s = self._now()
-        busy, _ = parse_cpu_ticks(self._stat.read_text())  # stolen time belongs to no process here
-        ours = self._family.used_ticks() if self._family else 0
-        for file in (*self._own_stats, *self._started):
-            with contextlib.suppress(OSError):  # it has ended, and its ticks are those of whoever started it
-                stat = parse_stat(file.read_text())
-                ours += stat.cpu_ticks + stat.ended_ticks
-        # The kernel counts processes and CPUs separately, so the difference may go back by a few ticks.
-        self._ticks = max(self._ticks, busy - ours)
-        others = self._rate.percent(self._ticks * TICK_S, at_s)
-        if isinstance(others, Gap):
-            self._measure(at_s)
-            return others
-        if others < MUCH_PCT:
-            self._close_reads = 0
-        since_s = at_s - (self._seen_at_s if self._seen_at_s is not None else -EVERY_S)
-        is_much = others >= MUCH_PCT
-        patience_s = (0.0 if self._close_reads < CLOSE_READS else CLOSE_EVERY_S) if is_much else EVERY_S
-        if since_s >= patience_s:
-            self._close_reads += is_much
+        ticks = self._count()
+        top: list[tuple[str, float]] = []
+        if self._is_look_due(ticks, at_s):  # before the load is told, since edgetop may have started a process
             top = self._measure(at_s)
+            ticks = self._count()
+        if not self._has_found:
+            # The kernel counts processes and CPUs separately, so the difference may go back by a few ticks. Only if a
+            # process of edgetop was found that had counted as another one, it goes back by more, which is one gap.
+            ticks = max(self._ticks, ticks)
+        self._ticks, self._read_at_s, self._has_found = ticks, at_s, False
+        others = self._rate.percent(ticks * TICK_S, at_s)
+        if isinstance(others, float) and others >= MUCH_PCT and top:
             names = tuple(name for name, _ in top)
-            was_reported = names == self._reported[0] and at_s - self._reported[1] < AGAIN_S
-            if is_much and top and not was_reported:
+            if names != self._reported[0] or at_s - self._reported[1] >= AGAIN_S:
                 self._reported = names, at_s
                 text = f"other processes took the CPU, of a core: {_words(top)}"
                 self._events.append(SensorEvent(Competing(names[0], round(top[0][1], 1)), text))
         return others
+
+    def _count(self) -> int:
+        """Return the ticks that other processes have used so far."""
+        busy, _ = parse_cpu_ticks(self._stat.read_text())  # stolen time belongs to no process here
+        ours = self._family.used_ticks() if self._family else 0
+        for file in (*self._own_stats, *self._started.values()):
+            with contextlib.suppress(OSError):  # it has ended, and its ticks are those of whoever started it
+                stat = parse_stat(file.read_text())
+                ours += stat.cpu_ticks + stat.ended_ticks
+        return busy - ours
+
+    def _is_look_due(self, ticks: int, at_s: float) -> bool:
+        """Whether to read the names of all processes now: now and then, and more often while others take much."""
+        if self._read_at_s is None or self._seen_at_s is None or at_s <= self._read_at_s:
+            return True
+        is_much = 100 * (ticks - self._ticks) * TICK_S / (at_s - self._read_at_s) >= MUCH_PCT
+        if not is_much:
+            self._close_reads = 0
+        patience_s = (0.0 if self._close_reads < CLOSE_READS else CLOSE_EVERY_S) if is_much else EVERY_S
+        is_due = at_s - self._seen_at_s >= patience_s
+        self._close_reads += is_much and is_due
+        return is_due
 
     def take_events(self) -> Sequence[SensorEvent]:
         notices, self._events = self._events, []
@@ -135,7 +150,8 @@ class Competitors:
         started, self._seen = split_processes(ours, self._root)
         self._seen_at_s = at_s
         if self._family is None:
-            self._started = [self._root.file(f"proc/{pid}/stat") for pid in started]
+            self._has_found |= not self._started.keys() >= set(started)
+            self._started = {pid: self._root.file(f"proc/{pid}/stat") for pid in started}
         used = percent_by_name(before, self._seen, span_s) if before else {}
         for name, percent in used.items():
             self._taken[name] = self._taken.get(name, 0.0) + percent * span_s

@@ -27,6 +27,7 @@ class Machine:
         self.names = {ENGINE: "engine", OWN: "edgetop"}
         self.parents = {ENGINE: OWN, OWN: SHELL}
         self.began: dict[int, int] = {}
+        self.ended: dict[int, float] = {}  # seconds used by children that have ended
         self.write()
         self.source = Competitors(ENGINE, Root(tree), lambda: self.now_s, own=OWN)
 
@@ -38,11 +39,12 @@ class Machine:
         shutil.rmtree(self._tree / f"proc/{pid}")
 
     def write(self) -> None:
-        busy = int(sum(self.used.values()) * HZ)
+        busy = int((sum(self.used.values()) + sum(self.ended.values())) * HZ)
         files = {"proc/stat": f"cpu  {busy} 0 0 900 0 0 0 0 0 0\ncpu0 1 2 3\n", "proc/net/x": "no process\n"}
         for pid, seconds in self.used.items():
             ticks = int(seconds * HZ)
-            rest = f"1 1 0 -1 4194304 1 0 0 0 {ticks} 0 0 0 20 0 1 0 {self.began.get(pid, 55)} 9 9"
+            ended = int(self.ended.get(pid, 0.0) * HZ)
+            rest = f"1 1 0 -1 4194304 1 0 0 0 {ticks} 0 {ended} 0 20 0 1 0 {self.began.get(pid, 55)} 9 9"
             files[f"proc/{pid}/stat"] = f"{pid} ({self.names[pid]}) R {self.parents[pid]} {rest}\n"
         plant(self._tree, files)
 
@@ -116,6 +118,20 @@ def test_the_load_of_others_leaves_out_what_edgetop_started(tmp_path: Path) -> N
     for _ in range(int(EVERY_S) + 1):
         machine.run(engine=10, sshd=12)
     assert machine.run(**{"model B": 90, "sshd": 12})[0] == pytest.approx(12, abs=2)
+
+
+def test_a_process_that_edgetop_starts_meanwhile_is_no_other_from_its_first_second_on(tmp_path: Path) -> None:
+    """Both models of an A/B session are loaded anew again and again."""
+    machine = Machine(tmp_path)
+    machine.start(81, "sshd")
+    machine.run()
+    for pid in (90, 91, 92):
+        machine.start(pid, "model", parent=OWN)
+        seen = [machine.run(model=load, sshd=12)[0] for load in (95, 95, 20, 20)]
+        assert seen == [pytest.approx(12, abs=3)] * 4
+        ticks = machine.used.pop(pid)
+        shutil.rmtree(tmp_path / f"proc/{pid}")
+        machine.ended[OWN] = machine.ended.get(OWN, 0.0) + ticks
 
 
 def test_one_that_began_meanwhile_counts_with_all_it_used(tmp_path: Path) -> None:
