@@ -180,7 +180,7 @@ def test_a_ring_that_cannot_be_made_changes_nothing(place, library):
 
 
 def test_a_call_of_the_library_that_fails_changes_nothing(place, library, tmp_path):
-    """Calls to the C library: memory, files, limits. The program runs two plug-ins with a runtime each, and one twice."""
+    """Calls of the C library for memory, files, limits. The program runs two plug-ins, one of them twice."""
     failing = build(place / "failing.so", "failing_calls.c", "-shared", "-fPIC")
     plugins = [place / "old" / "linked.so", place / "new" / "loads.so", place / "old" / "loads.so"]
     words = [str(word) for each in plugins for word in (each, "/m/a.onnx", 20)]
@@ -202,7 +202,7 @@ def test_a_call_of_the_library_that_fails_changes_nothing(place, library, tmp_pa
 
 
 def is_as_alone(done, alone):
-    """Whether a program ended as alone. Without memory, its environment keeps the library's name, which harms nobody."""
+    """Whether a program ended as alone. Without memory its environment keeps the name of the library."""
     own = re.sub(rb"preloaded \S*ort_preload\S*so[ :]", b"preloaded ", done[1])
     return (done[0], own, done[2]) == alone
 
