@@ -176,9 +176,10 @@ def test_what_a_soak_has_no_use_for_is_refused(models, arguments):
 
 @pytest.mark.slow
 def test_a_session_of_a_soak_that_fails_ends_it_with_its_reason(models):
-    done = edgetop("ab", "small.onnx", "large.onnx", "--soak", "1s", "--shape", "none:1", "-o", "hot", home=models)
+    chip = ("--i2c", "250:0x40:ina226:0.002")
+    done = edgetop("ab", "small.onnx", "large.onnx", "--soak", "1s", *chip, "-o", "hot", home=models)
     assert done.returncode == 2
-    assert "none" in done.stderr.splitlines()[-1]
+    assert "i2c-250" in done.stderr.splitlines()[-1]
     assert done.stderr.splitlines()[-1].startswith("edgetop: 01-")
 
 

@@ -12,8 +12,10 @@ from edgetop.cli.comparing.comparison import comparison_json, exit_code, read_sa
 from edgetop.cli.comparing.sweep_run import heat_now, new_folder
 from edgetop.cli.output import print_text
 from edgetop.cli.printing.comparison_words import comparison_text
+from edgetop.cli.running import session_parts, trial_run
 from edgetop.cli.running.child_run import ChildRun, run_to_end
 from edgetop.cli.running.run_request import RunRequest, VariantsSubject
+from edgetop.cli.running.session_board import log_spec
 from edgetop.comparison.comparison_gates import judge_gates
 from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import grouped
@@ -32,6 +34,10 @@ def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int)
     """
     subject = request.subject
     assert isinstance(subject, VariantsSubject)
+    session_parts.refuse_absent(request, None)
+    log_spec(request.board.power_log)
+    if error := trial_run.why_unrunnable(request):
+        raise error
     folder = new_folder(request.keeping.output, "soak", advice="choose another folder with -o")
     heat = heat_now(request)
     cool = [] if heat is None else [f"--cooldown-to={heat[1] + ABOVE_START_C:.2f}C"]

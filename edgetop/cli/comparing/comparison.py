@@ -99,7 +99,8 @@ def _outputs_checked(options: CompareOptions) -> NamedOutput | StreamOutput | No
         return StreamOutput(sys.stdout.buffer)
     if options.csv_file is None:
         return None
-    return NamedOutput(Path(options.csv_file), force=options.force, elsewhere="choose another path with --csv")
+    elsewhere = "choose another path with --csv"
+    return NamedOutput.of_option("--csv", Path(options.csv_file), force=options.force, elsewhere=elsewhere)
 
 
 def _compared(samples: Sequence[Sample], options: CompareOptions) -> Comparison:

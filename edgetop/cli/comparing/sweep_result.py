@@ -49,6 +49,8 @@ def print_result(
         from edgetop.cli.printing.comparison_page import write_comparison  # noqa: PLC0415  it loads Bokeh
 
         write_comparison(page, comparison, ())
+    elif page:
+        print_text("edgetop: --html: no page, because fewer than two combinations have results to compare", err=True)
     if as_json:
         print_json(_document(folder, plan, candidates, choice, comparison, as_good))
     else:

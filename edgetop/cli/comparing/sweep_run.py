@@ -19,10 +19,10 @@ from edgetop.cli.comparing.sweep_result import print_result
 from edgetop.cli.output import print_text
 from edgetop.cli.printing.output_agreement_words import judge_of
 from edgetop.cli.printing.page import refuse_html
-from edgetop.cli.running import demo, run, session_parts
+from edgetop.cli.running import demo, run, session_parts, trial_run
 from edgetop.cli.running.child_run import ChildRun, show_progress
 from edgetop.cli.running.run_request import DemoSubject, RunRequest, model_of
-from edgetop.cli.running.session_board import open_board
+from edgetop.cli.running.session_board import log_spec, open_board
 from edgetop.cli.terminal import Terminal, trim_log
 from edgetop.cli.viewing import signals_to
 from edgetop.control.control_socket import NotRunningError, give
@@ -43,6 +43,7 @@ from edgetop.sweep_plan import (
     SUFFIX,
     Plan,
     Run,
+    Settings,
     combined,
     figures_of,
     hold,
@@ -74,10 +75,8 @@ def start_sweep(options: SweepOptions, run_options: list[str], terminal: Termina
         options.batch or (None,),
         options.rate or (None,),
     )
-    # Parse the command line of a run now, so that its errors are reported before the first run.
-    request = _request_of([*combinations[0].arguments, *run_options])
-    session_parts.refuse_absent(request, None)
-    session_parts.interpreter(model_of(request.subject).python)
+    _outputs(options)
+    request = _checked(combinations, run_options)
     seed = model_of(request.subject).seed
     plan = Plan(
         runs=tuple(ordered(tuple(dict.fromkeys(combinations)), options.repeat, seed)),
@@ -92,6 +91,7 @@ def start_sweep(options: SweepOptions, run_options: list[str], terminal: Termina
     if options.dry_run:
         print_text(_plan_words(plan, None, None, each=True))
         return EXIT_DONE
+    _refuse_unrunnable(combinations, run_options)
     folder = new_folder(options.output, "sweep", SUFFIX, "edgetop sweep --resume {}")
     with _held(folder):
         if isinstance(request.subject, DemoSubject):
@@ -101,6 +101,39 @@ def start_sweep(options: SweepOptions, run_options: list[str], terminal: Termina
         plan = replace(plan, start_c=heat[1] if heat else None, cooldown_to_c=target if heat else None)
         print_text(_plan_words(plan, folder, heat), err=True)
         return Sweep(folder, plan, terminal).run(options)
+
+
+def _outputs(options: SweepOptions) -> tuple[NamedOutput | None, NamedOutput | None]:
+    """Return the files for the table and the page. Raises InputError if one cannot be used."""
+    force = options.force
+    csv_file = None
+    if options.csv_file:
+        csv_file = NamedOutput.of_option("--csv", options.csv_file, force=force, elsewhere=ELSEWHERE)
+    return csv_file, refuse_html(options.html, force=force) if options.html else None
+
+
+def _checked(combinations: Sequence[Settings], run_options: Sequence[str]) -> RunRequest:
+    """Parse and check the command line of a run now, so that its errors are reported before the first run."""
+    request = _request_of([*combinations[0].arguments, *run_options])
+    session_parts.refuse_absent(request, None)
+    session_parts.interpreter(model_of(request.subject).python)
+    log_spec(request.board.power_log)
+    return request
+
+
+def _refuse_unrunnable(combinations: Sequence[Settings], run_options: Sequence[str]) -> None:
+    """Raise InputError if no combination can be run, such as with an input of another shape.
+
+    If only some fail, their runs are reported as failed, since not every model runs on every provider.
+    """
+    first: InputError | None = None
+    for one in combinations:
+        error = trial_run.why_unrunnable(_request_of([*one.arguments, *run_options]))
+        if error is None:
+            return
+        first = first or error
+    if first:
+        raise first
 
 
 def _request_of(words: list[str]) -> RunRequest:
@@ -255,9 +288,7 @@ class Sweep:
 
     def run(self, options: SweepOptions) -> int:
         """Run to the end or until the sweep is stopped. Return the exit code."""
-        force = options.force
-        csv_file = NamedOutput(options.csv_file, force=force, elsewhere=ELSEWHERE) if options.csv_file else None
-        page = refuse_html(options.html, force=force) if options.html else None
+        csv_file, page = _outputs(options)
         if self._plan.next_run:
             self._write()
         with signals_to(self._on_signal):

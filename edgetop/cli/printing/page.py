@@ -51,12 +51,12 @@ td.number {{ text-align: right; white-space: pre; }}
 
 
 def refuse_html(path: Path, *, force: bool) -> NamedOutput:
-    """Check the path of a page before anything is read. Raises InputError if it exists or if Bokeh is missing."""
+    """Check the path of a page before anything is read. Raises InputError if it cannot be used or Bokeh is missing."""
     import importlib.util  # noqa: PLC0415
 
     if importlib.util.find_spec("bokeh") is None:
         raise InputError("--html needs Bokeh, which is not installed", extra_command("html"))
-    return NamedOutput(path, force=force, elsewhere=ELSEWHERE)
+    return NamedOutput.of_option("--html", path, force=force, elsewhere=ELSEWHERE)
 
 
 def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Sequence[Chart]) -> None:

@@ -38,9 +38,7 @@ def output_files(csv: Path | None, trace: Path | None, *, force: bool) -> tuple[
 def _output_file(option: str, path: Path | None, *, force: bool) -> NamedOutput | None:
     if path is None:
         return None
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"{option} {path}: {path.parent} is not a folder", "create it first, or choose another path")
-    return NamedOutput(path, force=force, elsewhere=f"choose another path with {option}")
+    return NamedOutput.of_option(option, path, force=force, elsewhere=f"choose another path with {option}")
 
 
 def write(

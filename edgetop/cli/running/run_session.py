@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgetop.cli.config import line_settings, screen_settings
 from edgetop.cli.output import print_json, print_text
-from edgetop.cli.running import session_parts, unattended
+from edgetop.cli.running import session_parts, trial_run, unattended
 from edgetop.cli.running.exporters import Exporters
 from edgetop.cli.running.live_session import LiveSession, Observer
 from edgetop.cli.running.run_request import (
@@ -222,7 +222,8 @@ def _set_up(
             engine = _model_engine(subject, spec, stack, engine_child)
     if no_screen:  # told after what is wrong in the command line
         find_sensors(request.board, board_sensors, board.root, clock.monotonic_ns)
-        raise no_screen
+        unrunnable = None if isinstance(subject, ProgramSubject) else trial_run.why_unrunnable(request)
+        raise unrunnable or no_screen
     if request.board.monitor_cpus:
         os.sched_setaffinity(0, request.board.monitor_cpus)
     return _Setup(model, board, board_sensors, spec, folder, manifest, engine)

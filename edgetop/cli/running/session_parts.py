@@ -204,7 +204,7 @@ def engine_in_turns(request: RunRequest, board: Found, stack: ExitStack, folder:
     assert duration_ns is not None
     engines, makers = [], []
     for variant, side in zip(subject.variants, SIDES, strict=True):
-        spec = _variant_spec(request, variant.model)
+        spec = variant_spec(request, variant.model)
         make = engine_maker(variant.model, stack)
         engines.append(make(with_outputs_file(spec, folder, side)))
         makers.append(partial(make, reloading(spec)))
@@ -214,7 +214,8 @@ def engine_in_turns(request: RunRequest, board: Found, stack: ExitStack, folder:
     return TurnsEngine((engines[0], engines[1]), planner, lambda side: makers[side]())
 
 
-def _variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
+def variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
+    """Return the specification of the engine of one variant of an A/B session."""
     return engine_spec(
         choice,
         find_model(choice),
@@ -400,7 +401,7 @@ def _engine(spec: EngineSpec, isolation: str = "process") -> EngineInfo:
 
 def _ab(request: RunRequest, subject: VariantsSubject) -> Ab:
     variants = (
-        Variant(_model(find_model(each.model)), _engine(_variant_spec(request, each.model)), each.written)
+        Variant(_model(find_model(each.model)), _engine(variant_spec(request, each.model)), each.written)
         for each in subject.variants
     )
     return Ab(tuple(variants), subject.until, subject.order_seed)

@@ -45,6 +45,14 @@ class NamedOutput:
         if os.path.lexists(path) and not force and not is_device(path):
             raise InputError(f"{path}: exists already", f"--force replaces it, or {elsewhere}")
 
+    @classmethod
+    def of_option(cls, option: str, path: Path, *, force: bool, elsewhere: str) -> "NamedOutput":
+        """Return the output of an option. Raises InputError if it cannot be used, before any long work begins."""
+        if not path.absolute().parent.is_dir():
+            text = f"{option} {path}: {path.parent} is not a folder"
+            raise InputError(text, f"create it first, or {elsewhere}")
+        return cls(path, force=force, elsewhere=elsewhere)
+
     @contextlib.contextmanager
     def stream(self, *, is_text: bool) -> Iterator[BinaryIO]:
         if self.path.is_dir():
