@@ -1,18 +1,18 @@
-"""Power: the total rail and its parts over the measured phase; the energy of one inference; how long a battery lasts.
+"""Power of the total rail and its parts over the measured phase, energy of one inference, and battery life.
 
-Rails are never added up; the total is the one reading whose role that is. The idle baseline,
-a phase before the warm-up, is integrated in the same way. A sensor of role `peak` gives the highest
-value behind each reading of another: it is no rail.
+Rails are never added up; the total is the sensor whose role is `total`. The idle baseline, a phase before the
+warm-up, is integrated in the same way. A sensor of role `peak` is no rail: it reports the highest value behind each
+reading of another sensor.
 
-Gross is the power of a rail over the measured phase by the inferences completed in it, as MLPerf
-Power counts (mlcommons/inference_policies, power_measurement.adoc); net leaves out what the board
-draws while the loaded engine rests. If the readings do not suffice for a figure, a reason stands in its place.
+Gross energy is the energy of a rail over the measured phase divided by the number of inferences completed in it, as
+in MLPerf Power (mlcommons/inference_policies, power_measurement.adoc). Net energy leaves out what the board draws
+while the loaded engine is idle. A figure that the readings do not support is None, with an `EnergyUnknown`.
 """
 
 import math
 from dataclasses import replace
+from typing import Literal, get_args
 
-from edgetop import formatting
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.rail_energy import SensorIntegrals
 from edgetop.analysis.statistics import Counted
@@ -23,13 +23,13 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import Battery, Load, Manifest, Methodology, SensorInfo
 from edgetop.session.phases import Phases
 
-PART = "part"  # of sensors: the role of what feeds a part of the board
-PEAK = "peak"  # of sensors: a role, and how the id ends of that which has it
+PART = "part"  # Role of a sensor that measures a part of the board.
+PEAK = "peak"  # Role of a sensor that reports peaks, and the suffix of its id.
 # Share of the idle baseline that is left out at its beginning. Choice: the loading has just ended. Larger: a short
 # baseline has few readings; smaller: the loading raises it, and net energy is too low.
 SETTLING = 0.1
 
-ACCURACIES = ("external-shunt", "on-board-monitor", "firmware-estimate")  # the best first
+ACCURACIES = ("external-shunt", "on-board-monitor", "firmware-estimate")  # The best first.
 
 # Number of inferences for a figure of one. Choice: the borders of the phase then cost a percent. Larger: slow models
 # have no figure; smaller: half an inference at a border counts.
@@ -40,7 +40,7 @@ LEAST_COVERED = 0.8
 # Half width of the 95 % interval, as a share of the figure, beyond which there is no figure. Choice. Larger: figures
 # say nothing; smaller: short sessions have none.
 WIDEST = 0.3
-DUST = 1e-6  # of the gross figure: what rounding leaves where the board draws as much at rest
+DUST = 1e-6  # Rounding error, as a share of the gross figure, where the board draws as much when idle.
 # Share of the time in inferences from which power does not rise and fall in step with them. Choice. Larger: even
 # readings of a busy load give no figure; smaller: readings in step with the load give a wrong one.
 RESTS_BELOW = 0.9
@@ -51,37 +51,67 @@ RESOLVING = 5
 # another rate; smaller: it needs an idle baseline without reason.
 SAME_RATE = 0.01
 
-_MEASURED, _IDLE = range(2)  # phases
+_MEASURED, _IDLE = range(2)  # Phases.
+
+UnknownCode = Literal[
+    "no-total",  # no sensor measures the whole board
+    "nothing-measured",
+    "few-inferences",  # `count` inferences are fewer than LEAST_INFERENCES
+    "little-covered",  # readings cover only `covered` of the measured phase
+    "in-step",  # readings come evenly every `interval_s`, beside a load with a period of `period_ns`
+    "few-readings",  # one every `interval_s`; None: there is only one
+    "scattered",  # readings differ so much that the mean power has an interval wider than WIDEST
+    "short-baseline",  # the idle baseline had too few readings
+    "rough-net",  # the difference to the idle baseline has an interval wider than WIDEST
+    "no-power",  # a battery that feeds a board which draws nothing
+    "rough-rate",  # the power at the rate of the battery has an interval wider than WIDEST
+    "rate-too-high",  # `rate_hz` cannot be kept up; the most is `most_hz`
+    "other-rate",  # the session ran at another rate, without an idle baseline
+]
+UNKNOWN_CODES: tuple[UnknownCode, ...] = get_args(UnknownCode)
+
+
+@frozen
+class EnergyUnknown:
+    """Why a figure of energy is unknown. `edgetop.wording.energy_words` makes its sentence."""
+
+    code: UnknownCode
+    count: int | None = None
+    covered: float | None = None
+    interval_s: float | None = None
+    period_ns: float | None = None
+    rate_hz: float | None = None
+    most_hz: float | None = None
 
 
 @frozen
 class RailView:
-    """One power sensor. Its figures are of the measured phase so far; None: it had no reading there."""
+    """The figures of one power sensor over the measured phase so far. A figure is None without readings."""
 
     track: TrackView
     mean_w: float | None
     max_w: float | None
     energy_j: float
-    covered_s: float  # of the phase, how long there were readings
-    precise: Mean | None = None  # the mean in W with its 95 % interval; None: too few readings, or not asked for
-    idle: Mean | None = None  # the same of the idle baseline
-    interval_s: float | None = None  # between two readings, of the latest the middle one; None: under two
-    peak_w: float | None = None  # the highest value behind the readings, where those are means; None: not reported
-    is_even: bool = False  # they come at even intervals: a load in step with them would be seen at one phase only
+    covered_s: float  # Part of the phase that readings cover.
+    precise: Mean | None = None  # Mean in W with its 95 % interval; None if unknown or not requested.
+    idle: Mean | None = None  # Mean of the idle baseline in W, with its 95 % interval.
+    interval_s: float | None = None  # Median interval of the latest readings; None with fewer than two.
+    peak_w: float | None = None  # Highest value behind readings that are means; None if the sensor reports none.
+    is_even: bool = False  # Whether readings come at even intervals, and so show a load in step at one phase only.
 
 
 @frozen
 class PowerView:
-    total: RailView | None  # None: no sensor here measures the whole board
-    rails: tuple[RailView, ...]  # the others, in the manifest's order
-    leading: RailView | None  # the total; else the greatest rail that is no part, or of the parts the greatest
-    points: Points | None  # its timeline
+    total: RailView | None  # None if no sensor measures the whole board.
+    rails: tuple[RailView, ...]  # The other rails, in the order of the manifest.
+    leading: RailView | None  # The total; without it the greatest sum; without both the greatest part.
+    points: Points | None  # Timeline of the leading rail.
 
     @property
     def board(self) -> RailView | None:
-        """Return what stands for the power of the board: the total, or the sum that the board's own chips report.
+        """Return the rail that stands for the power of the board: the total, or a sum that the board's chips report.
 
-        The note of the sensor says what a sum leaves out. A part never stands for the board.
+        The note of the sensor says what a sum leaves out. A part never stands for the board, so the result may be None.
         """
         return None if self.leading is None or self.leading.track.info.role == PART else self.leading
 
@@ -91,33 +121,33 @@ class CostView:
     """The energy of one inference on one rail, in J, with its 95 % interval, which covers precision only."""
 
     rail: RailView
-    covered: float  # share of the measured phase in which there were readings
-    gross_j: Mean | None = None  # None: `reason` says why
-    net_j: Mean | None = None  # None: no idle baseline, or no gross figure
-    reason: str = ""
-    net_reason: str = ""  # why there is no net figure, where an idle baseline was asked for or taken
+    covered: float  # Share of the measured phase with readings.
+    gross_j: Mean | None = None  # None if unknown; `reason` says why.
+    net_j: Mean | None = None  # None without an idle baseline or a gross figure.
+    reason: EnergyUnknown | None = None
+    net_reason: EnergyUnknown | None = None  # Why an idle baseline gave no net figure.
 
 
 @frozen
 class BatteryView:
-    """How long a battery lasts, and for how many inferences; None: `reason` says why."""
+    """How long a battery lasts, and for how many inferences. `reason` says why a figure is None."""
 
     battery: Battery
     rate_hz: float | None
     hours: float | None
     inferences: float | None
-    reason: str
+    reason: EnergyUnknown | None
 
 
 @frozen
 class EnergyView:
-    total: CostView | None  # None: no sensor measures the whole board
-    parts: tuple[CostView, ...]  # the other rails, never added up
-    battery: BatteryView | None  # None: none was named
+    total: CostView | None  # None if no sensor measures the whole board.
+    parts: tuple[CostView, ...]  # The other rails, which are never added up.
+    battery: BatteryView | None  # None if the session names no battery.
 
     @property
     def leading(self) -> CostView | None:
-        """Return the total; without one, the part that draws most."""
+        """Return the cost on the total rail; without a total, on the part that draws most."""
         return self.total or max(self.parts, key=lambda cost: _weight(cost.rail), default=None)
 
 
@@ -126,11 +156,11 @@ def _averages(info: SensorInfo) -> bool | None:
 
 
 class PowerRails:
-    """Folds the readings of every sensor of power."""
+    """Folds the readings of every power sensor."""
 
     def __init__(self, phases: Phases | None = None) -> None:
         self._phases = phases or Phases()
-        self._idle_from_ns: int | None = None  # of which the integrals know
+        self._idle_from_ns: int | None = None  # Start of the idle baseline that the integrals were given.
         self._integrals = SensorIntegrals(_averages, phases=2)
 
     def began(self, t_ns: int) -> None:
@@ -159,7 +189,7 @@ class PowerRails:
         leading = total or max(rails, key=_weight, default=None)
         precise = {id(rail): self._precise(rail, until_ns) for rail in rails if is_each_precise or rail is leading}
         others = tuple(precise.get(id(rail), rail) for rail in rails if rail is not total)
-        leading, total = (of and precise[id(of)] for of in (leading, total))
+        leading, total = (rail and precise[id(rail)] for rail in (leading, total))
         points = tracks.points(leading.track.info.id, axis) if leading and axis else None
         return PowerView(total, others, leading, points)
 
@@ -176,9 +206,9 @@ class PowerRails:
         )
 
     def _precise(self, rail: RailView, until_ns: int) -> RailView:
-        """Add the interval of the mean, which is expensive to compute."""
+        """Add the intervals of the means, which are expensive to compute."""
         integrals = self._integrals.by_id[rail.track.info.id]
-        precise, idle = (of.precise(of.until(until_ns)) for of in integrals)
+        precise, idle = (integral.precise(integral.until(until_ns)) for integral in integrals)
         interval_s, is_even = integrals[_MEASURED].intervals()
         return replace(rail, precise=precise, idle=idle, interval_s=interval_s, is_even=is_even)
 
@@ -189,11 +219,12 @@ def _weight(rail: RailView) -> tuple[bool, float]:
 
 
 def _trust(rail: RailView) -> tuple[bool, bool, int]:
-    """Return the sort key of totals; the lowest is used: one with readings, by the best instrument."""
+    """Return the sort key of total rails. The lowest is used: a rail with readings, by the best instrument."""
     return not rail.covered_s, not rail.track.count, accuracy_rank(rail.track.info)
 
 
 def accuracy_rank(info: SensorInfo) -> int:
+    """Return the rank of a sensor's accuracy; 0 is the best."""
     return ACCURACIES.index(info.accuracy) if info.accuracy in ACCURACIES else len(ACCURACIES)
 
 
@@ -205,42 +236,40 @@ def view_energy(
     *,
     only_leading: bool = False,
 ) -> EnergyView:
-    """`statistics` of the whole session; `measured_ns`: how long its measured phase has been.
+    """Return the energy of one inference on each rail, and how long the battery lasts.
 
-    `only_leading`: of one rail, the total or the greatest part.
+    `statistics`: the latency of the whole session. `measured_ns`: the length of its measured phase. `only_leading`:
+    leave out all rails but the total or, without a total, the leading part.
     """
     load, methodology = (manifest.load, manifest.methodology) if manifest else (Load(), Methodology())
-    rested = methodology.idle_baseline_s is not None
+    has_baseline = methodology.idle_baseline_s is not None
 
     def cost(rail: RailView) -> CostView:
         covered = min(1.0, rail.covered_s * 1e9 / measured_ns) if measured_ns else 0.0
-        return _cost(rail, covered, statistics, load, rested)
+        return _cost(rail, covered, statistics, load, has_baseline=has_baseline)
 
     total, battery = cost(power.total) if power.total else None, methodology.battery
     parts = tuple(cost(rail) for rail in power.rails if not only_leading or rail is power.leading)
-    return EnergyView(total, parts, _lasting(battery, total, statistics, load) if battery else None)
+    return EnergyView(total, parts, _view_battery(battery, total, statistics, load) if battery else None)
 
 
-def _cost(rail: RailView, covered: float, statistics: Counted | None, load: Load, rested: bool) -> CostView:
-    """`rested`: an idle baseline was asked for."""
+def _cost(rail: RailView, covered: float, statistics: Counted | None, load: Load, *, has_baseline: bool) -> CostView:
+    """Return the cost on one rail. `has_baseline`: whether an idle baseline was requested."""
     if statistics is None or not (rate_hz := statistics.throughput_hz):
-        return CostView(rail, covered, reason="nothing was measured yet")
+        return CostView(rail, covered, reason=EnergyUnknown("nothing-measured"))
     if statistics.count < LEAST_INFERENCES:
-        few = f"{statistics.count} inferences are too few: it takes {LEAST_INFERENCES}"
-        return CostView(rail, covered, reason=few)
-    unknown = _unknown_power(rail, covered, statistics, load)
+        return CostView(rail, covered, reason=EnergyUnknown("few-inferences", count=statistics.count))
+    unknown = _why_power_is_unknown(rail, covered, statistics, load)
     if unknown or rail.precise is None:
         return CostView(rail, covered, reason=unknown)
-    gross = _each(rail.precise, rate_hz)
+    gross = _energy_each(rail.precise, rate_hz)
     if rail.idle is None:
-        why = "the idle baseline had too few readings: 30s or more, or --hz" if rested else ""
-        return CostView(rail, covered, gross, net_reason=why)
-    idle = _each(rail.idle, rate_hz)
+        return CostView(rail, covered, gross, net_reason=EnergyUnknown("short-baseline") if has_baseline else None)
+    idle = _energy_each(rail.idle, rate_hz)
     half = math.hypot(gross.half_width, idle.half_width)
     net = Mean(gross.value - idle.value, half, min(gross.batches, idle.batches))
     if is_rough(net) and half > DUST * gross.value:
-        why = f"{_rough('what is left of the power without the idle baseline')}: make both longer, or --hz"
-        return CostView(rail, covered, gross, net_reason=why)
+        return CostView(rail, covered, gross, net_reason=EnergyUnknown("rough-net"))
     return CostView(rail, covered, gross, net)
 
 
@@ -249,33 +278,25 @@ def is_rough(mean: Mean) -> bool:
     return mean.half_width > WIDEST * abs(mean.value)
 
 
-def _rough(what: str) -> str:
-    return f"{what} is not known to {formatting.percent(WIDEST)}"
-
-
-def _each(power_w: Mean, rate_hz: float) -> Mean:
+def _energy_each(power_w: Mean, rate_hz: float) -> Mean:
     """Convert power to J per inference."""
     return Mean(power_w.value / rate_hz, power_w.half_width / rate_hz, power_w.batches)
 
 
-def _unknown_power(rail: RailView, covered: float, statistics: Counted, load: Load) -> str:
-    """Return why the mean power is not known; "" if it is."""
+def _why_power_is_unknown(rail: RailView, covered: float, statistics: Counted, load: Load) -> EnergyUnknown | None:
+    """Return why the mean power is unknown, or None if it is known."""
     if covered < LEAST_COVERED:
-        return f"readings cover only {formatting.percent(covered)} of the measured phase"
-    every = "only" if rail.interval_s is None else f"every {formatting.span(rail.interval_s * 1e9)}"
+        return EnergyUnknown("little-covered", covered=covered)
     if _is_in_step(rail, statistics, load):
-        period = formatting.milliseconds(1e9 / (statistics.throughput_hz or 0.0))
-        return f"read evenly {every} beside a load that rests every {period} ms: at which phase is not known"
+        period_ns = 1e9 / (statistics.throughput_hz or 0.0)
+        return EnergyUnknown("in-step", interval_s=rail.interval_s, period_ns=period_ns)
     if rail.precise is None:
-        return f"too few readings, one {every}: run longer, or read more often (edgetop run --hz)"
-    if is_rough(rail.precise):
-        widest = formatting.percent(WIDEST)
-        return f"readings scatter by more than {widest}: run longer, or read more often (edgetop run --hz)"
-    return ""
+        return EnergyUnknown("few-readings", interval_s=rail.interval_s)
+    return EnergyUnknown("scattered") if is_rough(rail.precise) else None
 
 
 def _is_in_step(rail: RailView, statistics: Counted, load: Load) -> bool:
-    """Whether readings may be in step with the load, and so always see the same phase of it.
+    """Whether readings may be in step with the load, so that all of them fall on the same phase of its period.
 
     If 30 of each 100 ms are busy and readings come evenly at 10 Hz, the energy is wrong by half.
     """
@@ -286,33 +307,33 @@ def _is_in_step(rail: RailView, statistics: Counted, load: Load) -> bool:
     return rail.is_even and not sees_all
 
 
-def _lasting(battery: Battery, total: CostView | None, statistics: Counted | None, load: Load) -> BatteryView:
+def _view_battery(battery: Battery, total: CostView | None, statistics: Counted | None, load: Load) -> BatteryView:
     ran_hz = statistics.throughput_hz if statistics else None
     if total is None or total.rail.mean_w is None or statistics is None or not ran_hz:
-        why = "nothing was measured yet" if total else "no sensor here tells what the whole board draws"
-        return BatteryView(battery, battery.rate_hz, None, None, why)
+        reason = EnergyUnknown("nothing-measured" if total else "no-total")
+        return BatteryView(battery, battery.rate_hz, None, None, reason)
     rate_hz = battery.rate_hz or ran_hz
-    board_w, reason = _board_w(total, statistics, load, ran_hz, rate_hz)
+    board_w, unknown = _board_w(total, statistics, load, ran_hz, rate_hz)
     watts = board_w.value + battery.extra_w if board_w else 0.0
     hours = inferences = None
     if board_w and watts <= 0:
-        reason = "the board draws nothing"
+        unknown = EnergyUnknown("no-power")
     elif board_w and is_rough(board_w):
-        reason = _rough("what the board draws at that rate")
+        unknown = EnergyUnknown("rough-rate")
     elif board_w:
         hours = battery.volts * battery.capacity_mah / 1000 / watts
-        inferences = None if reason else hours * 3600 * rate_hz
-    return BatteryView(battery, rate_hz, hours, inferences, reason)
+        inferences = None if unknown else hours * 3600 * rate_hz
+    return BatteryView(battery, rate_hz, hours, inferences, unknown)
 
 
 def _board_w(
     total: CostView, statistics: Counted, load: Load, ran_hz: float, rate_hz: float
-) -> tuple[Mean | None, str]:
-    """Return the board's power in W at a rate (None: unknown), and why that or the energy of one inference is unknown.
+) -> tuple[Mean | None, EnergyUnknown | None]:
+    """Return the board's power in W at `rate_hz`, and why it or the energy of one inference is unknown.
 
-    `ran_hz`: the rate at which it was measured.
+    The power is None if it is unknown. `ran_hz`: the rate at which the power was measured.
     """
-    unknown = _unknown_power(total.rail, total.covered, statistics, load)
+    unknown = _why_power_is_unknown(total.rail, total.covered, statistics, load)
     ran_w, idle_w = total.rail.precise, total.rail.idle
     if unknown or ran_w is None:
         return None, unknown
@@ -320,10 +341,9 @@ def _board_w(
         return ran_w, total.reason
     most_hz = max(ran_hz, 1e9 * load.streams / statistics.mean_ns)
     if rate_hz > most_hz:
-        return None, f"{formatting.rate(rate_hz)} Hz cannot be kept up: at most {formatting.rate(most_hz)} Hz"
+        return None, EnergyUnknown("rate-too-high", rate_hz=rate_hz, most_hz=most_hz)
     if total.net_j is None or idle_w is None:
-        unasked = "it ran at another rate: edgetop run --idle-baseline 30s tells what the board draws in between"
-        return None, total.reason or total.net_reason or unasked
+        return None, total.reason or total.net_reason or EnergyUnknown("other-rate")
     works = rate_hz / ran_hz
     half = math.hypot((1 - works) * idle_w.half_width, works * ran_w.half_width)
-    return Mean(idle_w.value + total.net_j.value * rate_hz, half, idle_w.batches), ""
+    return Mean(idle_w.value + total.net_j.value * rate_hz, half, idle_w.batches), None

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.deadline import DeadlineView
-from edgetop.analysis.energy import CostView, EnergyView, PowerView, RailView
+from edgetop.analysis.energy import CostView, EnergyUnknown, EnergyView, PowerView, RailView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.memory_use import StageView
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
@@ -318,7 +318,7 @@ class CostFigures:
     net_mj: float | None = None
     ci95_mj: tuple[float, float] | None = None
     net_ci95_mj: tuple[float, float] | None = None
-    net_reason: str | None = None  # Why there is no net figure.
+    net_reason: EnergyUnknown | None = None  # Why there is no net figure.
     covered: float | None = None  # Share of the measured phase with readings.
 
 
@@ -328,25 +328,25 @@ class EnergyFigures(CostFigures):
 
     sensor: str | None = None
     accuracy: str | None = None
-    reason: str | None = "no sensor here tells what the whole board draws"  # Why there is no gross figure.
+    reason: EnergyUnknown | None = None  # Why there is no gross figure.
     inferences_per_charge: int | None = None
     hours_per_charge: float | None = None
     battery_rate_hz: float | None = None
-    battery_reason: str | None = None
+    battery_reason: EnergyUnknown | None = None
     rails: Mapping[str, CostFigures]
 
 
 def energy_figures(view: EnergyView) -> EnergyFigures:
-    figures: Document = {}
+    figures: Document = {"reason": EnergyUnknown("no-total")}
     if total := view.total:
         info = total.rail.track.info
-        figures = {**_cost(total), "sensor": info.id, "accuracy": info.accuracy, "reason": total.reason or None}
+        figures = {**_cost(total), "sensor": info.id, "accuracy": info.accuracy, "reason": total.reason}
     if battery := view.battery:
         figures |= {
             "inferences_per_charge": None if battery.inferences is None else round(battery.inferences),
             "hours_per_charge": rounded(battery.hours),
             "battery_rate_hz": rounded(battery.rate_hz),
-            "battery_reason": battery.reason or None,
+            "battery_reason": battery.reason,
         }
     parts = {cost.rail.track.info.id: CostFigures(**_cost(cost)) for cost in view.parts if cost.rail.track.count}
     return EnergyFigures(**figures, rails=parts)
@@ -361,6 +361,6 @@ def _cost(cost: CostView) -> Document:
         "net_mj": rounded_mj(cost.net_j.value) if cost.net_j else None,
         "ci95_mj": interval_mj(cost.gross_j),
         "net_ci95_mj": interval_mj(cost.net_j),
-        "net_reason": cost.net_reason or None,
+        "net_reason": cost.net_reason,
         "covered": round(cost.covered, 4),
     }

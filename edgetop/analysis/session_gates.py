@@ -1,8 +1,8 @@
 """Gates: conditions on a session that set the exit code for a script (`edgetop help gates`).
 
-A gate is judged on the report, so that a live run, its recording and a later report give the
-same result. An unknown value fails its gate, with the reason: a check that could not be made
-has not passed.
+A gate is judged on the report, so that a live run, its recording and a later report give the same result. An unknown
+value fails its gate, with the reason: a check that could not be made has not passed. `edgetop.wording.gate_words` makes
+the sentence of a result.
 """
 
 import operator
@@ -10,13 +10,17 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
-from edgetop.session.typed_json import Document
 
-Report = Any  # of edgetop.analysis.session_report, or its parts, each made when it is read
+if TYPE_CHECKING:  # A command line with a gate loads this module.
+    from edgetop.analysis.energy import EnergyUnknown
+    from edgetop.analysis.faults import Fault
+
+# A `Report` of `edgetop.analysis.session_report`, or an object whose attributes are made when they are read.
+Report = Any
 Number = float | None
 
 _TIME = {"ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6, "s": 1e3}
@@ -36,22 +40,23 @@ _GATE = re.compile(
 class Metric:
     """A value of the report that a gate can limit."""
 
-    units: Mapping[str, float]  # of each unit, how many of the value's own it is; the first is the value's own
-    read: Callable[[Report, str], Number]  # in its own unit, or of `share` in percent; None: not known
-    absent: str  # why it may not be known, where the report does not say
-    only_grows: bool = False  # a limit that was exceeded stays exceeded
+    units: Mapping[str, float]  # Size of each unit, in the first one, which is the value's own.
+    # Reads the value from a report; the second argument is the unit of the gate. The value is in its own unit, or in
+    # percent if the gate's unit is %. None if unknown.
+    read: Callable[[Report, str], Number]
+    only_grows: bool = False  # Whether a limit that was exceeded stays exceeded.
     example: str = ""
-    of_stream: bool = False  # each stream of a session has its own value
+    is_per_stream: bool = False  # Whether each stream of a session has its own value.
 
 
 @frozen
 class Gate:
-    text: str  # as it was written
+    text: str  # As the user wrote it.
     name: str
-    compare: str = ""  # "" where the name alone is the condition: `throttled`
-    limit: float = 0.0  # in `unit`
+    compare: str = ""  # "" if the name alone is the condition: `throttled`.
+    limit: float = 0.0  # In `unit`.
     unit: str = ""
-    stream: str = ""  # the stream that it limits; "": each
+    stream: str = ""  # Name of the stream that it limits; "" if it limits every stream.
 
     @property
     def metric(self) -> Metric:
@@ -64,28 +69,39 @@ class Gate:
 
 
 @frozen
+class NoSuchStream:
+    """The gate names a stream that the session does not have."""
+
+    names: tuple[str, ...]  # The streams of the session.
+
+
+@frozen
 class GateResult:
     gate: Gate
-    value: float | bool | None  # in the gate's own unit; None: not known
+    value: float | bool | None  # In the gate's own unit; None if unknown.
     ok: bool
-    reason: str  # what it is and, where that fails, why
-    fails_for_sure: bool = False  # already, and not for want of samples or of a value
-
-    def to_json(self) -> Document:
-        return {"expr": self.gate.text, "value": self.value, "ok": self.ok, "reason": self.reason}
+    fails_for_sure: bool = False  # Whether the value is known, comes from enough samples, and exceeds the limit.
+    # Why the value is unknown. None if it is known, or if the session has no data of this kind.
+    unknown: "NoSuchStream | EnergyUnknown | Fault | None" = None
+    stream: str = ""  # The stream with this value, in a session with several.
+    is_response: bool = False  # Whether the value is a response time, which includes the time in the queue.
+    is_settled: bool = True  # Whether there are enough inferences for the value.
+    count: int | None = None  # Number of inferences, if they are too few.
 
 
 def _figure(path: str) -> Callable[[Report, str], Number]:
+    """Return a reader of the figure at a dotted path."""
     read: Callable[[Report], Number] = operator.attrgetter(path)
     return lambda report, _: read(report)
 
 
 def _latency(key: str) -> Callable[[Report, str], Number]:
-    """Return a reader of the latency; under a paced load, of the response time, which includes the queue."""
+    """Return a reader of a latency figure. Under a paced load it reads the response time, which includes the queue."""
     return lambda report, _: getattr(report.latency.response or report.latency, key)
 
 
 def _misses(report: Report, unit: str) -> Number:
+    """Return the number of missed deadlines, or their share in %. None without a deadline."""
     deadline = report.latency.deadline
     if deadline is None:
         return None
@@ -93,7 +109,7 @@ def _misses(report: Report, unit: str) -> Number:
 
 
 def _errors(report: Report, unit: str) -> Number:
-    """Return the number of errors, or their share in %; None: unknown, as in some imported results."""
+    """Return the number of errors, or their share in %. None if unknown, as in some imported results."""
     count, errors = report.latency.count, report.latency.errors
     if errors is None or unit != "%":
         return None if errors is None else float(errors)
@@ -117,35 +133,22 @@ def _leak(report: Report, _unit: str) -> Number:
     return float(memory.growth_mib_per_h or 0.0) if memory.leak else 0.0
 
 
-_NOTHING_MEASURED = "nothing was measured"
 METRICS: dict[str, Metric] = {
     **{
-        name: Metric(_TIME, _latency(f"{name}_ms"), _NOTHING_MEASURED, name == "max", f"{name}>33ms", of_stream=True)
+        name: Metric(_TIME, _latency(f"{name}_ms"), name == "max", f"{name}>33ms", is_per_stream=True)
         for name in ("p50", "p90", "p95", "p99", "p999", "mean", "max")
     },
-    "misses": Metric(_SHARE | _COUNT, _misses, "no deadline was given", True, "misses>0.1%", of_stream=True),
-    "rss": Metric(_SIZE, _figure("memory.rss_peak_mib"), "the engine's memory was not read", True, "rss>512MiB"),
-    "temp": Metric({"C": 1.0, "°C": 1.0}, _hottest, "no temperature was read", True, "temp>80C"),
-    "power": Metric(
-        {"W": 1.0, "mW": 1e-3}, _figure("power.mean_w"), "no sensor tells the board's total", False, "power>8W"
-    ),
-    "energy": Metric(
-        {"mJ": 1.0, "J": 1e3, "uJ": 1e-3},
-        _figure("energy.gross_mj"),
-        "there is no figure of energy",
-        False,
-        "energy>25mJ",
-    ),
-    "throttled": Metric(
-        _COUNT, _figure("throttled"), "the board has no throttle flag that edgetop reads", True, "throttled"
-    ),
-    "drift": Metric(
-        _SHARE, _drift, "there is no steady beginning and end to compare", False, "drift>10%", of_stream=True
-    ),
-    "leak": Metric(_GROWTH, _leak, "growth is unknown before two minutes of measuring", False, "leak>1MiB/h"),
-    "errors": Metric(_COUNT | _SHARE, _errors, _NOTHING_MEASURED, True, "errors>0", of_stream=True),
+    "misses": Metric(_SHARE | _COUNT, _misses, True, "misses>0.1%", is_per_stream=True),
+    "rss": Metric(_SIZE, _figure("memory.rss_peak_mib"), True, "rss>512MiB"),
+    "temp": Metric({"C": 1.0, "°C": 1.0}, _hottest, True, "temp>80C"),
+    "power": Metric({"W": 1.0, "mW": 1e-3}, _figure("power.mean_w"), False, "power>8W"),
+    "energy": Metric({"mJ": 1.0, "J": 1e3, "uJ": 1e-3}, _figure("energy.gross_mj"), False, "energy>25mJ"),
+    "throttled": Metric(_COUNT, _figure("throttled"), True, "throttled"),
+    "drift": Metric(_SHARE, _drift, False, "drift>10%", is_per_stream=True),
+    "leak": Metric(_GROWTH, _leak, False, "leak>1MiB/h"),
+    "errors": Metric(_COUNT | _SHARE, _errors, True, "errors>0", is_per_stream=True),
 }
-ALONE = ("throttled", "errors", "misses")  # names that are a condition by themselves: at least one
+ALONE = ("throttled", "errors", "misses")  # Names that are a condition by themselves: at least one.
 
 
 def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple(METRICS)) -> Gate:
@@ -160,10 +163,12 @@ def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple
     if name not in METRICS:
         raise ValueError(f"{text!r}: no value is called {name} ({nearest_hint(name, offered)})")
     metric = METRICS[name]
-    if stream is not None and not (metric.of_stream and stream.strip()):
-        single = ", ".join(known for known in offered if METRICS[known].of_stream)
-        problem = "the brackets hold no name" if metric.of_stream else f"{name} is of the whole board"
-        raise ValueError(f"{text!r}: {problem}; a stream is named for one of {single}, as in p99[detector]>33ms")
+    if stream is not None and not (metric.is_per_stream and stream.strip()):
+        single = ", ".join(known for known in offered if METRICS[known].is_per_stream)
+        raise ValueError(
+            f"{text!r}: {'the brackets hold no name' if metric.is_per_stream else f'{name} is of the whole board'}; "
+            f"a stream is named for one of {single}, as in p99[detector]>33ms"
+        )
     stream = (stream or "").strip()
     if compare is None:
         if name not in ALONE:
@@ -173,29 +178,29 @@ def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple
         raise ValueError(f"{text!r}: throttled is a condition by itself; write throttled")
     if unit not in metric.units:
         known = ", ".join(known for known in metric.units if known) or "no unit"
-        problem = f"{unit} is no unit of {name}" if unit else "the unit is missing"
-        raise ValueError(f"{text!r}: {problem}; it is given in {known}, as in {metric.example}")
+        if unit:
+            raise ValueError(f"{text!r}: {unit} is no unit of {name}; it is given in {known}, as in {metric.example}")
+        raise ValueError(f"{text!r}: the unit is missing; it is given in {known}, as in {metric.example}")
     return Gate(text.strip(), name, compare, float(limit), unit, stream)
 
 
 def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
-    """Judge a gate on the streams that it limits; the result is that of the worst.
+    """Judge a gate on the streams that it limits, and return the result of the worst.
 
-    `streams`: the report of each, by its name. With several, the reason names the stream.
+    `streams`: the report of each stream, by its name. If there are several, the result names the stream.
     """
     found = matching(gate.stream, streams) if gate.stream else list(streams)
     if not found:
-        known = ", ".join(streams)
-        return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: no stream is called that, of {known}")
-    results = [(judge_gate(gate, streams[name]), name) for name in found]
+        return GateResult(gate, None, ok=False, unknown=NoSuchStream(tuple(streams)))
+    results = [replace(judge_gate(gate, streams[name]), stream=name if len(streams) > 1 else "") for name in found]
     sign = -1.0 if gate.compare.startswith("<") else 1.0
-    worst, name = max(results, key=lambda one: (one[0].fails_for_sure, not one[0].ok, sign * float(one[0].value or 0)))
-    text, _, rest = worst.reason.partition(f"{gate.text}: ")
-    return replace(worst, reason=f"{gate.text}: {name}: {rest}") if len(streams) > 1 and not text else worst
+    return max(results, key=lambda one: (one.fails_for_sure, not one.ok, sign * float(one.value or 0)))
 
 
 def matching(wanted: str, names: Collection[str]) -> list[str]:
-    """Return the names that a user can mean: the very name, else that of a file without its suffix, else a part of it.
+    """Return the names that a user can mean by `wanted`.
+
+    The same name counts first, then the name of a file with or without its suffix, then a name that contains `wanted`.
 
     >>> matching("det", ["det.onnx", "det_large.onnx", "rec.onnx"]), matching("LARGE", ["det.onnx", "det_large.onnx"])
     (['det.onnx'], ['det_large.onnx'])
@@ -211,32 +216,19 @@ def matching(wanted: str, names: Collection[str]) -> list[str]:
 def judge_gate(gate: Gate, report: Report) -> GateResult:
     read = gate.metric.read(report, gate.unit)
     if read is None:
-        why = (report.energy.reason if gate.name == "energy" else None) or gate.metric.absent
-        return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: {why}")
+        return GateResult(gate, None, ok=False, unknown=report.energy.reason if gate.name == "energy" else None)
     if not gate.compare:
-        what = "it was" if gate.name == "throttled" else _plain(read)
-        return GateResult(
-            gate, read >= 1 if gate.name == "throttled" else read, ok=read < 1,
-            reason=f"{gate.text}: {what if read else 'not at all'}", fails_for_sure=read >= 1,
-        )  # fmt: skip
+        value = read >= 1 if gate.name == "throttled" else read
+        return GateResult(gate, value, ok=read < 1, fails_for_sure=read >= 1)
     scale = 1.0 if gate.unit in ("%", "") else gate.metric.units[gate.unit]
     value = round(read / scale, 6)
     exceeded = _OPERATORS[gate.compare](value, gate.limit)
     is_settled = _is_settled(gate, report)
-    unit = f" {gate.unit}" if gate.unit else ""
-    few = "" if is_settled else f", of {report.latency.count} inferences: not settled"
-    what = "response time " if gate.metric.units is _TIME and report.latency.response is not None else ""
-    reason = f"{gate.text}: {what}{_plain(value)}{unit}{few}"
-    return GateResult(gate, value, ok=not exceeded, reason=reason, fails_for_sure=exceeded and is_settled)
-
-
-def _plain(value: float) -> str:
-    """Format with four digits, or with all digits before the point.
-
-    >>> _plain(40.3312), _plain(24431.07), _plain(0.000125)
-    ('40.33', '24431', '0.000125')
-    """
-    return f"{value:.4g}" if abs(value) < 9_999.5 else f"{value:.0f}"
+    return GateResult(
+        gate, value, ok=not exceeded, fails_for_sure=exceeded and is_settled,
+        is_response=gate.metric.units is _TIME and report.latency.response is not None,
+        is_settled=is_settled, count=None if is_settled else report.latency.count,
+    )  # fmt: skip
 
 
 def _is_settled(gate: Gate, report: Report) -> bool:

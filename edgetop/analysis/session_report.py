@@ -262,11 +262,11 @@ def _judged_gate(gate: Gate, parts: _Parts) -> GateResult:
     """Judge a gate. A gate whose value is unavailable fails, because it was not checked."""
     faults, name = parts.analysis.faults, f"gate {gate.text}"
     result, failed = faults.attempt(name, lambda: _judged_by(gate, parts), lambda: None)
-    return result or GateResult(gate, None, ok=False, reason=f"{gate.text}: {faults.words(failed)}")
+    return result or GateResult(gate, None, ok=False, unknown=faults.first(failed))
 
 
 def _judged_by(gate: Gate, parts: _Parts) -> GateResult:
-    if gate.metric.of_stream and (gate.stream or parts.analysis.only_stream is None):
+    if gate.metric.is_per_stream and (gate.stream or parts.analysis.only_stream is None):
         return judge_streams(gate, parts.of_streams)
     return judge_gate(gate, parts)
 

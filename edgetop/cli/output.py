@@ -12,8 +12,6 @@ from edgetop.errors import InputError
 from edgetop.formatting import clean
 
 if TYPE_CHECKING:
-    from edgetop.analysis.session_gates import GateResult
-    from edgetop.comparison.comparison_gates import RelativeResult
     from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
     from edgetop.session.events import Notice
 
@@ -55,12 +53,12 @@ def notice_lines(
         yield from (f"           {line}" for line in (*details(notice), clean(notice.advice)))
 
 
-def gate_lines(gates: "Sequence[GateResult | RelativeResult]") -> Iterator[str]:
-    """Yield an empty line and then the result of each gate. Without gates, yield nothing."""
-    if gates:
+def gate_lines(results: Sequence[tuple[bool, str]]) -> Iterator[str]:
+    """Yield an empty line, and a line for each gate from whether it passed and its sentence. Without gates, nothing."""
+    if results:
         yield ""
-    for gate in gates:
-        yield f"gate       {'passed' if gate.ok else 'FAILED'}  {clean(gate.reason)}"
+    for ok, words in results:
+        yield f"gate       {'passed' if ok else 'FAILED'}  {clean(words)}"
 
 
 def print_failures(reasons: Sequence[str]) -> bool:

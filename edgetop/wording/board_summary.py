@@ -14,6 +14,7 @@ from edgetop.session.seconds import NS
 from edgetop.session.session_summary import COURSE, MAX_GATES, Course, Json, Summary, changes, to_json
 from edgetop.wording import verdict_words
 from edgetop.wording.event_words import worded
+from edgetop.wording.gate_words import gate_words
 
 WINDOW_NS = 10 * NS
 STEPS_S = (3, 10, 30)  # of a chart: it covers the last minute, the last few, ten
@@ -64,7 +65,7 @@ class Summaries:
         zone, trip_c, best_mhz = view.thermal.zone, view.thermal.trip_c, throttles.best_mhz
         temperature = None if zone is None or zone.is_lost else zone.value
         step_s, _, p99, heat = self._take_courses(view)
-        failed = {result.gate.text: result.reason for result in judged_gates(self._analysis, self._gates)
+        failed = {result.gate.text: gate_words(result) for result in judged_gates(self._analysis, self._gates)
                   if not result.ok}  # fmt: skip
         return Summary(
             session=manifest.name if manifest else "",

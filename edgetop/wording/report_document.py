@@ -10,6 +10,7 @@ from typing import Any, get_args
 from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.energy import EnergyUnknown
 from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.forecast.heat_forecast import ForecastView
@@ -29,7 +30,9 @@ from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_document
 from edgetop.wording.alert_words import alerts_document
 from edgetop.wording.clue_words import clue_words
+from edgetop.wording.energy_words import unknown_words
 from edgetop.wording.forecast_words import forecast_document
+from edgetop.wording.gate_words import gate_document
 from edgetop.wording.load_words import late_words
 from edgetop.wording.notice_words import notice
 from edgetop.wording.tail_words import tail_words
@@ -133,6 +136,7 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     AbView: ab_document,
     Verdict: _verdict_json,
     DeadlineView: _deadline_json,
+    EnergyUnknown: unknown_words,
     TailView: _tail_json,
     TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},
     SlowInference: _inference_json,
@@ -142,6 +146,6 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     AlertsView: alerts_document,
     ForecastView: forecast_document,
     Ceilings: Ceilings.to_json,
-    GateResult: GateResult.to_json,
+    GateResult: gate_document,
     **dict.fromkeys(get_args(Finding), lambda finding: to_json(notice(finding))),
 }

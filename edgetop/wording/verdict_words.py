@@ -10,6 +10,7 @@ from edgetop.analysis.verdict import GATE_ENDED, ROTATED, Verdict
 from edgetop.analysis.verdict_reasons import State
 from edgetop.wording.ab_words import difference_words, turn_words
 from edgetop.wording.clue_words import clue_words
+from edgetop.wording.gate_words import gate_words
 from edgetop.wording.load_words import late_in_brief, late_words
 from edgetop.wording.slowdown_words import cause_words, streams_words
 
@@ -174,7 +175,7 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
         case why.ExitStatus(status):
             return f"the program ended with exit status {status}"
         case why.GatesFailed(results):
-            return "; ".join(result.reason for result in results)
+            return "; ".join(gate_words(result) for result in results)
         case why.FaultFound(fault):
             return fault.words
         case why.AbDifference(ratio, smallest):

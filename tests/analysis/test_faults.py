@@ -8,7 +8,7 @@ import pytest
 
 from edgetop.analysis import faults
 from edgetop.analysis.analysis import PARTS, Analysis
-from edgetop.analysis.faults import FEEDING, Faults, UnavailableError, aside, guarded, noting
+from edgetop.analysis.faults import FEEDING, Fault, Faults, UnavailableError, aside, guarded, noting
 from edgetop.analysis.folds import FOLDS, OF_STREAMS, READ_TRACKS
 from edgetop.analysis.session_gates import METRICS, parse_gate
 from edgetop.analysis.session_report import judged_gates, report
@@ -180,7 +180,9 @@ def test_a_gate_on_what_is_not_available_fails_with_the_reason(
     for name in ("p50", "p99", "max", "errors", "energy", "drift"):
         assert not by_name[name].ok
         assert by_name[name].value is None
-        assert "not available: internal error in latency" in by_name[name].reason
+        unknown = by_name[name].unknown
+        assert isinstance(unknown, Fault)
+        assert unknown.where == "latency"
     assert by_name["rss"].value is not None
 
 

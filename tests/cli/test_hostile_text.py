@@ -145,7 +145,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def gated(text: str) -> Report:
-    return replace(folded("[x]"), gates=(GateResult(Gate(text, "p99"), None, ok=False, reason=text),))
+    return replace(folded("[x]"), gates=(GateResult(Gate(text, "p99"), None, ok=False),))
 
 
 def check(text: str) -> Diagnosis:

@@ -33,6 +33,7 @@ from edgetop.ui.panes.header import verdict_line, vitals_line
 from edgetop.ui.panes.latency_pane import LATENCY
 from edgetop.ui.panes.power_pane import POWER
 from edgetop.wording.board_summary import Summaries
+from edgetop.wording.gate_words import gate_words
 from edgetop.wording.report_document import report_document
 from tests.support.screens import area, plain
 
@@ -306,7 +307,7 @@ def of_gates(analysis: Analysis, streams: int) -> Figures:
     felt = "response " if whole.latency.response else ""
     for expr, key, unit in (("p99>0ms", f"{felt}p99", "ms"), ("misses>0%", "missed", "%")):
         result = judge_gate(parse_gate(expr), whole)
-        xml = suite_xml("a", [Case(result.gate.text, None if result.ok else ("failure", result.reason))], 1.0, "")
+        xml = suite_xml("a", [Case(result.gate.text, None if result.ok else ("failure", gate_words(result)))], 1.0, "")
         found |= found_in(xml, {(key, SESSION): (rf": (?:response time )?# {unit}", unit)})
     return found
 

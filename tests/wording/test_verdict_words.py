@@ -17,7 +17,7 @@ from edgetop.wording import verdict_words
 
 CAUSE = MissCause(TOO_SLOW, 38e6, 33e6, 38e6)
 LEAK = GrowthView(Slope(12.0, 10.0, 14.0), is_leak=True, hours_left=12.53)
-FAILED = GateResult(parse_gate("max>33ms"), 40.0, ok=False, reason="max>33ms: 40 ms")
+FAILED = GateResult(parse_gate("max>33ms"), 40.0, ok=False)
 FAULT = Fault("slowdowns", "sensors", "ValueError: empty", "")
 
 

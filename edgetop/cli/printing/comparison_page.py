@@ -25,7 +25,11 @@ WIDE = 4.0  # ratio of the highest to the lowest latency above which the axis is
 def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequence[RelativeResult]) -> None:
     """Write the page. Raises OutputError if it cannot be written."""
     names = comparison.names
-    lines = (line.partition("  ") for line in (*ranking_lines(comparison), *gate_lines(gates)) if line)
+    lines = (
+        line.partition("  ")
+        for line in (*ranking_lines(comparison), *gate_lines([(gate.ok, gate.reason) for gate in gates]))
+        if line
+    )
     verdict = [[(head, ""), (words.strip(), "FAILED" if "FAILED" in words else "")] for head, _, words in lines]
     heads = ["", names[0], *(head for name in names[1:] for head in (name, "change", "95 %", ""))]
     facts = [row for row in comparison.rows if not any(row.ratios)]

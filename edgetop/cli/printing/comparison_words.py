@@ -26,7 +26,7 @@ def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()
             _head(comparison),
             _table(comparison),
             ranking_lines(comparison),
-            gate_lines(gates),
+            gate_lines([(gate.ok, gate.reason) for gate in gates]),
             wrapped(notice_lines("unfair", comparison.fair)),
         )
         for line in part

@@ -14,6 +14,7 @@ from edgetop.errors import EdgetopError, InputError, OutputError
 from edgetop.formatting import clean
 from edgetop.frozen import frozen
 from edgetop.recording.export.export_formats import NamedOutput, is_device
+from edgetop.wording.gate_words import gate_words
 
 ELSEWHERE = "choose another path with --junit"
 KINDS = ("failure", "error")
@@ -47,7 +48,7 @@ def write_xml(path: Path, xml: str) -> None:
 
 def to_xml(report: Report, error: EdgetopError | None = None) -> str:
     session = report.session
-    cases = [Case(gate.gate.text, None if gate.ok else ("failure", gate.reason)) for gate in report.gates or ()]
+    cases = [Case(gate.gate.text, None if gate.ok else ("failure", gate_words(gate))) for gate in report.gates or ()]
     if error is not None:
         cases.append(Case("session", ("error", str(error))))
     return suite_xml(session.name, cases, (session.duration_ns or 0) / 1e9, session.created_utc)

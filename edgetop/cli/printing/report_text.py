@@ -36,7 +36,9 @@ from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.clue_words import clue_words
+from edgetop.wording.energy_words import unknown_words
 from edgetop.wording.forecast_words import left, outlook
+from edgetop.wording.gate_words import gate_words
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
 from edgetop.wording.notice_words import notice, notice_words
 from edgetop.wording.slowdown_words import streams_words
@@ -65,7 +67,7 @@ def summary_lines(report: Report) -> Iterator[str]:
         _head(report),
         *figures,
         _load(report.latency, report.session.load),
-        gate_lines(report.gates or ()),
+        gate_lines([(gate.ok, gate_words(gate)) for gate in report.gates or ()]),
         _board(report),
         _method(report.session),
         _operators(report),
@@ -78,7 +80,7 @@ def brief_summary(report: Report) -> str:
     """Return the summary that a run prints at its end, of at most 23 lines. `edgetop report` prints everything."""
     failed = [gate for gate in report.gates or () if not gate.ok]
     passed = len(report.gates or ()) - len(failed)
-    gates = [f"gate       FAILED  {clean(gate.reason)}" for gate in failed]
+    gates = [f"gate       FAILED  {clean(gate_words(gate))}" for gate in failed]
     if passed:
         gates.append(f"gates      {passed} passed")
     figures: tuple[Iterable[str], ...] = (
@@ -431,9 +433,9 @@ def _energy(report: Report) -> Iterator[str]:
             net = f"net of an idle board's {_in_w(power.idle_w)} W"
             yield f"           {formatting.millijoules(energy.net_mj)} ± {_half(energy.net_ci95_mj)} mJ {net}"
         elif energy.net_reason:
-            yield f"           net energy not known: {clean(energy.net_reason)}"
+            yield f"           net energy not known: {unknown_words(energy.net_reason)}"
     elif power.total_sensor:
-        yield f"energy     not known: {clean(energy.reason or UNKNOWN)}"
+        yield f"energy     not known: {unknown_words(energy.reason) or UNKNOWN}"
     for sensor, cost in energy.rails.items():
         if cost.gross_mj is not None and not power.total_sensor:
             yield f"energy     {clean(sensor)} {_cost(cost)}; a part of the board"
@@ -451,7 +453,7 @@ def _half(interval: tuple[float, float] | None) -> str:
 
 def _lasts(energy: EnergyFigures) -> str:
     if energy.hours_per_charge is None or energy.battery_rate_hz is None:
-        return clean(energy.battery_reason or UNKNOWN)
+        return unknown_words(energy.battery_reason) or UNKNOWN
     inferences = energy.inferences_per_charge
     more = "" if inferences is None else f", {formatting.count(inferences)} inferences"
     return f"{energy.hours_per_charge:.1f} h at {formatting.rate(energy.battery_rate_hz)}/s{more}"

@@ -14,6 +14,7 @@ from edgetop.runner.session_state import SessionState
 from edgetop.session.event_kinds import GateFailed
 from edgetop.session.seconds import NS
 from edgetop.wording.ab_words import change_words
+from edgetop.wording.gate_words import gate_words
 
 if TYPE_CHECKING:
     from edgetop.comparison.comparison_gates import RelativeGate
@@ -41,7 +42,7 @@ class FailFast:
                 continue
             since_ns = self._failing_since_ns.setdefault(result.gate.text, progress.now_ns)
             if result.gate.is_final or progress.now_ns - since_ns >= STAYS_NS:
-                self._session_state.add_event(GateFailed(result.gate.text), "critical", "edgetop", result.reason)
+                self._session_state.add_event(GateFailed(result.gate.text), "critical", "edgetop", gate_words(result))
                 self._stop("slo")
                 self._has_stopped = True
                 return
@@ -59,7 +60,7 @@ def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (
 
     `ratio_gates`: gates on B divided by A, in an A/B session.
     """
-    failed = [gate.reason for gate in report.gates or () if not gate.ok]
+    failed = [gate_words(gate) for gate in report.gates or () if not gate.ok]
     failed += [f"gates: {why}" for name, why in (report.unavailable or {}).items() if name == "gates"]
     failed += filter(None, (_beyond(report, gate) for gate in ratio_gates))
     return print_failures(failed) or report.session.end_reason == "slo"

@@ -12,6 +12,7 @@ from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import Block, last, stacked, with_chart
 from edgetop.ui.text import Column, Line, Piece, as_fits, line, table, wrapped
+from edgetop.wording.energy_words import unknown_words
 
 COLUMNS = (
     Column("rail", 16, right=False), Column("W", 7), Column("mean", 7), Column("max", 7),
@@ -110,7 +111,7 @@ def _energy(view: MonitorView, area: Area) -> list[Line]:
 def _cost(cost: CostView, is_total: bool, area: Area) -> list[Line]:
     label = f"{'energy':<{LABEL_CELLS}}"
     if cost.gross_j is None:
-        return wrapped(f"{label}{UNKNOWN} {cost.reason}", area.width, "dim")
+        return wrapped(f"{label}{UNKNOWN} {unknown_words(cost.reason)}", area.width, "dim")
     whose = "" if is_total else " a part"
     gross = f"{_mj(cost.gross_j)} +-{_half(cost.gross_j)} mJ"
     accuracy = area.clean(_accuracy(cost.rail))
@@ -121,7 +122,7 @@ def _cost(cost: CostView, is_total: bool, area: Area) -> list[Line]:
         idle = (f"  idle {_watts(cost.rail.idle.value)} W", "dim")
         lines.append(as_fits(area.width, (f"{'  net':<{LABEL_CELLS}}", "dim"), net, idle))
     elif cost.net_reason:
-        lines += wrapped(f"{'  net':<{LABEL_CELLS}}{UNKNOWN} {cost.net_reason}", area.width, "dim")
+        lines += wrapped(f"{'  net':<{LABEL_CELLS}}{UNKNOWN} {unknown_words(cost.net_reason)}", area.width, "dim")
     return lines
 
 
@@ -135,7 +136,7 @@ def _half(mean: Mean) -> str:
 
 def _lasts(battery: BatteryView) -> str:
     if battery.hours is None or battery.rate_hz is None:
-        return f"{UNKNOWN} {battery.reason}"
+        return f"{UNKNOWN} {unknown_words(battery.reason)}"
     inferences = "" if battery.inferences is None else f", {formatting.count(battery.inferences)} inferences"
     return f"{battery.hours:.1f} h at {formatting.rate(battery.rate_hz)}/s{inferences}"
 

@@ -9,6 +9,7 @@ from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 from edgetop.session.manifest import Manifest
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Line, line, wrapped
+from edgetop.wording.gate_words import gate_words
 from edgetop.wording.load_words import load_words
 from edgetop.wording.notice_words import notice
 
@@ -30,7 +31,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         lines.append(BLANK)
     for gate in view.gates:
         style = "good" if gate.ok else "critical" if gate.fails_for_sure else "warning"
-        lines += wrapped(area.clean(f"gate {gate.reason}"), area.width, style)
+        lines += wrapped(area.clean(f"gate {gate_words(gate)}"), area.width, style)
     for label, text in _facts(view.manifest):
         rows = wrapped(area.clean(text), max(8, area.width - LABEL_CELLS)) or [BLANK]
         lines.append(line((f"{label:<{LABEL_CELLS}}", "dim"), *rows[0]))

@@ -1,0 +1,54 @@
+"""Why a figure of energy is unknown, in words."""
+
+from edgetop import formatting
+from edgetop.analysis.energy import LEAST_INFERENCES, WIDEST, EnergyUnknown
+
+_MORE = "run longer, or read more often (edgetop run --hz)"
+
+
+def unknown_words(unknown: EnergyUnknown | None) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each reason
+    """Return the sentence of a reason; "" for None.
+
+    >>> unknown_words(EnergyUnknown("few-inferences", count=99))
+    '99 inferences are too few: it takes 100'
+    >>> unknown_words(EnergyUnknown("rate-too-high", rate_hz=20.0, most_hz=10.53))
+    '20.0 Hz cannot be kept up: at most 10.5 Hz'
+    """
+    if unknown is None:
+        return ""
+    widest = formatting.percent(WIDEST)
+    match unknown.code:
+        case "no-total":
+            return "no sensor here tells what the whole board draws"
+        case "nothing-measured":
+            return "nothing was measured yet"
+        case "few-inferences":
+            return f"{unknown.count} inferences are too few: it takes {LEAST_INFERENCES}"
+        case "little-covered":
+            return f"readings cover only {formatting.percent(unknown.covered or 0.0)} of the measured phase"
+        case "in-step":
+            period = formatting.milliseconds(unknown.period_ns or 0.0)
+            beside = f"beside a load that rests every {period} ms: at which phase is not known"
+            return f"read evenly {_interval(unknown)} {beside}"
+        case "few-readings":
+            return f"too few readings, one {_interval(unknown)}: {_MORE}"
+        case "scattered":
+            return f"readings scatter by more than {widest}: {_MORE}"
+        case "short-baseline":
+            return "the idle baseline had too few readings: 30s or more, or --hz"
+        case "rough-net":
+            left = "what is left of the power without the idle baseline"
+            return f"{left} is not known to {widest}: make both longer, or --hz"
+        case "no-power":
+            return "the board draws nothing"
+        case "rough-rate":
+            return f"what the board draws at that rate is not known to {widest}"
+        case "rate-too-high":
+            asked, most = formatting.rate(unknown.rate_hz or 0.0), formatting.rate(unknown.most_hz or 0.0)
+            return f"{asked} Hz cannot be kept up: at most {most} Hz"
+        case "other-rate":
+            return "it ran at another rate: edgetop run --idle-baseline 30s tells what the board draws in between"
+
+
+def _interval(unknown: EnergyUnknown) -> str:
+    return "only" if unknown.interval_s is None else f"every {formatting.span(unknown.interval_s * 1e9)}"

@@ -1,0 +1,64 @@
+"""The results of gates in words."""
+
+from collections.abc import Mapping
+
+from edgetop.analysis.energy import EnergyUnknown
+from edgetop.analysis.session_gates import GateResult, NoSuchStream
+from edgetop.session.typed_json import Document
+from edgetop.wording.energy_words import unknown_words
+
+_NOTHING_MEASURED = "nothing was measured"
+# By the name of a gate's value: why it is unknown if the session has no data of this kind.
+ABSENT: Mapping[str, str] = {
+    **dict.fromkeys(("p50", "p90", "p95", "p99", "p999", "mean", "max", "errors"), _NOTHING_MEASURED),
+    "misses": "no deadline was given",
+    "rss": "the engine's memory was not read",
+    "temp": "no temperature was read",
+    "power": "no sensor tells the board's total",
+    "energy": "there is no figure of energy",
+    "throttled": "the board has no throttle flag that edgetop reads",
+    "drift": "there is no steady beginning and end to compare",
+    "leak": "growth is unknown before two minutes of measuring",
+}
+
+
+def gate_words(result: GateResult) -> str:
+    """Return the gate and its value or, if the value is unknown, the reason."""
+    gate = result.gate
+    stream = f"{result.stream}: " if result.stream else ""
+    return f"{gate.text}: {stream}{_unknown(result) if result.value is None else _value(result, result.value)}"
+
+
+def _unknown(result: GateResult) -> str:
+    match result.unknown:
+        case None:
+            return f"unknown: {ABSENT[result.gate.name]}"
+        case NoSuchStream(names):
+            return f"unknown: no stream is called that, of {', '.join(names)}"
+        case EnergyUnknown():
+            return f"unknown: {unknown_words(result.unknown)}"
+        case fault:
+            return fault.words
+
+
+def _value(result: GateResult, value: float | bool) -> str:
+    if not result.gate.compare:
+        return "not at all" if not value else "it was" if value is True else _plain(value)
+    what = "response time " if result.is_response else ""
+    unit = f" {result.gate.unit}" if result.gate.unit else ""
+    few = "" if result.is_settled else f", of {result.count} inferences: not settled"
+    return f"{what}{_plain(value)}{unit}{few}"
+
+
+def _plain(value: float) -> str:
+    """Format with four digits, or with all digits before the point.
+
+    >>> _plain(40.3312), _plain(24431.07), _plain(0.000125)
+    ('40.33', '24431', '0.000125')
+    """
+    return f"{value:.4g}" if abs(value) < 9_999.5 else f"{value:.0f}"
+
+
+def gate_document(result: GateResult) -> Document:
+    """Return the result as its JSON document. The keys are a contract."""
+    return {"expr": result.gate.text, "value": result.value, "ok": result.ok, "reason": gate_words(result)}
