@@ -1,7 +1,8 @@
 """Identify the format of a model file by its content.
 
 A TFLite file is a FlatBuffer with the file identifier "TFL3" (tensorflow/lite/schema/schema.fbs); that of ONNX
-Runtime's own format is "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs). An ONNX file is a protobuf ModelProto
+Runtime's own format is "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs). A language model of llama.cpp begins with
+"GGUF" (ggml/include/gguf.h). An ONNX file is a protobuf ModelProto
 without a magic number, so its top-level fields are checked (onnx/onnx.proto; wire format:
 https://protobuf.dev/programming-guides/encoding/).
 """
@@ -14,10 +15,11 @@ from typing import BinaryIO
 
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
+from edgetop.models.gguf_file import MAGIC as GGUF_MAGIC
 from edgetop.models.protobuf import fields
 from edgetop.models.reading_limits import Budget, MalformedError
 
-SUFFIXES = {".onnx": "onnx", ".ort": "onnx", ".tflite": "tflite", ".lite": "tflite"}
+SUFFIXES = {".onnx": "onnx", ".ort": "onnx", ".tflite": "tflite", ".lite": "tflite", ".gguf": "gguf"}
 
 # Fields of ModelProto in onnx 1.23: those that are numbers, and those that are texts or messages.
 _NUMBERS, _MESSAGES = {1, 5}, {2, 3, 4, 6, 7, 8, 14, 20, 25, 26}
@@ -26,6 +28,8 @@ _NUMBERS, _MESSAGES = {1, 5}, {2, 3, 4, 6, 7, 8, 14, 20, 25, 26}
 _REQUIRED = {1, 7, 8}
 
 
+_IDENTIFIERS = {b"TFL3": "tflite", b"ORTM": "onnx"}  # of a FlatBuffer, by the format that edgetop calls it
+
 # Beginning of the file that Git LFS leaves in place of a large file that was not fetched (git-lfs/docs/spec.md).
 _POINTER = b"version https://git-lfs"
 
@@ -33,13 +37,13 @@ _POINTER = b"version https://git-lfs"
 @frozen
 class ModelFile:
     path: Path
-    format: str  # "onnx" or "tflite"
+    format: str  # "onnx", "tflite" or "gguf"
     size_bytes: int
-    misnamed: bool  # whether its suffix is that of the other format
+    misnamed: bool  # whether its suffix is that of another format
 
 
 def identify(path: Path) -> ModelFile:
-    """Identify a model file. Raises InputError if it is not an ONNX or TFLite model, or cannot be read.
+    """Identify a model file. Raises InputError if it is not an ONNX, TFLite or GGUF model, or cannot be read.
 
     A TFLite file that is cut short is not noticed here: the runtime verifies the FlatBuffer.
     """
@@ -51,7 +55,7 @@ def identify(path: Path) -> ModelFile:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for its writer
             what = "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file"
-            raise InputError(f"{path}: {what}", "give a .onnx or .tflite file")
+            raise InputError(f"{path}: {what}", "give a .onnx, .tflite or .gguf file")
         size = status.st_size
         with path.open("rb") as file:
             is_pointer = file.read(len(_POINTER)) == _POINTER
@@ -64,7 +68,7 @@ def identify(path: Path) -> ModelFile:
     if model_format is None:
         if is_pointer:
             raise InputError(f"{path}: is a pointer of Git LFS, not the model itself", "get it: git lfs pull")
-        what = "is empty" if size == 0 else "is neither an ONNX nor a TFLite model, or is cut short"
+        what = "is empty" if size == 0 else "is no ONNX, TFLite or GGUF model, or is cut short"
         raise InputError(f"{path}: {what}")
     suffix = SUFFIXES.get(path.suffix.lower())
     return ModelFile(path, model_format, size, misnamed=suffix not in (None, model_format))
@@ -72,10 +76,10 @@ def identify(path: Path) -> ModelFile:
 
 def _identify(file: BinaryIO, size: int) -> str | None:
     head = file.read(8)
-    if head[4:8] == b"TFL3":
-        return "tflite"
-    if head[4:8] == b"ORTM":
-        return "onnx"
+    if head[:4] == GGUF_MAGIC:
+        return "gguf"
+    if head[4:8] in _IDENTIFIERS:
+        return _IDENTIFIERS[head[4:8]]
     if not size:
         return None
     # An ONNX file consists only of fields of ModelProto, with all the required ones.

@@ -65,6 +65,8 @@ def engine_for(name: str | None, model_format: str) -> str:
 
     Raises InputError if the engine is unknown or does not run models of this format.
     """
+    if model_format == "gguf":
+        raise InputError("no engine runs GGUF models", "edgetop inspect shows what they hold")
     if name is None or name in ("auto", model_format):
         return "auto"
     canonical = ALIASES.get(name.lower(), name.lower())

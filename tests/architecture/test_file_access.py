@@ -55,6 +55,7 @@ READS = {
     "engines/spawn.py": "a file of the kernel",
     "feeds/ssh.py": "a file of the kernel",
     "lake/transfer.py": "the machine's own id",
+    "models/gguf_file.py": "the header of a model that is a regular file",
     "models/inspection.py": "a model, up to a bound, that is a regular file",
     "runner/model_file.py": "the model of a session that has just loaded it, in pieces",
     "sensors/jetson_stats.py": "the first line of a program of the PATH",

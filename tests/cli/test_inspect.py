@@ -11,6 +11,7 @@ import pytest
 import edgetop.demo
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop as run_edgetop
+from tests.support.gguf_models import gguf, language_model
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +35,9 @@ def folder(tmp_path_factory):
         "diagonal.tflite": tflite_models.tflite_open_diagonal(),
         "strings.onnx": onnx_models.onnx_string_input(),
         "empty.onnx": b"",
+        "tiny.gguf": language_model(kind="Q8_0"),
+        "cut.gguf": language_model()[:70_000],
+        "hostile.gguf": gguf({"general.architecture": "\x1b[31m", "general.name": "\x1b]0;owned\x07\r\u202e"}, {}),
         "runtime.ort": b"\x18\0\0\0ORTM" + bytes(100),
     }
     for name, content in files.items():
@@ -90,16 +94,36 @@ def test_shapes_and_a_batch_are_taken(folder):
     assert four["macs"] == 4 * one["macs"]
 
 
+def test_a_language_model_is_shown_as_text(folder):
+    done = inspect(folder, "tiny.gguf")
+    assert done.returncode == 0, done.stderr
+    for said in ("architecture  llama", "Q8_0 ", "context  512 tokens", "256 B per token", "128.0 KiB when it is full"):
+        assert said in done.stdout
+
+
+def test_every_key_of_a_language_model_is_documented(folder):
+    document = json.loads(inspect(folder, "tiny.gguf", "--json").stdout)
+    assert document["model"]["format"] == "gguf"
+    assert document["precision"]["weights"]["Q8_0"]["parameters"] == 161_280
+    topic = (DEMO.parent / "docs/inspect.md").read_text(encoding="utf-8")
+    keys = {*document, *(key for part in ("model", "context", "totals") for key in document[part])}
+    assert [key for key in sorted(keys) if f"`{key}`" not in topic] == []
+
+
 def test_inputs_that_no_engine_could_feed_are_still_inspected(folder):
     assert "string" in inspect(folder, "strings.onnx").stdout
 
 
-@pytest.mark.parametrize("name", ["hostile.onnx", "hostile.tflite"])
+@pytest.mark.parametrize("name", ["hostile.onnx", "hostile.tflite", "hostile.gguf"])
 def test_hostile_names_are_shown_and_do_nothing(folder, name):
     done = inspect(folder, name)
     assert done.returncode == 0, done.stderr
     assert r"\x1b" in done.stdout
     assert not {"\x1b", "\x07", "\r", "\u202e"} & set(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["hostile.onnx", "hostile.tflite"])
+def test_hostile_names_stay_as_they_are_in_json(folder, name):
     assert json.loads(inspect(folder, name, "--json").stdout)["inputs"][0]["name"].count("\x1b") == 1
 
 
@@ -108,6 +132,8 @@ BAD = {
     "empty": (["empty.onnx"], "is empty"),
     "cut tflite": (["cut.tflite"], "damaged or incomplete"),
     "cut onnx": (["cut.onnx"], "cut short"),
+    "cut gguf": (["cut.gguf"], "is cut short: 70000 of at least"),
+    "a shape for tokens": (["tiny.gguf", "--batch", "2"], "a language model takes tokens"),
     "runtime's own format": (["runtime.ort"], "inspect the .onnx file"),
     "an input it has not": (["dynamic.onnx", "--shape", "y:1"], "it has x"),
     "a shape of another rank": (["dynamic.onnx", "--shape", "x:1"], "does not fit"),

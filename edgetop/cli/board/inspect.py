@@ -22,6 +22,7 @@ Examples:
   edgetop inspect mobilenet.onnx
   edgetop inspect ocr.onnx --shape x:1,3,48,192
   edgetop inspect detector.tflite --json | jq .totals
+  edgetop inspect smollm2.gguf
 """
 JSON = option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help inspect).")
 
@@ -31,7 +32,10 @@ JSON = option("--json", "as_json", is_flag=True, help="Print one JSON document (
 def command(
     model: Path, *, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Show the inputs, operators, weights, FLOPs and bytes of MODEL, an ONNX or TFLite file."""
+    """Show the inputs, operators, weights, FLOPs and bytes of MODEL, an ONNX or TFLite file.
+
+    Of a GGUF file (llama.cpp), show the architecture, weights, context, and the memory and FLOPs of a token.
+    """
     from edgetop.cli.board.inspection_text import inspect_summary  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
     from edgetop.engines.formats import identify  # noqa: PLC0415
@@ -41,6 +45,9 @@ def command(
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
     file = identify(model)
+    if file.format == "gguf":
+        _show_language_model(model, file.size_bytes, is_shaped=bool(shapes or batch), as_json=as_json)
+        return
     declared = read_model(file.path, file.format)
     sizes, assumptions = _input_shapes(declared, shapes, batch)
     head = {"path": str(model), "size_bytes": file.size_bytes}
@@ -51,6 +58,24 @@ def command(
         print_json(document)
     else:
         print_text(inspect_summary(document))
+
+
+def _show_language_model(path: Path, size_bytes: int, *, is_shaped: bool, as_json: bool) -> None:
+    from edgetop.cli.board.language_text import language_summary  # noqa: PLC0415
+    from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
+    from edgetop.models.gguf_file import read_gguf  # noqa: PLC0415
+    from edgetop.models.language_document import language_document  # noqa: PLC0415
+    from edgetop.models.language_model import described  # noqa: PLC0415
+
+    if is_shaped:
+        raise InputError("--shape and --batch are for ONNX and TFLite models", "a language model takes tokens")
+    header = read_gguf(path)
+    document = language_document(header, described(header))
+    document = {**document, "model": {"path": str(path), "size_bytes": size_bytes} | document["model"]}
+    if as_json:
+        print_json(document)
+    else:
+        print_text(language_summary(document))
 
 
 def _input_shapes(
