@@ -216,10 +216,7 @@ def cpus(text: str) -> tuple[int, ...]:
 
 
 def limit(text: str) -> dict[str, float]:
-    """Parse `cpus=2`, `memory=512M` or `quota=150%,period=10ms` into fields of a Limit."""
-    from edgetop.runner.cgroup_limits import LEAST_QUOTA_US, PERIODS_US  # noqa: PLC0415  --help needs none of it
-    from edgetop.runner.engine_limit import Limit  # noqa: PLC0415
-
+    """Parse `cpus=2`, `memory=512M[,swap=1G]`, `quota=150%[,period=10ms]` or `io=10M/s` into fields of a Limit."""
     fields: dict[str, float] = {}
     for pair in text.split(","):
         name, _, value = (part.strip() for part in pair.partition("="))
@@ -227,13 +224,30 @@ def limit(text: str) -> dict[str, float]:
             fields["cpus"] = int(value)
         elif name == "memory":
             fields["memory_bytes"] = size(value)
+        elif name == "swap" and "memory_bytes" in fields:
+            fields["swap_bytes"] = size(value)
+        elif name == "io" and value.endswith("/s"):
+            fields["io_bytes_per_s"] = size(value.removesuffix("/s"))
+        elif name == "net":
+            why = "the kernel cannot limit the network traffic of a cgroup"
+            raise BadParameter(f"{pair!r}: {why}; shape the interface with tc(8), or leave net= out")
         elif name == "quota" and re.fullmatch(r"\d+(\.\d+)?%", value):
             fields["quota_pct"] = float(value[:-1])
         elif name == "period" and "quota_pct" in fields:
             fields["period_us"] = duration(value) // 1000
         else:
             hint = "; for a part of a CPU write quota=50%" if name == "cpus" and "." in value else ""
-            raise BadParameter(f"{pair!r} is not a limit; write cpus=2, memory=512M or quota=150%,period=10ms{hint}")
+            ways = "cpus=2, memory=512M[,swap=1G], quota=150%[,period=10ms] or io=10M/s"
+            raise BadParameter(f"{pair!r} is not a limit; write {ways}{hint}")
+    _check_limit(text, fields)
+    return fields
+
+
+def _check_limit(text: str, fields: dict[str, float]) -> None:
+    """Raise BadParameter if the kernel does not take a limit, or if nothing could run within it."""
+    from edgetop.runner.cgroup_limits import LEAST_QUOTA_US, PERIODS_US  # noqa: PLC0415  --help needs none of it
+    from edgetop.runner.engine_limit import Limit  # noqa: PLC0415
+
     asked = Limit(**fields)  # type: ignore[arg-type]
     if not PERIODS_US[0] <= asked.period_us <= PERIODS_US[1]:
         raise BadParameter(f"{text!r}: a period lasts 1ms to 1s")
@@ -241,7 +255,8 @@ def limit(text: str) -> dict[str, float]:
         raise BadParameter(f"{text!r} gives less than 1 ms in each period, the least that the kernel takes")
     if asked.memory_bytes is not None and asked.memory_bytes < 2**20:
         raise BadParameter(f"{text!r}: no engine starts in less than 1M")
-    return fields
+    if asked.io_bytes_per_s is not None and asked.io_bytes_per_s < 4096:
+        raise BadParameter(f"{text!r} is less than a block of a disk each second; write io=4K/s or more")
 
 
 def warmup_runs(text: str) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Protocol
 
 from edgetop.frozen import frozen
-from edgetop.session.events import Severity
+from edgetop.session.events import Body, Severity
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.operators import Operator, ThreadUse
 from edgetop.session.records import NO_INFERENCES, Inferences, join
@@ -87,6 +87,16 @@ class LogLine:
     source: str  # "engine", "engine stdout" or "engine stderr"
     message: str
     kind: str = "log"
+
+
+@frozen
+class Noted:
+    """An event with data, which happens now."""
+
+    body: Body
+    severity: Severity
+    source: str
+    message: str
 
 
 @frozen
@@ -218,6 +228,7 @@ Message = (
     | StageMemory
     | PhaseBegan
     | LogLine
+    | Noted
     | RecordsLost
     | ProfilerChosen
     | BurstBegan

@@ -1,9 +1,13 @@
-"""Run the engine in a cgroup of its own that limits its CPU time or memory, as on the target device (`--limit`).
+"""Run an engine or a watched program in a cgroup of its own that limits its CPU time, memory or disk I/O (`--limit`).
 
 If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Otherwise it is made below or beside the
 cgroup of edgetop, in the hierarchy of version 2, or of version 1 for a controller that version 2 does not have. A
-command enters the cgroup and then executes the engine, so that no part of the engine runs outside. No other process is
-put into it. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
+command enters the cgroup and then executes the engine or program, so that no part of it runs outside. No other process
+is put into it. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
+
+A cgroup outlives edgetop as long as a process is in it: children that a program left behind, or the program itself if
+edgetop is killed. So each cgroup has a guard, a small shell that waits for the end of edgetop and then removes the
+cgroup as soon as it is empty. systemd removes its scopes by itself.
 """
 
 import contextlib
@@ -33,30 +37,37 @@ _REMOVALS, _REMOVAL_PAUSE_S = 20, 0.05
 _ENTER = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 97; shift; n=$((n - 1)); done; exec "$@"'
 # Prints a limit (the file named by the argument) of the version 2 cgroup in which the shell runs.
 _ALLOWED = 'g=$(sed -n s/^0:://p /proc/self/cgroup); for m in "" /unified; do cat /sys/fs/cgroup$m$g/$1; done 2>&-'
+# Arguments: folders of cgroups. A process in the background, which is no child of edgetop, waits for the end of the
+# input and then removes each cgroup as soon as it is empty.
+_GUARD = 'exec 3<&0; (read -r _; for g; do while [ -d "$g" ] && ! rmdir "$g"; do sleep 1; done; done) <&3 &'
+BLOCK = "sys/block"  # the whole disks; partitions are below them
 
 
 @frozen
 class Enclosure:
-    """The cgroup in which the engine runs, if any."""
+    """The cgroup in which the engine or the program runs, if any."""
 
     way: str = ""  # how it is limited: "systemd scope", "cgroup v2", "cgroup v1"; "" without a cgroup
-    prefix: tuple[str, ...] = ()  # put before the command that starts the engine
+    prefix: tuple[str, ...] = ()  # put before the command that starts the engine or program
 
 
 @contextlib.contextmanager
 def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
     """Provide a cgroup with this limit, and remove it at the end.
 
-    Raises InputError, with advice, if no such cgroup can be made.
+    Raises InputError, with advice, if no such cgroup can be made: all of the limit holds, or nothing runs.
     """
-    if limit.memory_bytes is None and limit.quota_pct is None:
+    if not limit.needs_cgroup:
         yield Enclosure()
         return
-    if scope := _scope(limit, root):
+    disks = _disks(root) if limit.io_bytes_per_s is not None else []
+    if scope := _scope(limit, disks, root):
         yield Enclosure("systemd scope", scope)
         return
-    folders, way = _make(limit, root)
+    folders, way = _make(limit, disks, root)
+    guard = -1
     try:
+        guard = _guard(folders)
         joins = [f"{folder}/cgroup.procs" for folder in folders]
         prefix = ("/bin/sh", "-c", _ENTER, "sh", str(len(joins)), *joins)
         if (failure := _ran([*prefix, "true"])[1]) is not None:
@@ -65,27 +76,68 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
     finally:
         for folder in folders:
             _remove(folder)
+        if guard >= 0:
+            os.close(guard)
 
 
-def _scope(limit: Limit, root: Root) -> tuple[str, ...]:
+def _guard(folders: Sequence[Path]) -> int:
+    """Start the guard of these cgroups. It acts when the returned descriptor is closed, which the kernel does as well.
+
+    Raises OSError if it cannot be started.
+    """
+    read, write = os.pipe()
+    try:
+        subprocess.run(  # noqa: S603  a shell of the system
+            ["/bin/sh", "-c", _GUARD, "sh", *map(str, folders)],
+            stdin=read,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,  # Ctrl+C must not reach it
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        os.close(write)
+        raise
+    finally:
+        os.close(read)
+    return write
+
+
+def _disks(root: Root) -> list[tuple[str, str]]:
+    """Return (name, "MAJOR:MINOR") of each whole disk that is hardware. Raises InputError if there is none."""
+    named = ((name, root.line(f"{BLOCK}/{name}/dev")) for name in root.names(BLOCK))
+    disks = [(name, number) for name, number in named if number and "device" in root.names(f"{BLOCK}/{name}")]
+    if not disks:
+        raise InputError("--limit io: this machine shows no disk whose traffic could be limited", "leave io= out")
+    return disks
+
+
+def _scope(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[str, ...]:
     """Return the command that runs another one in a systemd scope with this limit, or () if the limit has no effect."""
     program = shutil.which("systemd-run")
     if not program or not root.exists(BOOTED):
         return ()
     properties, files = [], []
     if limit.memory_bytes is not None:
-        properties += [f"MemoryMax={limit.memory_bytes}", "MemorySwapMax=0"]
+        properties += [f"MemoryMax={limit.memory_bytes}", f"MemorySwapMax={limit.swap_bytes}"]
         files.append(("memory.max", str(limit.memory_bytes - limit.memory_bytes % os.sysconf("SC_PAGE_SIZE"))))
     if limit.quota_us is not None:
         properties += [f"CPUQuota={limit.quota_pct:g}%", f"CPUQuotaPeriodSec={limit.period_us}us"]
         files.append(("cpu.max", f"{limit.quota_us} {limit.period_us}"))
+    if (rate := limit.io_bytes_per_s) is not None:
+        ways = ("IOReadBandwidthMax", "IOWriteBandwidthMax")
+        properties += [f"{way}=/dev/{name.replace('!', '/')} {rate}" for name, _ in disks for way in ways]
+        files.append(("io.max", f"{disks[0][1]} rbps={rate} wbps={rate}"))
     who = () if os.geteuid() == 0 else ("--user",)
     given = [word for each in properties for word in ("-p", each)]
     command = (program, *who, "--scope", "--quiet", "--collect", *given, "--")
     # A manager to which a controller is not delegated takes the property and does nothing.
-    if all(_ran([*command, "/bin/sh", "-c", _ALLOWED, "sh", name])[0] == value for name, value in files):
-        return command
-    return ()
+    for name, value in files:
+        lines = _ran([*command, "/bin/sh", "-c", _ALLOWED, "sh", name])[0].splitlines()
+        if not any(line == value or line.startswith(f"{value} ") for line in lines):
+            return ()
+    return command
 
 
 def _ran(command: Sequence[str]) -> tuple[str, str | None]:
@@ -100,12 +152,13 @@ def _ran(command: Sequence[str]) -> tuple[str, str | None]:
     return done.stdout.strip(), failure if done.returncode else None
 
 
-def _make(limit: Limit, root: Root) -> tuple[list[Path], str]:
+def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[list[Path], str]:
     """Make cgroups with this limit. Return their folders, and the cgroup version in words.
 
     Raises InputError if that fails, and removes what it made.
     """
-    wanted = {name for name, value in (("memory", limit.memory_bytes), ("cpu", limit.quota_us)) if value is not None}
+    asked = (("memory", limit.memory_bytes), ("cpu", limit.quota_us), ("io", limit.io_bytes_per_s))
+    wanted = {name for name, value in asked if value is not None}
     memberships, mounts = root.text("proc/self/cgroup"), root.text("proc/self/mountinfo")
     for controller in ("", "memory", "cpu"):
         for parent in folders_of(memberships, mounts, controller):
@@ -113,10 +166,13 @@ def _make(limit: Limit, root: Root) -> tuple[list[Path], str]:
     levels = folders_of(memberships, mounts, "")
     newer = wanted & set(root.text(f"{levels[-1]}/cgroup.controllers").split()) if levels else set[str]()
     places = [("", newer, levels)] if newer else []
+    if "io" in wanted - newer:
+        text = "--limit io: the cgroups of this machine have no io.max, which only version 2 has"
+        raise InputError(text, "boot with systemd.unified_cgroup_hierarchy=1, or leave io= out")
     places += [(name, {name}, folders_of(memberships, mounts, name)) for name in sorted(wanted - newer)]
     made: list[Path] = []
     for controller, names, parents in places:
-        if (folder := _first_made(limit, root, names, parents, is_v1=bool(controller))) is None:
+        if (folder := _first_made(limit, disks, root, names, parents, is_v1=bool(controller))) is None:
             for each in made:
                 _remove(each)
             raise InputError(
@@ -128,7 +184,9 @@ def _make(limit: Limit, root: Root) -> tuple[list[Path], str]:
 
 def _advice(root: Root) -> str:
     if root.exists(BOOTED) and os.geteuid():
-        return "sudo systemctl edit user@.service: [Service] Delegate=cpu memory; then log in anew; or run it with sudo"
+        return (
+            "sudo systemctl edit user@.service: [Service] Delegate=cpu memory io; then log in anew; or run it with sudo"
+        )
     if os.geteuid():
         return "run it with sudo, or start it in a cgroup that is delegated to you"
     return "docker run --privileged --cgroupns=host, or a kernel with cgroup_enable=memory"
@@ -137,7 +195,15 @@ def _advice(root: Root) -> str:
 _numbers = itertools.count()
 
 
-def _first_made(limit: Limit, root: Root, controllers: set[str], parents: Sequence[str], *, is_v1: bool) -> Path | None:
+def _first_made(
+    limit: Limit,
+    disks: Sequence[tuple[str, str]],
+    root: Root,
+    controllers: set[str],
+    parents: Sequence[str],
+    *,
+    is_v1: bool,
+) -> Path | None:
     """Make a cgroup below the first of `parents` that allows it, and return its folder, or None.
 
     The first parent is edgetop's own cgroup, the second is the cgroup above, and so on.
@@ -153,7 +219,7 @@ def _first_made(limit: Limit, root: Root, controllers: set[str], parents: Sequen
         except OSError:
             continue
         try:
-            for name, value, is_needed in _settings(limit, controllers, is_v1=is_v1):
+            for name, value, is_needed in _settings(limit, disks, controllers, is_v1=is_v1):
                 with contextlib.suppress(*(() if is_needed else (OSError,))):
                     (folder / name).write_text(value)
             return folder
@@ -162,18 +228,25 @@ def _first_made(limit: Limit, root: Root, controllers: set[str], parents: Sequen
     return None
 
 
-def _settings(limit: Limit, controllers: set[str], *, is_v1: bool) -> Iterator[tuple[str, str, bool]]:
+def _settings(
+    limit: Limit, disks: Sequence[tuple[str, str]], controllers: set[str], *, is_v1: bool
+) -> Iterator[tuple[str, str, bool]]:
     """Yield each file to write, its value, and whether it is required. Only some kernels count swap."""
     memory, quota, period = str(limit.memory_bytes), str(limit.quota_us), str(limit.period_us)
-    swap = ("memory.memsw.limit_in_bytes", memory, False), ("memory.swappiness", "0", False)
+    both, has_swap = str((limit.memory_bytes or 0) + limit.swap_bytes), limit.swap_bytes > 0
+    swap: tuple[tuple[str, str, bool], ...] = (("memory.memsw.limit_in_bytes", both, has_swap),)
+    swap += () if has_swap else (("memory.swappiness", "0", False),)
     files = {
         ("memory", True): (("memory.limit_in_bytes", memory, True), *swap),
-        ("memory", False): (("memory.max", memory, True), ("memory.swap.max", "0", False)),
+        ("memory", False): (("memory.max", memory, True), ("memory.swap.max", str(limit.swap_bytes), has_swap)),
         ("cpu", True): (("cpu.cfs_period_us", period, True), ("cpu.cfs_quota_us", quota, True)),
         ("cpu", False): (("cpu.max", f"{quota} {period}", True),),
     }
     for name in ("memory", "cpu"):
         yield from files[name, is_v1] if name in controllers else ()
+    if "io" in controllers:
+        rate = limit.io_bytes_per_s
+        yield from (("io.max", f"{number} rbps={rate} wbps={rate}", True) for _, number in disks)
 
 
 def _remove_abandoned(parent: Path, root: Root) -> None:

@@ -1,7 +1,8 @@
-"""What `--limit` allows the engine. A request of a run holds it, so this module loads nothing heavy."""
+"""What `--limit` allows the engine or the program. A request of a run holds it, so this module loads nothing heavy."""
 
 from collections.abc import Mapping, Sequence
 
+from edgetop.errors import InputError
 from edgetop.frozen import frozen
 
 DEFAULT_PERIOD_US = 100_000  # of a quota, as in the kernel: Documentation/scheduler/sched-bwc.rst
@@ -9,17 +10,24 @@ DEFAULT_PERIOD_US = 100_000  # of a quota, as in the kernel: Documentation/sched
 
 @frozen
 class Limit:
-    """The resources that the engine may use. None means no limit."""
+    """The resources that the engine, or a watched program with all its children, may use. None means no limit."""
 
     cpus: int | None = None  # number of CPUs it is pinned to, and of threads if that option is not given
-    memory_bytes: int | None = None  # swap is not allowed either
+    memory_bytes: int | None = None
     quota_pct: float | None = None  # CPU time; 100 is one CPU
     period_us: int = DEFAULT_PERIOD_US  # length of the periods in which the quota is given
+    swap_bytes: int = 0  # swap in addition to the memory; only with a limit of memory
+    io_bytes_per_s: int | None = None  # for each disk: bytes that may be read, and as many that may be written
 
     @property
     def is_any(self) -> bool:
         """Whether anything is limited."""
-        return any(value is not None for value in (self.cpus, self.memory_bytes, self.quota_pct))
+        return self.cpus is not None or self.needs_cgroup
+
+    @property
+    def needs_cgroup(self) -> bool:
+        """Whether anything is limited for which there must be a cgroup."""
+        return any(value is not None for value in (self.memory_bytes, self.quota_pct, self.io_bytes_per_s))
 
     @property
     def quota_us(self) -> int | None:
@@ -35,3 +43,11 @@ def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
             raise ValueError(f"{min(both).partition('_')[0]} is limited twice")
         fields.update(each)
     return Limit(**fields)  # type: ignore[arg-type]
+
+
+def limit_of(given: Sequence[Mapping[str, float]]) -> Limit:
+    """Combine the `--limit` options of a command line. Raises InputError if a resource is limited twice."""
+    try:
+        return joined(given)
+    except ValueError as error:
+        raise InputError(f"--limit: {error}") from None

@@ -20,6 +20,7 @@ from edgetop.engines.engine_protocol import (
     Loaded,
     LogLine,
     Message,
+    Noted,
     OfVariant,
     PhaseBegan,
     ProfilerChosen,
@@ -232,6 +233,8 @@ class SessionState:
                 self._phase_began(message)
             case LogLine():
                 self.add_event(decoded(message.kind, {}), message.severity, message.source, message.message)
+            case Noted():
+                self.add_event(message.body, message.severity, message.source, message.message)
             case RecordsLost():
                 self._records_lost(message)
             case ProfilerChosen():

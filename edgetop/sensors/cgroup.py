@@ -42,16 +42,17 @@ class Files:
 
     current: str
     peak: str
-    limit: str
+    limits: tuple[str, ...]  # the lowest of them counts
     events: str  # has a line `oom_kill N`
-    hits: str  # has the number of times that the limit was reached: a number, or a line `max N`
+    hits: str  # has the number of times that a limit was reached: a number, or lines `high N` and `max N`
 
 
 V1 = Files(
-    current="memory.usage_in_bytes", peak="memory.max_usage_in_bytes", limit="memory.limit_in_bytes",
+    current="memory.usage_in_bytes", peak="memory.max_usage_in_bytes", limits=("memory.limit_in_bytes",),
     events="memory.oom_control", hits="memory.failcnt",
 )  # fmt: skip
-V2 = Files("memory.current", "memory.peak", "memory.max", "memory.events", "memory.events")
+# Above memory.high the kernel slows the group down and reclaims its memory, so the group does not get more.
+V2 = Files("memory.current", "memory.peak", ("memory.max", "memory.high"), "memory.events", "memory.events")
 
 
 @frozen
@@ -80,9 +81,14 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
     add(files.current, ("mem", "cgroup"), read=lambda: [_count(held) / MIB])
     if root.exists(peak.relative):
         add(files.peak, ("mem", "cgroup-peak"), read=lambda: [_count(peak) / MIB])
-    levels = [(root.file(f"{each}/{files.limit}"), root.file(f"{each}/{files.current}")) for each in group.folders]
-    if _limits(levels):
-        add(files.limit, ("mem", "cgroup-limit"), ("mem", "cgroup-left"), read=lambda: _tightest(levels))
+    levels = [
+        (root.file(f"{each}/{name}"), root.file(f"{each}/{files.current}"))
+        for each in group.folders
+        for name in files.limits
+    ]
+    if limits := _limits(levels):
+        name = min(limits, key=lambda one: one[0])[2].relative.rpartition("/")[2]
+        add(name, ("mem", "cgroup-limit"), ("mem", "cgroup-left"), read=lambda: _tightest(levels))
     if root.exists(events.relative):
         kills = Rate()
 
@@ -91,7 +97,7 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
             return [Gap("no oom_kill in the file") if count is None else kills.per_second(count, now())]
 
         add(files.events, ("rate", "oom-kills"), read=read_kills)
-    if root.exists(hit.relative) and _limits(levels[:1]):
+    if root.exists(hit.relative) and _limits(levels[: len(files.limits)]):
         hits = Rate()
         rate = ("rate", "memory-limit-hits")
         add(files.hits, rate, read=lambda: [onset.checked(hits.per_second(_hits(hit), now()))])
@@ -176,16 +182,19 @@ def _count(file: File) -> int:
 
 def _hits(file: File) -> int:
     text = file.read_text()
-    return parse_counters(text).get("max", 0) if " " in text else parse_int(text)
+    if " " not in text:
+        return parse_int(text)
+    counts = parse_counters(text)
+    return counts.get("high", 0) + counts.get("max", 0)
 
 
-def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File]]:
-    """Return the limit in bytes and the usage file of each level with a limit. An unreadable limit counts as none."""
+def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File, File]]:
+    """Return each limit in bytes, the file of the usage and that of the limit. An unreadable limit counts as none."""
     limits = []
     for limit, held in levels:
         value = attempt(partial(_count, limit))  # a gap for "max", which is not a number
         if not isinstance(value, Gap) and value < NO_LIMIT_FROM:
-            limits.append((value, held))
+            limits.append((value, held, limit))
     return limits
 
 
@@ -193,8 +202,8 @@ def _tightest(levels: Sequence[tuple[File, File]]) -> Values:
     limits = _limits(levels)
     if not limits:
         return [Gap("no limit is set any more")] * 2
-    left = [limit - _count(held) for limit, held in limits]
-    return [min(limit for limit, _ in limits) / MIB, max(0, min(left)) / MIB]
+    left = [limit - _count(held) for limit, held, _ in limits]
+    return [min(limit for limit, _, _ in limits) / MIB, max(0, min(left)) / MIB]
 
 
 _NOTES = {

@@ -420,6 +420,30 @@ class LimitReached(Body):
     value: int | float  # percent of the quota's periods without CPU time left; reclaims of memory per second
 
 
+@frozen
+class OomKilled(Body):
+    """The kernel's OOM killer killed a process of a watched program, because its cgroup was at its limit of memory."""
+
+    kind = "oom-kill"
+    process: str | None = None  # its name; None: not known
+    pid: int | None = None
+    rss_mib: int | float | None = None  # its resident memory when it was killed
+    limit_mib: int | float | None = None  # limit of the cgroup
+
+
+@frozen
+class ProgramEnded(Body):
+    """What a watched program used from its start to its end, with all its children, as the kernel counted it."""
+
+    kind = "program-ended"
+    total_ns: int
+    cpu_ns: int | None = None
+    rss_peak_mib: int | float | None = None  # most resident memory of one of its processes
+    cgroup_peak_mib: int | float | None = None  # most memory of its cgroup; None: it had none of its own
+    read_bytes: int | None = None  # from disks
+    write_bytes: int | None = None  # to disks, or still in the page cache
+
+
 # The recording.
 
 
@@ -537,9 +561,9 @@ _CLASSES: tuple[type[Body], ...] = (
     AnalysisFailed, EngineStarted, EngineFailed, EngineDied, EngineMemory, RecordsLost, StreamSeen, DataDependent,
     SlowInference, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts, TurnsBegan, LoadBegan, TurnsSettled,
     QuadDone,
-    SensorMissing, SensorSlow, Competing, ThreadsUsed, ClockSource, SettingChanged, LimitReached, RecordingTrouble,
-    RecordingRestored, RecordingCaughtUp, RecordingMoved, SessionImported, ToolSummary, CoarseTimes, ThrottleBegan,
-    ThrottleEnded, SlowdownBegan, AlertBegan,
+    SensorMissing, SensorSlow, Competing, ThreadsUsed, ClockSource, SettingChanged, LimitReached, OomKilled,
+    ProgramEnded, RecordingTrouble, RecordingRestored, RecordingCaughtUp, RecordingMoved, SessionImported, ToolSummary,
+    CoarseTimes, ThrottleBegan, ThrottleEnded, SlowdownBegan, AlertBegan,
 )  # fmt: skip
 
 

@@ -207,18 +207,22 @@ class Constraints:
     memory_bytes: int | None = None
     quota_pct: float | None = None  # CPU time; 100 is one CPU
     quota_period_ms: float | None = None  # length of the periods in which the quota is given
+    swap_bytes: int | None = None  # swap in addition to the memory; None: none if the memory is limited
+    io_bytes_per_s: int | None = None  # of each disk: bytes that may be read, and as many that may be written
 
     @property
     def words(self) -> str:
-        """The engine's limits, except its CPUs, in words.
+        """The limits of the engine or program, except its CPUs, in words.
 
         >>> Constraints(2.0, 2**29, 150.0, 10.0).words
         'memory 512 MiB, quota 150 % of a CPU in each 10 ms'
         """
         memory = "" if self.memory_bytes is None else f"memory {self.memory_bytes / 2**20:g} MiB"
+        swap = "" if self.swap_bytes is None else f"swap {self.swap_bytes / 2**20:g} MiB"
         period = f" in each {self.quota_period_ms:g} ms" if self.quota_period_ms else ""
         quota = "" if self.quota_pct is None else f"quota {self.quota_pct:g} % of a CPU{period}"
-        return ", ".join(filter(None, (memory, quota)))
+        io = "" if self.io_bytes_per_s is None else f"disk I/O {self.io_bytes_per_s / 2**20:g} MiB/s"
+        return ", ".join(filter(None, (memory, swap, quota, io)))
 
 
 @frozen
@@ -397,7 +401,11 @@ class Manifest:
 def to_json(manifest: Manifest) -> dict[str, Any]:
     """Return the manifest as plain JSON values, in the order of the fields."""
     optional = ("ab", "lost", "watched", "followed_by", "command")
-    return {key: value for key, value in FORM.plain(manifest).items() if value or key not in optional}
+    document = {key: value for key, value in FORM.plain(manifest).items() if value or key not in optional}
+    for key in ("swap_bytes", "io_bytes_per_s"):  # only in the file if they were limited
+        if document["constraints"][key] is None:
+            del document["constraints"][key]
+    return document
 
 
 def from_json(document: Mapping[str, Any]) -> Manifest:

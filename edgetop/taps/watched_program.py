@@ -26,6 +26,7 @@ from edgetop.formatting import clean
 from edgetop.frozen import frozen
 from edgetop.paths import is_there
 from edgetop.probe import edgetop_probe as layout
+from edgetop.taps.program_accounts import ProgramAccounts
 from edgetop.taps.taps import Taps
 from edgetop.taps.unseen import HOOK, PRELOAD_SEPARATORS, SEPARATOR, why_unseen
 
@@ -42,6 +43,7 @@ EARLY_NS = 10_000_000_000  # a crash this soon after the start may be caused by 
 CRASHES = frozenset({
     signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP,
 })  # fmt: skip
+SHELL_SETS = ("PWD", "OLDPWD", "SHLVL", "_")  # environment variables that some shells set
 LINES = "EDGETOP_LINES"  # asks the hook to flush each line that the program prints
 CHILDREN_PATIENCE_NS = 1_000_000_000  # wait for children such as a fork server, which end just after the program
 MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
@@ -91,6 +93,7 @@ class ProgramSpec:
     stop_signal: signal.Signals = signal.SIGTERM
     stop_timeout_ns: int = STOP_TIMEOUT_NS
     surroundings: Surroundings | None = None
+    limit_bytes: int | None = None  # limit of its memory
 
     @property
     def name(self) -> str:
@@ -100,7 +103,11 @@ class ProgramSpec:
 
     def environment(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the program: `given`, and the variables that make it report its calls."""
-        environment = {**given, layout.FOLDER: str(folder)}
+        return {**given, **self.reporting(folder, given)}
+
+    def reporting(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables that make the program report its calls, and which may replace some of `given`."""
+        environment = {layout.FOLDER: str(folder)}
         if self.has_hook and SEPARATOR not in str(HOOK):
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), given.get("PYTHONPATH", ""))))
             if self.stdout is None and self.output is None:
@@ -118,6 +125,7 @@ class WatchedProgram:
     def __init__(self, spec: ProgramSpec) -> None:
         self.spec = spec
         self.output: Path | None = None  # file for the output of the program; None: a temporary one
+        self.prefix: Sequence[str] = ()  # command that runs the program in a cgroup of its own; () without limits
         self._process: subprocess.Popen[bytes] | None = None
         self._log: LineReader | None = None
         self._log_path: Path | None = None
@@ -129,7 +137,8 @@ class WatchedProgram:
         self._ended_ns = 0  # when its end was noticed; 0 while it runs
         self._stop: _Stop | None = None
         self._over = False
-        self._oom_watch = OomWatch()
+        self._oom_watch = OomWatch(limit=spec.limit_bytes)
+        self._accounts: ProgramAccounts | None = None
         self.exit_status: int | None = None  # as a shell reports it: 128 + the number of a signal
         self.crashed_early = False  # whether a signal killed it soon after its start
 
@@ -141,6 +150,17 @@ class WatchedProgram:
             self.close()
             text = f"{shlex.quote(self.spec.command[0])}: cannot be started: {error.strerror}"
             raise InputError(text, "give a program and its arguments") from None
+        has_cgroup = bool(self.prefix)
+        pid, limit = self._process.pid, self.spec.limit_bytes
+        self._accounts = ProgramAccounts(pid, self._began_ns, limit, has_cgroup=has_cgroup)
+
+    def _exit_status(self) -> int | None:
+        """Return the exit status as `Popen.returncode` has it, or None before the start and while the program runs."""
+        if self._process is None or self._accounts is None:
+            return None
+        if self._process.returncode is None:
+            self._process.returncode = self._accounts.exit_status()
+        return self._process.returncode
 
     def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
         spec = self.spec
@@ -152,16 +172,29 @@ class WatchedProgram:
         try:
             with spec.surroundings.restored() if spec.surroundings else contextlib.nullcontext():
                 return subprocess.Popen(  # noqa: S603  what the user asked to watch
-                    list(spec.command),
+                    self._command(folder),
                     stdin=subprocess.DEVNULL if spec.stdin is None else spec.stdin,
                     stdout=writes if spec.stdout is None else spec.stdout,
                     stderr=writes if spec.stderr is None else spec.stderr,
-                    env=spec.environment(folder, os.environ),
+                    env=None if self.prefix else spec.environment(folder, os.environ),
                     start_new_session=True,
                     close_fds=False,  # descriptors of edgetop are closed by exec; the program inherits the others
                 )
         finally:
             os.close(writes)
+
+    def _command(self, folder: Path) -> list[str]:
+        """Return the command to execute. With limits, it enters the cgroup before it executes the program.
+
+        The shell that enters the cgroup must not report calls, and must not change the program's environment.
+        """
+        spec = self.spec
+        if not self.prefix:
+            return list(spec.command)
+        given = {**{name: os.environ.get(name) for name in SHELL_SETS}, **spec.reporting(folder, os.environ)}
+        unset = [word for name, value in given.items() if value is None for word in ("-u", name)]
+        assigned = [f"{name}={value}" for name, value in given.items() if value is not None]
+        return [*self.prefix, "/usr/bin/env", *unset, *assigned, *spec.command]
 
     def _temporary_log(self) -> Path:
         """Create a file for the output of the program if nothing is recorded. It is removed when the program has ended.
@@ -179,9 +212,9 @@ class WatchedProgram:
         now_ns = time.monotonic_ns()
         messages: list[Message] = [] if self._reported_start else [Started(self._process.pid, "")]
         self._reported_start = True
-        status = self._process.poll()  # before reading the rings, so that the last calls are still read
-        if status is not None and not self._ended_ns:
-            self._ended_ns = now_ns
+        status = self._exit_status()  # before reading the rings, so that the last calls are still read
+        if status is not None and not self._ended_ns and self._accounts:
+            self._ended_ns = self._accounts.ended_ns
         left = self._left_behind() if status is not None else []
         is_over = status is not None and (not left or now_ns - self._ended_ns > CHILDREN_PATIENCE_NS)
         records, news = self._taps.poll(now_ns, is_over=is_over)
@@ -190,7 +223,9 @@ class WatchedProgram:
             text = f"the program has ended, but its children continue unwatched: process {', '.join(left[:3])}"
             messages.append(LogLine("warning", "edgetop", text, "left-behind"))
         messages += self._read_log()
+        messages += self._accounts.read() if self._accounts else []
         if status is not None and is_over:
+            messages += filter(None, [self._accounts.total() if self._accounts else None])
             messages.append(self._ended(status))
         elif status is None and self._stop:
             messages += self._wait_for_end(self._stop, now_ns)
@@ -247,7 +282,7 @@ class WatchedProgram:
             self._stop.is_urgent = True
 
     def _ask_to_end(self, why: str) -> None:
-        if self._process is None or self._process.poll() is None:
+        if self._process is None or self._exit_status() is None:
             self._stop = _Stop(why, time.monotonic_ns())
             self._taps.stopped_ns = self._stop.asked_ns
             self._send(self.spec.stop_signal)
@@ -286,7 +321,7 @@ class WatchedProgram:
 
     def goes_on(self) -> str:
         """Return a sentence on the program if it outlives edgetop, or "" if it has ended."""
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None or self._exit_status() is not None:
             return ""
         pid = self._process.pid
         output = f"; its output goes to {clean(str(self._log_path))}" if self.spec.stdout is None else ""
@@ -300,6 +335,8 @@ class WatchedProgram:
             self._log_fd, self._log = -1, None
         if self._removed_log and not text:
             self._removed_log.unlink(missing_ok=True)
+        if self._accounts:
+            self._accounts.close()
         self._taps.close()
         return text
 

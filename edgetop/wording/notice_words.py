@@ -40,6 +40,7 @@ ADVICE: Mapping[str, str] = {
     "power-mode-changed": "figures of two modes are mixed here: set the mode before the run and measure anew",
     "cpu-quota": "a quota is not a slower CPU: it raises p99 more than p50; for fewer CPUs give --limit cpus=N",
     "memory-limit": "edgetop fit-memory finds the least memory with which it runs well",
+    "oom-kill": "give it more memory with --limit memory=SIZE, or let it load less at once",
     "clock-source": "boot with the fast clock of this board (x86: clocksource=tsc), or trust only long inferences",
     "coarse-times": "import a shorter run: trtexec keeps times as 32-bit floats of milliseconds since its start",
     "tool-summary": "for each inference import what trtexec --exportTimes or onnxruntime_perf_test's result file has",
@@ -96,7 +97,7 @@ _NAMED = 3  # operators in a hint
 ADVICE_IN: Mapping[tuple[SessionKind, str], str] = {
     ("watch", "provider-dropped"): "install the build of the runtime that has it, or let the program ask for the CPU",
     ("watch", "cpu-quota"): (
-        "a quota is not a slower CPU: it raises p99 more than p50; for fewer CPUs pin the program with taskset"
+        "a quota is not a slower CPU: it raises p99 more than p50; for fewer CPUs give --limit cpus=N, or use taskset"
     ),
     ("watch", "memory-limit"): "give the program's cgroup or container more memory, or load less in it",
     ("ab", "short-power"): "measure each model for five minutes or more by itself: edgetop run --duration 5m",

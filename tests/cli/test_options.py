@@ -128,7 +128,9 @@ def test_a_limit_says_what_of_how_much(text: str, fields: dict[str, float]) -> N
     [
         ("cpus=0", "is not a limit"), ("cpus=1.5", "quota=50%"), ("memory=lots", "is not a size"),
         ("memory=12", "no engine starts"), ("quota=50", "is not a limit"), ("quota=50%,period=2s", "1ms to 1s"),
-        ("period=10ms", "is not a limit"), ("quota=1%,period=10ms", "less than 1 ms"), ("", "is not a limit"),
+        ("period=10ms", "is not a limit"), ("net=1M/s", "cannot limit the network"), ("io=10M", "is not a limit"),
+        ("swap=1G", "is not a limit"), ("io=1/s", "io=4K/s"),
+        ("quota=1%,period=10ms", "less than 1 ms"), ("", "is not a limit"),
     ],
 )  # fmt: skip
 def test_what_is_no_limit_is_refused(text: str, why: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from edgetop.runner.cgroup_limits import Enclosure, enclosed
 from edgetop.runner.engine_limit import Limit, joined
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
+from tests.support.waiting import wait_until
 
 MIB = 2**20
 V2_MOUNT = "35 24 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
@@ -200,6 +202,64 @@ def test_a_scope_whose_limit_is_not_in_force_is_none(tmp_path: Path, monkeypatch
     root = systemd(tmp_path, monkeypatch, "max")
     with pytest.raises(InputError, match="no cgroup can be made"):
         enclosed(BOTH, root).__enter__()
+
+
+DISK = {"sys/block/vda/dev": "254:0\n", "sys/block/vda/device/x": "", "sys/block/loop0/dev": "7:0\n"}
+IO = Limit(io_bytes_per_s=10 * MIB)
+
+
+@pytest.mark.slow
+def test_disk_traffic_is_limited_for_each_whole_disk(tmp_path: Path) -> None:
+    root = v2(tmp_path, enabled_in_own="io")
+    plant(tmp_path, DISK)
+    with enclosed(IO, root):
+        (folder,) = made(tmp_path)
+        assert (folder / "io.max").read_text() == f"254:0 rbps={10 * MIB} wbps={10 * MIB}"
+        emptied(folder)
+
+
+def test_disk_traffic_without_io_max_or_without_a_disk_is_refused(tmp_path: Path) -> None:
+    root = v1(tmp_path)
+    with pytest.raises(InputError, match="no disk whose traffic"):
+        enclosed(IO, root).__enter__()
+    plant(tmp_path, DISK)
+    with pytest.raises(InputError, match=r"have no io\.max"):
+        enclosed(IO, root).__enter__()
+    assert made(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_swap_that_was_asked_for_is_allowed(tmp_path: Path) -> None:
+    with enclosed(Limit(memory_bytes=MIB, swap_bytes=2 * MIB), v2(tmp_path, enabled_in_own="memory")):
+        (folder,) = made(tmp_path)
+        assert (folder / "memory.swap.max").read_text() == str(2 * MIB)
+        emptied(folder)
+    with enclosed(Limit(memory_bytes=MIB, swap_bytes=2 * MIB), v1(tmp_path / "1")):
+        (folder,) = made(tmp_path / "1")
+        assert (folder / "memory.memsw.limit_in_bytes").read_text() == str(3 * MIB)
+        assert not (folder / "memory.swappiness").exists()
+        emptied(folder)
+
+
+KILLED_INSIDE = """
+import os, signal, sys
+from pathlib import Path
+from edgetop.runner.cgroup_limits import enclosed
+from edgetop.runner.engine_limit import Limit
+from edgetop.sensors.root import Root
+with enclosed(Limit(memory_bytes=2**20), Root(Path(sys.argv[1]))):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_the_cgroup_of_a_killed_edgetop_is_removed_once_it_is_empty(tmp_path: Path) -> None:
+    root = v2(tmp_path, enabled_in_own="memory")
+    assert subprocess.run([sys.executable, "-c", KILLED_INSIDE, str(tmp_path)], check=False).returncode == -9
+    (folder,) = made(tmp_path)  # its files keep it, as a process would
+    emptied(folder)
+    wait_until(lambda: not made(tmp_path))
+    assert root.exists("proc/self/cgroup")
 
 
 def test_several_limits_are_one() -> None:

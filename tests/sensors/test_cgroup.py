@@ -313,3 +313,16 @@ def test_how_often_the_limit_is_met_is_told(tmp_path: Path) -> None:
     assert values[1:] == [0.0, 20.0]  # two seconds pass for each read: of kills, and of hits
     assert isinstance(source, Notifying)
     assert [event.body.kind for event in source.take_events()] == ["memory-limit"]
+
+
+def test_memory_high_below_the_maximum_is_the_limit(tmp_path: Path) -> None:
+    files = {**V2, **v2_group(SCOPE, 50, limit=str(80 * MIB)), f"{SCOPE}/memory.high": f"{60 * MIB}\n"}
+    root = plant(tmp_path, files)
+    clock = iter(range(100))
+    source = cgroup.cgroup_memory(root, cgroup.Group(cgroup.V2, (SCOPE,)), lambda: float(next(clock)))
+    read = dict(zip((info.id for info in source.sensors), source.read(), strict=True))
+    assert (read["mem/cgroup-limit"], read["mem/cgroup-left"]) == (60.0, 10.0)
+    limit = next(info for info in source.sensors if info.id == "mem/cgroup-limit")
+    assert limit.source.endswith("memory.high")
+    values = counted(source, root, f"{SCOPE}/memory.events", *(f"high {n}\nmax 1\noom_kill 0\n" for n in (2, 2, 42)))
+    assert values[1:] == [0.0, 20.0]

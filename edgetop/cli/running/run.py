@@ -110,7 +110,7 @@ RUN_OPTIONS = (
 
 LIMIT_OPTION = option(
     "--limit", "limits", type=text.limit, multiple=True, metavar="WHAT",
-    help="Limit the engine: cpus=2, memory=512M, quota=150%[,period=10ms] (edgetop help limits). Repeatable.",
+    help="Limit the engine: cpus=2, memory=512M, quota=150%[,period=10ms], io=10M/s (edgetop help limits). Repeatable.",
     rules=[A_PROCESS],
 )  # fmt: skip
 COOLDOWN_OPTIONS = (

@@ -15,7 +15,7 @@ from edgetop.cli.screen_options import ScreenChoices
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
-from edgetop.runner.engine_limit import Limit, joined
+from edgetop.runner.engine_limit import Limit, limit_of
 
 if TYPE_CHECKING:
     from edgetop.analysis.alerts.alert_rules import AlertRule
@@ -59,10 +59,6 @@ class ModelChoice:
     @classmethod
     def of(cls, given: Given) -> "ModelChoice":
         """Take the choice from a command's options. Raises InputError where two of them contradict each other."""
-        try:
-            limit = joined(given.get("limits", ()))
-        except ValueError as error:
-            raise InputError(f"--limit: {error}") from None
         return cls(
             path=given["model"],
             engine=given["engine"],
@@ -77,7 +73,7 @@ class ModelChoice:
             seed=given["seed"],
             needs_full_delegation=given.get("require_full_delegation", False),
             cpus=given["engine_cpus"] or (),
-            limit=limit,
+            limit=limit_of(given.get("limits", ())),
         )
 
 
@@ -120,6 +116,7 @@ class ProgramSubject:
     """A program that runs its own inferences."""
 
     program: "WatchedProgram | WatchedProcess"
+    limit: Limit = Limit()  # for a program that edgetop starts
 
 
 Subject = ModelSubject | DemoSubject | VariantsSubject | ProgramSubject

@@ -48,6 +48,7 @@ from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.registry import write_outcome
 from edgetop.recording.session_folder import LOG, PROGRAM_LOG, FolderHandle
 from edgetop.recording.table_writer import ChildTableWriter
+from edgetop.runner.cgroup_limits import enclosed
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.measured_ceilings import default_path, stored
@@ -213,8 +214,9 @@ def _set_up(
     spec = session_parts.with_end_note(session_parts.with_outputs_file(spec, folder), folder, keeping)
     engine: Engine
     match subject:
-        case ProgramSubject(program):
+        case ProgramSubject(program, limit):
             program.output = folder / PROGRAM_LOG if folder else None
+            program.prefix = stack.enter_context(enclosed(limit)).prefix
             engine = program
         case VariantsSubject():
             engine = session_parts.engine_in_turns(request, board_sensors, stack, folder)

@@ -332,7 +332,7 @@ def first_manifest(
 ) -> Manifest:
     """Return the manifest with all that is known before anything runs."""
     origin, subject = clock.monotonic_ns(), request.subject
-    limit = None if isinstance(subject, ProgramSubject) else model_of(subject).limit
+    limit = subject.limit if isinstance(subject, ProgramSubject) else model_of(subject).limit
     manifest = Manifest(
         format_version=FORMAT_VERSION,
         id=str(uuid.uuid4()),
@@ -350,9 +350,9 @@ def first_manifest(
             memory_bytes=limit.memory_bytes,
             quota_pct=limit.quota_pct,
             quota_period_ms=limit.period_us / 1000 if limit.quota_pct is not None else None,
-        )
-        if limit
-        else Constraints(),
+            swap_bytes=limit.swap_bytes or None,
+            io_bytes_per_s=limit.io_bytes_per_s,
+        ),
         labels=dict(request.keeping.labels),
         ab=_ab(request, subject) if isinstance(subject, VariantsSubject) else None,
         command=shortened(typed(sys.argv[1:])),

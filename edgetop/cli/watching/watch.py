@@ -12,6 +12,7 @@ EXAMPLES = """\b
 Examples:
   edgetop watch -- python3 app.py --camera 0
   edgetop watch --deadline 33ms --alert throttled -- python3 app.py
+  edgetop watch --limit cpus=2 --limit memory=512M -- python3 train.py
   edgetop watch --headless --duration 10m --fail-if 'p99>33ms' -- ./detector
   edgetop watch --duration 1m --against model.onnx -- python3 app.py
   sudo edgetop watch --pid 4711                 a running process
@@ -53,6 +54,13 @@ PARAMS = (
     ),
     option("--no-hook", is_flag=True, help="Do not hook Python. Calls from Python are then not seen."),
     option("--follow-children", is_flag=True, help="Also watch the processes that the program starts."),
+    option(
+        "--limit", "limits", type=text.limit, multiple=True, metavar="WHAT",
+        help="Limit the program and all its children: cpus=2, memory=512M, quota=150%[,period=10ms], io=10M/s "
+        "(edgetop help limits). Repeatable.",
+        rules=[not_beside("pid", "unit", "all_", message="{} applies only to a program that edgetop starts",
+                          advice="edgetop watch --limit memory=512M -- COMMAND")],
+    ),
     option(
         "--against", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="MODEL",
         help="When the program has ended, run MODEL in a loop for 20 s and explain why the program is slower.",

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from edgetop.cli.output import print_json, print_text, table
 from edgetop.errors import EXIT_DONE, InputError
 from edgetop.formatting import clean
 from edgetop.frozen import frozen
+from edgetop.runner.engine_limit import Limit, limit_of
 from edgetop.taps import perf
 from edgetop.taps.runtimes import runtime_of
 from edgetop.taps.watched_process import (
@@ -56,6 +57,12 @@ class WatchOptions:
     runs: int | None
     headless: bool
     as_json: bool
+    limits: tuple[dict[str, float], ...]
+
+    @property
+    def limit(self) -> Limit:
+        """The limits together. Raises InputError if a resource is limited twice."""
+        return limit_of(self.limits)
 
 
 def watch_program(command: tuple[str, ...], given: Given) -> int:
@@ -130,7 +137,7 @@ def _watch(given: Given, program: WatchedProgram | WatchedProcess) -> "End":
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415
 
     request = asked.RunRequest(
-        subject=asked.ProgramSubject(program),
+        subject=asked.ProgramSubject(program, limit_of(given["limits"])),
         phases=asked.Phases(given["duration"], given["runs"]),
         load=asked.LoadRequest(deadline_ns=given["deadline"]),
         board=asked.BoardRequest.of(given),
@@ -152,10 +159,20 @@ def _watch(given: Given, program: WatchedProgram | WatchedProcess) -> "End":
     return run_session(request, terminal)
 
 
+def _limited_cpus(limit: Limit, cpus: frozenset[int]) -> frozenset[int]:
+    """Return the CPUs that the program may use, of those that edgetop may use. Raises InputError if it has too few."""
+    if limit.cpus is None:
+        return cpus
+    if limit.cpus > len(cpus):
+        raise InputError(f"--limit cpus={limit.cpus}: this process may use {len(cpus)} CPUs", "choose fewer")
+    return frozenset(sorted(cpus)[: limit.cpus])
+
+
 def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
     from edgetop.paths import cache_home  # noqa: PLC0415
 
-    output = options.app_output
+    output, limit, now = options.app_output, options.limit, Surroundings.now()
+    surroundings = replace(now, cpus=_limited_cpus(limit, now.cpus))
     if output is not None:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -178,7 +195,8 @@ def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
         stderr=sys.stderr.fileno() if shows else None,
         stop_signal=options.stop_signal,
         stop_timeout_ns=options.stop_timeout,
-        surroundings=Surroundings.now(),
+        surroundings=surroundings,
+        limit_bytes=limit.memory_bytes,
     )
     return WatchedProgram(spec)
 
