@@ -34,7 +34,7 @@ SAID_ONCE = frozenset({
     *("provider-dropped", "partly-accelerated", "data-dependent", "roofline", "coarse-times"),
     *("imported", "tool-summary", "no-starts"),
     *("sensor-missing", "no-sensors", "clock-source"),
-    *("calls-unseen", "foreign-times", "streams-full"),
+    *("calls-unseen", "foreign-times", "streams-full", "oom-kill"),
     *("gate", "alert-rule"),
 })  # fmt: skip
 _STATE_OF = {
