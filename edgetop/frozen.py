@@ -20,6 +20,7 @@ else:
 _C = TypeVar("_C", bound=type)
 _Method = Callable[..., Any]
 _set = object.__setattr__
+OMIT = {"omit": True}  # metadata of a field that the document of a report leaves out if its value is None
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

@@ -262,14 +262,16 @@ class Folds:
             latency.load = manifest.load
 
     def _fold_phases(self, batch: Batch) -> None:
-        before_ns = self.phases.measured_from_ns
+        before_ns, used_before_ns = self.phases.measured_from_ns, self.phases.used_from_ns
         self.phases.fold(batch.events)
         began_ns = self.phases.measured_from_ns
         if began_ns is not None and began_ns != before_ns:
             for latency in self._latencies():
                 latency.began(began_ns)
             self.power.began(began_ns)
-            self.usage.began(began_ns)
+        used_ns = self.phases.used_from_ns
+        if used_ns is not None and used_ns != used_before_ns:
+            self.usage.began(used_ns)
 
     def _on_event(self, event: Event) -> None:
         match event.body:
@@ -282,6 +284,7 @@ class Folds:
                 self.recording.on_event(event)
                 self.ab.on_event(event)
                 self.competitors.on_event(event)
+                self.usage.on_event(event)
 
     def save_checkpoint(self, at_ns: int, ahead: "Folds") -> None:
         """Save the state of `ahead`, its twin that has folded the session up to `at_ns`, to resume from it later."""
@@ -370,7 +373,13 @@ class Folds:
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
     def usage_figures(self) -> UsageFigures | None:
-        """Return the measured phase's use of CPU, memory, network and disks, or None if nothing was measured."""
+        """Return the use of CPU, memory, network and disks, or None if nothing was measured.
+
+        It is that of the measured phase; for a watched program, that of the whole run.
+        """
+        if (began_ns := self.phases.program_from_ns) is not None:
+            now_ns = self.progress.view().now_ns if self.phases.over_ns is None else self.phases.over_ns
+            return self.usage.of_program(now_ns, max(0, now_ns - began_ns))
         return self.usage.figures(self.progress.measured_until_ns, self.progress.view().measured_ns)
 
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:

@@ -48,6 +48,8 @@ class ProgressView:
     end_reason: str | None = None
     end_error: str | None = None  # What the engine died of, or which gate ended the session.
     unseen: str = ""  # Why no inference of a watched program can be seen; "" if it can.
+    is_unseen_wrong: bool = False  # Whether there should be inferences, because the program has loaded a runtime.
+    is_program: bool = False  # Whether this is a program of which no inference has been seen.
     stopping: str = ""  # Program for which the session waits before it ends.
 
 
@@ -123,7 +125,7 @@ class Progress:
             case EngineDied() | EngineFailed() | GateFailed():
                 self._learn(end_error=event.message)
             case Remark("no-inference"):
-                self._learn(unseen=event.message)
+                self._learn(unseen=event.message, is_unseen_wrong=event.severity != "info")
             case Remark("stopping"):
                 self._learn(stopping=event.message)
             case SessionOver() as over:
@@ -162,6 +164,7 @@ class Progress:
                 measured_ns=None if begun is None else max(0, self.measured_until_ns - begun),
                 idle_done_ns=max(0, self._now_ns - (phases.idle_from_ns or 0)),
                 silent_ns=self._silent_ns(),
+                is_program=phases.program_from_ns is not None and not phases.has_inference,
             )
         return self._view
 

@@ -75,6 +75,8 @@ class RailEnergy:
         self._intervals: tuple[float | None, bool] | None = None  # None: to be judged anew
 
     def began(self, t_ns: int) -> None:
+        if self._began_ns != NEVER_NS:  # it begins anew
+            self._settled = Integral(0.0, 0.0, -np.inf, Blocks(2))
         self._began_ns, self._ahead = t_ns, None
 
     def ended(self, t_ns: int) -> None:

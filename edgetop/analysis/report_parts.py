@@ -9,20 +9,19 @@ from typing import Any
 
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.deadline import DeadlineView
-from edgetop.analysis.energy import CostView, EnergyUnknown, EnergyView, PowerView, RailView
+from edgetop.analysis.energy import LEAST_COVERED, CostView, EnergyUnknown, EnergyView, PowerView, RailView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.memory_use import StageView
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.streams import StreamView
 from edgetop.formatting import rounded, rounded_mj, rounded_ms
-from edgetop.frozen import frozen
+from edgetop.frozen import OMIT, frozen
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS, QUANTILES
 from edgetop.session.typed_json import Document
 
 PERCENTILE_KEYS = ("p50", "p90", "p95", "p99", "p999")
-OMIT = {"omit": True}  # Metadata of a field that the document leaves out if its value is None.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,14 +332,19 @@ class EnergyFigures(CostFigures):
     hours_per_charge: float | None = None
     battery_rate_hz: float | None = None
     battery_reason: EnergyUnknown | None = None
+    # Energy of the whole run of a program without inferences, from the total rail; None if readings cover too little.
+    run_j: float | None = field(default=None, metadata=OMIT)
     rails: Mapping[str, CostFigures]
 
 
-def energy_figures(view: EnergyView) -> EnergyFigures:
+def energy_figures(view: EnergyView, program_ns: int | None = None) -> EnergyFigures:
+    """Return the energy of an inference. `program_ns`: how long a program without inferences ran, else None."""
     figures: Document = {"reason": EnergyUnknown("no-total")}
     if total := view.total:
         info = total.rail.track.info
         figures = {**_cost(total), "sensor": info.id, "accuracy": info.accuracy, "reason": total.reason}
+        if program_ns and total.covered >= LEAST_COVERED and total.rail.mean_w is not None:
+            figures["run_j"] = rounded(total.rail.mean_w * program_ns / NS)
     if battery := view.battery:
         figures |= {
             "inferences_per_charge": None if battery.inferences is None else round(battery.inferences),

@@ -30,7 +30,6 @@ from edgetop.analysis.report_operators import (
     profile,
 )
 from edgetop.analysis.report_parts import (
-    OMIT,
     EnergyFigures,
     LatencyFigures,
     Memory,
@@ -59,6 +58,7 @@ from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Evidence, Verdict, judge, with_ab
 from edgetop.analysis.verdict_reasons import FaultFound, State
 from edgetop.formatting import rounded
+from edgetop.frozen import OMIT
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import Lost, Manifest
 
@@ -195,7 +195,7 @@ class Report:
     temperature: Mapping[str, Temperature] = _part(lambda of: _temperature(of.analysis))  # By sensor.
     forecast: ForecastView = _part(lambda of: of.analysis.forecast_view())
     power: PowerFigures = _part(lambda of: power_figures(of.power_view))
-    energy: EnergyFigures = _part(lambda of: energy_figures(of.energy_view))
+    energy: EnergyFigures = _part(lambda of: energy_figures(of.energy_view, _program_ns(of.analysis)))
     memory: Memory = _part(lambda of: memory(of.analysis))
     usage: UsageFigures | None = _part(lambda of: of.analysis.usage_figures())  # None if nothing was measured.
     # In run order; None if operators were not profiled.
@@ -317,6 +317,12 @@ def _temperature(analysis: Folds) -> dict[str, Temperature]:
     return {
         track.info.id: Temperature(*map(rounded, (track.min, track.mean, track.max, track.value))) for track in tracks
     }
+
+
+def _program_ns(analysis: Folds) -> int | None:
+    """Return how long a program without inferences ran, or None for another session."""
+    progress = analysis.progress.view()
+    return progress.measured_ns if progress.is_program else None
 
 
 def _overhead(analysis: Folds) -> Overhead:

@@ -3,15 +3,21 @@
 Loads and rates are means since the previous reading, so that their integral over the phase misses nothing.
 """
 
+from dataclasses import field
+
 from edgetop.analysis.rail_energy import Integral, RailEnergy, SensorIntegrals
 from edgetop.formatting import rounded, rounded_ms
-from edgetop.frozen import frozen
+from edgetop.frozen import OMIT, frozen
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import ProgramEnded
+from edgetop.session.events import Event
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import of_sensors
 from edgetop.session.seconds import NS
 
 CPU, MEMORY, OWN = "load/engine", "mem/rss", "load/edgetop"
+PROGRAM_CPU, PROGRAM_MEMORY = "load/application", "mem/application"  # of a watched program with all its children
+LIMIT = "mem/cgroup-limit"
 HIGH_WATER = "mem/rss-peak"  # The kernel's maximum since the process began, because readings miss short peaks.
 # The kernel counts no network bytes per process (edgetop.sensors.traffic), so these are the board's.
 BYTES = {
@@ -21,13 +27,17 @@ BYTES = {
 # Share of the measured phase that readings must cover for a count of bytes. Choice. Larger: short sessions have no
 # count; smaller: a count is extrapolated from a few readings.
 LEAST_COVERED = 0.5
+# Share by which several processes together must exceed the largest of them to count as the peak. Choice: a shell that
+# waits for the program is nothing. Larger: workers of a program are missing; smaller: what they share counts twice.
+TOGETHER = 0.05
 
 
 @frozen
 class UsageFigures:
     """Usage over the measured phase, which lasted `total_time_ms`. The names are keys of the JSON document.
 
-    A value is None if the board does not report it, or if the phase was too short for its sensors.
+    For a watched program, it is the usage of the program and all its children over the whole run. A value is None if
+    the board does not report it, or if the phase was too short for its sensors.
     """
 
     cpu_mean_pct: float | None  # 100 is one core.
@@ -40,10 +50,15 @@ class UsageFigures:
     block_read_bytes: int | None
     block_write_bytes: int | None
     total_time_ms: float | None
+    mem_limit_mib: float | None = field(default=None, metadata=OMIT)  # The tightest limit of the cgroup.
+    cgroup_peak_mib: float | None = field(default=None, metadata=OMIT)  # Of a cgroup of its own, by the kernel.
 
 
 def _averages(info: SensorInfo) -> bool | None:
-    return info.id not in (MEMORY, HIGH_WATER) if info.id in (CPU, MEMORY, HIGH_WATER, *BYTES.values()) else None
+    return info.kind != "mem" if info.id in _WANTED else None
+
+
+_WANTED = frozenset((CPU, MEMORY, HIGH_WATER, PROGRAM_CPU, PROGRAM_MEMORY, LIMIT, *BYTES.values()))
 
 
 class Usage:
@@ -51,7 +66,42 @@ class Usage:
 
     def __init__(self) -> None:
         self._integrals = SensorIntegrals(_averages)
+        self._counted: ProgramEnded | None = None  # what the kernel counted for the watched program
         self.began, self.fold = self._integrals.began, self._integrals.fold
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event.body, ProgramEnded):
+            self._counted = event.body
+
+    def of_program(self, until_ns: int, length_ns: int) -> UsageFigures:
+        """Return the usage of a watched program, with all its children. `length_ns`: how long it has been watched.
+
+        What the kernel counted replaces sums of readings, which miss the last second and short peaks.
+        """
+        counted = self._counted or ProgramEnded(length_ns)
+        readings = {name: self._of(name, until_ns) for name in (*_WANTED, *BYTES.values())}
+        cpu, memory = readings[PROGRAM_CPU], readings[PROGRAM_MEMORY]
+        mean_pct = cpu.mean_w if counted.cpu_ns is None else 100 * counted.cpu_ns / max(1, counted.total_ns)
+        marks = [readings[HIGH_WATER].peak_w, readings[MEMORY].peak_w, counted.rss_peak_mib]
+        largest = max((mib for mib in marks if mib is not None), default=None)
+        together = memory.peak_w
+        is_several = together is not None and together > (largest or 0.0) * (1 + TOGETHER)
+        counts = {name: _count(readings[sensor]) for name, sensor in BYTES.items()}
+        exact = {"block_read_bytes": counted.read_bytes, "block_write_bytes": counted.write_bytes}
+        counts |= {name: count for name, count in exact.items() if count is not None}
+        return UsageFigures(
+            rounded(mean_pct),
+            rounded(cpu.peak_w if cpu.peak_w is None or mean_pct is None else max(cpu.peak_w, mean_pct)),
+            rounded(memory.mean_w),
+            rounded(together if is_several else largest),
+            **counts,
+            total_time_ms=rounded_ms(counted.total_ns),
+            mem_limit_mib=rounded(readings[LIMIT].peak_w),
+            cgroup_peak_mib=rounded(counted.cgroup_peak_mib),
+        )
+
+    def _of(self, sensor: str, until_ns: int) -> Integral:
+        return self._integrals.by_id.get(sensor, (RailEnergy(),))[0].until(until_ns)
 
     def figures(self, until_ns: int, measured_ns: int | None) -> UsageFigures | None:
         """Return the usage, or None if nothing was measured.
@@ -60,11 +110,8 @@ class Usage:
         """
         if not measured_ns:
             return None
-        unread = (RailEnergy(),)
-        cpu, memory, high_water, *traffic = (
-            self._integrals.by_id.get(name, unread)[0].until(until_ns)
-            for name in (CPU, MEMORY, HIGH_WATER, *BYTES.values())
-        )
+        sensors = (CPU, MEMORY, HIGH_WATER, *BYTES.values())
+        cpu, memory, high_water, *traffic = (self._of(name, until_ns) for name in sensors)
         peaks_mib = [peak for peak in (memory.peak_w, high_water.peak_w) if peak is not None]
         return UsageFigures(
             rounded(cpu.mean_w),

@@ -69,7 +69,7 @@ Level = Literal["good", "neutral", "warning", "critical"]
 # Rise over the burst, as a share, below which a slowdown is over for now. Choice: half of a slowdown. Larger: one
 # that goes on is shown as over; smaller: one that is over is still shown.
 OVER = SLOWER_SHARE / 2
-UNDISTURBED = (State.MEASURING, State.STEADY, State.UNSETTLED)  # no trouble was found
+UNDISTURBED = (State.MEASURING, State.STEADY, State.UNSETTLED, State.RUNNING)  # no trouble was found
 
 
 @frozen
@@ -132,7 +132,7 @@ def judge(seen: Evidence) -> Verdict:
         return _final(seen)
     if progress.stopping:
         return Verdict(State.STOPPING, "neutral", (Told(progress.stopping),))
-    if progress.phase == "loading" and progress.unseen:
+    if progress.phase in ("loading", "program") and progress.unseen and progress.is_unseen_wrong:
         return Verdict(State.NO_INFERENCE, "warning", (NotSeen(progress.unseen),))
     if progress.phase == "loading" and not seen.fault:
         return Verdict(State.LOADING, "neutral", (Told(seen.manifest.model.path),) if seen.manifest else ())
@@ -297,6 +297,9 @@ def _missing(seen: Evidence) -> Iterator[Verdict]:
 def _steadiness(seen: Evidence) -> Verdict:
     """Return the verdict if there is no trouble; STEADY only with enough evidence."""
     slowdowns = seen.slowdowns
+    if seen.progress.is_program:
+        named = (Told(seen.manifest.model.path),) if seen.manifest else ()
+        return Verdict(State.RUNNING, "good", named)
     if not slowdowns.is_settled:
         return Verdict(State.MEASURING, "neutral" if seen.progress.phase == "over" else "good")
     if slowdowns.is_too_scattered:
@@ -356,7 +359,7 @@ def _final(seen: Evidence) -> Verdict:
     if failed and ended.state is not State.GATE_FAILED:
         past = [GatesFailed(failed[:1]), *found]
     past = past or [EndedAs(held.state, held.reasons[0] if held.reasons else None)]
-    is_doubtful = ended.level == "good" and held.state not in (State.STEADY, State.MEASURING)
+    is_doubtful = ended.level == "good" and held.state not in (State.STEADY, State.MEASURING, State.RUNNING)
     return replace(
         ended,
         level="warning" if is_doubtful else ended.level,

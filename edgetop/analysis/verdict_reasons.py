@@ -20,6 +20,7 @@ class State(Enum):
 
     LOADING = "loading"
     NO_INFERENCE = "no-inference"
+    RUNNING = "running"  # a watched program, of which no inference has been seen
     IDLE_BASELINE = "idle-baseline"
     WARMING_UP = "warming-up"
     MEASURING = "measuring"

@@ -9,6 +9,7 @@ from edgetop.analysis.memory_use import leak_ends, leak_rate
 from edgetop.analysis.rolling_latency import StreamLatency
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.signals import INPUT_FLOOR_V
+from edgetop.analysis.usage import PROGRAM_CPU
 from edgetop.analysis.verdict import Level
 from edgetop.frozen import frozen
 from edgetop.session.trips import CLOSE_C
@@ -42,7 +43,7 @@ class Vital:
 
 def vitals(view: "MonitorView") -> tuple[Vital, ...]:
     """Return the vital signs, the most needed first."""
-    makers = (_tail, _heat, _clock_and_input, _misses, _memory, _power, _time)
+    makers = (_tail, _heat, _clock_and_input, _misses, _program, _memory, _power, _time)
     return tuple(vital for make in makers for vital in make(view))
 
 
@@ -114,6 +115,13 @@ def _misses(view: "MonitorView") -> Iterator[Vital]:
     if deadline:
         level: Level = "warning" if deadline.is_missed else "good"
         yield Vital("missed", f"{formatting.fine_percent(deadline.miss_rate)}", None, level)
+
+
+def _program(view: "MonitorView") -> Iterator[Vital]:
+    """Yield the CPU use of a program of which no inference was seen, so that there is no latency to show."""
+    track = next((sensor for sensor in view.sensors if sensor.info.id == PROGRAM_CPU), None)
+    if view.progress.is_program and track and track.value is not None and not track.is_lost:
+        yield Vital("CPU", formatting.whole_percent(track.value / 100))
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:

@@ -52,6 +52,7 @@ TICK_S = 0.5
 BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # pause after a step with more inferences than this
 END_TICK_S = 0.05  # shortest pause when the end is due, so that it is noticed in time
 OPENING_TICK_S = 0.02  # pause until the first inferences are measured, so that the screen shows them at once
+OPENING_NS = 20_000_000_000  # the pause is longer after this time: a watched program may never run an inference
 MOST_AHEAD_NS = 3_600_000_000_000  # starts of inferences are cut to this time after now
 LATE_NS = 2_000_000_000  # records that waited longer than this in the engine are reported as late
 STOP_PATIENCE_NS = 10_000_000_000  # time for the running inference to end; then the engine is killed
@@ -246,10 +247,16 @@ class Conductor:
             gc.freeze()  # all objects made so far stay; collecting them would take 50 ms each time
         self._hand_on(self._batch(update, readings, sensor_events))
         self._rotate_if_due()
-        if self.began_measuring.is_set():
-            tick_s = BUSY_TICK_S if len(update.records) > BUSY_INFERENCES else TICK_S
-            self._tick_s = min(tick_s, max(state.time_left_s(), END_TICK_S))
+        self._choose_tick(len(update.records))
         self._end_if_overdue()
+
+    def _choose_tick(self, inferences: int) -> None:
+        """Choose the pause until the next step. `inferences`: how many the last step had."""
+        if self.began_measuring.is_set():
+            tick_s = BUSY_TICK_S if inferences > BUSY_INFERENCES else TICK_S
+            self._tick_s = min(tick_s, max(self._state.time_left_s(), END_TICK_S))
+        elif self._state.now_ns() > OPENING_NS:
+            self._tick_s = TICK_S
 
     def _watch_backlog(self, asked_ns: int, *, is_behind: bool) -> None:
         """Report it when records wait too long in the engine, and when they no longer do.
@@ -286,8 +293,9 @@ class Conductor:
         match message:
             case Started():  # has the engine's own pid, since `--engine-python` may be a wrapper
                 self._surroundings.watch_engine(message.pid, self._sensors.of_engine(message.pid))
-            case PhaseBegan("measure"):
-                self._surroundings.began(message.monotonic_ns - state.manifest.clock.origin_monotonic_ns)
+            case PhaseBegan("measure" | "program" as phase):
+                t_ns = message.monotonic_ns - state.manifest.clock.origin_monotonic_ns
+                self._surroundings.began(t_ns, may_begin_anew=phase == "program")
             case Loaded():
                 self._model_files.begin(message.inputs)
             case OfVariant(side=side, message=Loaded()) if side:

@@ -64,7 +64,13 @@ from edgetop.session.records import (
 
 CLOCK_STEP = timedelta(seconds=0.1)
 
-_PHASES = {"first": "first inference", "idle": "idle baseline", "warmup": "warm-up", "measure": "measurement"}
+_PHASES = {
+    "program": "the program",
+    "first": "first inference",
+    "idle": "idle baseline",
+    "warmup": "warm-up",
+    "measure": "measurement",
+}
 # The stages of engines/child/own_memory.py, in words.
 _STAGES = {
     "interpreter": "the interpreter started",
@@ -331,6 +337,8 @@ class SessionState:
     def _phase_began(self, message: PhaseBegan) -> None:
         spec = self._spec
         match message.phase:
+            case "program":
+                body = kinds.PhaseBegan("program")
             case "idle":
                 body = kinds.PhaseBegan("idle", duration_ns=spec.idle_ns)
             case "warmup":

@@ -29,6 +29,8 @@ class Surroundings:
         self._sensors = 0  # number of sensors
         self._ids: dict[int, str] = {}  # ids of the temperature sensors, by place in the manifest
         self._temperatures: dict[str, float] = {}
+        self._latest: dict[str, float] = {}  # temperatures by id, as long as measuring may begin anew
+        self._may_begin_anew = False
         self._scheduler: str | None = None
         self._cpus: float | None = None  # number of CPUs on which the engine may run
         self._background: tuple[BackgroundProcess, ...] = ()
@@ -52,8 +54,14 @@ class Surroundings:
         following.began(0)
         return following
 
-    def began(self, t_ns: int) -> None:
-        """Note that the measured phase begins at `t_ns`. Other processes count only from now on."""
+    def began(self, t_ns: int, *, may_begin_anew: bool = False) -> None:
+        """Note that the measured phase begins at `t_ns`. Other processes count only from now on.
+
+        `may_begin_anew`: whether it will begin anew if an inference of a watched program is seen.
+        """
+        if self._may_begin_anew and self._latest:
+            self._temperatures = self._latest
+        self._may_begin_anew, self._latest = may_begin_anew, {}
         self._began_ns, self._survey_due_ns, self._background = t_ns, t_ns + SURVEY_FIRST_NS, ()
         for source in self._process_surveys:
             source.begin_survey()
@@ -75,9 +83,12 @@ class Surroundings:
             # A session that is killed cannot do this at its end.
             self._background = self.background()
             self._survey_due_ns = now_ns + min(now_ns - self._began_ns, SURVEY_MOST_NS)
-        if self._began_ns is not None and (not len(readings) or readings["t_ns"][0] > self._began_ns + LATE_NS):
+        is_late = self._began_ns is not None and (not len(readings) or readings["t_ns"][0] > self._began_ns + LATE_NS)
+        if is_late and not self._may_begin_anew:
             return
         for t_ns, place, value in readings.tolist():
+            if self._may_begin_anew and place in self._ids:
+                self._latest[self._ids[place]] = value
             is_early = self._began_ns is None or t_ns <= self._began_ns
             if place in self._ids and (is_early or self._ids[place] not in self._temperatures):
                 self._temperatures[self._ids[place]] = value

@@ -15,7 +15,7 @@ from edgetop.session.operators import ThreadUse
 from edgetop.session.turns import Plan
 from edgetop.session.typed_json import JsonValue
 
-PhaseName = Literal["first", "idle", "warmup", "measure"]
+PhaseName = Literal["program", "first", "idle", "warmup", "measure"]
 
 
 def _optional() -> Any:

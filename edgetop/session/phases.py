@@ -5,7 +5,8 @@ from typing import Literal
 from edgetop.session.event_kinds import PhaseBegan, SessionOver
 from edgetop.session.events import Event
 
-Phase = Literal["loading", "first", "idle", "warmup", "measure", "over"]
+# "program": a watched program runs, and no inference of it has been seen so far.
+Phase = Literal["loading", "program", "first", "idle", "warmup", "measure", "over"]
 
 
 class Phases:
@@ -21,10 +22,17 @@ class Phases:
         self.idle_ns: int | None = None  # how long the idle baseline is to take; None: unknown
         self.warmup_runs: int | None = None  # asked for
         self.measured_from_ns: int | None = None  # None: nothing is measured yet
+        self.program_from_ns: int | None = None  # when watching a program began; None: another session, or not yet
+        self.has_inference = False  # whether the first inference has begun
         self.runs: int | None = None  # asked for in the measured phase; None: no limit
         self.duration_ns: int | None = None  # asked for; None: no limit
         self.over: SessionOver | None = None  # what the session's end says; None: it goes on
         self.over_ns: int | None = None  # when it was over
+
+    @property
+    def used_from_ns(self) -> int | None:
+        """Return from when on usage counts: for a program, it includes the time before the first inference."""
+        return self.measured_from_ns if self.program_from_ns is None else self.program_from_ns
 
     @property
     def measured_until_ns(self) -> int | None:
@@ -42,7 +50,10 @@ class Phases:
 
     def _on_phase(self, t_ns: int, began: PhaseBegan) -> None:
         self.phase = began.phase
+        self.has_inference |= began.phase != "program"
         match began.phase:
+            case "program":  # all of it counts, until the first inference begins the measured phase anew
+                self.program_from_ns = self.measured_from_ns = t_ns
             case "idle":
                 self.idle_from_ns, self.idle_ns = t_ns, began.duration_ns
             case "warmup":

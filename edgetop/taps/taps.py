@@ -235,6 +235,7 @@ class Taps:
         self.since_ns = 0  # calls that began earlier do not count
         self.stopped_ns: int | None = None  # when edgetop asked the program to end; failures after that are not errors
         self.began_ns: int | None = None  # begin of the first inference
+        self._has_begun = False  # whether the phase of the program has begun
         self._measured = 0
         self._rings = Rings()
         self._lost = 0
@@ -259,6 +260,9 @@ class Taps:
     def poll(self, now_ns: int, *, is_over: bool) -> tuple[Inferences, list[Message]]:
         """Return the records and messages since the last poll. `is_over`: whether no process writes any more."""
         messages = self._read_rings(is_over=is_over)
+        if not self._has_begun:
+            self._has_begun = True
+            messages.insert(0, PhaseBegan("program", self.started_ns))
         records = self._streams.release(now_ns, is_over=is_over)
         messages += [*self._rings.news(now_ns), *self._stream_news(), *self._refusals(is_over=is_over)]
         if len(records) and self.began_ns is None:
@@ -269,22 +273,40 @@ class Taps:
         messages += [Sampled(sensor, tuple(each)) for sensor, each in samples.items()]
         return records, messages
 
-    def reached(self, duration_ns: int | None, runs: int | None, now_ns: int) -> str:
-        """Return the limit that was reached: "duration", "runs", or "" for none."""
+    def reached(
+        self, duration_ns: int | None, runs: int | None, now_ns: int, may_infer: Callable[[], bool] = lambda: True
+    ) -> str:
+        """Return the limit that was reached: "duration", "runs", or "" for none.
+
+        The duration counts from the first inference. In a program that has loaded no runtime (`may_infer`), it counts
+        from the start.
+        """
         if self.began_ns is None:
-            return ""
+            is_due = duration_ns is not None and now_ns - self.started_ns >= duration_ns
+            return "duration" if is_due and not may_infer() else ""
         if duration_ns is not None and now_ns - self.began_ns >= duration_ns:
             return "duration"
         return "runs" if runs is not None and self._measured >= runs else ""
 
-    def warn_if_quiet(self, now_ns: int, why: Callable[[], str], *, is_over: bool = False) -> list[Message]:
-        """Warn once if no inference has been seen for a while. `why` returns the reason."""
+    def warn_if_quiet(
+        self,
+        now_ns: int,
+        why: Callable[[], str],
+        may_infer: Callable[[], bool] = lambda: True,
+        *,
+        is_over: bool = False,
+    ) -> list[Message]:
+        """Report once that no inference has been seen for a while. `why` returns the reason.
+
+        It is a warning if the program has loaded a runtime (`may_infer`), or ended soon.
+        """
         if self.began_ns is not None or self._warned or (now_ns - self.started_ns <= QUIET_NS and not is_over):
             return []
         self._warned = True
-        text = "the program ended, and no inference was seen"
-        text = text if is_over else f"no inference was seen in 10 s: {why()}"
-        return [LogLine("warning", "edgetop", text, "no-inference")]
+        if is_over:
+            return [LogLine("warning", "edgetop", "the program ended, and no inference was seen", "no-inference")]
+        text = f"no inference was seen in 10 s: {why()}"
+        return [LogLine("warning" if may_infer() else "info", "edgetop", text, "no-inference")]
 
     @property
     def has_rings(self) -> bool:

@@ -40,6 +40,11 @@ def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: 
     return "; ".join((f"{names}, but no call came in a way that edgetop sees", *obstacles))
 
 
+def has_runtime(pid: int) -> bool:
+    """Whether the process or one of its session (setsid(2)) has loaded a known runtime."""
+    return bool(_runtimes(mappings(pid)) or next(_with_runtime(pid), None))
+
+
 def _runtimes(maps: list[Mapping]) -> set[str]:
     """Return the names of the mapped libraries of known runtimes."""
     names = {one.path.rpartition("/")[2] for one in maps}
@@ -117,16 +122,24 @@ def _user(pid: int) -> int | None:
 
 def _child_with_runtime(pid: int, preload: Path | None, *, has_hook: bool, follows_children: bool) -> str:
     """Return a sentence on a child that has loaded a runtime, and why its calls are not seen; "" if there is none."""
+    for number, maps in _with_runtime(pid):
+        with contextlib.suppress(OSError):
+            command = clean(Path(f"/proc/{number}/comm").read_text("utf-8", "replace").strip())
+            loaded = ", ".join(sorted(_runtimes(maps))[:3])
+            what = f"process {number} ({command}), which it started, has loaded {loaded}"
+            return f"{what}: {_of_child(number, maps, preload, has_hook=has_hook, follows=follows_children)}"
+    return ""
+
+
+def _with_runtime(pid: int) -> Iterator[tuple[int, list[Mapping]]]:
+    """Yield each other process of the session of `pid` that has loaded a known runtime, with its mappings."""
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  names alone
     for number in numbers[-MOST_PROCESSES:]:
         with contextlib.suppress(OSError, IndexError):
             fields = Path(f"/proc/{number}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
             maps = mappings(number) if int(fields[3]) == pid != number else []
-            if loaded := _runtimes(maps):
-                command = clean(Path(f"/proc/{number}/comm").read_text("utf-8", "replace").strip())
-                what = f"process {number} ({command}), which it started, has loaded {', '.join(sorted(loaded)[:3])}"
-                return f"{what}: {_of_child(number, maps, preload, has_hook=has_hook, follows=follows_children)}"
-    return ""
+            if _runtimes(maps):
+                yield number, maps
 
 
 def _of_child(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool, follows: bool) -> str:

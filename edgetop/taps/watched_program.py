@@ -28,7 +28,7 @@ from edgetop.paths import is_there
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.program_accounts import ProgramAccounts
 from edgetop.taps.taps import Taps
-from edgetop.taps.unseen import HOOK, PRELOAD_SEPARATORS, SEPARATOR, why_unseen
+from edgetop.taps.unseen import HOOK, PRELOAD_SEPARATORS, SEPARATOR, has_runtime, why_unseen
 
 PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
 COMPILERS = ("cc", "gcc", "clang")
@@ -218,7 +218,7 @@ class WatchedProgram:
         left = self._left_behind() if status is not None else []
         is_over = status is not None and (not left or now_ns - self._ended_ns > CHILDREN_PATIENCE_NS)
         records, news = self._taps.poll(now_ns, is_over=is_over)
-        messages += [*news, *self._taps.warn_if_quiet(now_ns, self._why_unseen, is_over=is_over)]
+        messages += [*news, *self._taps.warn_if_quiet(now_ns, self._why_unseen, self._may_infer, is_over=is_over)]
         if is_over and left:
             text = f"the program has ended, but its children continue unwatched: process {', '.join(left[:3])}"
             messages.append(LogLine("warning", "edgetop", text, "left-behind"))
@@ -229,7 +229,7 @@ class WatchedProgram:
             messages.append(self._ended(status))
         elif status is None and self._stop:
             messages += self._wait_for_end(self._stop, now_ns)
-        elif status is None and (reached := self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns)):
+        elif status is None and (reached := self._reached(now_ns)):
             self._ask_to_end(reached)
         return EngineUpdate(records, tuple(messages), self._taps.poll_within_s)
 
@@ -249,6 +249,14 @@ class WatchedProgram:
                 if mark in (place / "environ").read_bytes().split(b"\0"):
                     running.append(place.name)
         return running
+
+    def _reached(self, now_ns: int) -> str:
+        return self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns, self._may_infer)
+
+    def _may_infer(self) -> bool:
+        """Whether the program or a process that it started reports calls, or has loaded a known runtime."""
+        assert self._process
+        return self._taps.has_rings or has_runtime(self._process.pid)
 
     def _why_unseen(self) -> str:
         assert self._process

@@ -119,7 +119,8 @@ def brief(verdict: Verdict) -> str:
         return state_word(verdict).lower()
     if verdict.gist is not None:
         return past_in_brief(verdict.gist)
-    return "too short to tell" if verdict.at_end is State.MEASURING else now(verdict).lower()
+    in_brief = {State.MEASURING: "too short to tell", State.RUNNING: "no inference"}
+    return in_brief.get(verdict.at_end) or now(verdict).lower()
 
 
 def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each reason
@@ -205,6 +206,8 @@ def past_words(trouble: why.Past) -> str:  # noqa: C901, PLR0911  a sentence for
             return f"gate failed: {reason_words(trouble)}"
         case why.EndedAs(State.MEASURING):
             return "too short to say whether it is steady"
+        case why.EndedAs(State.RUNNING):
+            return "no inference was seen"
         case why.EndedAs(state, reason):
             return STATES[state].lower() + ("" if reason is None else f": {reason_words(reason)}")
         case why.OfStreams(names, own):

@@ -8,6 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import ProgramEnded
+from edgetop.session.events import Event
+from edgetop.session.manifest import Watched
+from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NS
 from edgetop.wording.report_document import report_document
 from tests.support.sessions import (
@@ -140,3 +144,82 @@ def test_readings_cover_half_of_the_measurement_for_a_count_of_bytes(from_s: int
     made = session()
     late = replace(made, readings=made.readings[made.readings["t_ns"] >= from_s * NS])
     assert (usage_of(late)["net_rx_bytes"] is not None) is is_told
+
+
+PROGRAM = (
+    "load/application",
+    "mem/application",
+    "mem/rss",
+    "mem/rss-peak",
+    "net/rx",
+    "disk/engine-read",
+    "load/engine",
+)
+
+
+def program(*events: Event, ids=PROGRAM, end_s: int = 30, workers: int = 1) -> MadeSession:
+    """A program without inferences: half a core, 100 MiB in each worker, and 1 kB a second from disk and network."""
+    values = {"load/application": 50.0, "mem/application": 100.0 * workers, "mem/rss": 100.0, "mem/rss-peak": 120.0}
+    rows = [
+        (second * NS, place, values.get(name, 1e3)) for second in range(1, end_s + 1) for place, name in enumerate(ids)
+    ]
+    manifest = replace(make_manifest(*map(make_sensor, ids)), watched=Watched(("train.py",)))
+    over = ended_event(end_s * NS, last_end_ns=end_s * NS)
+    return MadeSession(
+        manifests=((0, manifest),),
+        inferences=NO_INFERENCES,
+        readings=make_readings(*rows),
+        events=(phase_event(0, "program"), *events, over),
+        end_ns=end_s * NS,
+    )
+
+
+def test_a_program_without_inferences_has_a_usage() -> None:
+    usage = usage_of(program())
+    assert (usage["cpu_mean_pct"], usage["cpu_peak_pct"]) == (pytest.approx(50.0), 50.0)
+    assert (usage["mem_mean_mib"], usage["mem_peak_mib"]) == (pytest.approx(100.0), 120.0)
+    assert usage["block_read_bytes"] == pytest.approx(30_000, rel=0.05)
+    assert usage["total_time_ms"] == 30_000.0
+    assert "mem_limit_mib" not in usage
+
+
+def counted(**changes: object) -> Event:
+    body = ProgramEnded(int(29.5 * NS), int(20 * NS), 131.25, 140.5, 4096, 8192)
+    return Event(30 * NS, replace(body, **changes), "info", "program", "ended")
+
+
+def test_what_the_kernel_counted_counts() -> None:
+    usage = usage_of(program(counted(), ids=(*PROGRAM, "mem/cgroup-limit")))
+    assert usage["cpu_mean_pct"] == pytest.approx(100 * 20 / 29.5, rel=1e-4)
+    assert usage["mem_peak_mib"] == 131.25
+    assert (usage["cgroup_peak_mib"], usage["mem_limit_mib"]) == (140.5, 1e3)
+    assert (usage["block_read_bytes"], usage["block_write_bytes"]) == (4096, 8192)
+    assert usage["total_time_ms"] == 29_500.0
+
+
+def test_several_processes_together_are_the_peak() -> None:
+    assert usage_of(program(counted(), workers=4))["mem_peak_mib"] == 400.0
+
+
+def test_the_usage_of_a_program_covers_the_time_before_its_first_inference() -> None:
+    made = program(phase_event(20 * NS, "measure"))
+    starts = np.arange(200, 300) * NS // 10
+    usage = usage_of(replace(made, inferences=make_inferences(starts, NS // 20)))
+    assert usage["total_time_ms"] == 30_000.0
+    assert usage["block_read_bytes"] == pytest.approx(30_000, rel=0.05)
+
+
+def test_the_energy_of_a_whole_program_is_that_of_the_total_rail() -> None:
+    made = program(ids=(*PROGRAM, "power/VDD_IN"))
+    (_, manifest), *_ = made.manifests
+    sensors = (*manifest.sensors[:-1], replace(manifest.sensors[-1], role="total"))
+    made = replace(made, manifests=((0, replace(manifest, sensors=sensors)),))
+    energy = report_document(folded(made.batches()))["energy"]
+    assert energy["run_j"] == pytest.approx(1e3 * 30)
+    assert energy["gross_mj"] is None
+
+
+@settings(max_examples=10, deadline=None)
+@given(cuts=st.lists(st.integers(0, 30), max_size=5))
+def test_however_a_program_is_batched_its_usage_is_the_same(cuts: list[int]) -> None:
+    assert usage_of(program(counted()), [cut * NS for cut in cuts]) == usage_of(program(counted()))

@@ -41,6 +41,7 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import EngineInfo, Load, Model
 from edgetop.session.records import FIRST, WARMUP, Inferences
 from edgetop.session.seconds import NS
+from edgetop.wording import verdict_words
 from edgetop.wording.event_words import worded
 from tests.support.sessions import MS, back_to_back, ended_event, folded, make_manifest, phase_event, seconds_of
 from tests.support.slow_sessions import analysed, session_of, stretch
@@ -88,6 +89,22 @@ def test_a_program_whose_inferences_are_not_seen_is_not_loading_for_ever() -> No
     unseen = Batch(60 * NS, events=(read_event(10 * NS, "no-inference", "warning", "edgetop", text),))
     assert verdict_of(unseen) == Verdict(State.NO_INFERENCE, "warning", (NotSeen(text),))
     assert verdict_of(unseen, phase("first")).state is State.WARMING_UP
+
+
+def test_a_program_without_inferences_is_running_and_neither_loading_nor_stalled() -> None:
+    running = Verdict(State.RUNNING, "good", (Told("/models/net.onnx"),))
+    text = "no inference was seen in 10 s: process 7 has loaded no known inference runtime"
+    quiet = Batch(900 * NS, events=(read_event(10 * NS, "no-inference", "info", "edgetop", text),))
+    assert verdict_of(phase("program")) == verdict_of(phase("program"), quiet) == running
+    over = verdict_of(phase("program"), quiet, ended("exit"))
+    assert verdict_words.words(over) == "FINISHED: the program ended; no inference was seen"
+    assert (over.level, verdict_words.brief(over)) == ("good", "no inference")
+
+
+def test_a_runtime_whose_calls_are_not_seen_is_a_trouble_of_a_program() -> None:
+    text = "no inference was seen in 10 s: libonnxruntime.so is loaded, but no call came in a way that edgetop sees"
+    unseen = Batch(60 * NS, events=(read_event(10 * NS, "no-inference", "warning", "edgetop", text),))
+    assert verdict_of(phase("program"), unseen) == Verdict(State.NO_INFERENCE, "warning", (NotSeen(text),))
 
 
 def test_a_program_that_is_waited_for_is_stopping_until_it_has_ended() -> None:

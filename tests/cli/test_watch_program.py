@@ -196,3 +196,23 @@ def test_the_program_does_not_notice_that_edgetop_is_killed(model, tmp_path):
     assert left
     edgetop("watch", "--headless", "--no-record", "--", "true", home=tmp_path)
     assert not any(path.exists() for path in left)  # the next one tidies up
+
+
+def test_a_program_without_a_model_has_a_usage_and_is_not_loading(tmp_path):
+    code = "import time; x = bytearray(120 * 2**20); end = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass"
+    done, document = watched(tmp_path, sys.executable, "-c", code)
+    usage = document["usage"]
+    assert document["verdict"]["words"] == "FINISHED: the program ended; no inference was seen"
+    assert document["latency"]["count"] == 0
+    assert usage["total_time_ms"] > 1_500
+    assert 0 < usage["cpu_mean_pct"] <= 105
+    assert usage["mem_peak_mib"] > 120
+    assert (usage["block_read_bytes"], usage["block_write_bytes"]) != (None, None)
+    assert "LOADING" not in done.stderr
+    assert "STALLED" not in done.stderr
+
+
+def test_the_duration_of_a_program_without_a_runtime_counts_from_its_start(tmp_path):
+    _, document = watched(tmp_path, "sleep", "60", options=("--duration", "1s"))
+    assert document["session"]["end_reason"] == "duration"
+    assert 1_000 < document["usage"]["total_time_ms"] < 30_000

@@ -17,7 +17,6 @@ from edgetop.analysis.report_parts import (
     CostFigures,
     EnergyFigures,
     LatencyFigures,
-    Memory,
     PowerFigures,
     RailFigures,
     Span,
@@ -98,7 +97,8 @@ def brief_summary(report: Report) -> str:
         islice(_heat(report), 1),
         islice(_power(report.power), 1),
         islice(_energy(report), 1),
-        islice(_memory(report.memory), int("memory" not in (report.unavailable or {}))),
+        islice(_memory(report), int("memory" not in (report.unavailable or {}))),
+        *((_usage(report),) if report.usage and report.session.watched else ()),
         _largest_operator(report),
         [f"warnings   {len(report.warnings)}: {clean(notice_words(report.warnings[0]))}"] if report.warnings else [],
     )
@@ -248,6 +248,9 @@ def _length_ns(slowdown: Slowdown) -> float:
 def _latency(report: Report) -> Iterator[str]:
     yield ""
     latency, tool = report.latency, report.latency.told_by
+    if not latency.count and not latency.errors and report.session.watched and report.usage:
+        yield "latency    no inference was seen: this is the usage of the whole program"
+        return
     if "latency" in (report.unavailable or {}):
         yield "latency    not available"
         return
@@ -338,8 +341,10 @@ def _percentile_name(name: str) -> str:
 def _board(report: Report) -> Iterator[str]:
     phases, overhead = report.phases, report.overhead
     yield ""
+    is_program = report.session.watched and not report.latency.count and not report.latency.errors
     warmup = f"warm-up {or_unknown(phases.warmup.runs, str)} runs of {_ms(phases.warmup.mean_ms)} ms"
-    yield f"start      load {_ms(phases.init_ms)} ms, first inference {_ms(phases.first_ms)} ms, {warmup}"
+    if not is_program:
+        yield f"start      load {_ms(phases.init_ms)} ms, first inference {_ms(phases.first_ms)} ms, {warmup}"
     yield from _heat(report)
     view = report.forecast
     if forecast := ", ".join(filter(None, (outlook(view), left(view)))):
@@ -347,9 +352,9 @@ def _board(report: Report) -> Iterator[str]:
     yield from _power(report.power)
     yield from _energy(report)
     if "memory" not in (report.unavailable or {}):
-        yield from _memory(report.memory)
+        yield from _memory(report)
     if report.usage:
-        yield from _usage(report.usage)
+        yield from _usage(report)
     cost = or_unknown(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")
     yield f"edgetop    {cost}, {_mib(overhead.rss_mib)}"
 
@@ -362,8 +367,12 @@ def _heat(report: Report) -> Iterator[str]:
         yield f"heat       {clean(sensor)} {span}, {_celsius(zone.end)} at the end"
 
 
-def _memory(memory: Memory) -> Iterator[str]:
-    yield f"memory     engine RSS {_mib(memory.rss_end_mib)} at the end, {_mib(memory.rss_peak_mib)} at most"
+def _memory(report: Report) -> Iterator[str]:
+    memory, usage = report.memory, report.usage
+    if report.session.watched and usage:
+        yield f"memory     {_program_memory(usage)}"
+    else:
+        yield f"memory     engine RSS {_mib(memory.rss_end_mib)} at the end, {_mib(memory.rss_peak_mib)} at most"
     if memory.growth_mib_per_h is not None and (interval := memory.growth_ci95_mib_per_h):
         word = "LEAKING" if memory.leak else "grows by"
         left = or_unknown(memory.hours_to_limit, lambda hours: formatting.duration(hours * 3600e9))
@@ -377,21 +386,34 @@ def _memory(memory: Memory) -> Iterator[str]:
         yield f"           by stage, MiB: {stages}"
 
 
-def _usage(usage: UsageFigures) -> Iterator[str]:
-    """Yield the CPU, memory and disk use of the engine, and the network traffic of the board.
+def _program_memory(usage: UsageFigures) -> str:
+    """Return the memory of a watched program: resident, and in its cgroup with the limit."""
+    resident = f"program RSS {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
+    group = "" if usage.cgroup_peak_mib is None else f"; its cgroup {_mib(usage.cgroup_peak_mib)} at most"
+    return resident + group + ("" if usage.mem_limit_mib is None else f", limit {_mib(usage.mem_limit_mib)}")
+
+
+def _usage(report: Report) -> Iterator[str]:
+    """Yield the CPU, memory and disk use of the engine or program, and the network traffic of the board.
 
     Network traffic is that of the board because the kernel does not count it per process.
     """
+    if (usage := report.usage) is None:
+        return
+    who = "program" if report.session.watched else "engine"
     mean, peak = usage.cpu_mean_pct, usage.cpu_peak_pct
     if mean is not None:
         most = "" if peak is None else f", {peak:.0f} % at most in a second"  # unknown for a run of under a second
-        yield f"cpu        engine {mean:.0f} % of a core on average{most}"
+        yield f"cpu        {who} {mean:.0f} % of a core on average{most}"
     counts = (usage.net_rx_bytes, usage.net_tx_bytes, usage.block_read_bytes, usage.block_write_bytes)
     received, sent, read, written = (or_unknown(count, formatting.size) for count in counts)
     traffic = f"network of the board {received} received, {sent} sent; disks {read} read, {written} written"
     resident = f"memory {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
     took = or_unknown(usage.total_time_ms, lambda ms: formatting.duration(ms * 1e6))
-    yield f"usage      {resident}; {traffic}; in {took}"
+    if report.session.watched:  # its memory has a line of its own
+        yield f"usage      {traffic}; in {took}"
+    else:
+        yield f"usage      {resident}; {traffic}; in {took}"
 
 
 def _power(power: PowerFigures) -> Iterator[str]:
@@ -434,6 +456,8 @@ def _energy(report: Report) -> Iterator[str]:
             yield f"           {formatting.millijoules(energy.net_mj)} ± {_half(energy.net_ci95_mj)} mJ {net}"
         elif energy.net_reason:
             yield f"           net energy not known: {unknown_words(energy.net_reason)}"
+    elif energy.run_j is not None:
+        yield f"energy     {energy.run_j:.4g} J in the whole run; accuracy: {_accuracy(energy)}"
     elif power.total_sensor:
         yield f"energy     not known: {unknown_words(energy.reason) or UNKNOWN}"
     for sensor, cost in energy.rails.items():

@@ -112,6 +112,7 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
         return line((" edgetop", "dim"))
     engine = manifest.engine
     absent = "loading" if manifest.state == "live" else "never loaded"
+    absent = "no inference seen" if view.progress.is_program else absent
     parts = (engine.runtime, engine.version, "+".join(engine.providers))
     runtime = " ".join(part for part in parts if part) if engine.runtime else absent
     board = manifest.board.model or manifest.board.cpu or ""

@@ -65,7 +65,8 @@ def one_line(view: MonitorView, area: Area) -> Line:
         return ab_line(view.ab, area.width)
     window = view.latency.window
     if window is None:
-        return as_fits(area.width, ("latency  ", "dim"), "no samples yet")
+        none = "no inference seen so far" if view.progress.is_program else "no samples yet"
+        return as_fits(area.width, ("latency  ", "dim"), none)
     label = f"{shortened(clean(view.latency.stream), STREAM_CELLS)}  " if view.latency.stream else ""
     named = [*zip(NAMES[:4], window.percentiles_ns, strict=False), ("max", window.max_ns)]
     numbers = [f"{name} {milliseconds(ns)}  " for name, ns in named]
@@ -75,6 +76,8 @@ def one_line(view: MonitorView, area: Area) -> Line:
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.ab is not None:
         return ab_body(view.ab, area)
+    if view.progress.is_program:
+        return [as_fits(area.width, ("no inference seen so far: CPU, memory, heat and power are recorded", "dim"))]
     is_whole, response = area.height >= WHOLE_ROWS and not area.is_stacked, view.latency.window_response
     if area.height >= TABLE_ROWS and not area.is_stacked:
         lines = _table(view, area.width, is_whole=is_whole)
