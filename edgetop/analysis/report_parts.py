@@ -235,11 +235,15 @@ def memory(analysis: Folds) -> Memory:
     tracks, growth, stages = analysis.tracks, analysis.growth_view(), analysis.memory_stages.views()
     slope, accelerator = growth.mib_per_h, tracks.one("mem/accelerator")
     rss, began_ns, end_mib = tracks.one("mem/rss"), analysis.progress.began_measuring_ns, None
+    program = None
+    if analysis.phases.program_from_ns is not None:  # that of the program with all its children is what runs out
+        program, rss = analysis.usage_figures(), tracks.one("mem/application") or rss
     if rss and rss.read_ns is not None and (began_ns is None or rss.read_ns >= began_ns):
         end_mib = rss.value  # A reading from before the measured phase does not count.
     # In a short run, the sensors may have read nothing since the model was loaded, so the engine's own reports count
     # too.
     peaks = [*(track.max for track in (tracks.one("mem/rss-peak"), rss) if track), *(one.rss_mib for one in stages)]
+    peaks = [program.mem_peak_mib] if program else peaks
     return Memory(
         rss_peak_mib=rounded(max((mib for mib in peaks if mib is not None), default=None)),
         rss_end_mib=rounded(end_mib),

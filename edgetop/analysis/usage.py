@@ -120,6 +120,7 @@ class Usage:
             rounded(max(peaks_mib, default=None)),
             **dict(zip(BYTES, map(_count, traffic), strict=True)),
             total_time_ms=rounded_ms(measured_ns),
+            mem_limit_mib=rounded(self._of(LIMIT, until_ns).peak_w),
         )
 
 

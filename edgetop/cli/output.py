@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -71,6 +73,22 @@ def print_failures(reasons: Sequence[str]) -> bool:
 def print_json(document: object, default: Callable[[object], object] | None = None) -> None:
     """Print one JSON document on stdout. `default` converts values that JSON does not support, as in json.dumps."""
     click.echo(json.dumps(document, indent=1, default=default))
+
+
+def csv_output_of(path: str | None, *, as_json: bool, force: bool) -> "NamedOutput | StreamOutput | None":
+    """Return the output of `--csv`, checked before anything is read, or None without the option. "-" is stdout.
+
+    Raises InputError and OutputError.
+    """
+    from edgetop.recording.export.export_formats import NamedOutput, StreamOutput  # noqa: PLC0415  not for --help
+
+    if path == "-":
+        if as_json:
+            raise InputError("--json and --csv - both need standard output", "write the CSV to a file")
+        return StreamOutput(sys.stdout.buffer)
+    if path is None:
+        return None
+    return NamedOutput.of_option("--csv", Path(path), force=force, elsewhere="choose another path with --csv")
 
 
 def write_csv(output: "NamedOutput | StreamOutput", rows: Iterable[Iterable[object]]) -> None:

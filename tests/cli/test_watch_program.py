@@ -216,3 +216,26 @@ def test_the_duration_of_a_program_without_a_runtime_counts_from_its_start(tmp_p
     _, document = watched(tmp_path, "sleep", "60", options=("--duration", "1s"))
     assert document["session"]["end_reason"] == "duration"
     assert 1_000 < document["usage"]["total_time_ms"] < 30_000
+
+
+def test_the_usage_of_programs_is_a_table_in_csv_compare_and_page(tmp_path):
+    for name, mib in (("small", 80), ("large", 160)):
+        code = f"x = bytearray({mib} * 2**20); x[::4096] = b'1' * len(x[::4096]); import time; time.sleep(1.2)"
+        words = ("watch", "--headless", "-o", name, "--", sys.executable, "-c", code)
+        assert edgetop(*words, home=tmp_path).returncode == 0
+    head, row = edgetop("report", "large.edgetop", "--csv", "-", home=tmp_path).stdout.splitlines()
+    usage = dict(zip(head.split(","), row.split(","), strict=True))
+    assert usage["name"] == "large"
+    assert float(usage["mem_peak_mib"]) > 160
+    compared = edgetop("compare", "small.edgetop", "large.edgetop", "--json", home=tmp_path)
+    small, large = json.loads(compared.stdout)["usage"]
+    assert (small["name"], large["name"]) == ("small", "large")
+    assert 1.2 < large["mem_peak_mib"] / small["mem_peak_mib"] < 2.2
+    lines = edgetop("compare", "small.edgetop", "large.edgetop", home=tmp_path).stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("usage "))
+    assert [line.split()[0] for line in lines[at + 1 : at + 3]] == ["small", "large"]
+    assert edgetop("report", "large.edgetop", "--html", "page.html", home=tmp_path).returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "CPU" in page
+    assert "load/application" in page
+    assert "mem/application" in page

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.output import print_failures, print_text, raise_problems, write_csv
+from edgetop.cli.output import csv_output_of, print_failures, print_text, raise_problems, write_csv
 from edgetop.cli.printing.comparison_words import comparison_text, csv_rows
 from edgetop.cli.printing.junit import Case, refuse_unwritable, suite_xml, write_xml
 from edgetop.cli.printing.output_agreement_words import judge_of
@@ -19,6 +18,7 @@ from edgetop.cli.printing.page import refuse_html
 from edgetop.comparison.comparison_gates import RelativeResult, judge_gates
 from edgetop.comparison.ratios import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Sample, grouped, sample, variants
+from edgetop.comparison.usage_table import usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 from edgetop.frozen import frozen
 from edgetop.paths import recordings_home
@@ -80,8 +80,11 @@ def print_comparison(sessions: Sequence[str], options: CompareOptions) -> int:
 
 
 def comparison_json(comparison: Comparison, results: Sequence[RelativeResult], indent: int | None = None) -> str:
-    document = comparison_document(comparison) | {"gates": [one.to_json() for one in results] or None}
-    return json.dumps(document, indent=indent)
+    more = {
+        "gates": [one.to_json() for one in results] or None,
+        "usage": [row.to_json() for row in usage_rows(comparison.groups)],
+    }
+    return json.dumps(comparison_document(comparison) | more, indent=indent)
 
 
 def exit_code(results: Sequence[RelativeResult]) -> int:
@@ -93,14 +96,7 @@ def _outputs_checked(options: CompareOptions) -> NamedOutput | StreamOutput | No
     """Return the CSV output, checked before anything is read, or None. Raises InputError and OutputError."""
     if options.junit:
         refuse_unwritable(options.junit)
-    if options.csv_file == "-":
-        if options.as_json:
-            raise InputError("--json and --csv - both need standard output", "write the CSV to a file")
-        return StreamOutput(sys.stdout.buffer)
-    if options.csv_file is None:
-        return None
-    elsewhere = "choose another path with --csv"
-    return NamedOutput.of_option("--csv", Path(options.csv_file), force=options.force, elsewhere=elsewhere)
+    return csv_output_of(options.csv_file, as_json=options.as_json, force=options.force)
 
 
 def _compared(samples: Sequence[Sample], options: CompareOptions) -> Comparison:

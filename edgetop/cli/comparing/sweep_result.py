@@ -10,11 +10,14 @@ from pathlib import Path
 from edgetop.cli import options as text
 from edgetop.cli.comparing.comparison import read_samples
 from edgetop.cli.output import notice_lines, print_json, print_text, raise_problems, table, write_csv
-from edgetop.cli.printing.comparison_words import ranking_lines, value_text
+from edgetop.cli.printing.comparison_words import ranking_lines, terminal_columns, value_text
 from edgetop.cli.printing.output_agreement_words import judge_of, worst
 from edgetop.cli.printing.report_text import wrapped
+from edgetop.cli.printing.usage_text import usage_lines
 from edgetop.comparison.ratios import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample
+from edgetop.comparison.usage_table import KEYS as USAGE
+from edgetop.comparison.usage_table import UsageRow, usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.recording.export.export_formats import NamedOutput
@@ -44,7 +47,7 @@ def print_result(
     comparison = _comparison(plan, groups, GOALS[wanted.goal][3], problems) if len(groups) > 1 else None
     as_good = _as_good(plan, comparison, choice)
     if csv_file:
-        write_csv(csv_file, _csv_rows(candidates))
+        write_csv(csv_file, _csv_rows(candidates, usage_rows(groups)))
     if page and comparison:
         from edgetop.cli.printing.comparison_page import write_comparison  # noqa: PLC0415  it loads Bokeh
 
@@ -52,12 +55,13 @@ def print_result(
     elif page:
         print_text("edgetop: --html: no page, because fewer than two combinations have results to compare", err=True)
     if as_json:
-        print_json(_document(folder, plan, candidates, choice, comparison, as_good))
+        print_json(_document(folder, plan, candidates, choice, comparison, as_good, usage_rows(groups)))
     else:
+        usages = usage_lines(usage_rows(groups), terminal_columns())
         lines = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # a command to copy must be on one line
         shown = (one for line in lines for one in ((line,) if line.startswith(whole) else wrapped((line,))))
-        print_text("\n".join([*_table(candidates, choice, comparison), *shown]))
+        print_text("\n".join([*_table(candidates, choice, comparison), *usages, *shown]))
     raise_problems(problems, "the rest is compared")
     return EXIT_DONE if groups else EXIT_ENGINE_DIED
 
@@ -189,8 +193,10 @@ def _document(
     choice: Choice,
     comparison: Comparison | None,
     as_good: Sequence[str],
+    usages: Sequence[UsageRow],
 ) -> Document:
     front = {one.name for one in choice.pareto}
+    used = {row.name: {key: value for key, value in row.to_json().items() if key != "name"} for row in usages}
     best = choice.recommended
     return {
         "sweep": str(folder),
@@ -204,7 +210,7 @@ def _document(
         ],
         "combinations": [
             {"name": one.name, **asdict(one.settings), "sessions": list(one.sessions), **one.figures,
-             "outputs": worst(comparison, one.name) or None, "reason": one.reason,
+             "usage": used.get(one.name), "outputs": worst(comparison, one.name) or None, "reason": one.reason,
              "excluded": choice.excluded.get(one.name), "pareto": one.name in front}
             for one in candidates
         ],
@@ -214,8 +220,10 @@ def _document(
     }  # fmt: skip
 
 
-def _csv_rows(candidates: Sequence[Candidate]) -> Iterator[list[object]]:
-    yield [*(field.name for field in fields(Settings)), "sessions", *KEYS, "failed"]
+def _csv_rows(candidates: Sequence[Candidate], usages: Sequence[UsageRow]) -> Iterator[list[object]]:
+    used = {row.name: row.values for row in usages}
+    yield [*(field.name for field in fields(Settings)), "sessions", *KEYS, "failed", *USAGE]
     for one in candidates:
         figures = (one.figures[key] for key in KEYS)
-        yield [*asdict(one.settings).values(), len(one.sessions), *figures, clean(one.reason or "")]
+        yield [*asdict(one.settings).values(), len(one.sessions), *figures, clean(one.reason or ""),
+               *used.get(one.name, [None] * len(USAGE))]  # fmt: skip

@@ -9,8 +9,11 @@ from edgetop.analysis.timeline import Floats
 from edgetop.cli.output import gate_lines
 from edgetop.cli.printing.comparison_words import ranking_lines, ratio_cells, row_label, value_text
 from edgetop.cli.printing.page import COLOURS, GREY, MOST_SERIES, Chart, plain, put_legend_above, section, write_page
+from edgetop.cli.printing.usage_text import HEADS, usage_cell
 from edgetop.comparison.comparison_gates import RelativeResult
 from edgetop.comparison.ratios import Comparison
+from edgetop.comparison.usage_table import KEYS as USAGE
+from edgetop.comparison.usage_table import usage_rows
 from edgetop.formatting import clean
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session import histogram
@@ -34,6 +37,7 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
     heads = ["", names[0], *(head for name in names[1:] for head in (name, "change", "95 %", ""))]
     facts = [row for row in comparison.rows if not any(row.ratios)]
     figures = [row for row in comparison.rows if any(row.ratios) and any(value is not None for value in row.values)]
+    usages = usage_rows(comparison.groups)
     text = [
         section("verdict", verdict),
         section(
@@ -51,6 +55,11 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
             ),
             heads,
         ),
+        section(
+            "usage",
+            ([(row.name, ""), *((usage_cell(row, key), "number") for key in USAGE)] for row in usages),
+            ["", *(HEADS[key] for key in USAGE)],
+        ) if usages else "",
         section("sessions", ([(r.label, ""), *((value_text(v, r.unit, CELLS), "") for v in r.values)] for r in facts),
                 ["", *names]),
         section("was it fair", ([(one.code, ""), (one.message, ""), (one.advice, "")] for one in comparison.fair)),

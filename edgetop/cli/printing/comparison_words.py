@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from edgetop import formatting
 from edgetop.cli.output import gate_lines, notice_lines, table
 from edgetop.cli.printing.report_text import wrapped
+from edgetop.cli.printing.usage_text import usage_lines
 from edgetop.comparison.comparison_gates import RelativeResult
 from edgetop.comparison.ratios import Comparison, Ratio, Row, Value
+from edgetop.comparison.usage_table import usage_rows
 from edgetop.formatting import UNKNOWN, clean, shortened
 
 NAME_CELLS, WIDE_CELLS = 22, 40
@@ -25,6 +27,7 @@ def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()
         for part in (
             _head(comparison),
             _table(comparison),
+            usage_lines(usage_rows(comparison.groups), terminal_columns()),
             ranking_lines(comparison),
             gate_lines([(gate.ok, gate.reason) for gate in gates]),
             wrapped(notice_lines("unfair", comparison.fair)),
@@ -43,7 +46,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 def _table(comparison: Comparison) -> Iterator[str]:
     """Yield tables, each with the baseline and as many other sessions as the terminal has room for."""
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
+    columns = terminal_columns()
     cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
     rows = [row for row in comparison.rows if any(value is not None for value in row.values)]
     facts, figures = ([row for row in rows if any(row.ratios) == is_figure] for is_figure in (False, True))
@@ -63,6 +66,11 @@ def _table(comparison: Comparison) -> Iterator[str]:
         yield ""
         yield from lines
         waiting = waiting[shown:]
+
+
+def terminal_columns() -> int:
+    """Return the columns that a table may have."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
 
 
 def _lines(

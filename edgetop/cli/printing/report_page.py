@@ -151,9 +151,14 @@ def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list
         clocks.append((clock.label, tracks.points(info.id, axis), "middle"))
         clocks.append((f"cap {clock.label}", tracks.points(f"freqcap/{info.label}", axis), "low"))
     yield "clocks and caps", "MHz", clocks, []
-    memory = ("mem/rss", "mem/pss", "mem/accelerator")
+    memory = ("mem/rss", "mem/pss", "mem/accelerator", "mem/application", "mem/cgroup", "mem/cgroup-limit")
+    cpu = ("load/engine", "load/application", "load/others")
+    traffic = ("net/rx", "net/tx", "disk/engine-read", "disk/engine-write")
     power = [track.info.id for track in tracks.views("power")]
-    for title, unit, ids in (("power", "W", power), ("memory", "MiB", memory)):
+    for title, unit, ids in (
+        ("power", "W", power), ("CPU", "% of a core", cpu), ("memory", "MiB", memory),
+        ("network of the board, disks", "B/s", traffic),
+    ):  # fmt: skip
         yield title, unit, [(name, tracks.points(name, axis), "high") for name in ids], []
 
 

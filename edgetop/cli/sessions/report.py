@@ -20,15 +20,23 @@ OPTIONS = (
         help="Exit with code 1 if this holds; replaces the gates of the run (edgetop help gates). Repeatable.",
     ),
     option("--junit", type=PATH, metavar="FILE", help="Write the results of the gates as a JUnit file."),
+    option("--csv", "csv_file", metavar="FILE", help="Also write the usage as CSV; - prints it alone."),
     option("--html", type=PATH, metavar="FILE", help="Write charts and text as one HTML page, which works offline."),
-    option("--force", is_flag=True, help="Replace an existing page.", rules=[needs("html")]),
+    option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html")]),
 )  # fmt: skip
 
 
 @click.command("report", params=[*OPTIONS])
 @click.argument("session", required=False, shell_complete=completion.sessions)
 def command(
-    session: str | None, *, as_json: bool, gates: tuple["Gate", ...], junit: Path | None, html: Path | None, force: bool
+    session: str | None,
+    *,
+    as_json: bool,
+    gates: tuple["Gate", ...],
+    junit: Path | None,
+    csv_file: str | None,
+    html: Path | None,
+    force: bool,
 ) -> int:
     """Summarise SESSION, given as a path, a name or the beginning of an id.
 
@@ -41,7 +49,8 @@ def command(
       edgetop report soak-42.edgetop --json
       edgetop report soak-42 --fail-if 'p99>33ms' --fail-if throttled
       edgetop report soak-42 --html soak-42.html
+      edgetop report train-20261121-101502 --csv usage.csv
     """
     from edgetop.cli.sessions.reporting import print_report  # noqa: PLC0415  --help needs none of it
 
-    return print_report(session, as_json=as_json, gates=gates, junit=junit, html=html, force=force)
+    return print_report(session, as_json=as_json, gates=gates, junit=junit, csv_file=csv_file, html=html, force=force)

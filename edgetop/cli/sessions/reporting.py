@@ -7,19 +7,28 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_gates import Gate
 from edgetop.analysis.session_report import report
 from edgetop.cli.choosing import recorded
-from edgetop.cli.output import print_json, print_text, raise_problems
+from edgetop.cli.output import csv_output_of, print_json, print_text, raise_problems, write_csv
 from edgetop.cli.printing.junit import refuse_unwritable, write
 from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs
 from edgetop.cli.printing.page import refuse_html
 from edgetop.cli.printing.report_text import summary, wrapped
+from edgetop.cli.printing.usage_text import usage_csv
 from edgetop.cli.running.early_end import print_failed_gates
+from edgetop.comparison.usage_table import usage_row
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 from edgetop.recording.reader import Recording
 from edgetop.wording.report_document import to_json
 
 
 def print_report(
-    session: str | None, *, as_json: bool, gates: tuple[Gate, ...], junit: Path | None, html: Path | None, force: bool
+    session: str | None,
+    *,
+    as_json: bool,
+    gates: tuple[Gate, ...],
+    junit: Path | None,
+    csv_file: str | None = None,
+    html: Path | None,
+    force: bool,
 ) -> int:
     """Print the report of a session and return the exit code.
 
@@ -28,6 +37,7 @@ def print_report(
     if junit:
         refuse_unwritable(junit)
     page = refuse_html(html, force=force) if html else None
+    csv_output = csv_output_of(csv_file, as_json=as_json, force=force)
     recording = Recording(recorded(session))
     analysis = Analysis.of(recording.play())
     analysis.gates = gates or analysis.gates
@@ -41,7 +51,12 @@ def print_report(
 
         write_report(page, analysis, result, list(outputs_lines(recording.folder)))
     with contextlib.suppress(ReaderLeftError):  # the exit code still says whether a gate failed
-        if as_json:
+        if csv_output:
+            row = usage_row(result.session.name, [result.usage])
+            write_csv(csv_output, usage_csv([row] if row else []))
+        if csv_file == "-":
+            pass
+        elif as_json:
             print_json(with_outputs(to_json(result), recording.folder))
         else:
             print_text("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))

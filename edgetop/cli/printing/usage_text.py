@@ -1,0 +1,51 @@
+"""The usage table as text and as CSV, and its cells for a page."""
+
+from collections.abc import Iterator, Sequence
+
+from edgetop import formatting
+from edgetop.cli.output import table
+from edgetop.comparison.usage_table import KEYS, UsageRow
+from edgetop.formatting import clean, or_unknown, shortened
+
+NAME_CELLS = 20
+# Heads of the columns by key. A column in which no row has a value is left out.
+HEADS = {
+    "cpu_mean_pct": "CPU %", "cpu_peak_pct": "peak", "mem_mean_mib": "MiB", "mem_peak_mib": "peak MiB",
+    "mem_limit_mib": "limit", "cgroup_peak_mib": "cgroup", "net_rx_bytes": "net in", "net_tx_bytes": "net out",
+    "block_read_bytes": "disk read", "block_write_bytes": "written", "total_time_ms": "time",
+}  # fmt: skip
+# Columns that a narrow terminal shows in a table of their own.
+TRAFFIC = ("net_rx_bytes", "net_tx_bytes", "block_read_bytes", "block_write_bytes")
+
+
+def usage_lines(rows: Sequence[UsageRow], columns: int) -> Iterator[str]:
+    """Yield the table; if it is wider than `columns`, as two tables."""
+    lines = list(_table(rows, KEYS))
+    if max(map(len, lines), default=0) > columns:
+        lines = [*_table(rows, [key for key in KEYS if key not in TRAFFIC]), "", *_table(rows, TRAFFIC)]
+    if rows:
+        yield ""
+        yield from lines
+
+
+def _table(rows: Sequence[UsageRow], keys: Sequence[str]) -> Iterator[str]:
+    shown = [key for key in keys if any(row.values[KEYS.index(key)] is not None for row in rows)]
+    cells = [[shortened(clean(row.name), NAME_CELLS), *(usage_cell(row, key) for key in shown)] for row in rows]
+    return table(["usage", *(HEADS[key] for key in shown)], cells, ("usage",))
+
+
+def usage_cell(row: UsageRow, key: str) -> str:
+    """Return a value of the row in words."""
+    value = row.values[KEYS.index(key)]
+    if key.endswith("_bytes"):
+        return or_unknown(value, formatting.size)
+    if key == "total_time_ms":
+        return or_unknown(value, lambda ms: formatting.duration(ms * 1e6))
+    return or_unknown(value, "{:.0f}".format if key.endswith("_pct") else "{:.1f}".format)
+
+
+def usage_csv(rows: Sequence[UsageRow]) -> Iterator[Sequence[object]]:
+    """Yield the rows of a CSV file: a header, and a row for each session."""
+    yield "name", *KEYS
+    for row in rows:
+        yield clean(row.name), *row.values
