@@ -7,6 +7,7 @@ estimated on the way. The first second of the slowdown is the one that divides t
 Its end is the maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, find_baseline
 from edgetop.analysis.slowdowns.levels import EVERY, NEPER, OF_FIVE, POINT, WINDOW, Noise, Points, Windows, median
+from edgetop.session.seconds import NS
 
 # Shortest slowdown. Choice: a reader sees three seconds. Larger: short slowdowns are missed; smaller: one slow second
 # is reported.
@@ -40,6 +42,13 @@ TOLERATED = round(np.log(1.06) * NEPER)
 # Log-likelihood ratio against independent noise that proves a slowdown. Computed: independent windows exceed it once
 # in some months. Larger: slowdowns are reported later; smaller: chance is reported.
 SURELY = 16.0
+# Part of the level of its slowest seconds that a further second must reach. Choice: a hiccup that began late in a
+# second slows a small part of it. Larger: slowdowns that rise slowly are reported later; smaller: a hiccup of nearly
+# two seconds is a slowdown.
+AS_SLOW_PART = 0.5
+# Latency, in seconds, from which a hiccup reaches only two inferences. Computed: a third one would begin after it.
+# Larger: short slowdowns of slow models are missed; smaller: a hiccup of a model that is seldom called is a slowdown.
+REACHED_ONCE_S = 1.0
 # Log-likelihood ratio by which a sudden change must also exceed the tolerated rise. Statistics: two standard
 # deviations. Larger: sudden small slowdowns are missed; smaller: a step that stays below the limit is reported.
 LIKELY = 2.0
@@ -281,10 +290,36 @@ class Detector:
     def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
         """Whether the windows are slow even without those that a blip of two seconds could have slowed."""
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
-        rest = np.sort(_clipped(windows))[: len(windows) - (BLIP_S if is_dense else 0)]
-        mean = float(np.mean(rest)) if len(rest) else 0.0
-        ratio = len(rest) * (mean - before_level) ** 2 / (2 * (self.noise.sigma * NEPER) ** 2)
-        return mean >= SLOWER and ratio >= REST_CERTAIN
+        rest = np.sort(_clipped(windows))
+        if is_dense:
+            rest, slowest = rest[:-BLIP_S], np.sort(windows["level"])[-BLIP_S:]
+            if not len(rest) or rest[-1] < AS_SLOW_PART * min(float(np.mean(slowest)), 2.0 * CLIP):
+                return False
+        return self._is_slow(float(np.mean(rest)) if len(rest) else 0.0, len(rest), before_level, self.noise.sigma)
+
+    @staticmethod
+    def _is_slow(level: float, count: int, before_level: float, sigma: float) -> bool:
+        """Whether `count` values around `level` are surely above `before_level`. `sigma`: their scatter in nepers."""
+        ratio = count * (level - before_level) ** 2 / (2 * (sigma * NEPER) ** 2)
+        return level >= SLOWER and ratio >= REST_CERTAIN
+
+    def _is_more_than_a_sparse_blip(self, points: Points, border: float, before_level: float) -> bool:
+        """Whether single inferences are slow even without those that a blip of two seconds could have slowed.
+
+        `points`: those since the beginning of the slowdown. A blip touches one second more than it lasts.
+        """
+        assert self.baseline is not None
+        if math.exp(self.baseline.level / NEPER) >= REACHED_ONCE_S * NS:
+            return True
+        second = points["second"]
+        level = np.clip(points["level"], -SPARSE_CLIP, SPARSE_CLIP)
+        over = np.concatenate([[0], np.cumsum(np.maximum(level - border, 0))])
+        after = np.searchsorted(second, second + BLIP_S, side="right")
+        worst = int(np.argmax(over[after] - over[: len(points)]))
+        rest = np.concatenate([level[:worst], level[after[worst] :]])
+        if not len(rest):
+            return False
+        return self._is_slow(median(rest), len(rest), before_level, self.noise.sigma / OF_FIVE)
 
     @property
     def _earliest_s(self) -> int:
@@ -317,6 +352,9 @@ class Detector:
         # Each point represents the same time.
         lasts = above * (to_s - int(points["second"][0])) >= LEAST_S * len(points)
         if not lasts or above < max(MOSTLY * len(since), FEWEST if is_sparse else 0):
+            return False
+        slow_points = points[points["second"] >= start_s]
+        if is_sparse and not self._is_more_than_a_sparse_blip(slow_points, border, before_level):
             return False
         span = Span(start_s, self._rise(start_s, level, before_level), apart, self.ended_s, self.noise.sigma)
         span.leave = self._leave(level + floor)

@@ -29,6 +29,14 @@ def test_a_blip_is_none(slow_s: int) -> None:
     assert spans(stretch((80, 10.0), (slow_s, 30.0), (60, 10.0))) == []
 
 
+@pytest.mark.parametrize(("third_ms", "found"), [(11.0, []), (15.5, [(80, None)])])
+def test_a_blip_of_two_seconds_may_begin_late_in_a_third(
+    third_ms: float, found: list[tuple[float, float | None]]
+) -> None:
+    """In a slowdown of three seconds, each is slowed by half as much as the others at least."""
+    assert spans(stretch((80, 10.0), (1, third_ms), (2, 20.0)), scatter=0.002) == found
+
+
 def test_it_is_told_within_three_seconds() -> None:
     assert spans(stretch((80, 10.0), (3, 13.0))) == [(80, None)]
     assert spans(stretch((80, 10.0), (2, 13.0))) == []

@@ -9,6 +9,7 @@ import pytest
 from edgetop.analysis.slowdowns.baseline import find_baseline, partial_baseline
 from edgetop.analysis.slowdowns.detector import Detector
 from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER, POINT, WINDOW, Ints, Noise, Points, Windows
+from edgetop.session.seconds import NS
 
 Shares = Sequence[float]  # of each second, how much slower than the baseline
 
@@ -204,14 +205,40 @@ def test_what_was_more_likely_noise_is_noise_once_it_is_over(seed: int, is_noise
 
 def sparse_spans(shares: Shares, apart_s: int = 3) -> list[tuple[int, int | None]]:
     """Begin and end of each slowdown, by the number of the inference."""
-    points = points_of(shares, apart_s)
+    spans = sparse_detector(points_of(shares, apart_s)).spans
+    return [(span.start_s // apart_s, span.end_s and span.end_s // apart_s) for span in spans]
+
+
+def sparse_detector(points: Points) -> Detector:
+    """The detector after windows of five of these points."""
+    points = points[: len(points) // ENOUGH * ENOUGH]
     windows = np.empty(len(points) // ENOUGH, WINDOW)
     windows["begin_s"] = points["second"][::ENOUGH]
     windows["end_s"] = points["second"][ENOUGH - 1 :: ENOUGH] + 1
     windows["level"] = np.sort(points["level"].reshape(-1, ENOUGH), axis=1)[:, ENOUGH // 2]
     detector = Detector()
     detector.fold(windows, points)
-    return [(span.start_s // apart_s, span.end_s and span.end_s // apart_s) for span in detector.spans]
+    return detector
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "slow_at_s", "is_slow"),
+    [
+        (0.05, (80, 81, 81, 82, 82), False),  # A blip of two seconds may touch three.
+        (0.05, (80, 81, 82, 83, 84, 85, 86), True),
+        (0.99, (80, 81, 81, 82, 82), False),
+        (1.01, (80, 81, 81, 82, 82), True),  # No blip reaches five calls that take this long.
+    ],
+)
+def test_a_blip_of_a_model_that_is_seldom_called_is_none(
+    latency_s: float, slow_at_s: Sequence[int], is_slow: bool
+) -> None:
+    seconds = [*range(80), *slow_at_s, *range(slow_at_s[-1] + 1, slow_at_s[-1] + 5)]
+    points = np.empty(len(seconds), POINT)
+    points["second"] = seconds
+    shares = scattered(0.005, (80, 0.0), (len(slow_at_s), 0.9), (4, 0.0))
+    points["level"] = np.rint((np.log(latency_s * NS) + np.log1p(shares)) * NEPER)
+    assert bool(sparse_detector(points).spans) == is_slow
 
 
 @pytest.mark.parametrize(("slow", "found"), [(4, []), (5, [(100, None)])])
