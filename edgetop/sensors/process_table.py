@@ -12,6 +12,7 @@ from edgetop.sensors.root import Root, parse_int
 
 HOST = Root()  # the real root, whatever board the sensors read
 SEARCH_S = 5.0  # interval of searches for new processes
+LIST_S, MOST_LISTED = 0.5, 256  # interval of reads of lists of children, and most threads whose lists are read
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 SHARED_NOTE = "edgetop's own included: the engine is a thread of it"
 
@@ -60,20 +61,24 @@ def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
 class Family:
     """A process and all its descendants, including those whose parents have ended.
 
-    New descendants are searched every few seconds, which takes about 10 us for each process of the board.
+    All descendants are searched every few seconds, which takes about 10 us for each process of the board. In between,
+    the kernel's lists of children are read, because the CPU time of a child that is found late would count at once.
     """
 
     def __init__(self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic) -> None:
         self._root, self._now = root, now
         self._members: dict[int, str] = {pid: ""}  # start time by process id; "" if unknown
-        self._searched_s = float("-inf")
+        self._searched_s = self._listed_s = float("-inf")
         self._used_ticks = 0
 
     def stats(self) -> dict[int, Stat]:
         """Read the stat of each living process of the family, by process id."""
         if self._now() - self._searched_s >= SEARCH_S:
-            self._searched_s = self._now()
+            self._searched_s = self._listed_s = self._now()
             self._search()
+        elif self._now() - self._listed_s >= LIST_S:
+            self._listed_s = self._now()
+            self._add_children()
         found = {}
         for pid, began in self._members.items():
             with contextlib.suppress(OSError, ValueError):  # it has ended
@@ -92,6 +97,26 @@ class Family:
         for pid in found:  # the list grows in the loop
             found += [child for child in children.get(pid, ()) if child not in self._members]
         self._members = {pid: living.get(pid, "") for pid in found}
+
+    def _add_children(self) -> None:
+        """Add the children that the kernel lists for each thread (proc_tid_children(5); needs CONFIG_PROC_CHILDREN)."""
+        found, listed = list(self._members), 0
+        for pid in found:  # the list grows in the loop
+            for task in self._root.names(f"proc/{pid}/task"):
+                listed += 1
+                if listed > MOST_LISTED:
+                    return
+                names = self._root.text(f"proc/{pid}/task/{task}/children").split()
+                for child in (int(name) for name in names if name.isdigit()):
+                    if child not in self._members:
+                        self._members[child] = self._began(child)
+                        found.append(child)
+
+    def _began(self, pid: int) -> str:
+        try:
+            return parse_stat(self._root.read_text(f"proc/{pid}/stat")).began
+        except (OSError, ValueError):  # it has ended
+            return ""
 
     def used_ticks(self) -> int:
         """Return the CPU ticks of all processes of the family so far. The result never decreases.

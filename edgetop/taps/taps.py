@@ -313,6 +313,11 @@ class Taps:
         """Whether any process has reported so far."""
         return bool(self._rings.sources)
 
+    @property
+    def has_hooked(self) -> bool:
+        """Whether the hook, the preload library or uprobes have reported. A probe may report stages alone."""
+        return bool(self._rings.sources - {"probe"})
+
     def _read_rings(self, *, is_over: bool) -> list[Message]:
         most = 0  # largest number of new calls in one ring
         for read, ended in self._rings.read(is_over=is_over):

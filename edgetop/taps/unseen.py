@@ -10,9 +10,10 @@ from pathlib import Path
 
 from edgetop.formatting import clean
 from edgetop.probe import edgetop_probe
-from edgetop.taps.runtimes import Mapping, mappings
+from edgetop.taps.runtimes import TFLITE, Mapping, mappings
 
 RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
+SEEN_LIBRARIES = ("onnxruntime", *TFLITE)  # those whose calls edgetop can see
 HOOK = Path(edgetop_probe.__file__).parent / "hook"  # folder that is added to PYTHONPATH
 PYINSTALLER = "/_MEI"  # part of the paths that a one-file program of PyInstaller unpacks
 MUSL = ("/ld-musl-", "-linux-musl/libc.so")  # loader and C library of musl, which are one file: on Alpine, on Debian
@@ -41,8 +42,9 @@ def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: 
 
 
 def has_runtime(pid: int) -> bool:
-    """Whether the process or one of its session (setsid(2)) has loaded a known runtime."""
-    return bool(_runtimes(mappings(pid)) or next(_with_runtime(pid), None))
+    """Whether the process or one of its session (setsid(2)) has loaded a runtime whose calls edgetop can see."""
+    loaded = (_runtimes(maps) for maps in (mappings(pid), *(maps for _, maps in _with_runtime(pid))))
+    return any(word in name for names in loaded for name in names for word in SEEN_LIBRARIES)
 
 
 def _runtimes(maps: list[Mapping]) -> set[str]:

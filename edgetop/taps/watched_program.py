@@ -254,9 +254,9 @@ class WatchedProgram:
         return self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns, self._may_infer)
 
     def _may_infer(self) -> bool:
-        """Whether the program or a process that it started reports calls, or has loaded a known runtime."""
+        """Whether the program or a process that it started has loaded a runtime whose calls edgetop can see."""
         assert self._process
-        return self._taps.has_rings or has_runtime(self._process.pid)
+        return self._taps.has_hooked or has_runtime(self._process.pid)
 
     def _why_unseen(self) -> str:
         assert self._process

@@ -239,3 +239,13 @@ def test_the_usage_of_programs_is_a_table_in_csv_compare_and_page(tmp_path):
     assert "CPU" in page
     assert "load/application" in page
     assert "mem/application" in page
+
+
+def test_a_probe_that_reports_stages_alone_makes_no_program_wait_for_an_inference(tmp_path):
+    code = (
+        "import time\nfrom edgetop.probe import probe\n"
+        "while True:\n    with probe.stage('epoch'):\n        time.sleep(0.05)\n"
+    )
+    _, document = watched(tmp_path, sys.executable, "-c", code, options=("--duration", "2s"))
+    assert document["session"]["end_reason"] == "duration"
+    assert [stage["name"] for stage in document["frames"]["stages"]][:1] == ["epoch"]

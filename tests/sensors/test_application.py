@@ -44,6 +44,18 @@ def test_cpu_is_that_of_all_processes_and_threads_are_named(tmp_path: Path) -> N
         assert len(source.take_events()) == count
 
 
+def test_a_new_child_is_found_at_the_next_read_by_the_kernels_list(tmp_path: Path) -> None:
+    now = [0.0]
+    write(tmp_path, 7, 1, 100)
+    source = application(7, Root(tmp_path), lambda: now[0])
+    source.read()
+    for pid, parent in ((8, 7), (9, 8)):
+        write(tmp_path, pid, parent, int(0.3 / TICK_S))
+        (tmp_path / f"proc/{parent}/task/{parent}/children").write_text(f"{pid} ")
+    now[0] = 1.0  # long before the next search
+    assert source.read()[1] == pytest.approx(60.0)
+
+
 def test_a_childs_use_counts_after_its_and_its_parents_end(tmp_path: Path) -> None:
     now = [0.0]
     for pid, parent in ((7, 1), (8, 7), (9, 8)):
