@@ -19,6 +19,7 @@ from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.rolling_latency import LatencyView, RollingLatency, StreamLatency
 from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.timeline import Axis, Lens
+from edgetop.analysis.token_figures import GenerationView
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 
@@ -183,6 +184,7 @@ class MonitorView:
     gates = _Part(lambda view: view.analysis.gate_results())  # The results of the gates if the session ended now.
     alerts = _Part(lambda view: view.analysis.alerts_view())
     frames: "_Part[FramesView | None]" = _Part(lambda view: view.analysis.frames.view())
+    generation: "_Part[GenerationView | None]" = _Part(lambda view: view.analysis.generation.view())
     ab: "_Part[AbView | None]" = _Part(lambda view: view.analysis.ab_view())
     throttles = _Part(lambda view: view.analysis.throttles.view())
     burst = _Part(lambda view: view.analysis.burst())

@@ -45,6 +45,7 @@ from edgetop.analysis.streams import (
     join_tails,
 )
 from edgetop.analysis.timeline import Axis, Points
+from edgetop.analysis.token_figures import GenerationFold
 from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
 from edgetop.session.batch import Batch
@@ -90,6 +91,7 @@ FOLDS: dict[str, Callable[..., object]] = {
     "throttles": Throttles, "forecast": Forecast, "alerts": Alerts, "backlog": Backlog, "memory_stages": MemoryStages,
     "growth": MemoryGrowth, "precision": Precision, "competitors": Competitors, "burst_hints": BurstHints,
     "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
+    "generation": GenerationFold,
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
@@ -128,6 +130,7 @@ class Folds:
     ab: AbFold
     mix: Mix
     shapes: InputShapes
+    generation: GenerationFold
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """Begin with no data. `rules`: alert rules of the viewer, in addition to those of the session."""
@@ -225,6 +228,7 @@ class Folds:
         self.usage.fold(batch)
         self.frames.fold(batch)
         self.shapes.fold(batch)
+        self.generation.fold(batch.seconds)
         for number, stream in self.streams.items():
             stream.fold(batch, streams.of(number), has_latency=self.has_streams)
         self.forecast.fold(batch)

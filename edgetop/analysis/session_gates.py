@@ -28,11 +28,14 @@ _SHARE = {"%": 1.0}
 _COUNT = {"": 1.0}
 _SIZE = {"MiB": 1.0, "KiB": 2**-10, "GiB": 2.0**10, "B": 2**-20, "K": 2**-10, "M": 1.0, "G": 2.0**10}
 _GROWTH = {"MiB/h": 1.0, "KiB/h": 2**-10, "GiB/h": 2.0**10}
+_RATE = {"tok/s": 1.0}
+ENERGY_UNITS = {"mJ": 1.0, "J": 1e3, "uJ": 1e-3}
+_PER_TOKEN = {"J/token": 1e3, "mJ/token": 1.0}
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
 }  # fmt: skip
 _GATE = re.compile(
-    r"\s*([A-Za-z0-9_-]+)\s*(?:\[([^\]]*)\]\s*)?(?:(>=|<=|>|<)\s*(-?\d+(?:\.\d*)?|-?\.\d+)\s*([^\s\d]*)\s*)?"
+    r"\s*([A-Za-z0-9_.-]+)\s*(?:\[([^\]]*)\]\s*)?(?:(>=|<=|>|<)\s*(-?\d+(?:\.\d*)?|-?\.\d+)\s*([^\s\d]*)\s*)?"
 )
 
 
@@ -100,6 +103,24 @@ def _latency(key: str) -> Callable[[Report, str], Number]:
     return lambda report, _: getattr(report.latency.response or report.latency, key)
 
 
+def _tokens(kind: str, key: str) -> Callable[[Report, str], Number]:
+    """Return a reader of a time of the tokens of a language model; `kind` is "ttft" or "itl"."""
+    return lambda report, _: getattr(getattr(report.generation, kind, None), key, None)
+
+
+def _token_rate(key: str) -> Callable[[Report, str], Number]:
+    return lambda report, _: getattr(report.generation, key, None)
+
+
+def _energy(report: Report, unit: str) -> Number:
+    """Return the energy of an inference or, if the unit is of a token, of a generated token, in mJ."""
+    if unit not in _PER_TOKEN:
+        energy: Number = report.energy.gross_mj
+        return energy
+    joules = getattr(report.generation, "j_per_token", None)
+    return None if joules is None else joules * 1e3
+
+
 def _misses(report: Report, unit: str) -> Number:
     """Return the number of missed deadlines, or their share in %. None without a deadline."""
     deadline = report.latency.deadline
@@ -142,12 +163,20 @@ METRICS: dict[str, Metric] = {
     "rss": Metric(_SIZE, _figure("memory.rss_peak_mib"), True, "rss>512MiB"),
     "temp": Metric({"C": 1.0, "°C": 1.0}, _hottest, True, "temp>80C"),
     "power": Metric({"W": 1.0, "mW": 1e-3}, _figure("power.mean_w"), False, "power>8W"),
-    "energy": Metric({"mJ": 1.0, "J": 1e3, "uJ": 1e-3}, _figure("energy.gross_mj"), False, "energy>25mJ"),
+    "energy": Metric(ENERGY_UNITS | _PER_TOKEN, _energy, False, "energy>25mJ"),
     "throttled": Metric(_COUNT, _figure("throttled"), True, "throttled"),
     "drift": Metric(_SHARE, _drift, False, "drift>10%", is_per_stream=True),
     "leak": Metric(_GROWTH, _leak, False, "leak>1MiB/h"),
+    **{
+        f"{kind}.{key}": Metric(_TIME, _tokens(kind, f"{key}_ms"), key == "max", f"{kind}.p99>{limit}")
+        for kind, limit in (("ttft", "800ms"), ("itl", "80ms"))
+        for key in ("p50", "p90", "p99", "mean", "max")
+    },
+    "decode": Metric(_RATE, _token_rate("decode_tok_s"), False, "decode<12tok/s"),
+    "prefill": Metric(_RATE, _token_rate("prefill_tok_s"), False, "prefill<100tok/s"),
     "errors": Metric(_COUNT | _SHARE, _errors, True, "errors>0", is_per_stream=True),
 }
+TOKEN_METRICS = tuple(name for name in METRICS if "." in name or name in ("decode", "prefill"))
 ALONE = ("throttled", "errors", "misses")  # Names that are a condition by themselves: at least one.
 
 
@@ -216,7 +245,7 @@ def matching(wanted: str, names: Collection[str]) -> list[str]:
 def judge_gate(gate: Gate, report: Report) -> GateResult:
     read = gate.metric.read(report, gate.unit)
     if read is None:
-        return GateResult(gate, None, ok=False, unknown=report.energy.reason if gate.name == "energy" else None)
+        return GateResult(gate, None, ok=False, unknown=_why_unknown(gate, report))
     if not gate.compare:
         value = read >= 1 if gate.name == "throttled" else read
         return GateResult(gate, value, ok=read < 1, fails_for_sure=read >= 1)
@@ -226,14 +255,28 @@ def judge_gate(gate: Gate, report: Report) -> GateResult:
     is_settled = _is_settled(gate, report)
     return GateResult(
         gate, value, ok=not exceeded, fails_for_sure=exceeded and is_settled,
-        is_response=gate.metric.units is _TIME and report.latency.response is not None,
-        is_settled=is_settled, count=None if is_settled else report.latency.count,
+        is_response=gate.metric.units is _TIME and "." not in gate.name and report.latency.response is not None,
+        is_settled=is_settled, count=None if is_settled else _count(gate, report),
     )  # fmt: skip
+
+
+def _why_unknown(gate: Gate, report: Report) -> "EnergyUnknown | None":
+    reason: EnergyUnknown | None = report.energy.reason if gate.name == "energy" else None
+    return reason
+
+
+def _count(gate: Gate, report: Report) -> int | None:
+    """Return the number of samples of the value."""
+    of = getattr(report.generation, gate.name.partition(".")[0], None) if "." in gate.name else report.latency
+    count: int | None = getattr(of, "count", None)
+    return count
 
 
 def _is_settled(gate: Gate, report: Report) -> bool:
     """Whether there are enough inferences for the value. A mean and a share need as many as p99."""
     if gate.is_final or not (gate.metric.units is _TIME or gate.unit == "%"):
         return True
+    if "." in gate.name:  # of tokens
+        return bool(getattr(getattr(report.generation, gate.name.partition(".")[0], None), "settled", False))
     settled = report.latency.settled or {}
     return bool(settled.get(gate.name, settled.get("p99", False)))

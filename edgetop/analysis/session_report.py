@@ -22,6 +22,7 @@ from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.input_shapes import ShapeView
 from edgetop.analysis.notices import notices
 from edgetop.analysis.program_frames import FramesView
+from edgetop.analysis.report_generation import GenerationFigures, generation_figures
 from edgetop.analysis.report_operators import (
     OperatorFigures,
     Profile,
@@ -208,6 +209,10 @@ class Report:
     overhead: Overhead = _part(lambda of: _overhead(of.analysis))
     gates: tuple[GateResult, ...] | None = _part(
         lambda of: tuple(_judged_gate(gate, of) for gate in of.analysis.gates) or None
+    )
+    # None unless this is a session of a language model.
+    generation: GenerationFigures | None = _part(
+        lambda of: generation_figures(of.analysis, of.manifest, of.energy_view), OMIT
     )
     frames: FramesView | None = _part(lambda of: of.analysis.frames.view(), OMIT)  # None if no stages were reported.
     ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None unless this is an A/B session.

@@ -43,8 +43,20 @@ class Vital:
 
 def vitals(view: "MonitorView") -> tuple[Vital, ...]:
     """Return the vital signs, the most needed first."""
-    makers = (_tail, _heat, _clock_and_input, _misses, _program, _memory, _power, _time)
+    makers = (_tokens, _tail, _heat, _clock_and_input, _misses, _program, _memory, _power, _time)
     return tuple(vital for make in makers for vital in make(view))
+
+
+def _tokens(view: "MonitorView") -> Iterator[Vital]:
+    """Yield the rate of a language model, its times to the first token and between tokens, and the context in use."""
+    tokens, asked = view.generation, view.manifest and view.manifest.generation
+    if tokens is None or not asked or tokens.itl is None:
+        return
+    yield Vital("decode", f"{formatting.or_unknown(tokens.recent_decode_per_s, formatting.rate)} tok/s")
+    yield Vital("ITL", f"{formatting.or_unknown(tokens.recent_itl_ns, formatting.milliseconds)} ms")
+    if tokens.ttft:
+        yield Vital("TTFT", f"{formatting.milliseconds(tokens.ttft.percentile_ns(0.5))} ms")
+    yield Vital("context", f"{tokens.position}/{asked.context}", tokens.position / asked.context, "neutral")
 
 
 def _tail(view: "MonitorView") -> Iterator[Vital]:
@@ -53,7 +65,7 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
     if view.latency.streams and view.ab is None:
         yield from _tail_of_streams(view.latency.streams, deadline)
         return
-    if window is None or view.ab is not None:  # the figures of an A/B session stand elsewhere
+    if window is None or view.ab is not None or (view.generation and not deadline):  # its figures stand elsewhere
         return
     # Against a deadline it counts from the intended start, if there is a rate.
     counted = (view.latency.window_response if deadline else None) or window

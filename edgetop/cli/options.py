@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from edgetop.cli.event_hooks import Hook
     from edgetop.session.manifest import Battery
 
+AUTO_WARMUP = -1  # the default of the kind of model
 MIN_MAX_BYTES = 4 * 2**20
 
 MAX_DURATION_NS = 10 * 366 * 86_400 * 10**9  # upper bound of a session's length
@@ -260,9 +261,9 @@ def _check_limit(text: str, fields: dict[str, float]) -> None:
 
 
 def warmup_runs(text: str) -> int | None:
-    """Parse a number of runs. Return None for `steady`."""
-    if text == "steady":
-        return None
+    """Parse a number of runs. Return None for `steady`, and AUTO_WARMUP for `auto`."""
+    if text in ("steady", "auto"):
+        return None if text == "steady" else AUTO_WARMUP
     if not text.isdecimal():
         raise BadParameter(f"{text!r}: write a number of runs, or steady")
     return int(text)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgetop.analysis.session_gates import METRICS, matching
+from edgetop.analysis.session_gates import ENERGY_UNITS, METRICS, matching
 from edgetop.comparison.figures import STREAM_KEYS
 from edgetop.comparison.ratios import Comparison, Ratio, Row
 from edgetop.comparison.sample import of_stream
@@ -23,7 +23,8 @@ ROWS: Mapping[str, str] = {
 }  # fmt: skip
 _PERCENT = {"%": 1.0}
 _UNITS: Mapping[str, Mapping[str, float]] = {
-    **{name: {**METRICS[name].units, **_PERCENT} for name in (*_LATENCIES, "rss", "power", "energy")},
+    **{name: {**METRICS[name].units, **_PERCENT} for name in (*_LATENCIES, "rss", "power")},
+    "energy": {**ENERGY_UNITS, **_PERCENT},
     **{name: {**METRICS["p50"].units, **_PERCENT} for name in ("load", "first", "jitter")},
     "temp": METRICS["temp"].units, "misses": {"%": 0.01}, "throughput": {"/s": 1.0, "Hz": 1.0} | _PERCENT,
 }  # fmt: skip

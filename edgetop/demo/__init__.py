@@ -7,6 +7,8 @@ repository writes both files anew.
 
 from pathlib import Path
 
+FORMATS = ("onnx", "tflite")
+
 
 def model_path(format: str = "onnx") -> Path:  # noqa: A002 - the word edgetop uses for it everywhere
     """The shipped model as a file; `format` is "onnx" or "tflite"."""

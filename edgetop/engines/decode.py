@@ -32,7 +32,7 @@ from edgetop.engines.engine_protocol import (
 )
 from edgetop.session.manifest import built
 from edgetop.session.operators import Operator
-from edgetop.session.records import INFERENCE, NO_INFERENCES, Inferences, join
+from edgetop.session.records import INFERENCE, NO_INFERENCES, NO_REQUESTS, NO_TOKENS, Inferences, join
 
 
 def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
@@ -41,16 +41,20 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
     If a pair is invalid, the last message of the update is `Failed`; records and messages before it are kept.
     """
     records: list[Inferences] = []
+    packed: dict[int, list[Inferences]] = {message_frames.TOKENS: [NO_TOKENS], message_frames.REQUESTS: [NO_REQUESTS]}
     messages: list[Message] = []
     try:
         for kind, payload in pairs:
             if kind == message_frames.RECORDS:
                 records.append(np.frombuffer(payload, INFERENCE))
+            elif kind in packed:
+                packed[kind].append(np.frombuffer(payload, packed[kind][0].dtype))
             elif kind in _MESSAGES:
                 messages.append(_MESSAGES[kind](json.loads(payload)))
     except (message_frames.FrameError, ValueError, KeyError, TypeError) as error:
         messages.append(Failed("engine", f"invalid data from the engine: {one_line(error)}"))
-    return EngineUpdate(join([NO_INFERENCES, *records]), tuple(messages))
+    tokens, requests = (join(pieces) for pieces in packed.values())
+    return EngineUpdate(join([NO_INFERENCES, *records]), tuple(messages), tokens=tokens, requests=requests)
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from edgetop.frozen import frozen
 from edgetop.session.events import Body, Severity
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.operators import Operator, ThreadUse
-from edgetop.session.records import NO_INFERENCES, Inferences, join
+from edgetop.session.records import NO_INFERENCES, NO_REQUESTS, NO_TOKENS, Inferences, Requests, Tokens, join
 from edgetop.session.turns import Plan
 
 LEAST_POLL_S = 0.005
@@ -36,6 +36,7 @@ class Loaded:
     init_ns: int | None  # time to load the model; None if a program had loaded it before it was watched
     left: str = ""  # a sentence that an accelerator does not run the whole model; "" if that is unknown before it runs
     whole: bool = False  # whether accelerators are known to run the whole model, even before it runs
+    buffers: Mapping[str, float] = field(default_factory=dict)  # MiB of a language model's buffers, as it reports them
 
     @property
     def dropped(self) -> str:
@@ -252,6 +253,8 @@ class EngineUpdate:
     # Time until the next poll is due: at the present rate, half the buffer will be full by then.
     poll_within_s: float = math.inf
     is_behind: bool = False  # whether more data from before the poll waits in the engine
+    tokens: Tokens = field(default_factory=lambda: NO_TOKENS)  # of a language model; `t_ns` is CLOCK_MONOTONIC here
+    requests: Requests = field(default_factory=lambda: NO_REQUESTS)  # the same
 
 
 def join_updates(updates: Sequence[EngineUpdate]) -> EngineUpdate:
@@ -260,7 +263,8 @@ def join_updates(updates: Sequence[EngineUpdate]) -> EngineUpdate:
         return updates[0]
     records = join([update.records for update in updates])
     messages = tuple(message for update in updates for message in update.messages)
-    return replace(updates[-1], records=records, messages=messages)
+    tokens, requests = (join([getattr(update, name) for update in updates]) for name in ("tokens", "requests"))
+    return replace(updates[-1], records=records, tokens=tokens, requests=requests, messages=messages)
 
 
 class FillRate:

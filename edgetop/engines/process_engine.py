@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgetop.engines.child import message_frames
@@ -97,7 +98,12 @@ class ProcessEngine:
             self._kill()
             messages.append(self._cannot_run(f"it said nothing for {self._hello_timeout_s:g} s"))
         return self._order.release(
-            EngineUpdate(update.records, tuple(messages), poll_within_s, self._has_backlog or held > FULL)
+            replace(
+                update,
+                messages=tuple(messages),
+                poll_within_s=poll_within_s,
+                is_behind=self._has_backlog or held > FULL,
+            )
         )
 
     def _follow(self, messages: tuple[Message, ...]) -> None:

@@ -11,12 +11,25 @@ from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 
 DEFAULT_WARMUP_RUNS = 50
+GENERATION_WARMUP_RUNS = 1  # of a language model, whose warm-up needs no more than its weights in memory
+
+
+@frozen
+class GenerationSpec:
+    """What requests to a language model are like."""
+
+    context: int  # tokens
+    max_tokens: int  # most generated tokens of a request
+    prompt_tokens: int = 0  # length of random prompts, if there are no texts
+    prompts: tuple[str, ...] = ()  # texts, taken in turn
+    temperature: float = 0.0
+    gpu_layers: int | None = None  # None means the runtime's default
 
 
 @frozen
 class EngineSpec:
     model: str  # path
-    format: str  # "onnx" or "tflite"
+    format: str  # "onnx", "tflite" or "gguf"
     engine: str = "auto"  # a name of the registry, or "auto"
     threads: int = 0  # 0 means the runtime's default
     batch: int | None = None
@@ -45,6 +58,7 @@ class EngineSpec:
     keep_outputs: int = 0  # number of inferences before the warm-up whose outputs are stored
     outputs_file: str = ""  # path of the file for them
     end_note: str = ""  # path at which the engine notes how far it came if its conductor dies; "" for no note
+    generation: GenerationSpec | None = None  # of a language model
     virtual_board: str | None = None  # path of the shared page of a virtual board (child/board_page.py)
 
     @property
@@ -57,7 +71,13 @@ class EngineSpec:
         return fields
 
 
-ALIASES = {"onnx": "onnxruntime", "ort": "onnxruntime", "ai-edge-litert": "litert", "tflite_runtime": "tflite-runtime"}
+ALIASES = {
+    "onnx": "onnxruntime",
+    "ort": "onnxruntime",
+    "ai-edge-litert": "litert",
+    "tflite_runtime": "tflite-runtime",
+    **dict.fromkeys(("llamacpp", "llama-cpp", "llama_cpp", "xllamacpp"), "llama.cpp"),
+}
 
 
 def engine_for(name: str | None, model_format: str) -> str:
@@ -65,8 +85,6 @@ def engine_for(name: str | None, model_format: str) -> str:
 
     Raises InputError if the engine is unknown or does not run models of this format.
     """
-    if model_format == "gguf":
-        raise InputError("no engine runs GGUF models", "edgetop inspect shows what they hold")
     if name is None or name in ("auto", model_format):
         return "auto"
     canonical = ALIASES.get(name.lower(), name.lower())

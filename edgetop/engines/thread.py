@@ -8,6 +8,7 @@ import contextlib
 import os
 import sys
 import threading
+from dataclasses import replace
 
 from edgetop import standard_streams
 from edgetop.engines.child.child_program import run_model
@@ -92,7 +93,7 @@ class ThreadEngine:
         hello, self._hello = self._hello, ()
         logs = tuple(line for log in self._logs for line in log.read())
         self._over = any(isinstance(message, Ended | Failed) for message in update.messages)
-        return self._order.release(EngineUpdate(update.records, (*hello, *logs, *update.messages)))
+        return self._order.release(replace(update, messages=(*hello, *logs, *update.messages)))
 
     def stop(self) -> None:
         self._control.stop_requested = True

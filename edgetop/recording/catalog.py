@@ -15,7 +15,7 @@ from pathlib import Path
 from edgetop.files import open_regular
 from edgetop.frozen import frozen
 from edgetop.recording.journal_frames import OPENING, FrameReader, seal
-from edgetop.recording.rows import TABLES
+from edgetop.recording.rows import ALL_TABLES
 from edgetop.recording.session_folder import Descriptor, names_in, write_all
 
 CATALOG = "catalog"
@@ -29,7 +29,7 @@ def piece_name(table: str, number: int) -> str:
 def pieces(folder: Path) -> list[tuple[str, int]]:
     """Return the table and the number of each piece in `folder`, sorted. Raises OSError if it cannot be listed."""
     matches = [match for name in names_in(folder) if (match := _PIECE.fullmatch(name))]
-    return sorted((match[1], int(match[2])) for match in matches if match[1] in TABLES)
+    return sorted((match[1], int(match[2])) for match in matches if match[1] in ALL_TABLES)
 
 
 @frozen
@@ -85,7 +85,7 @@ class CatalogContent:
     damaged_bytes: int
     is_spoilt: bool = False  # whether there may have been entries that cannot be read
     # For each table, the lowest piece number above those of all entries, removed pieces included.
-    first_free: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
+    first_free: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ALL_TABLES, 0))
 
     def of(self, table: str, piece: int) -> list[RowGroup]:
         return [group for group in self.groups if (group.table, group.piece) == (table, piece)]
@@ -101,7 +101,7 @@ def read_catalog(folder: Path, present: Collection[str] | None = None) -> Catalo
         return CatalogContent([], 0, 0)
     file = Descriptor(open_regular(folder / CATALOG))
     reader = FrameReader(file.fd)
-    groups, size, is_read, first_free = [], 0, True, dict.fromkeys(TABLES, 0)
+    groups, size, is_read, first_free = [], 0, True, dict.fromkeys(ALL_TABLES, 0)
     for group in _groups(reader):
         if group.source in present:  # neither this entry nor a later one is valid yet
             is_read = False
@@ -120,7 +120,7 @@ def _groups(reader: FrameReader) -> Iterator[RowGroup]:
         try:
             table, piece, offset, size, rows, source = json.loads(head)
             numbers = (piece, offset, size, rows)
-            sound = table in TABLES and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
+            sound = table in ALL_TABLES and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
             if sound and isinstance(source, str):
                 yield RowGroup(table, *numbers, source, entry)
         except (ValueError, TypeError):

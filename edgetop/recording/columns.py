@@ -51,7 +51,7 @@ finally:
 SYMBOL = pa.dictionary(pa.int32(), pa.string())
 
 
-def _schema(columns: list[tuple[str, Any, str]], absent: tuple[str, ...] = ()) -> pa.Schema:
+def table_schema(columns: list[tuple[str, Any, str]], absent: tuple[str, ...] = ()) -> pa.Schema:
     """Return the schema of (name, type, meaning) triples. Only the columns named in `absent` may contain nulls."""
     return pa.schema(
         [pa.field(name, kind, nullable=name in absent, metadata={"meaning": text}) for name, kind, text in columns],
@@ -59,7 +59,7 @@ def _schema(columns: list[tuple[str, Any, str]], absent: tuple[str, ...] = ()) -
     )
 
 
-INFERENCES = _schema(
+INFERENCES = table_schema(
     [
         ("t_ns", pa.int64(), "when the inference started, ns of CLOCK_MONOTONIC since the session's origin"),
         ("latency_ns", pa.int64(), "service time: start to outputs ready"),
@@ -71,7 +71,7 @@ INFERENCES = _schema(
     ]
 )
 
-READINGS = _schema(
+READINGS = table_schema(
     [
         ("t_ns", pa.int64(), "when the sensor was read"),
         ("sensor", SYMBOL, "an id listed in session.json, kind/label"),
@@ -79,7 +79,7 @@ READINGS = _schema(
     ]
 )
 
-OPERATORS = _schema(
+OPERATORS = table_schema(
     [
         ("t_ns", pa.int64(), "start of the instrumented burst"),
         ("burst", pa.int32(), "number of the burst, from 0"),
@@ -96,7 +96,7 @@ OPERATORS = _schema(
     absent=("flops", "bytes", "origin"),
 )
 
-EVENTS = _schema(
+EVENTS = table_schema(
     [
         ("t_ns", pa.int64(), "when it happened"),
         ("kind", SYMBOL, "what happened: phase, mark, log, sensor-lost, engine-died ..."),
@@ -123,7 +123,7 @@ _RUNS = {
 
 _MAY_BE_ABSENT = (*OF_DEADLINE, "min_ns", "max_ns", *PERCENTILE_FIELDS)
 
-SECONDS = _schema(
+SECONDS = table_schema(
     [
         ("t_ns", pa.int64(), "start of the second; an inference belongs to the second in which it started"),
         ("count", pa.int32(), "inferences with ok and phase measure; all columns below are about these"),

@@ -22,11 +22,12 @@ from edgetop.recording.journal import (
     segment_name,
     segments,
 )
-from edgetop.recording.parquet_tables import ROW_GROUP_ROWS, Tables
-from edgetop.recording.rows import FIELDS, TABLES, between, joined
+from edgetop.recording.parquet_tables import ROW_GROUP_ROWS, Tables, seconds_kind
+from edgetop.recording.rows import ALL_TABLES, FIELDS, between, joined
 from edgetop.recording.session_folder import JOURNAL, read_manifest, set_aside
 from edgetop.recording.snapshot import MissingSeconds, Snapshot
 from edgetop.recording.stream_columns import with_stream_columns
+from edgetop.recording.token_columns import requests_to_arrow, with_token_columns
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import lost_in_all
 from edgetop.session.seconds import Seconds
@@ -57,9 +58,9 @@ class WaitingRows:
         self._tables = tables
         self._source = source
         self._sensor_ids = list(sensor_ids)
-        self._pieces: dict[str, list[Any]] = {name: [] for name in TABLES}
-        self._rows = dict.fromkeys(TABLES, 0)
-        self._bytes = dict.fromkeys(TABLES, 0)
+        self._pieces: dict[str, list[Any]] = {name: [] for name in ALL_TABLES}
+        self._rows = dict.fromkeys(ALL_TABLES, 0)
+        self._bytes = dict.fromkeys(ALL_TABLES, 0)
 
     def add(self, batch: Batch) -> None:
         """Add the rows of a batch, and write row groups that are full. Raises OSError."""
@@ -68,7 +69,7 @@ class WaitingRows:
             if sensor_ids[: len(self._sensor_ids)] != self._sensor_ids:
                 self.flush("readings")
             self._sensor_ids = sensor_ids
-        for name in TABLES:
+        for name in ALL_TABLES:
             self.put(name, getattr(batch, FIELDS[name]))
 
     def put(self, name: str, rows: Any) -> None:
@@ -91,7 +92,7 @@ class WaitingRows:
 
     def flush(self, *names: str) -> None:
         """Write the waiting rows of the named tables (default: all) as row groups. Raises OSError."""
-        for name in names or TABLES:
+        for name in names or ALL_TABLES:
             if self._pieces[name]:
                 self._append(name, self._taken(name))
 
@@ -103,9 +104,14 @@ class WaitingRows:
         step = len(rows) if name == "operators" else ROW_GROUP_ROWS
         for begin in range(0, len(rows), step):
             group = between(rows, begin, begin + step)
+            if name == "requests":
+                self._tables.append(name, requests_to_arrow(group), self._source)
+                continue
             table = to_arrow(name, group, self._sensor_ids)
-            if name == "seconds" and self._tables.has_streams:
+            if name == "seconds" and self._tables.kind == "streams":
                 table = with_stream_columns(table, group)
+            elif name == "seconds" and self._tables.kind == "tokens":
+                table = with_token_columns(table, group)
             self._tables.append(name, table, self._source)
 
 
@@ -113,6 +119,7 @@ def _size(rows: Any) -> int:
     if isinstance(rows, Seconds):
         own = rows.rows.nbytes + rows.bucket.nbytes + rows.bucket_count.nbytes
         own += _size(rows.streams.seconds) if rows.streams else 0
+        own += _size(rows.tokens.itl) + _size(rows.tokens.ttft) if rows.tokens else 0
         return own + (_size(rows.response) if rows.response else 0)
     if isinstance(rows, tuple):
         return sum(_EVENT_BYTES + len(getattr(row, "message", ())) for row in rows)
@@ -128,7 +135,7 @@ def run_job(folder: Path, job: TableJob) -> Progress:
     done = job.progress
     try:
         manifest = job.manifest or read_manifest(folder)
-        tables = Tables(journal, job.piece_bytes, has_streams=manifest.split_by is not None)
+        tables = Tables(journal, job.piece_bytes, kind=seconds_kind(manifest))
         missing = Snapshot(folder, manifest).missing_seconds()
         sources, state = {}, JournalState(done.tally, done.missing)
         for number in segments(journal):

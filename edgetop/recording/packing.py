@@ -26,16 +26,20 @@ from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import from_json, to_json
 from edgetop.session.operators import Burst, OperatorInfo
-from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Readings
-from edgetop.session.seconds import SECOND, Seconds, StreamSeconds
+from edgetop.session.records import INFERENCE, PHASES, READING, REQUEST, Inferences, Readings, Requests
+from edgetop.session.seconds import SECOND, TOKEN_SECOND, Seconds, StreamSeconds, TokenSeconds
 
 # Kinds 1 to 4 and 6 to 9 are taken: development versions wrote them.
 MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, PARTIAL = 0, 5, 10, 11, 12, 13, 14, 15, 16
 # The streams of SECONDS and of PARTIAL. They are parts of their own, so that an older edgetop can read the rest.
 STREAMS, PARTIAL_STREAMS = 17, 18
+# The tokens of SECONDS, and the requests to a language model.
+TOKENS, REQUESTS = 19, 20
 MAX_NUMBERS = 8 * 1024 * 1024  # most numbers of one column, which then takes 64 MiB
 LEVEL = 1  # of zlib; higher levels take twice the time and save 3 %
 
+_REQUEST_FIELDS = [name for name in REQUEST.names or () if name != "_"]
+_REQUEST = np.dtype([(name, REQUEST[name]) for name in _REQUEST_FIELDS])
 _PART = struct.Struct("<BI")  # kind, bytes
 _INTERVAL = struct.Struct("<q")
 _INFO_FIELDS = tuple(field.name for field in fields(OperatorInfo))
@@ -54,7 +58,9 @@ def pack(batch: Batch) -> bytes:
         (EVENTS, batch.events, _pack_events),
         (SECONDS, batch.seconds, _pack_seconds),
         (STREAMS, _streams_of(batch.seconds), _pack_streams),
+        (TOKENS, batch.seconds.tokens or (), _pack_tokens),
         (BURSTS, batch.bursts, _pack_bursts),
+        (REQUESTS, batch.requests[_REQUEST_FIELDS], pack_table),
         (INFERENCES, batch.inferences, _pack_inferences),
     )
     packed = b"".join(pack_part(kind, put(rows)) for kind, rows, put in parts if len(rows))
@@ -103,6 +109,8 @@ def unpack(
     }
     if STREAMS in parts and "seconds" in fields:
         fields["seconds"] = _with_streams(fields["seconds"], parts[STREAMS], most_numbers)
+    if TOKENS in parts and "seconds" in fields:
+        fields["seconds"] = _with_tokens(fields["seconds"], parts[TOKENS], most_numbers)
     batch = Batch(until_ns=until_ns, **fields)
     if most_inferences is None or len(batch.inferences) <= most_inferences:
         return batch
@@ -237,6 +245,30 @@ def _with_streams(seconds: Seconds, data: bytes, most: int) -> Seconds:
     return replace(seconds, streams=StreamSeconds(offsets, number.astype(np.uint8), rows) if len(number) else None)
 
 
+def _pack_tokens(tokens: TokenSeconds) -> bytes:
+    return pack_table(tokens.rows) + _pack_seconds(tokens.itl) + _pack_seconds(tokens.ttft)
+
+
+def _with_tokens(seconds: Seconds, data: bytes, most: int) -> Seconds:
+    """Decode the tokens of `seconds` and return the seconds with them."""
+    columns = Columns(data, most)
+    tokens = TokenSeconds(columns.take_table(TOKEN_SECOND), _take_seconds(columns), _take_seconds(columns))
+    columns.rest(0)
+    if any(len(part) != len(seconds) for part in (tokens, tokens.itl, tokens.ttft)):
+        raise ValueError("tokens of other seconds")
+    return replace(seconds, tokens=tokens)
+
+
+def _read_requests(data: bytes, most: int) -> Requests:
+    columns = Columns(data, most)
+    requests = columns.take_table(_REQUEST)
+    columns.rest(0)
+    whole = np.zeros(len(requests), REQUEST)
+    for name in _REQUEST.names or ():
+        whole[name] = requests[name]
+    return whole
+
+
 def _pack_bursts(bursts: tuple[Burst, ...]) -> bytes:
     """Encode bursts. The operators of a burst are written only if they differ from those of the previous burst."""
     plain, infos = [], None
@@ -302,6 +334,7 @@ READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
     EVENTS: ("events", _read_events),
     SECONDS: ("seconds", _read_seconds),
     BURSTS: ("bursts", _read_bursts),
+    REQUESTS: ("requests", _read_requests),
 }
 
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,22 @@ from edgetop.recording.columns import SCHEMAS, Infos, as_described, completed
 from edgetop.recording.rows import release_memory
 from edgetop.recording.session_folder import SOCKET, Descriptor, set_aside, write_all, write_manifest
 from edgetop.recording.stream_columns import SECONDS_OF_STREAMS, with_streams_of
+from edgetop.recording.token_columns import (
+    ALL_SCHEMAS,
+    SECONDS_OF_ALL,
+    SECONDS_OF_TOKENS,
+    requests_from_arrow,
+    with_tokens_of,
+)
 from edgetop.session.manifest import Manifest
 
 ROW_GROUP_ROWS = 65_536
+SecondsKind = Literal["plain", "streams", "tokens"]  # which columns the table of seconds has
+_SECONDS: dict[SecondsKind, pa.Schema] = {
+    "plain": SCHEMAS["seconds"],
+    "streams": SECONDS_OF_STREAMS,
+    "tokens": SECONDS_OF_TOKENS,
+}
 _COPY_BYTES = 1024 * 1024
 
 # Integers that grow or vary little are small as differences, but latencies are not: one spike widens a whole block of
@@ -35,6 +48,13 @@ _COPY_BYTES = 1024 * 1024
 _DELTA = "DELTA_BINARY_PACKED"
 _ENCODABLE = (pa.int64(), pa.int32())
 _SPIKY = "latency_ns"
+
+
+def seconds_kind(manifest: Manifest) -> SecondsKind:
+    """Return which columns the seconds of a session have."""
+    if manifest.split_by is not None:
+        return "streams"
+    return "plain" if manifest.generation is None else "tokens"
 
 
 @dataclass(slots=True)
@@ -47,18 +67,18 @@ class _Piece:
 class Tables:
     """Writes the tables of one session."""
 
-    def __init__(self, folder: Path, piece_bytes: int | None = None, *, has_streams: bool = False) -> None:
+    def __init__(self, folder: Path, piece_bytes: int | None = None, *, kind: SecondsKind = "plain") -> None:
         """Continue the tables in the journal's folder, or begin them.
 
         Inferences go into a new piece when one has reached `piece_bytes`; None means that they have one piece.
-        `has_streams`: whether the seconds have columns for their streams; an earlier writer may have begun without.
+        `kind` says which further columns the seconds have; an earlier writer may have begun without.
         Raises OSError, and ValueError if the tables of an earlier writer are damaged.
         """
-        self._schemas = {**SCHEMAS, "seconds": SECONDS_OF_STREAMS if has_streams else SCHEMAS["seconds"]}
+        self._schemas = {**ALL_SCHEMAS, "seconds": _SECONDS[kind]}
         self._folder = folder
         self._piece_bytes = piece_bytes
         catalog = read_catalog(folder)
-        self._pieces: dict[str, list[_Piece]] = {name: [] for name in SCHEMAS}
+        self._pieces: dict[str, list[_Piece]] = {name: [] for name in ALL_SCHEMAS}
         # A new piece must not get the number of a removed piece, since entries may still name that.
         self._first_free = catalog.first_free
         for name, number in pieces(folder):
@@ -84,8 +104,8 @@ class Tables:
         return _Piece(number, Descriptor(open_regular(path, os.O_RDWR | os.O_CREAT)), size)
 
     @property
-    def has_streams(self) -> bool:
-        return self._schemas["seconds"] is SECONDS_OF_STREAMS
+    def kind(self) -> SecondsKind:
+        return next(kind for kind, schema in _SECONDS.items() if schema is self._schemas["seconds"])
 
     @property
     def size_bytes(self) -> int:
@@ -155,7 +175,7 @@ class Tables:
             elif name != CATALOG:
                 (self._folder / name).unlink(missing_ok=True)
         sync_folder(self._folder)
-        for name in SCHEMAS:
+        for name in (*SCHEMAS, *(["requests"] if self._pieces["requests"] else [])):
             target = folder / f"{name}.parquet"
             if not os.path.lexists(target):  # it is there if an earlier writer died while it published
                 self._completed(name).replace(target)
@@ -238,8 +258,10 @@ def _template(schema: pa.Schema) -> bytes:
 
 def _schema_of(name: str, groups: list[RowGroup]) -> pa.Schema:
     """Return the schema in which row groups were written. Raises ValueError if an entry is damaged."""
-    is_of_streams = name == "seconds" and groups and footer.columns_in(groups[0].entry) == len(SECONDS_OF_STREAMS)
-    return SECONDS_OF_STREAMS if is_of_streams else SCHEMAS[name]
+    if name != "seconds" or not groups:
+        return ALL_SCHEMAS[name]
+    columns = footer.columns_in(groups[0].entry)
+    return next((schema for schema in _SECONDS.values() if len(schema) == columns), SCHEMAS[name])
 
 
 def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
@@ -327,13 +349,15 @@ class TableFile:
         left out. `infos` holds the lists of operators that bursts share, and is updated.
         """
         with _arrow_errors():
-            schema = SECONDS_OF_STREAMS if self.name == "seconds" else SCHEMAS[self.name]
+            schema = SECONDS_OF_ALL if self.name == "seconds" else ALL_SCHEMAS[self.name]
             table = as_described(self._file.read_row_groups(list(numbers)), schema)
             if self.name == "operators":
                 sound = columns.sound_rows(completed(table, SCHEMAS[self.name]))
                 return columns.bursts_from_arrow([sound], infos), len(table) - len(sound)
+            if self.name == "requests":
+                return requests_from_arrow(table), 0
             rows = columns.from_arrow(self.name, table, sensor_ids)
-            return (with_streams_of(table, rows) if self.name == "seconds" else rows), 0
+            return (with_tokens_of(table, with_streams_of(table, rows)) if self.name == "seconds" else rows), 0
 
 
 def _times_in(group: pq.RowGroupMetaData) -> tuple[int, int] | None:

@@ -32,8 +32,9 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.event_kinds import RecordingCaughtUp, RecordingRestored, RecordingTrouble, Remark
 from edgetop.session.events import Body, Event, Severity
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
-from edgetop.session.records import NO_INFERENCES, NO_READINGS
-from edgetop.session.seconds import NO_SECONDS, NS, PartialSecond
+from edgetop.session.partial_second import PartialSecond
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, NO_REQUESTS
+from edgetop.session.seconds import NO_SECONDS, NS
 
 # With the conductor's step and the engine's flush, a batch is in the journal well within a second.
 JOURNAL_EVERY_NS = 450_000_000
@@ -98,7 +99,7 @@ class Recorder:
         self._received += len(batch.inferences)
         if not self._keep.raw:
             self._partial.add(batch.inferences, batch.seconds)
-            batch = replace(batch, inferences=NO_INFERENCES)
+            batch = replace(batch, inferences=NO_INFERENCES, requests=NO_REQUESTS)
         self._waiting.append(batch)
         if batch.manifest is not None and batch.manifest.state == "live":  # `finish` writes the final one
             self._manifest = batch.manifest
@@ -332,7 +333,7 @@ class _Gap:
         dropped = self.inferences + self.rows
         if len(waiting.inferences) > MAX_WAITING_INFERENCES:
             self.inferences += len(waiting.inferences)
-            waiting = replace(waiting, inferences=NO_INFERENCES)
+            waiting = replace(waiting, inferences=NO_INFERENCES, requests=NO_REQUESTS)
         for name, nothing in (("readings", NO_READINGS), ("seconds", NO_SECONDS)):
             if (rows := len(getattr(waiting, name))) > MAX_WAITING_ROWS:
                 self.rows += rows
@@ -395,7 +396,7 @@ class BackgroundRecorder:
             self._behind += len(batch.inferences)
             self._dropped += len(batch.inferences)
             self._dropped_ns += batch.until_ns - self._last_ns
-            batch = replace(batch, inferences=NO_INFERENCES)
+            batch = replace(batch, inferences=NO_INFERENCES, requests=NO_REQUESTS)
         elif self._behind and len(batch.inferences):
             text = f"the disk has caught up: {self._behind} inferences are missing"
             caught_up = RecordingCaughtUp(self._behind)

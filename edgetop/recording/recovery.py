@@ -31,6 +31,7 @@ from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.phases import Phases
 from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, join, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
+from edgetop.session.token_aggregator import at_their_end
 
 END_NOTE_BYTES = 4096
 LONGEST_GAP_S = 3_600  # seconds are rebuilt only up to this time after the last complete second
@@ -64,7 +65,7 @@ def recover(folder: Path) -> Recovered:
 
 def _recover(folder: Path) -> None:
     from edgetop.recording.compaction import WaitingRows, compact  # noqa: PLC0415  loads Arrow
-    from edgetop.recording.parquet_tables import Tables  # noqa: PLC0415
+    from edgetop.recording.parquet_tables import Tables, seconds_kind  # noqa: PLC0415
 
     journal = folder / JOURNAL
     before = read_manifest(folder)
@@ -72,7 +73,7 @@ def _recover(folder: Path) -> None:
     closing = closing_of(snapshot, before, is_live=False)
     assert closing.manifest
     sensor_ids = [info.id for info in closing.manifest.sensors]
-    tables = Tables(journal, has_streams=closing.manifest.split_by is not None)
+    tables = Tables(journal, kind=seconds_kind(closing.manifest))
     missing = snapshot.missing_seconds()
     sources = {_CLOSING: False, CATALOG: snapshot.catalog.is_spoilt}
     for number in snapshot.segments:
@@ -227,6 +228,8 @@ def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
         if first_ns < begin:
             break
     inferences = join([NO_INFERENCES, *earlier, last.since.joined()])
+    if last.manifest.generation is not None:
+        inferences = at_their_end(inferences)
     later = inferences[inferences["t_ns"] >= begin]
     if not len(later):
         partial: Seconds = sound("seconds", last.state.partial)  # the recording has no single inferences

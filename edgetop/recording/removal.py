@@ -16,7 +16,7 @@ from pathlib import Path
 from edgetop.errors import RecordingError
 from edgetop.frozen import frozen
 from edgetop.recording.kept_outputs import OUTPUTS, outputs_file
-from edgetop.recording.rows import TABLES
+from edgetop.recording.rows import ALL_TABLES
 from edgetop.recording.session_folder import (
     END_NOTE,
     FOLDER_MODE,
@@ -33,7 +33,7 @@ from edgetop.session.turns import SIDES
 OUTCOME = "outcome.json"
 PUSHED = "pushed.json"  # written by `edgetop push` when the lake has the whole session
 ASIDE = ".removing"
-TABLE_FILES = tuple(f"{table}.parquet" for table in TABLES)
+TABLE_FILES = tuple(f"{table}.parquet" for table in ALL_TABLES)
 OUTPUT_FILES = (OUTPUTS, *map(outputs_file, SIDES))
 DERIVED = (OUTCOME, PUSHED, LOCK, SOCKET, END_NOTE)  # made from the other files, or useless without them
 _NAMES = {MANIFEST, LOG, PROGRAM_LOG, *TABLE_FILES, *OUTPUT_FILES, *DERIVED}

@@ -18,8 +18,18 @@ from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.events import Severity
 from edgetop.session.operators import joined as joined_bursts
-from edgetop.session.records import NO_INFERENCES, NO_READINGS, PHASES, join
-from edgetop.session.seconds import NO_SECONDS, NS, Seconds, StreamSeconds, concatenate
+from edgetop.session.records import (
+    FINISH_REASONS,
+    NO_INFERENCES,
+    NO_READINGS,
+    NO_REQUESTS,
+    PHASES,
+    REQUEST,
+    Inferences,
+    Requests,
+    join,
+)
+from edgetop.session.seconds import NO_SECONDS, NS, TOKEN_SECOND, Seconds, StreamSeconds, concatenate
 
 NO_ROWS: dict[str, Any] = {
     "inferences": NO_INFERENCES,
@@ -28,8 +38,10 @@ NO_ROWS: dict[str, Any] = {
     "events": (),
     "seconds": NO_SECONDS,
 }
-TABLES = tuple(NO_ROWS)
-FIELDS = {name: "bursts" if name == "operators" else name for name in TABLES}  # field of a batch for each table
+TABLES = tuple(NO_ROWS)  # that every session has
+NO_ROWS["requests"] = NO_REQUESTS
+ALL_TABLES = tuple(NO_ROWS)  # with those that only some sessions have
+FIELDS = {name: "bursts" if name == "operators" else name for name in ALL_TABLES}  # field of a batch for each table
 
 LATE_NS, ALL_BUT = 5 * NS, 0.9
 MAX_SESSION_NS = 10 * 366 * 86_400 * NS
@@ -152,9 +164,23 @@ def sound(name: str, rows: Any) -> Any:
     mask = _in_time(rows["t_ns"])
     if name == "readings":
         return where(rows, mask & (np.abs(rows["value"]) < MAX_VALUE))  # false for NaN
-    latency, wait = rows["latency_ns"], rows["wait_ns"]
-    mask &= (rows["phase"] < len(PHASES)) & (latency >= 0) & (latency < MAX_SESSION_NS)
-    return where(rows, mask & (np.abs(wait) < MAX_SESSION_NS))
+    return where(rows, mask & (_are_sound_requests if name == "requests" else _are_sound_inferences)(rows))
+
+
+def _are_sound_inferences(inferences: Inferences) -> Mask:
+    latency, wait = inferences["latency_ns"], inferences["wait_ns"]
+    mask: Mask = (inferences["phase"] < len(PHASES)) & (latency >= 0) & (latency < MAX_SESSION_NS)
+    return np.asarray(mask & (np.abs(wait) < MAX_SESSION_NS))
+
+
+def _are_sound_requests(requests: Requests) -> Mask:
+    mask: Mask = (requests["phase"] < len(PHASES)) & (requests["finish"] < len(FINISH_REASONS))
+    for name in REQUEST.names or ():
+        if name.endswith("_ns") and name != "t_ns":
+            mask &= np.abs(requests[name]) < MAX_SESSION_NS
+        elif REQUEST[name] == np.dtype("<i4"):
+            mask &= requests[name] >= 0
+    return mask
 
 
 def _in_time(t_ns: Times) -> Mask:
@@ -198,6 +224,10 @@ def _are_sound_seconds(seconds: Seconds) -> Mask:
     second = np.repeat(np.arange(len(rows)), np.diff(seconds.offsets))
     mask &= np.bincount(second[buckets], minlength=len(rows)) == 0
     mask &= np.bincount(second, weights=seconds.bucket_count, minlength=len(rows)) == rows["count"]
+    if seconds.tokens is not None:
+        for name in TOKEN_SECOND.names or ():
+            mask &= seconds.tokens.rows[name] >= 0  # false for NaN
+        mask &= _are_sound_seconds(seconds.tokens.itl) & _are_sound_seconds(seconds.tokens.ttft)
     return mask if seconds.response is None else mask & _are_sound_seconds(seconds.response)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from edgetop.files import open_regular
 from edgetop.recording.catalog import CatalogContent, RowGroup, piece_name, read_catalog
 from edgetop.recording.journal import Follower, JournalState, SegmentReader, open_segment, segment_name, segments
-from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span, sound, within
+from edgetop.recording.rows import ALL_TABLES, FIELDS, TABLES, WHOLE, Span, sound, within
 from edgetop.recording.session_folder import JOURNAL, Descriptor, has_journal, names_in
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
@@ -175,7 +175,7 @@ class Snapshot:
                 raise
             except OSError as error:
                 self.problems.report(self._journal, f"cannot be read: {error.strerror}")
-        self._published = {name for name in TABLES if os.path.lexists(folder / f"{name}.parquet")}
+        self._published = {name for name in ALL_TABLES if os.path.lexists(folder / f"{name}.parquet")}
         self._is_unfinished = has_journal(folder)
 
     def _open_segments(self) -> None:
@@ -244,7 +244,7 @@ class Snapshot:
         if name in self._published:
             yield from self._opened(name, path, path, None)
             return
-        if not self._is_unfinished:
+        if not self._is_unfinished and name in TABLES:
             self.problems.report(path, "is missing")
         yield from self._unpublished(name)
 

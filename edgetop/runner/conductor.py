@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from edgetop.engines.engine_protocol import (
     Died,
@@ -42,8 +43,9 @@ from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.event_kinds import AnalysisFailed, Remark
 from edgetop.session.events import Event, Order
-from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, copied, last_end_ns
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, NO_REQUESTS, Inferences, Readings, copied, last_end_ns
 from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.token_aggregator import TokenAggregator
 
 if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
@@ -331,10 +333,11 @@ class Conductor:
         first = Batch(state.now_ns(), events=state.take_events(), manifest=state.take_manifest(), restart=True)
         self._hand_on(first)
 
-    def _seconds(self) -> SecondAggregator:
+    def _seconds(self) -> SecondAggregator | TokenAggregator:
         manifest = self._state.manifest
         load = manifest.load
-        return SecondAggregator(load.deadline_ns, is_paced=load.is_paced, split_by=manifest.split_by)
+        plain = SecondAggregator(load.deadline_ns, is_paced=load.is_paced, split_by=manifest.split_by)
+        return plain if manifest.generation is None else TokenAggregator(plain)
 
     def _finish(
         self, update: EngineUpdate, readings: Readings, events: tuple[Event, ...], last: Failed | Died | Ended
@@ -355,6 +358,7 @@ class Conductor:
     def _batch(self, update: EngineUpdate, readings: Readings, sensor_events: tuple[Event, ...]) -> Batch:
         state = self._state
         inferences = self._on_session_clock(update.records)
+        tokens, requests = (self._shifted(rows) for rows in (update.tokens, update.requests))
         state.count_inferences(inferences)
         state.watch_wall_clock()
         self._model_files.report()
@@ -366,7 +370,10 @@ class Conductor:
             # Not now, since nothing is known about the time after the poll, which on a busy machine may be long ago.
             until_ns=max([self._asked_ns, *(event.t_ns for event in events), *ends_ns]),
             inferences=inferences,
-            seconds=self._aggregator.add(inferences),
+            requests=requests,
+            seconds=self._aggregator.add(inferences)
+            if isinstance(self._aggregator, SecondAggregator)
+            else self._aggregator.add(inferences, tokens, requests),
             readings=readings,
             events=events,
             bursts=self._model_files.work.joined_to(state.take_bursts()),
@@ -388,6 +395,14 @@ class Conductor:
         np.clip(inferences["t_ns"], 0, self._state.now_ns() + MOST_AHEAD_NS, out=inferences["t_ns"])
         return inferences
 
+    def _shifted(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        """Return the tokens or requests of a language model on the session's clock."""
+        if not len(rows):
+            return rows
+        shifted = copied(rows)
+        shifted["t_ns"] -= self._state.manifest.clock.origin_monotonic_ns
+        return shifted
+
     def _with_derived(self, batch: Batch) -> Batch:
         """Return the batch with the events that are derived from it. If that fails once, no more are derived."""
         try:
@@ -403,7 +418,8 @@ class Conductor:
     def _hand_on(self, batch: Batch) -> None:
         batch = recorded = self._with_derived(batch)
         if self._recording_paused:  # events are still recorded, and so are seconds, of which none may be missing
-            recorded = replace(batch, inferences=NO_INFERENCES, readings=NO_READINGS, bursts=())
+            nothing = {"inferences": NO_INFERENCES, "requests": NO_REQUESTS, "readings": NO_READINGS}
+            recorded = replace(batch, **nothing, bursts=())  # type: ignore[arg-type]  # fields of their own types
         try:
             if self._recorder:
                 self._state.add_events(self._recorder.write(recorded))

@@ -306,6 +306,8 @@ class SessionState:
     def _loaded(self, loaded: Loaded) -> None:
         both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
         self._amend(engine=both.engine, model=both.model)
+        if self.manifest.generation:
+            self._amend(generation=replace(self.manifest.generation, buffers_mib=loaded.buffers))
         where = f"on {', '.join(loaded.providers)} " if loaded.providers else ""
         text = f"{loaded.runtime} {loaded.version} {where}({loaded.why})"
         self.add_event(kinds.Remark("engine-loaded"), "info", "engine", text)

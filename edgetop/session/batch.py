@@ -7,7 +7,17 @@ from edgetop.frozen import frozen
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst
-from edgetop.session.records import NO_AGGREGATES, NO_INFERENCES, NO_READINGS, Aggregates, Inferences, Readings, join
+from edgetop.session.records import (
+    NO_AGGREGATES,
+    NO_INFERENCES,
+    NO_READINGS,
+    NO_REQUESTS,
+    Aggregates,
+    Inferences,
+    Readings,
+    Requests,
+    join,
+)
 from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
 
 
@@ -27,6 +37,7 @@ class Batch:
     events: tuple[Event, ...] = ()
     manifest: Manifest | None = None  # the new manifest, if it has changed
     restart: bool = False  # whether earlier batches are void: after a seek or a reconnect
+    requests: Requests = field(default_factory=lambda: NO_REQUESTS)  # to a language model
     bursts: tuple[Burst, ...] = ()  # of instrumented inferences, which are not in `inferences`
     aggregates: Aggregates = field(default_factory=lambda: NO_AGGREGATES)  # replace readings of the distant past
     # Of a restart: the time of the checkpoint that the data follows, which the reader has saved. None: the beginning.
@@ -37,7 +48,7 @@ class Batch:
     def is_empty(self) -> bool:
         """Whether the batch has no data: only time has passed."""
         rows = len(self.inferences) + len(self.seconds) + len(self.readings) + len(self.aggregates)
-        rows += len(self.events) + len(self.bursts)
+        rows += len(self.events) + len(self.bursts) + len(self.requests)
         return not (rows or self.manifest or self.restart or self.judged)
 
 
@@ -54,6 +65,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
     return Batch(
         until_ns=batches[-1].until_ns,
         inferences=join([batch.inferences for batch in batches]),
+        requests=join([batch.requests for batch in batches]),
         seconds=concatenate([batch.seconds for batch in batches]),
         readings=join([batch.readings for batch in batches]),
         aggregates=join([batch.aggregates for batch in batches]),

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.clock import Anchor, WallTime, wall_time_at
+from edgetop.session.generation_settings import Generation
 from edgetop.session.records import SplitBy
 from edgetop.session.typed_json import NOT_EXPORTED, Form, require
 
@@ -345,6 +346,7 @@ class Manifest:
     labels: Mapping[str, str] = field(default_factory=dict)
     sensors: tuple[SensorInfo, ...] = ()
     ab: Ab | None = None  # only in the file of an A/B session; `model` and `engine` are then those of A
+    generation: Generation | None = None  # only in the file of a session of a language model
     lost: Lost | None = None  # only in the file if something is lost
     watched: Watched | None = None  # only in the file if a program was watched
     followed_by: str | None = None  # id of the session in which the engine went on; only in the file if there is one
@@ -400,7 +402,7 @@ class Manifest:
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
     """Return the manifest as plain JSON values, in the order of the fields."""
-    optional = ("ab", "lost", "watched", "followed_by", "command")
+    optional = ("ab", "generation", "lost", "watched", "followed_by", "command")
     document = {key: value for key, value in FORM.plain(manifest).items() if value or key not in optional}
     for key in ("swap_bytes", "io_bytes_per_s"):  # only in the file if they were limited
         if document["constraints"][key] is None:
@@ -432,7 +434,7 @@ _WHERE = "session.json"
 _SET_LATER_US = 60_000_000  # a smaller step of the clock is a correction
 # Keys that only describe a session: it can be read without them.
 _DESCRIPTIONS = ("end_reason", "board", "model", "engine", "methodology", "constraints", "labels", "watched",
-                 "followed_by", "command")  # fmt: skip
+                 "generation", "followed_by", "command")  # fmt: skip
 _LOSS_UNKNOWN = {"seconds": None, "inferences": None, "why": "what the manifest says of losses is damaged"}
 
 

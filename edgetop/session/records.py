@@ -25,6 +25,41 @@ INFERENCE = np.dtype(
     ]
 )
 
+# One token of a language model. Only the conductor has them: a recording keeps their seconds (`token_seconds`).
+TOKEN = np.dtype(
+    [
+        ("t_ns", "<i8"),  # when it was there
+        ("gap_ns", "<i8"),  # time since the token before it; of a request's first token: TTFT
+        ("position", "<i4"),  # number of tokens before it in the context
+        ("is_later", "?"),  # False: the first token of a request
+        ("phase", "u1"),  # index into PHASES
+        ("_", "V2"),
+    ]
+)
+
+# One request to a language model, in the order of the engine's packed records.
+FINISH_REASONS = ("length", "stop", "context", "cancelled")
+REQUEST = np.dtype(
+    [
+        ("t_ns", "<i8"),  # start
+        ("wait_ns", "<i8"),  # actual start minus intended start; 0 back to back
+        ("latency_ns", "<i8"),  # start to last token
+        ("ttft_ns", "<i8"),  # intended start to first token
+        ("tokenize_ns", "<i8"),  # the prompt divided into tokens
+        ("prefill_ns", "<i8"),  # the tokens of the prompt processed
+        ("decode_ns", "<i8"),  # first token to last token
+        ("sample_ns", "<i8"),  # tokens chosen, in all
+        ("tokens_in", "<i4"),
+        ("tokens_cached", "<i4"),  # of `tokens_in`, those that were not processed again
+        ("tokens_out", "<i4"),
+        ("position", "<i4"),  # tokens in the context at the end
+        ("prompt", "<i4"),  # number of the prompt, from 0
+        ("phase", "u1"),
+        ("finish", "u1"),  # index into FINISH_REASONS
+        ("_", "V2"),
+    ]
+)
+
 # One value of one sensor, never NaN: a failed read gives no row, but an event.
 READING = np.dtype(
     [
@@ -55,9 +90,13 @@ FOLDED_AT_ONCE = 65_536  # readings processed at once; intermediate results take
 
 Inferences = npt.NDArray[np.void]
 Readings = npt.NDArray[np.void]
+Tokens = npt.NDArray[np.void]
+Requests = npt.NDArray[np.void]
 Aggregates = npt.NDArray[np.void]
 
 NO_INFERENCES: Inferences = np.empty(0, INFERENCE)
+NO_TOKENS: Tokens = np.empty(0, TOKEN)
+NO_REQUESTS: Requests = np.empty(0, REQUEST)
 NO_READINGS: Readings = np.empty(0, READING)
 NO_AGGREGATES: Aggregates = np.empty(0, AGGREGATE)
 

@@ -8,7 +8,7 @@ Where a session runs several models, a second also has the statistics of each of
 mixture of models describe none of them. The streams are those of a watched program or the variants of an A/B session.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -75,7 +75,7 @@ class Seconds:
     closed load, in which no inference waits. Errors and deadline misses are only in the outer rows.
 
     `streams` has the statistics of single streams. A second without rows there belongs to stream 0 alone. None means
-    that no second has such rows.
+    that no second has such rows. `tokens`: of a language model; None for other models.
     """
 
     rows: npt.NDArray[np.void]
@@ -84,6 +84,7 @@ class Seconds:
     bucket_count: npt.NDArray[np.int32]
     response: "Seconds | None" = None
     streams: "StreamSeconds | None" = None
+    tokens: "TokenSeconds | None" = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -112,14 +113,62 @@ class Seconds:
         response = None if self.response is None else self.response.between(begin, end)
         streams = None if self.streams is None else self.streams.between(begin, end)
         offsets = self.offsets[begin : end + 1] - self.offsets[begin]
-        return Seconds(self.rows[begin:end], offsets, self.bucket[held], self.bucket_count[held], response, streams)
+        tokens = None if self.tokens is None else self.tokens.between(begin, end)
+        buckets = self.bucket[held], self.bucket_count[held]
+        return Seconds(self.rows[begin:end], offsets, *buckets, response, streams, tokens)
 
     def take(self, places: npt.NDArray[np.int64]) -> "Seconds":
         """Return the rows at these positions, in this order."""
         offsets, held = _gathered(self.offsets, places)
         response = None if self.response is None else self.response.take(places)
         streams = None if self.streams is None else self.streams.take(places)
-        return Seconds(self.rows[places], offsets, self.bucket[held], self.bucket_count[held], response, streams)
+        tokens = None if self.tokens is None else self.tokens.take(places)
+        buckets = self.bucket[held], self.bucket_count[held]
+        return Seconds(self.rows[places], offsets, *buckets, response, streams, tokens)
+
+
+TOKEN_SECOND = np.dtype(
+    [
+        ("requests", "<i4"),  # requests that ended, without those that a stop cut off
+        ("tokens_in", "<i8"),  # of these requests
+        ("tokens_cached", "<i8"),  # the same
+        ("prefill_ns", "<i8"),  # the same
+        ("tokens_out", "<i8"),  # tokens that were there in this second
+        ("position_mean", "<f8"),  # mean position of the tokens after the first of a request; 0 without any
+        ("position_max", "<i4"),  # most tokens in a context
+    ]
+)
+
+
+@frozen
+class TokenSeconds:
+    """Figures of consecutive seconds, in the same number as the seconds that they belong to."""
+
+    rows: npt.NDArray[np.void]  # of TOKEN_SECOND
+    itl: Seconds  # times between successive tokens
+    ttft: Seconds  # times to the first token
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def between(self, begin: int, end: int) -> "TokenSeconds":
+        return TokenSeconds(self.rows[begin:end], self.itl.between(begin, end), self.ttft.between(begin, end))
+
+    def take(self, places: npt.NDArray[np.int64]) -> "TokenSeconds":
+        return TokenSeconds(self.rows[places], self.itl.take(places), self.ttft.take(places))
+
+    def mapped(self, change: Callable[[Seconds], Seconds]) -> "TokenSeconds":
+        """Return the same figures with other histograms."""
+        return replace(self, itl=change(self.itl), ttft=change(self.ttft))
+
+    def joined(self, parts: Sequence[Seconds]) -> "TokenSeconds":
+        """Join the tokens of consecutive parts, of which some may have none."""
+        each = [part.tokens or none_in(part) for part in parts]
+        return TokenSeconds(
+            np.concatenate([one.rows for one in each], dtype=TOKEN_SECOND),
+            concatenate([one.itl for one in each]),
+            concatenate([one.ttft for one in each]),
+        )
 
 
 @frozen
@@ -184,6 +233,12 @@ def emptied(seconds: Seconds) -> Seconds:
     return Seconds(rows, np.zeros(len(seconds) + 1, np.int32), nothing.bucket, nothing.bucket_count, response)
 
 
+def none_in(seconds: Seconds) -> TokenSeconds:
+    """Return the figures of seconds without tokens."""
+    bare = replace(emptied(seconds), response=None, tokens=None)
+    return TokenSeconds(np.zeros(len(seconds), TOKEN_SECOND), bare, bare)
+
+
 def _offsets(lengths: npt.ArrayLike) -> npt.NDArray[np.int32]:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
@@ -197,9 +252,9 @@ def concatenate(parts: Sequence[Seconds]) -> Seconds:
         return parts[0] if parts else NO_SECONDS
     responses = [part.response for part in parts if part.response is not None]
     response = concatenate(responses) if len(responses) == len(parts) else None
-    streams = None
-    if any(part.streams is not None for part in parts):
-        streams = _joined_streams(parts, has_response=response is not None)
+    has_streams = any(part.streams is not None for part in parts)
+    streams = _joined_streams(parts, has_response=response is not None) if has_streams else None
+    having = next((part.tokens for part in parts if part.tokens is not None), None)
     return Seconds(
         np.concatenate([part.rows for part in parts], dtype=SECOND),  # without dtype it is slow
         _offsets(np.concatenate([np.diff(part.offsets) for part in parts])),
@@ -207,6 +262,7 @@ def concatenate(parts: Sequence[Seconds]) -> Seconds:
         np.concatenate([part.bucket_count for part in parts]),
         response,
         streams,
+        None if having is None else having.joined(parts),
     )
 
 
@@ -257,7 +313,8 @@ def summed(seconds: Seconds, every_s: int) -> Seconds:
         streams = seconds.streams
         group = number[streams.owner] * 256 + streams.number.astype(np.int64)
         streams = replace(streams, seconds=_summed(streams.seconds, group))
-    return replace(_summed(replace(seconds, streams=None), number), streams=streams)
+    tokens = None if seconds.tokens is None else seconds.tokens.mapped(lambda each: _summed(each, number))
+    return replace(_summed(replace(seconds, streams=None, tokens=None), number), streams=streams, tokens=tokens)
 
 
 def _summed(seconds: Seconds, group: npt.NDArray[np.int64]) -> Seconds:
@@ -330,6 +387,10 @@ class SecondAggregator:
             self._open.append(piece)
         return concatenate(done)
 
+    def complete(self, second: int) -> Seconds:
+        """Return the seconds before the number `second`, because no inference of theirs is missing."""
+        return concatenate(self._advance(second))
+
     def close(self) -> Seconds:
         """Return the last second, if it has inferences. The aggregator is empty afterwards."""
         return concatenate(self._advance(self._open_second + 1) if self._open else [])
@@ -367,8 +428,8 @@ class _Statistics:
 
     def __init__(self, deadline_ns: int | None, last: Inferences, *, is_paced: bool) -> None:
         self._deadline_ns = deadline_ns
-        self._service = _Summary(last["latency_ns"])
-        self._response = _Summary(response_ns(last)) if is_paced else None
+        self._service = Summary(last["latency_ns"])
+        self._response = Summary(response_ns(last)) if is_paced else None
 
     def second(self, t_ns: int, inferences: Inferences) -> Seconds:
         """Return the row of the next second, which begins at `t_ns`, from its inferences of phase `measure`."""
@@ -401,8 +462,8 @@ def _repeated(one: Seconds, count: int) -> Seconds:
     return Seconds(rows, np.zeros(count + 1, np.int32), one.bucket, one.bucket_count, response)
 
 
-class _Summary:
-    """Makes the rows of successive seconds from one kind of time: service time or response time."""
+class Summary:
+    """Makes the rows of successive seconds from one kind of time: service time, response time, time between tokens."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
         """`last_ns` has times before the first second. Only the last one is used, for jitter."""
@@ -451,34 +512,3 @@ def _runs(missed: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
     ends = np.concatenate([[-1], np.flatnonzero(~missed), [len(missed)]])
     runs = np.diff(ends) - 1
     return int(runs[0]), int(runs[-1]), int(runs.max())
-
-
-class PartialSecond:
-    """The second that is not complete yet."""
-
-    def __init__(self, deadline_ns: int | None = None, *, is_paced: bool = False, split_by: SplitBy = None) -> None:
-        self._deadline_ns = deadline_ns
-        self._is_paced = is_paced
-        self._split_by: SplitBy = split_by
-        self._begin_ns = 0
-        self._inferences: Inferences = NO_INFERENCES
-        self._last: Inferences = NO_INFERENCES
-
-    def add(self, inferences: Inferences, seconds: Seconds) -> None:
-        """Add inferences. `seconds` are those that they completed."""
-        inferences = join([self._inferences, inferences])
-        if len(seconds):
-            self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS
-            before = inferences[inferences["t_ns"] < self._begin_ns]
-            self._last = latest(join([self._last, before]), self._split_by)
-        self._inferences = inferences[inferences["t_ns"] >= self._begin_ns]
-
-    def seconds(self) -> Seconds:
-        """Return the incomplete second with the inferences so far, or no row if there are none."""
-        if not len(self._inferences):
-            return NO_SECONDS
-        first = self._begin_ns // NS
-        aggregator = SecondAggregator(
-            self._deadline_ns, first, self._last, is_paced=self._is_paced, split_by=self._split_by
-        )
-        return concatenate([aggregator.add(self._inferences), aggregator.close()])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from edgetop.analysis.energy import EnergyUnknown
-from edgetop.analysis.session_gates import GateResult, NoSuchStream
+from edgetop.analysis.session_gates import TOKEN_METRICS, GateResult, NoSuchStream
 from edgetop.session.typed_json import Document
 from edgetop.wording.energy_words import unknown_words
 
@@ -19,6 +19,7 @@ ABSENT: Mapping[str, str] = {
     "throttled": "the board has no throttle flag that edgetop reads",
     "drift": "there is no steady beginning and end to compare",
     "leak": "growth is unknown before two minutes of measuring",
+    **dict.fromkeys(TOKEN_METRICS, "no token of a language model was measured"),
 }
 
 
@@ -46,7 +47,8 @@ def _value(result: GateResult, value: float | bool) -> str:
         return "not at all" if not value else "it was" if value is True else _plain(value)
     what = "response time " if result.is_response else ""
     unit = f" {result.gate.unit}" if result.gate.unit else ""
-    few = "" if result.is_settled else f", of {result.count} inferences: not settled"
+    noun = "values" if "." in result.gate.name else "inferences"
+    few = "" if result.is_settled else f", of {result.count} {noun}: not settled"
     return f"{what}{_plain(value)}{unit}{few}"
 
 

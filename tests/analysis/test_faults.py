@@ -44,6 +44,7 @@ PRINCIPAL: dict[str, set[str]] = {
     "ab": {"ab"},
     "mix": set(),
     "shapes": set(),
+    "generation": set(),  # this is no session of a language model
 }
 FED = [name for name in FOLDS if name != "burst_hints"]  # which is only asked
 SAYS_ITSELF = {"verdict", "alerts", "gates", "warnings", "unavailable"}

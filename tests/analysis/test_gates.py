@@ -6,6 +6,7 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.energy import EnergyUnknown
+from edgetop.analysis.report_generation import ContextFigures, GenerationFigures, TokenTimes
 from edgetop.analysis.session_gates import METRICS, judge_gate, parse_gate
 from edgetop.analysis.session_report import Report, report
 from edgetop.session.batch import Batch
@@ -57,7 +58,14 @@ FULL = replace(
     energy=replace(REPORT.energy, gross_mj=26.0),
     drift_ratio=1.12,
     memory=replace(REPORT.memory, growth_mib_per_h=2.5, leak=True),
-)
+    generation=GenerationFigures(
+        requests=9, tokens_in=90, tokens_cached=0, tokens_out=900,
+        ttft=TokenTimes(count=9, p50_ms=500.0, p90_ms=700.0, p99_ms=800.0, mean_ms=510.0, max_ms=801.0, settled=False),
+        itl=TokenTimes(count=891, p50_ms=70.0, p90_ms=75.0, p99_ms=90.0, mean_ms=71.0, max_ms=95.0, settled=True),
+        prefill_tok_s=60.0, decode_tok_s=12.5, j_per_token=0.5, tokens_per_wh=7200.0,
+        context=ContextFigures(size=512, used_max=110),
+    ),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -70,6 +78,19 @@ FULL = replace(
         ("p999>21ms", "p999>19ms", 20.0),
         ("mean>11ms", "mean>10ms", 10.47),
         ("max>20.1ms", "max>19999us", 20.0),
+        ("ttft.p50>600ms", "ttft.p50>400ms", 500.0),
+        ("ttft.p90>1s", "ttft.p90>0.6s", 0.7),
+        ("ttft.p99>0.8s", "ttft.p99>=800ms", 800.0),
+        ("ttft.mean>1s", "ttft.mean>500ms", 510.0),
+        ("ttft.max>900ms", "ttft.max>800ms", 801.0),
+        ("itl.p50>80ms", "itl.p50>60ms", 70.0),
+        ("itl.p90>80ms", "itl.p90>60ms", 75.0),
+        ("itl.p99>100ms", "itl.p99>80ms", 90.0),
+        ("itl.mean>80ms", "itl.mean>70ms", 71.0),
+        ("itl.max>100ms", "itl.max>90ms", 95.0),
+        ("decode<12tok/s", "decode<13tok/s", 12.5),
+        ("prefill<50tok/s", "prefill<=60tok/s", 60.0),
+        ("energy>2J/token", "energy>499mJ/token", 500.0),
         ("misses>6%", "misses>5%", 5.263),
         ("misses>50", "misses>49", 50),
         ("misses<1", "misses", 50),
@@ -107,8 +128,9 @@ def test_as_it_stands_on_the_screen_it_is_as_the_report_has_it(name: str) -> Non
 
 
 def test_every_name_is_exercised_above() -> None:
-    names = "p50 p90 p95 p99 p999 mean max misses rss temp power energy throttled drift leak errors"
-    assert list(METRICS) == names.split()
+    names = "p50 p90 p95 p99 p999 mean max misses rss temp power energy throttled drift leak errors decode prefill"
+    tokens = {f"{kind}.{key}" for kind in ("ttft", "itl") for key in ("p50", "p90", "p99", "mean", "max")}
+    assert set(METRICS) == {*names.split(), *tokens}
 
 
 NOTHING = report(folded([Batch(manifest=make_manifest(), restart=True)]))

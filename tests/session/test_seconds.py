@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.session.histogram import count_buckets
+from edgetop.session.partial_second import PartialSecond
 from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences
 from edgetop.session.seconds import (
     ABSENT,
@@ -16,7 +17,6 @@ from edgetop.session.seconds import (
     NS,
     PERCENTILE_FIELDS,
     QUANTILES,
-    PartialSecond,
     SecondAggregator,
     Seconds,
     concatenate,

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from edgetop.session.by_stream import ByStream
 from edgetop.session.manifest import Ab, EngineInfo, Load, Model, Variant, Watched
+from edgetop.session.partial_second import PartialSecond
 from edgetop.session.records import FIRST, MEASURE, Inferences, SplitBy, latest
 from edgetop.session.seconds import (
     ABSENT,
     NO_SECONDS,
     NS,
     PERCENTILE_FIELDS,
-    PartialSecond,
     SecondAggregator,
     Seconds,
     concatenate,

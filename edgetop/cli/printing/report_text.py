@@ -29,6 +29,7 @@ from edgetop.analysis.slowdowns.throttles import throttles_document, throttles_w
 from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table
+from edgetop.cli.printing.generation_text import generation_lines
 from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
@@ -61,7 +62,8 @@ def summary_lines(report: Report) -> Iterator[str]:
     if report.ab:
         figures: tuple[Iterable[str], ...] = ([""], ab_lines(report.ab))
     else:
-        figures = steadiness_lines(report), _latency(report), _tail(report.tail), _frames(report.frames)
+        tokens = generation_lines(report.generation)
+        figures = steadiness_lines(report), _latency(report), tokens, _tail(report.tail), _frames(report.frames)
     parts = (
         _head(report),
         *figures,
@@ -86,6 +88,7 @@ def brief_summary(report: Report) -> str:
         (line for line in steadiness_lines(report, most=2, evidence=False) if line),
         islice(_latency(report), 1, 4 + bool(report.latency.response)),
         islice(_frames(report.frames), 1),
+        generation_lines(report.generation),
     )
     parts: tuple[Iterable[str], ...] = (
         _verdict(report.verdict, report.session),

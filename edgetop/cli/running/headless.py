@@ -21,6 +21,7 @@ from edgetop.formatting import clean
 from edgetop.notification import notification
 from edgetop.wording import verdict_words
 from edgetop.wording.alert_words import alert_words, title_words
+from edgetop.wording.token_words import token_words
 
 BAR_WIDTH = 24
 LINE_EVERY_NS = 10_000_000_000
@@ -178,6 +179,8 @@ def progress_line(view: MonitorView) -> str:
         words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")
         if window.throughput_hz is not None:
             words.append(f"{formatting.rate(window.throughput_hz)}/s")
+    if (tokens := view.generation) is not None and view.verdict.state is not State.STOPPING:
+        words.append(token_words(tokens))
     if session and view.latency.totals:
         words.append(f"n {formatting.count(view.latency.totals.count)} in all")
     details = verdict_words.words(view.verdict).removeprefix(verdict_words.state_word(view.verdict))
@@ -240,6 +243,8 @@ def _figures(view: MonitorView) -> Iterator[str]:
         yield f"Median latency {p50} milliseconds, 99th percentile {p99} milliseconds"
         if latency.throughput_hz is not None:
             yield f"{formatting.rate(latency.throughput_hz)} inferences a second"
+    if view.generation and view.generation.recent_decode_per_s is not None:
+        yield f"{formatting.rate(view.generation.recent_decode_per_s)} tokens a second"
     hottest = view.thermal.hottest
     if hottest and hottest.value is not None:
         yield f"Hottest zone {formatting.reading(hottest.value, hottest.info.unit)} degrees Celsius"

@@ -12,6 +12,7 @@ from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import PATH, Given, Value, needs, not_beside, option
 from edgetop.cli.running.exporters import METRICS_OPTIONS
+from edgetop.cli.running.generation_options import GENERATION_OPTIONS
 from edgetop.sensors.log_formats import FORMATS
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Examples:
   edgetop run detector.onnx --rate 30 --deadline 33ms --fail-if 'misses>0.1%'
   edgetop run int8.onnx --keep-outputs 64 -o int8
   edgetop run model.tflite --engine-python ~/tflite/bin/python
+  edgetop run smollm2.gguf --prompt-tokens 512 --max-tokens 128
 """
 
 
@@ -39,7 +41,7 @@ A_PROCESS = needs("isolation", holds=lambda given: given != "thread", message="{
 MODEL_OPTIONS = (
     option(
         "--engine", metavar="NAME", shell_complete=completion.engines,
-        help="Runtime: onnxruntime, litert or tflite-runtime. Default: chosen by the file's content.",
+        help="Runtime: onnxruntime, litert, tflite-runtime or llama.cpp. Default: chosen by the file's content.",
     ),
     option(
         "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME[:K=V,...]",
@@ -82,8 +84,9 @@ RUN_OPTIONS = (
     option("--duration", type=text.duration, metavar="TIME", help="Stop after measuring for TIME: 500ms, 10s, 5m, 2h."),
     option("--runs", type=IntRange(1), metavar="N", help="Stop after N measured inferences."),
     option(
-        "--warmup-runs", type=text.warmup_runs, default="50", show_default=True, metavar="N|steady",
-        help="Number of warm-up inferences, or steady: warm up until latency no longer drifts, for at most a minute.",
+        "--warmup-runs", type=text.warmup_runs, default="auto", metavar="N|steady",
+        help="Number of warm-up inferences, or steady: warm up until latency no longer drifts, for at most a minute. "
+        "Default: 50; 1 for a language model.",
     ),
     option(
         "--warmup-time", type=text.duration_or_zero, default="0s", metavar="TIME", help="Warm up for at least TIME."
@@ -275,15 +278,15 @@ SCREEN_OPTIONS = (
 
 
 OPTIONS = (
-    *MODEL_OPTIONS, *RUN_OPTIONS, LIMIT_OPTION, *COOLDOWN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS,
-    *POWER_OPTIONS, *METRICS_OPTIONS, *RECORD_OPTIONS, *KEEPING_OPTIONS, *SCREEN_OPTIONS,
+    *MODEL_OPTIONS, *GENERATION_OPTIONS, *RUN_OPTIONS, LIMIT_OPTION, *COOLDOWN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS,
+    *ALERT_OPTIONS, *POWER_OPTIONS, *METRICS_OPTIONS, *RECORD_OPTIONS, *KEEPING_OPTIONS, *SCREEN_OPTIONS,
 )  # fmt: skip
 
 
 @click.command("run", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
 def command(**options: Value) -> int:
-    """Run MODEL, an ONNX or TFLite file, and watch it. Without MODEL, run the built-in demo model.
+    """Run MODEL, an ONNX, TFLite or GGUF file, and watch it. Without MODEL, run the built-in demo model.
 
     Press ? on the screen for its keys. The session is recorded while it runs;
     `edgetop report` prints its results again. Press `d` twice to leave it running in the

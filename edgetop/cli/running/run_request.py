@@ -38,6 +38,38 @@ WithOptions = tuple[str, Mapping[str, str]]  # the name of a provider or the pat
 
 
 @frozen
+class GenerationRequest:
+    """What the requests to a language model are to be like. None: not given."""
+
+    prompt: str | None = None  # a text, or the path of a file with it
+    prompts_file: Path | None = None
+    prompt_tokens: int | None = None
+    max_tokens: int | None = None
+    context: int | str | None = None  # "auto": as large as fits
+    temperature: float | None = None
+    gpu_layers: int | None = None
+
+    @property
+    def given(self) -> str | None:
+        """An option that was given, or None."""
+        fields = ("prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers")
+        name = next((name for name in fields if getattr(self, name) is not None), None)
+        return name and f"--{name.removesuffix('_file').replace('_', '-')}"
+
+    @classmethod
+    def of(cls, given: Given) -> "GenerationRequest":
+        return cls(
+            given.get("prompt"),
+            given.get("prompts_file"),
+            given.get("prompt_tokens"),
+            given.get("max_tokens"),
+            given.get("context"),
+            given.get("temperature"),
+            given.get("gpu_layers"),
+        )
+
+
+@frozen
 class ModelChoice:
     """A model, and the engine that runs it."""
 
@@ -55,6 +87,7 @@ class ModelChoice:
     needs_full_delegation: bool = False
     cpus: tuple[int, ...] = ()  # (): any
     limit: Limit = Limit()
+    generation: GenerationRequest = GenerationRequest()
 
     @classmethod
     def of(cls, given: Given) -> "ModelChoice":
@@ -74,6 +107,7 @@ class ModelChoice:
             needs_full_delegation=given.get("require_full_delegation", False),
             cpus=given["engine_cpus"] or (),
             limit=limit_of(given.get("limits", ())),
+            generation=GenerationRequest.of(given),
         )
 
 
@@ -142,7 +176,7 @@ class Phases:
 
     duration_ns: int | None = None
     runs: int | None = None
-    warmup_runs: int | None = DEFAULT_WARMUP_RUNS  # None: until latency is steady
+    warmup_runs: int | None = DEFAULT_WARMUP_RUNS  # None: until latency is steady; AUTO_WARMUP: the model's default
     warmup_ns: int = 0
     idle_ns: int = 0  # length of the rest after the first inference, in which idle power is measured
     profile_every_ns: int = 0  # interval between two profiles of the operators; 0: never

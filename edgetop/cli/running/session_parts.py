@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetop import __version__, demo
+from edgetop.cli.options import AUTO_WARMUP
 from edgetop.cli.running.run_request import (
     Keeping,
     LoadRequest,
@@ -34,7 +35,7 @@ from edgetop.cli.running.run_request import (
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.engines.formats import ModelFile, identify
 from edgetop.engines.process_engine import ProcessEngine
-from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
+from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, GENERATION_WARMUP_RUNS, EngineSpec, GenerationSpec, engine_for
 from edgetop.errors import InputError
 from edgetop.installation import extra_command
 from edgetop.paths import as_component, is_there, recordings_home
@@ -44,6 +45,7 @@ from edgetop.runner.cgroup_limits import enclosed
 from edgetop.runner.cooldown import Cooldown
 from edgetop.sensors.sensor_protocol import Found
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
+from edgetop.session.generation_settings import Generation
 from edgetop.session.manifest import (
     FORMAT_VERSION,
     Ab,
@@ -67,7 +69,12 @@ if TYPE_CHECKING:
     from edgetop.taps.watched_process import WatchedProcess
     from edgetop.taps.watched_program import WatchedProgram
 
-EXTRAS = {"onnxruntime": "onnx", "litert": "tflite", "tflite-runtime": "tflite-runtime"}  # extra by runtime
+EXTRAS = {
+    "onnxruntime": "onnx",
+    "litert": "tflite",
+    "tflite-runtime": "tflite-runtime",
+    "llama.cpp": "llm",
+}  # extra by runtime
 POWER_TURN_NS = NS  # shortest turn if a sensor reads the power of the board, since few update more often
 
 
@@ -78,12 +85,12 @@ def find_model(choice: ModelChoice) -> ModelFile:
     """
     if choice.path is not None:
         return identify(choice.path)
-    if choice.engine in RUNTIMES:
+    if choice.engine in RUNTIMES and RUNTIMES[choice.engine][0] in demo.FORMATS:
         return identify(demo.model_path(RUNTIMES[choice.engine][0]))
     if choice.python is not None:  # what another interpreter has installed is only known by running it
         return identify(demo.model_path("onnx"))
     for model_format, module, *_ in RUNTIMES.values():  # ONNX first
-        if importlib.util.find_spec(module) is not None:
+        if model_format in demo.FORMATS and importlib.util.find_spec(module) is not None:
             return identify(demo.model_path(model_format))
     raise InputError("no inference runtime is installed", f"{extra_command('onnx')}, or {extra_command('tflite')}")
 
@@ -107,6 +114,14 @@ def engine_spec(
     engine = engine_for(choice.engine, model.format)
     if choice.python is None:
         _require_runtime(engine, model.format)
+    generation, default_runs = None, DEFAULT_WARMUP_RUNS
+    if model.format == "gguf":
+        from edgetop.cli.running.generation_parts import generation_spec  # noqa: PLC0415  of language models alone
+
+        generation = generation_spec(choice.generation, model, choice.limit.memory_bytes)
+        default_runs = GENERATION_WARMUP_RUNS
+    elif given := choice.generation.given:
+        raise InputError(f"{given} is for language models", "give a .gguf file")
     spec = EngineSpec(
         model=str(model.path.absolute()),
         format=model.format,
@@ -120,16 +135,17 @@ def engine_spec(
         inputs=choice.inputs,
         shapes=choice.shapes,
         seed=choice.seed,
-        warmup_runs=DEFAULT_WARMUP_RUNS if phases.warmup_runs is None else phases.warmup_runs,
+        warmup_runs=default_runs if phases.warmup_runs in (None, AUTO_WARMUP) else phases.warmup_runs,
         idle_ns=phases.idle_ns,
         warmup_ns=phases.warmup_ns,
         warmup_until_steady=phases.warmup_runs is None,
         runs=phases.runs,
         duration_ns=phases.duration_ns,
-        profile_every_ns=phases.profile_every_ns,
+        profile_every_ns=0 if generation else phases.profile_every_ns,
         in_turns=in_turns,
         cpus=_engine_cpus(choice, monitor_cpus),
         keep_outputs=keep_outputs,
+        generation=generation,
         virtual_board=virtual_board,
     )
     return spec if load is None else _with_load(spec, load, model)
@@ -244,6 +260,10 @@ def _with_load(spec: EngineSpec, load: LoadRequest, model: ModelFile) -> EngineS
     )
 
 
+def _has_texts(spec: EngineSpec) -> bool:
+    return spec.generation is not None and bool(spec.generation.prompts)
+
+
 def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
     """Return the load for the manifest."""
     on_ns, off_ns = spec.duty_ns or (None, None)
@@ -254,7 +274,7 @@ def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
         deadline_ns=deadline_ns,
         streams=spec.streams,
         batch=spec.batch,
-        input=", ".join(sorted(set(spec.inputs.values()))) or "random",
+        input=", ".join(sorted(set(spec.inputs.values()))) or ("prompts" if _has_texts(spec) else "random"),
         delay_ns=spec.delay_ns or None,
         duty_on_ns=on_ns,
         duty_off_ns=off_ns,
@@ -355,9 +375,21 @@ def first_manifest(
         ),
         labels=dict(request.keeping.labels),
         ab=_ab(request, subject) if isinstance(subject, VariantsSubject) else None,
+        generation=_generation(spec.generation) if spec.generation else None,
         command=shortened(typed(sys.argv[1:])),
     )
     return _of_program(manifest, subject.program) if isinstance(subject, ProgramSubject) else manifest
+
+
+def _generation(spec: GenerationSpec) -> Generation:
+    return Generation(
+        context=spec.context,
+        max_tokens=spec.max_tokens,
+        prompt_tokens=spec.prompt_tokens or None,
+        prompts=len(spec.prompts) or None,
+        temperature=spec.temperature,
+        gpu_layers=spec.gpu_layers,
+    )
 
 
 def _methodology(request: RunRequest, cooldown: Cooldown | None) -> Methodology:

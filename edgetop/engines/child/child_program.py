@@ -64,6 +64,13 @@ def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
 
 def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     own_memory.report(outlet, own_memory.INTERPRETER)
+    if spec.get("generation"):
+        from .generation import prepared  # noqa: PLC0415  of language models alone
+
+        requests = prepared(spec, outlet, control)
+        reason = _run_phases(spec, requests, outlet, control, lambda: _begin(outlet, "warmup"))
+        outlet.send(message_frames.ENDED, {"reason": reason, "t_ns": time.monotonic_ns()})
+        return
     begin = time.monotonic_ns()
     adapter, why = choose(spec["engine"], spec["format"], spec["providers"])
     adapter.open(spec, lambda: own_memory.report(outlet, own_memory.RUNTIME))

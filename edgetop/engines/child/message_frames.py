@@ -37,9 +37,19 @@ REACHED = 13  # {"t_ns"}: no stream will report an inference that began before t
 SLOW = 14  # {"t_ns", "latency_ns", "span_ns", "preempted", ...}: the kernel's counters around a slow inference
 
 BACKLOG = 15  # {"is_over"}: later frames had to wait in the engine before they were sent; if `is_over`, no longer
+TOKENS = 16  # packed TOKEN structs, of a language model
+REQUESTS = 17  # packed REQUEST structs, of a language model
 
 # start (CLOCK_MONOTONIC in ns), latency in ns, wait in ns, stream, phase, ok, and a byte that the reader fills in.
 RECORD = struct.Struct("<qqqBB?x")
+
+# A token: when it was there (CLOCK_MONOTONIC in ns), the time since the one before it (of the first token: since its
+# request was due), tokens before it in the context, whether it is a later token than the first, phase.
+TOKEN = struct.Struct("<qqiBB2x")
+# A request: start, wait, end-to-end time, time to first token with the wait, time to divide the prompt into tokens,
+# prefill, decode (first to last token), sampling, all in ns; tokens of the prompt, those of them found in a cache,
+# generated tokens, tokens in the context at the end, number of the prompt; phase, reason of the end.
+REQUEST = struct.Struct("<8q5iBB2x")
 
 PHASE_FIRST, PHASE_WARMUP, PHASE_MEASURE = 0, 1, 2
 

@@ -75,6 +75,13 @@ class Outlet:
         self._enqueue(message_frames.pack_message(kind, message))
         self._drain()
 
+    def send_packed(self, kind: int, payload: bytes) -> None:
+        """Send packed structs of another kind than records."""
+        self._drain()
+        header = message_frames.HEADER.pack(message_frames.MAGIC, message_frames.VERSION, kind, len(payload))
+        self._enqueue(header + payload)
+        self._drain()
+
     def sleep(self, seconds: float) -> None:
         """Sleep, and send queued data meanwhile."""
         if self._waiting and self._fd >= 0:

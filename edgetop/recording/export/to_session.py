@@ -18,7 +18,7 @@ from edgetop import __version__, formatting
 from edgetop.recording.compaction import WaitingRows
 from edgetop.recording.export.export_formats import Output, Selection
 from edgetop.recording.kept_outputs import copy_outputs
-from edgetop.recording.parquet_tables import Tables
+from edgetop.recording.parquet_tables import Tables, seconds_kind
 from edgetop.recording.rows import Span
 from edgetop.recording.session_folder import FOLDER_MODE, JOURNAL
 from edgetop.session.clock import Anchor
@@ -49,11 +49,12 @@ def export(selection: Selection, output: Output) -> None:
         folder.chmod(FOLDER_MODE)
         (folder / JOURNAL).mkdir(FOLDER_MODE)
         recording = selection.recording
-        tables = Tables(folder / JOURNAL, has_streams=recording.manifest.split_by is not None)
+        tables = Tables(folder / JOURNAL, kind=seconds_kind(recording.manifest))
         counts = _Counts()
         waiting = WaitingRows(tables, "cut", [info.id for info in recording.manifest.sensors])
-        for name in ("inferences", "readings", "operators", "seconds"):
-            for rows in recording.rows(name, span) if name in selection.tables else ():
+        for name in ("inferences", "requests", "readings", "operators", "seconds"):
+            table = "inferences" if name == "requests" else name  # they are chosen together
+            for rows in recording.rows(name, span) if table in selection.tables else ():
                 moved = _moved(rows, span.begin_ns)
                 counts.add(name, moved)
                 waiting.put(name, moved)
@@ -95,7 +96,8 @@ def _moved(rows: Any, by_ns: int) -> Any:
     if isinstance(rows, Seconds):
         response = None if rows.response is None else _moved(rows.response, by_ns)
         streams = rows.streams and replace(rows.streams, seconds=_moved(rows.streams.seconds, by_ns))
-        return replace(rows, rows=_moved(rows.rows, by_ns), response=response, streams=streams)
+        tokens = rows.tokens and rows.tokens.mapped(lambda each: _moved(each, by_ns))
+        return replace(rows, rows=_moved(rows.rows, by_ns), response=response, streams=streams, tokens=tokens)
     moved = rows.copy()
     moved["t_ns"] -= by_ns
     return moved

@@ -11,6 +11,7 @@ from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.latency_heat import choose_latency_axis
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.token_figures import GenerationView
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
@@ -22,6 +23,7 @@ from edgetop.ui.panes.sensor_series import cursor_cell, end_labels, slower, thro
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, line, spread, table
 from edgetop.wording.load_words import headroom_words, max_rate_words
 from edgetop.wording.tail_words import part_words
+from edgetop.wording.token_words import token_words
 
 NAMES = ("p50", "p90", "p95", "p99", "p99.9")
 COLUMNS = (
@@ -68,6 +70,8 @@ def one_line(view: MonitorView, area: Area) -> Line:
         none = "no inference seen so far" if view.progress.is_program else "no samples yet"
         return as_fits(area.width, ("latency  ", "dim"), none)
     label = f"{shortened(clean(view.latency.stream), STREAM_CELLS)}  " if view.latency.stream else ""
+    if view.generation is not None:
+        return as_fits(area.width, ("tokens   ", "dim"), token_words(view.generation))
     named = [*zip(NAMES[:4], window.percentiles_ns, strict=False), ("max", window.max_ns)]
     numbers = [f"{name} {milliseconds(ns)}  " for name, ns in named]
     return as_fits(area.width, ("latency  ", "dim"), label, *numbers, ("ms", "dim"))
@@ -84,6 +88,8 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     else:
         lines = [_figures(view.latency.window, area.width, "service  " if response else "")]
         lines += [_figures(response, area.width, "response ")] * bool(response)
+    if view.generation is not None:
+        lines.append(_tokens(view.generation, area.width))
     if view.latency.streams:
         lines += _streams(view, area.resized(height=max(1, (area.height - len(lines)) // 3)))
     if area.height >= SPANS_ROWS and not is_whole and len(lines) != 2:
@@ -93,6 +99,22 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         return lines[: area.height]
     below = _histogram(view, area.resized(height=room * 2 // 5 - 1)) if is_whole else []
     return [*lines, *with_axis(view, area.resized(height=room - len(below)), lambda of: _heat_map(view, of)), *below]
+
+
+def _tokens(tokens: GenerationView, cells: int) -> Line:
+    """Return the rate and the times of the tokens of a language model in a line."""
+    pieces: list[Piece] = []
+    for name, times in (("TTFT", tokens.ttft), ("ITL", tokens.itl)):
+        pieces.append((f"{name} ", "dim"))
+        if times is None:
+            pieces.append((f"{UNKNOWN}  ", "dim"))
+            continue
+        for label, quantile in (("p50", 0.50), ("p99", 0.99)):
+            doubt = " " if times.is_settled(quantile) else "?"
+            pieces += [(label, STYLES[label]), f" {milliseconds(times.percentile_ns(quantile))}{doubt} "]
+    for name, rate in (("prefill", tokens.prefill_per_s), ("decode", tokens.decode_per_s)):
+        pieces += [(f" {name} ", "dim"), or_unknown(rate, formatting.rate)]
+    return as_fits(cells, *pieces, (" tok/s", "dim"))
 
 
 def _streams(view: MonitorView, area: Area) -> list[Line]:
@@ -250,4 +272,4 @@ def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Fl
     return np.diff(steps, prepend=0, append=total[-1])
 
 
-LATENCY = Drawing("latency", title, body, line=one_line, unit="ms", parts=("latency",))
+LATENCY = Drawing("latency", title, body, line=one_line, unit="ms", parts=("latency", "generation"))

@@ -19,6 +19,7 @@ RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {
     "onnxruntime": ("onnx", "onnxruntime", "onnx", "OnnxRuntime", "onnxruntime"),
     "litert": ("tflite", "ai_edge_litert", "tflite", "LiteRt", "ai-edge-litert"),
     "tflite-runtime": ("tflite", "tflite_runtime", "tflite", "TfliteRuntime", "tflite-runtime"),
+    "llama.cpp": ("gguf", "xllamacpp", "llama_cpp", "LlamaCpp", "xllamacpp"),
 }
 
 

@@ -1,0 +1,97 @@
+"""The part of a report about the tokens of a language model."""
+
+from dataclasses import dataclass
+
+from edgetop.analysis.energy import EnergyView
+from edgetop.analysis.folds import Folds
+from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
+from edgetop.formatting import rounded, rounded_ms
+from edgetop.session.manifest import Manifest
+
+# Number of tokens for the energy of one. Choice: as of inferences (energy.LEAST_INFERENCES). Larger: slow models have
+# no figure; smaller: half a token at a border of the phase counts.
+LEAST_TOKENS = 100
+_BOUNDED = (None, "few-inferences")  # reasons for which the energy of a request is unknown, but not that of the phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenTimes:
+    """Times to the first token, or between two tokens."""
+
+    count: int
+    p50_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+    mean_ms: float | None
+    max_ms: float | None
+    settled: bool  # whether there are enough for p99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextFigures:
+    size: int | None  # tokens; None if unknown
+    used_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationFigures:
+    requests: int
+    tokens_in: int
+    tokens_cached: int
+    tokens_out: int
+    ttft: TokenTimes | None
+    itl: TokenTimes | None
+    prefill_tok_s: float | None
+    decode_tok_s: float | None
+    j_per_token: float | None  # gross energy of the board in the measured phase, by generated tokens
+    tokens_per_wh: float | None
+    context: ContextFigures
+
+
+def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> GenerationFigures | None:
+    if manifest.generation is None:
+        return None
+    view = analysis.generation.view()
+    context = manifest.generation.context
+    if view is None:
+        return GenerationFigures(
+            requests=0, tokens_in=0, tokens_cached=0, tokens_out=0, ttft=None, itl=None, prefill_tok_s=None,
+            decode_tok_s=None, j_per_token=None, tokens_per_wh=None, context=ContextFigures(size=context, used_max=0),
+        )  # fmt: skip
+    joules = _joules_per_token(energy, view.tokens_out)
+    return GenerationFigures(
+        requests=view.requests,
+        tokens_in=view.tokens_in,
+        tokens_cached=view.tokens_cached,
+        tokens_out=view.tokens_out,
+        ttft=_times(view.ttft),
+        itl=_times(view.itl),
+        prefill_tok_s=rounded(view.prefill_per_s),
+        decode_tok_s=rounded(view.decode_per_s),
+        j_per_token=None if joules is None else round(joules, 6),
+        tokens_per_wh=3600 / joules if joules else None,
+        context=ContextFigures(size=context, used_max=view.used_max),
+    )
+
+
+def _times(of: Statistics | None) -> TokenTimes | None:
+    if of is None:
+        return None
+    return TokenTimes(
+        count=of.count,
+        p50_ms=rounded_ms(of.percentile_ns(0.5)),
+        p90_ms=rounded_ms(of.percentile_ns(0.9)),
+        p99_ms=rounded_ms(of.percentile_ns(0.99)),
+        mean_ms=rounded_ms(of.mean_ns),
+        max_ms=rounded_ms(of.max_ns),
+        settled=of.count >= SETTLED_COUNTS[0.99],
+    )
+
+
+def _joules_per_token(energy: EnergyView, tokens: int) -> float | None:
+    total = energy.total
+    if total is None or tokens < LEAST_TOKENS or not total.covered:
+        return None
+    if (total.reason.code if total.reason else None) not in _BOUNDED:
+        return None
+    return total.rail.energy_j / total.covered / tokens or None

@@ -1,0 +1,40 @@
+"""The tokens of a language model as lines of a report."""
+
+from collections.abc import Iterator
+
+from edgetop import formatting
+from edgetop.analysis.report_generation import GenerationFigures, TokenTimes
+from edgetop.formatting import UNKNOWN
+
+_TIMES = ("p50", "p90", "p99", "mean", "max")
+
+
+def generation_lines(figures: GenerationFigures | None) -> Iterator[str]:
+    """Yield the figures of the requests and tokens; nothing for other models."""
+    if figures is None:
+        return
+    rates = f"prefill {_rate(figures.prefill_tok_s)}, decode {_rate(figures.decode_tok_s)}"
+    context, counted = figures.context, formatting.quantity(figures.requests, "request")
+    used = f"context {context.used_max} of {context.size or UNKNOWN} tokens"
+    yield f"tokens     {rates}; {counted}, {figures.tokens_in} tokens in, {figures.tokens_out} out; {used}"
+    yield f"           {'':<6}" + "".join(f"{name:>9}" for name in _TIMES) + " ms"
+    for name, times in (("TTFT", figures.ttft), ("ITL", figures.itl)):
+        yield f"           {name:<6}{_row(times)}"
+    if figures.j_per_token is not None:
+        per_wh = formatting.count(figures.tokens_per_wh or 0)
+        yield f"           {figures.j_per_token:.3g} J/token, {per_wh} tokens/Wh"
+
+
+def _row(times: TokenTimes | None) -> str:
+    if times is None:
+        return UNKNOWN
+    shown = []
+    for name in _TIMES:
+        value = getattr(times, f"{name}_ms")
+        doubt = "?" if name == "p99" and not times.settled else " "
+        shown.append(f"{UNKNOWN if value is None else formatting.milliseconds(value * 1e6):>8}{doubt}")
+    return "".join(shown).rstrip()
+
+
+def _rate(per_s: float | None) -> str:
+    return UNKNOWN if per_s is None else f"{formatting.rate(per_s)} tok/s"

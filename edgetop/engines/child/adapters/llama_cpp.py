@@ -1,0 +1,56 @@
+"""llama.cpp. The timed calls are `llama_decode` and the sampler, one token after the other (generation.py)."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+from ..engine_error import EngineError
+from ..llama_library import PACKAGE, Llama
+from . import package_version
+
+
+class LlamaCpp:
+    """A model with its context. It has no `inputs` and no `bind`: requests are run by `generation.Requests`."""
+
+    name = "llama.cpp"
+    serves_all_streams = False
+
+    def unusable(self) -> str:
+        return ""
+
+    def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
+        """Load the library, the model and a context. Raises EngineError."""
+        refuse_options(spec)
+        self.library = Llama()
+        imported()
+        options = spec["generation"]
+        self.model = self.library.load(spec["model"], options["gpu_layers"])
+        self.context = self.library.context(self.model, options["context"], spec["threads"])
+        self.vocabulary = self.library.llama_model_get_vocab(self.model)
+        self.memory = self.library.llama_get_memory(self.context)
+        self.sampler = self.library.sampler(options["temperature"], spec["seed"])
+
+    def describe(self) -> Dict[str, Any]:
+        providers = ["GPU", "CPU"] if self.library.llama_supports_gpu_offload() else ["CPU"]
+        return {
+            "runtime": self.name,
+            "version": "%s (%s %s)" % (self.library.llama_version().decode(), PACKAGE, package_version(PACKAGE)),
+            "providers": providers,
+            "dropped_providers": [],
+        }
+
+
+def refuse_options(spec: Dict[str, Any]) -> None:
+    """Raise EngineError("input") for options that are for other models."""
+    for key, option in (("providers", "--provider"), ("delegates", "--delegate"), ("inputs", "--input"),
+                        ("shapes", "--shape"), ("batch", "--batch"), ("keep_outputs", "--keep-outputs")):  # fmt: skip
+        if spec.get(key):
+            raise EngineError("input", "%s is not for language models" % option, "see edgetop help llm")
+    if not spec.get("xnnpack", True):
+        raise EngineError("input", "--no-xnnpack is for TFLite models")
+    if spec.get("streams", 1) > 1:
+        raise EngineError("input", "--streams: a language model runs one request at a time", "leave it out")
+    if spec.get("in_turns"):
+        raise EngineError(
+            "input", "language models cannot be compared in turns", "record two sessions and compare them"
+        )

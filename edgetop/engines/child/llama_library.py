@@ -1,0 +1,218 @@
+"""llama.cpp through ctypes: the functions of the library in the wheel `xllamacpp`, without its server.
+
+That wheel's own classes open an HTTP port; the functions that the library exports (include/llama.h) open none.
+
+Two structures of parameters are passed by value, and their layout changes between versions. They are opaque here: the
+library fills them with its defaults, and only fields at the beginning, whose defaults prove the layout, are changed.
+Both calling conventions (x86-64, AArch64) allow more bytes than a structure has: it is the last argument of its
+functions, on the stack or behind a pointer. What was set is checked with the getters of the context.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import importlib.util
+import os
+import struct
+import sys
+from typing import Any, Callable, List, Optional, Tuple
+
+from .engine_error import EngineError
+
+PACKAGE = "xllamacpp"
+PARAMETER_BYTES = 1024  # more than any version's structure has; those of 2026 have less than 200
+# Defaults of the first fields of `llama_context_params` (llama_context_default_params in src/llama-context.cpp):
+# n_ctx, n_batch, n_ubatch, n_seq_max.
+CONTEXT_DEFAULTS = (512, 2048, 512, 1)
+# `llama_model_params` begins with two pointers, `n_gpu_layers` and `split_mode`; its defaults are -1 or 999, and 1.
+GPU_LAYERS_OFFSET, GPU_LAYERS_DEFAULTS, SPLIT_MODE_DEFAULT = 16, (-1, 999, 0), 1
+BATCH = 512  # tokens of a prompt that are processed at once: llama.cpp's default size of a physical batch
+ERROR_LEVEL, WARNING_LEVEL, CONTINUED_LEVEL = 4, 3, 5  # enum ggml_log_level
+NO_VOCABULARY = 0  # enum llama_vocab_type
+
+_LOG = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class _Parameters(ctypes.Structure):
+    _fields_ = [("content", ctypes.c_ubyte * PARAMETER_BYTES)]
+
+
+class _Batch(ctypes.Structure):
+    """struct llama_batch."""
+
+    _fields_ = [
+        ("n_tokens", ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ("token", "embd", "pos", "n_seq_id", "seq_id", "logits")),
+    ]
+
+
+class _ChainParameters(ctypes.Structure):
+    """struct llama_sampler_chain_params."""
+
+    _fields_ = [("no_perf", ctypes.c_bool)]
+
+
+_POINTER, _INT, _UINT, _TEXT = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint32, ctypes.c_char_p
+# name -> (type of the result, types of the arguments)
+_FUNCTIONS = {
+    "llama_backend_init": (None, []),
+    "llama_version": (_TEXT, []),
+    "llama_supports_gpu_offload": (ctypes.c_bool, []),
+    "llama_model_default_params": (_Parameters, []),
+    "llama_context_default_params": (_Parameters, []),
+    "llama_model_load_from_file": (_POINTER, [_TEXT, _Parameters]),
+    "llama_init_from_model": (_POINTER, [_POINTER, _Parameters]),
+    "llama_model_get_vocab": (_POINTER, [_POINTER]),
+    "llama_model_has_decoder": (ctypes.c_bool, [_POINTER]),
+    "llama_model_has_encoder": (ctypes.c_bool, [_POINTER]),
+    "llama_model_size": (ctypes.c_uint64, [_POINTER]),
+    "llama_model_n_params": (ctypes.c_uint64, [_POINTER]),
+    "llama_model_n_ctx_train": (_INT, [_POINTER]),
+    "llama_n_ctx": (_UINT, [_POINTER]),
+    "llama_n_batch": (_UINT, [_POINTER]),
+    "llama_n_threads": (_INT, [_POINTER]),
+    "llama_set_n_threads": (None, [_POINTER, _INT, _INT]),
+    "llama_get_memory": (_POINTER, [_POINTER]),
+    "llama_memory_clear": (None, [_POINTER, ctypes.c_bool]),
+    "llama_vocab_type": (_INT, [_POINTER]),
+    "llama_vocab_n_tokens": (_INT, [_POINTER]),
+    "llama_vocab_is_eog": (ctypes.c_bool, [_POINTER, _INT]),
+    "llama_tokenize": (_INT, [_POINTER, _TEXT, _INT, _POINTER, _INT, ctypes.c_bool, ctypes.c_bool]),
+    "llama_batch_get_one": (_Batch, [_POINTER, _INT]),
+    "llama_decode": (_INT, [_POINTER, _Batch]),
+    "llama_synchronize": (None, [_POINTER]),
+    "llama_sampler_chain_init": (_POINTER, [_ChainParameters]),
+    "llama_sampler_chain_add": (None, [_POINTER, _POINTER]),
+    "llama_sampler_init_greedy": (_POINTER, []),
+    "llama_sampler_init_temp": (_POINTER, [ctypes.c_float]),
+    "llama_sampler_init_dist": (_POINTER, [_UINT]),
+    "llama_sampler_reset": (None, [_POINTER]),
+    "llama_sampler_sample": (_INT, [_POINTER, _POINTER, _INT]),
+    "llama_log_set": (None, [_LOG, _POINTER]),
+}
+
+
+def library_path() -> str:
+    """Return the path of the library in the installed wheel. Raises EngineError("runtime") if there is none."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for path in sorted(glob.glob(os.path.join(glob.escape(folder), "xllamacpp*.so"))):
+            return path
+    raise EngineError("runtime", "%s of %s has no library that edgetop knows" % (PACKAGE, sys.executable))
+
+
+class Llama:
+    """The loaded library."""
+
+    def __init__(self) -> None:
+        """Load the library. Raises EngineError("runtime") if it cannot be loaded or lacks a function."""
+        path = library_path()
+        try:
+            self._library = ctypes.CDLL(path)
+            for name, (result, arguments) in _FUNCTIONS.items():
+                function = getattr(self._library, name)
+                function.restype, function.argtypes = result, arguments
+        except (OSError, AttributeError) as error:
+            raise EngineError("runtime", "%s cannot be used: %s" % (path, error)) from None
+        self.lines: List[str] = []  # what llama.cpp has printed while it loaded a model
+        self._on_line: Optional[Callable[[int, str], None]] = None
+        self._log = _LOG(self._take_line)  # kept, since llama.cpp only has its address
+        self._level, self._text = 0, ""
+        self._library.llama_log_set(self._log, None)
+        self._library.llama_backend_init()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._library, name)
+
+    def _take_line(self, level: int, text: Optional[bytes], _data: Any) -> None:
+        """Take what llama.cpp logs, which may come in pieces of a line."""
+        if level != CONTINUED_LEVEL:
+            self._level, self._text = level, ""
+        self._text += (text or b"").decode(errors="replace")
+        if not self._text.endswith("\n"):
+            return
+        line, self._text = self._text.strip(), ""
+        if line and len(self.lines) < MOST_LINES:
+            self.lines.append(line)
+        if self._level >= WARNING_LEVEL and line:
+            os.write(2, (line + "\n").encode(errors="replace"))  # the log of the session
+
+    def load(self, path: str, gpu_layers: Optional[int]) -> int:
+        """Load a model, and return its address. Raises EngineError."""
+        parameters = self.llama_model_default_params()
+        if gpu_layers is not None:
+            content = bytes(parameters.content)
+            before, split_mode = struct.unpack_from("<ii", content, GPU_LAYERS_OFFSET)
+            if before not in GPU_LAYERS_DEFAULTS or split_mode != SPLIT_MODE_DEFAULT:
+                raise EngineError("runtime", "--gpu-layers: edgetop does not know this version of llama.cpp")
+            if gpu_layers > 0 and not self.llama_supports_gpu_offload():
+                raise EngineError(
+                    "input", "--gpu-layers %d: this build of llama.cpp runs on the CPU only" % gpu_layers,
+                    "install a build of xllamacpp for the GPU (https://github.com/xorbitsai/xllamacpp)",
+                )  # fmt: skip
+            struct.pack_into("<i", parameters.content, GPU_LAYERS_OFFSET, gpu_layers)
+        model = self.llama_model_load_from_file(os.fsencode(path), parameters)
+        if not model:
+            raise EngineError("model", "%s: llama.cpp cannot load it: %s" % (path, self._why()))
+        if self.llama_model_has_encoder(model) or not self.llama_model_has_decoder(model):
+            raise EngineError("model", "%s: its architecture does not generate text token after token" % path)
+        return int(model)
+
+    def context(self, model: int, size: int, threads: int) -> int:
+        """Make a context of `size` tokens, and return its address. Raises EngineError."""
+        parameters = self.llama_context_default_params()
+        if struct.unpack_from("<4I", bytes(parameters.content)) != CONTEXT_DEFAULTS:
+            raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
+        batch = min(BATCH, size)
+        struct.pack_into("<3I", parameters.content, 0, size, batch, batch)
+        context = self.llama_init_from_model(model, parameters)
+        if not context:
+            text = "a context of %d tokens cannot be made: %s" % (size, self._why())
+            raise EngineError("model", text, "choose a smaller one: --context N")
+        if self.llama_n_ctx(context) < size or self.llama_n_batch(context) < batch:
+            raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
+        if threads:
+            self.llama_set_n_threads(context, threads, threads)
+        return int(context)
+
+    def _why(self) -> str:
+        """Return the last error that llama.cpp logged."""
+        errors = [line for line in self.lines if "error" in line.lower() or "failed" in line.lower()]
+        return (errors or self.lines or ["no reason given"])[-1 if len(errors) < 2 else 0]
+
+    def sampler(self, temperature: float, seed: int) -> int:
+        """Return a sampler: the most probable token at temperature 0, else a random one."""
+        chain = self.llama_sampler_chain_init(_ChainParameters(True))
+        if temperature > 0:
+            self.llama_sampler_chain_add(chain, self.llama_sampler_init_temp(temperature))
+            self.llama_sampler_chain_add(chain, self.llama_sampler_init_dist(seed))
+        else:
+            self.llama_sampler_chain_add(chain, self.llama_sampler_init_greedy())
+        return int(chain)
+
+    def tokens_of(self, vocabulary: int, text: bytes) -> Any:
+        """Return the tokens of a text as a ctypes array, with the model's own first token."""
+        room = len(text) + 8
+        tokens = (ctypes.c_int32 * room)()
+        count = self.llama_tokenize(vocabulary, text, len(text), tokens, room, True, True)
+        if count < 0:
+            raise EngineError("input", "the prompt cannot be divided into tokens")
+        return (ctypes.c_int32 * count).from_buffer(tokens)
+
+    def batches(self, tokens: Any) -> Tuple[Any, ...]:
+        """Return the batches of a prompt. They refer to `tokens`, which must be kept."""
+        base, size = ctypes.addressof(tokens), ctypes.sizeof(ctypes.c_int32)
+        return tuple(
+            self.batch(base + begin * size, min(BATCH, len(tokens) - begin)) for begin in range(0, len(tokens), BATCH)
+        )
+
+    def batch(self, address: int, count: int) -> Any:
+        """Return a batch of the tokens at an address. Raises EngineError if the structure has another layout."""
+        batch = self.llama_batch_get_one(address, count)
+        if batch.n_tokens != count or batch.token != address:
+            raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
+        return batch
+
+
+MOST_LINES = 2000

@@ -1,0 +1,20 @@
+"""What a session of a language model asks of it, as the manifest keeps it."""
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from edgetop.frozen import frozen
+
+
+@frozen
+class Generation:
+    """What the requests to a language model were like, and the memory that its runtime reported."""
+
+    context: int  # tokens
+    max_tokens: int  # most generated tokens of a request
+    prompt_tokens: int | None = None  # length of random prompts; None if there were texts
+    prompts: int | None = None  # number of texts; None if there were none
+    temperature: float = 0.0
+    gpu_layers: int | None = None  # None is the runtime's default
+    # Sizes of buffers in MiB as the runtime reported them, by the name of the device and the kind; empty if unknown.
+    buffers_mib: Mapping[str, float] = field(default_factory=dict)

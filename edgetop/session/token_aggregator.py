@@ -1,0 +1,88 @@
+"""Makes the seconds of a session of a language model, with its tokens.
+
+A token belongs to the second in which it was there, and a request to the second in which it ended: a request may take
+minutes, and the seconds meanwhile are needed at once. Only tokens and requests of phase `measure` count.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.session.records import FINISH_REASONS, MEASURE, Inferences, Requests, Tokens, join
+from edgetop.session.seconds import (
+    NS,
+    TOKEN_SECOND,
+    SecondAggregator,
+    Seconds,
+    Summary,
+    TokenSeconds,
+    concatenate,
+)
+
+_NO_TIMES: npt.NDArray[np.int64] = np.empty(0, np.int64)
+CANCELLED = FINISH_REASONS.index("cancelled")
+SETTLED_NS = 50_000_000  # the engine reports a request at most this long after its last token
+
+
+class TokenAggregator:
+    """Turns inferences, tokens and requests into complete seconds, as SecondAggregator does without tokens."""
+
+    def __init__(self, seconds: SecondAggregator) -> None:
+        """`seconds` makes the rows of the requests, and must not have been used."""
+        self._seconds = seconds
+        self._tokens: list[Tokens] = []
+        self._requests: list[Requests] = []
+        self._itl, self._ttft = Summary(_NO_TIMES), Summary(_NO_TIMES)
+        self._reached_ns = 0
+
+    def add(self, inferences: Inferences, tokens: Tokens, requests: Requests) -> Seconds:
+        """Add everything since the last call, and return the seconds that became complete."""
+        counted = tokens[tokens["phase"] == MEASURE]
+        self._tokens.append(counted)
+        self._requests.append(requests[(requests["phase"] == MEASURE) & (requests["finish"] != CANCELLED)])
+        made = [self._seconds.add(at_their_end(inferences))]
+        reached_ns = int(tokens["t_ns"].max()) if len(tokens) else 0
+        if len(inferences):
+            reached_ns = max(reached_ns, int((inferences["t_ns"] + inferences["latency_ns"]).max()))
+        self._reached_ns = max(self._reached_ns, reached_ns)
+        made.append(self._seconds.complete((self._reached_ns - SETTLED_NS) // NS))
+        return self._with_tokens(concatenate(made))
+
+    def close(self) -> Seconds:
+        """Return the last second, if it has inferences or tokens. The aggregator is empty afterwards."""
+        until = self._reached_ns // NS + 1 if any(map(len, self._tokens)) else 0
+        return self._with_tokens(concatenate([self._seconds.close(), self._seconds.complete(until)]))
+
+    def _with_tokens(self, seconds: Seconds) -> Seconds:
+        if not len(seconds):
+            return seconds
+        until_ns = int(seconds.rows["t_ns"][-1]) + NS
+        tokens, requests = join(self._tokens), join(self._requests)
+        ends_ns = requests["t_ns"] + requests["latency_ns"]
+        is_in, has_ended = tokens["t_ns"] < until_ns, ends_ns < until_ns
+        self._tokens, self._requests = [tokens[~is_in]], [requests[~has_ended]]
+        tokens, requests, ended = tokens[is_in], requests[has_ended], ends_ns[has_ended] // NS
+        second = tokens["t_ns"] // NS
+        rows, itl, ttft = np.zeros(len(seconds), TOKEN_SECOND), [], []
+        for place, t_ns in enumerate(seconds.rows["t_ns"].tolist()):
+            own, over = tokens[second == t_ns // NS], requests[ended == t_ns // NS]
+            later = own["is_later"]
+            itl.append(self._itl.second(t_ns, own["gap_ns"][later]))
+            ttft.append(self._ttft.second(t_ns, own["gap_ns"][~later]))
+            row = rows[place : place + 1]
+            row["requests"], row["tokens_out"] = len(over), len(own)
+            for name in ("tokens_in", "tokens_cached", "prefill_ns"):
+                row[name] = over[name].sum(dtype=np.int64)
+            row["position_mean"] = own["position"][later].mean() if later.any() else 0
+            row["position_max"] = max(own["position"].max(initial=0), over["position"].max(initial=0))
+        return replace(seconds, tokens=TokenSeconds(rows, concatenate(itl), concatenate(ttft)))
+
+
+def at_their_end(inferences: Inferences) -> Inferences:
+    """Return the inferences with their ends as starts, in order of these."""
+    if not len(inferences):
+        return inferences
+    ended = inferences.copy()
+    ended["t_ns"] += inferences["latency_ns"]
+    return np.asarray(ended[np.argsort(ended["t_ns"], kind="stable")])

@@ -1,0 +1,12 @@
+"""The tokens of a language model in a few words, for lines that have no room for a table."""
+
+from edgetop import formatting
+from edgetop.analysis.token_figures import GenerationView
+from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
+
+
+def token_words(view: GenerationView) -> str:
+    """Return `12.4 tok/s TTFT 812 ITL 80.1 ms`: the rate and ITL of the last ten seconds, TTFT of all requests."""
+    rate = or_unknown(view.recent_decode_per_s, formatting.rate)
+    ttft = milliseconds(view.ttft.percentile_ns(0.5)) if view.ttft else UNKNOWN
+    return f"{rate} tok/s TTFT {ttft} ITL {or_unknown(view.recent_itl_ns, milliseconds)} ms"

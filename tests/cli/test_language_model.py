@@ -1,0 +1,227 @@
+"""`edgetop run model.gguf` as a user types it: real models with random weights, real tokens."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support import onnx_models
+from tests.support.commands import edgetop, environment, start_edgetop
+from tests.support.gguf_models import gguf, language_model
+from tests.support.waiting import scaled, wait_until
+
+pytestmark = pytest.mark.slow
+
+MODELS = [("llama", "F32"), ("llama", "Q8_0"), ("qwen2", "Q4_0")]
+SHORT = ("--prompt-tokens", 24, "--max-tokens", 16, "--threads", 1, "--headless")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("llm")
+    for architecture, kind in MODELS:
+        (folder / f"{architecture}-{kind}.gguf").write_bytes(language_model(architecture, kind))
+    unknown = language_model().replace(b"llama", b"lxxxx")
+    (folder / "unknown.gguf").write_bytes(unknown)
+    (folder / "mute.gguf").write_bytes(language_model(tokenizer__ggml__model="no_vocab", llama__vocab_size=300))
+    (folder / "cut.gguf").write_bytes(language_model()[:90_000])
+    (folder / "no-weights.gguf").write_bytes(gguf({"general.architecture": "llama"}, {}))
+    (folder / "huge.gguf").write_bytes(language_model(context=2**24, layers=2))
+    (folder / "model.onnx").write_bytes(onnx_models.onnx_tiny())
+    (folder / "prompts.jsonl").write_text('{"prompt": "one"}\n"two words"\n\n{"text": "three"}\n')
+    (folder / "broken.jsonl").write_text('{"prompt": 3}\n')
+    return folder
+
+
+def table(folder, session, name):
+    return pq.read_table(folder / f"{session}.edgetop" / f"{name}.parquet").to_pydict()
+
+
+def report(folder, session):
+    return json.loads(edgetop("report", session, "--json", home=folder).stdout)
+
+
+@pytest.mark.parametrize(("architecture", "kind"), MODELS)
+def test_requests_and_tokens_are_recorded_and_reported(folder, architecture, kind):
+    name = f"{architecture}-{kind}"
+    done = edgetop("run", f"{name}.gguf", *SHORT, "--runs", 12, "-o", name, home=folder)
+    assert done.returncode == 0, done.stderr
+    assert "tok/s" in done.stdout
+    requests = table(folder, name, "requests")
+    measured = [place for place, phase in enumerate(requests["phase"]) if phase == "measure"]
+    assert len(measured) == 12
+    assert {requests["finish"][place] for place in measured} == {"length"}
+    for key, value in (("tokens_in", 24), ("tokens_out", 16), ("tokens_cached", 0), ("position", 39)):
+        assert {requests[key][place] for place in measured} == {value}
+    for place in measured:
+        one = {key: values[place] for key, values in requests.items()}
+        assert 0 < one["prefill_ns"] <= one["ttft_ns"] < one["latency_ns"]
+        assert one["ttft_ns"] + one["decode_ns"] == pytest.approx(one["latency_ns"], abs=1)
+        assert 0 < one["sample_ns"] < one["latency_ns"]
+    latencies = table(folder, name, "inferences")["latency_ns"][-12:]
+    assert latencies == [requests["latency_ns"][place] for place in measured]
+    seconds = table(folder, name, "seconds")
+    assert sum(seconds["requests"]) == sum(seconds["count"]) == sum(seconds["ttft_count"]) == 12
+    assert sum(seconds["tokens_out"]) == 12 * 16
+    assert sum(seconds["itl_count"]) == sum(map(sum, seconds["itl_bucket_count"])) == 12 * 15
+    figures = report(folder, name)["generation"]
+    assert (figures["requests"], figures["tokens_in"], figures["tokens_out"]) == (12, 12 * 24, 12 * 16)
+    assert figures["context"] == {"size": 512, "used_max": 39}
+    for key, column in (("ttft", "ttft_ns"),):
+        exact = np.sort([requests[column][place] for place in measured])
+        assert figures[key]["p50_ms"] == pytest.approx(exact[5] / 1e6, rel=0.01)
+    whole = sum(requests["decode_ns"][place] for place in measured)
+    assert figures["decode_tok_s"] == pytest.approx(12 * 15 / whole * 1e9, rel=1e-3)
+    prefill = sum(requests["prefill_ns"][place] for place in measured)
+    assert figures["prefill_tok_s"] == pytest.approx(12 * 24 / prefill * 1e9, rel=1e-3)
+
+
+def test_texts_are_taken_in_turn_and_the_models_end_ends_a_request(folder):
+    done = edgetop(
+        "run", "llama-F32.gguf", "--prompts", "prompts.jsonl", "--max-tokens", 4, "--headless", "--runs", 6, "-o", "t",
+        home=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    requests = table(folder, "t", "requests")
+    assert requests["prompt"][-6:] == [2, 0, 1, 2, 0, 1]  # after the first and the warm-up request
+    assert len(set(requests["tokens_in"])) == 3
+    assert report(folder, "t")["session"]["generation"]["prompts"] == 3
+
+
+def test_gates_judge_tokens(folder):
+    gates = ["ttft.p99>10s", "itl.p99>10s", "decode<1tok/s", "prefill<1tok/s", "decode<1000000tok/s", "energy>1J/token"]
+    given = [word for gate in gates for word in ("--fail-if", gate)]
+    done = edgetop("run", "llama-F32.gguf", *SHORT, "--runs", 50, *given, "--json", "--no-record", home=folder)
+    assert done.returncode == 1
+    assert [gate["ok"] for gate in json.loads(done.stdout)["gates"]] == [True, True, True, True, False, False]
+
+
+def test_a_gate_on_tokens_fails_for_other_models(folder):
+    done = edgetop(
+        "run", "model.onnx", "--headless", "--runs", 20, "--no-record", "--fail-if", "itl.p99>1s", home=folder
+    )
+    assert done.returncode == 1
+    assert "no token of a language model was measured" in done.stderr
+
+
+def test_a_schedule_counts_its_wait_in_the_time_to_the_first_token(folder):
+    load = ("--rate", 100_000, "--duration", "300ms", "--warmup-runs", 0)
+    done = edgetop("run", "llama-F32.gguf", *SHORT, *load, "-o", "paced", home=folder)
+    assert done.returncode == 0, done.stderr
+    requests = table(folder, "paced", "requests")
+    measured = [i for i, phase in enumerate(requests["phase"]) if phase == "measure"]
+    waits = [requests["wait_ns"][i] for i in measured]
+    assert waits == sorted(waits)
+    assert waits[-1] > 1_000_000
+    assert all(requests["ttft_ns"][i] > requests["wait_ns"][i] for i in measured)
+
+
+def test_the_end_cuts_a_request_off(folder):
+    words = ("--prompt-tokens", 8, "--max-tokens", 400, "--headless", "--threads", 1)
+    edgetop("run", "llama-F32.gguf", *words, "--duration", "1s", "-o", "cut-off", home=folder)
+    requests, whole = table(folder, "cut-off", "requests"), report(folder, "cut-off")
+    assert requests["finish"][-1] in ("cancelled", "length")
+    counted = sum(phase == "measure" for phase in requests["phase"]) - (requests["finish"][-1] == "cancelled")
+    assert whole["generation"]["requests"] == whole["latency"]["count"] == counted
+
+
+BAD = {
+    "a text for another model": (("model.onnx", "--prompt", "x"), "is for language models"),
+    "an input": (("llama-F32.gguf", "--input", "zeros"), "--input is not for language models"),
+    "streams": (("llama-F32.gguf", "--streams", 2), "one request at a time"),
+    "a long prompt": (("llama-F32.gguf", "--prompt-tokens", 600), "does not fit into a context of 512"),
+    "a large context": (("llama-F32.gguf", "--context", 4096), "was trained with 512 tokens"),
+    "too little memory": (("huge.gguf", "--context", 2**24, "--limit", "memory=256M"), "the model needs"),
+    "an unknown architecture": (("unknown.gguf",), "unknown model architecture"),
+    "no tokenizer": (("mute.gguf", "--prompt", "x"), "has no tokenizer"),
+    "a cut file": (("cut.gguf",), "is cut short: 90000 of at least"),
+    "no weights": (("no-weights.gguf",), "llama.cpp cannot load it"),
+    "an empty prompt": (("llama-F32.gguf", "--prompt", " "), "--prompt: is empty"),
+    "a file of other things": (("llama-F32.gguf", "--prompts", "broken.jsonl"), "line 1 has no prompt"),
+    "no file": (("llama-F32.gguf", "--prompts", "nowhere.jsonl"), "nowhere.jsonl: cannot be read"),
+    "layers on a GPU": (("llama-F32.gguf", "--gpu-layers", 4), "runs on the CPU only"),
+    "two kinds of prompts": (("llama-F32.gguf", "--prompt", "x", "--prompt-tokens", 3), "contradict each other"),
+    "another runtime": (("llama-F32.gguf", "--engine", "litert"), "does not run gguf models"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_line_and_exit_code_2(folder, case):
+    words, said = BAD[case]
+    done = edgetop("run", *words, "--headless", "--no-record", "--runs", 2, home=folder)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert said in " ".join(done.stderr.split()), done.stderr
+    assert last.startswith("edgetop: ") or said in last
+
+
+def test_without_the_runtime_the_package_is_named(folder):
+    hiding = "import sys; sys.modules['xllamacpp'] = None; from edgetop.cli.main import main; main()"
+    words = ["run", "llama-F32.gguf", "--headless", "--runs", "1"]
+    done = subprocess.run(
+        [sys.executable, "-c", hiding, *words], cwd=folder, capture_output=True, text=True, env=environment(folder),
+        timeout=scaled(60), check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "no runtime for gguf models is installed" in done.stderr
+    assert "xllamacpp" in done.stderr or "extra llm" in done.stderr  # as this edgetop was installed
+    assert "Traceback" not in done.stderr
+
+
+def test_a_context_of_the_users_choice_or_as_large_as_fits(folder):
+    for given, size in (("auto", 512), ("300", 300)):
+        done = edgetop("run", "llama-F32.gguf", *SHORT, "--context", given, "--runs", 1, "--json", home=folder)
+        assert json.loads(done.stdout)["generation"]["context"]["size"] == size, done.stderr
+
+
+def sockets_of(pid: int) -> list[str]:
+    """The internet and Unix sockets that a process has open, listening or not."""
+    inodes = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        target = str(entry.readlink())
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    found = []
+    for name in ("tcp", "tcp6", "udp", "udp6", "unix"):
+        for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[9 if name != "unix" else 6] in inodes:
+                found.append(f"{name} {line}")
+    return found
+
+
+def test_the_engine_opens_no_socket(folder):
+    process = start_edgetop("run", "llama-F32.gguf", *map(str, SHORT), "-o", "quiet", home=folder)
+    try:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        engines = wait_until(lambda: [p for p in children.read_text().split() if "child" in _command(p)])
+        wait_until(lambda: "xllamacpp" in Path(f"/proc/{engines[0]}/maps").read_text())
+        journal = folder / "quiet.edgetop" / "journal"
+        wait_until(lambda: any(path.stat().st_size > 20_000 for path in journal.glob("*.journal")))
+        assert [sockets_of(int(pid)) for pid in engines] == [[]]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=scaled(20))
+
+
+def _command(pid: str) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+
+
+def test_a_killed_run_keeps_its_requests_and_tokens(folder):
+    process = start_edgetop("run", "llama-F32.gguf", *map(str, SHORT), "-o", "killed", home=folder)
+    journal = folder / "killed.edgetop" / "journal"
+    wait_until(lambda: any(path.stat().st_size > 60_000 for path in journal.glob("*.journal")))
+    process.kill()
+    process.communicate(timeout=scaled(20))
+    whole = report(folder, "killed")
+    assert whole["session"]["state"] == "recovered"
+    requests = table(folder, "killed", "requests")
+    measured = sum(phase == "measure" for phase in requests["phase"])
+    assert whole["latency"]["count"] == measured > 100
+    assert whole["generation"]["tokens_out"] >= 16 * (whole["generation"]["requests"] - 1) > 0
