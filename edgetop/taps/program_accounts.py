@@ -21,6 +21,7 @@ from edgetop.sensors.process_table import HOST, parse_counters
 from edgetop.session.event_kinds import OomKilled, ProgramEnded
 
 ENTER_S, ENTER_PAUSE_S = 20.0, 0.001  # how long a program may take to enter its cgroup; systemd takes some 50 ms
+READ_S = 0.25  # least interval between two reads
 SECTOR_BYTES = 512  # unit of ru_inblock and ru_oublock: account_io in kernel/sys.c shifts bytes by 9
 
 
@@ -44,6 +45,7 @@ class ProgramAccounts:
         # exit status, and what was used; None where something else has waited for the process
         self._ended: tuple[int, resource.struct_rusage | None] | None = None
         self._ended_ns = 0
+        self._read_s = float("-inf")
         self._lock = threading.Lock()  # two threads may ask at once
         if has_cgroup and self._enter():
             self._find_cgroup()
@@ -100,6 +102,10 @@ class ProgramAccounts:
 
     def read(self) -> list[Noted]:
         """Read the high-water marks, and return an event for each process that was killed for lack of memory."""
+        now_s = time.monotonic()
+        if self._ended is None and now_s - self._read_s < READ_S:
+            return []
+        self._read_s = now_s
         if self._ended is None:
             fields = parse_kib_fields(HOST.text(f"proc/{self._pid}/status"))
             self._peak_kib = max(self._peak_kib, fields.get("VmHWM", 0))

@@ -44,6 +44,7 @@ CRASHES = frozenset({
     signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP,
 })  # fmt: skip
 SHELL_SETS = ("PWD", "OLDPWD", "SHLVL", "_")  # environment variables that some shells set
+LOOK_S = 1.0  # interval of looks for a runtime in the program
 LINES = "EDGETOP_LINES"  # asks the hook to flush each line that the program prints
 CHILDREN_PATIENCE_NS = 1_000_000_000  # wait for children such as a fork server, which end just after the program
 MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
@@ -139,6 +140,7 @@ class WatchedProgram:
         self._over = False
         self._oom_watch = OomWatch(limit=spec.limit_bytes)
         self._accounts: ProgramAccounts | None = None
+        self._looked_s, self._has_runtime = float("-inf"), False  # when it was last looked for a runtime
         self.exit_status: int | None = None  # as a shell reports it: 128 + the number of a signal
         self.crashed_early = False  # whether a signal killed it soon after its start
 
@@ -256,7 +258,10 @@ class WatchedProgram:
     def _may_infer(self) -> bool:
         """Whether the program or a process that it started has loaded a runtime whose calls edgetop can see."""
         assert self._process
-        return self._taps.has_hooked or has_runtime(self._process.pid)
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= LOOK_S:  # it takes some ms
+            self._looked_s, self._has_runtime = now_s, has_runtime(self._process.pid)
+        return self._taps.has_hooked or self._has_runtime
 
     def _why_unseen(self) -> str:
         assert self._process

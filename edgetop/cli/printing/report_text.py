@@ -26,10 +26,11 @@ from edgetop.analysis.session_report import Report
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.tail import TailView
 from edgetop.analysis.slowdowns.throttles import throttles_document, throttles_words
-from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table
 from edgetop.cli.printing.generation_text import generation_lines
+from edgetop.cli.printing.usage_text import program_memory, usage_lines, usage_summary
+from edgetop.comparison.usage_table import usage_row
 from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
@@ -101,7 +102,7 @@ def brief_summary(report: Report) -> str:
         islice(_power(report.power), 1),
         islice(_energy(report), 1),
         islice(_memory(report), int("memory" not in (report.unavailable or {}))),
-        *((_usage(report),) if report.usage and report.session.watched else ()),
+        *((usage_summary(report),) if report.usage and report.session.watched else ()),
         _largest_operator(report),
         [f"warnings   {len(report.warnings)}: {clean(notice_words(report.warnings[0]))}"] if report.warnings else [],
     )
@@ -131,7 +132,8 @@ def _head(report: Report) -> Iterator[str]:
     is_ours = not session.was_imported and not session.watched
     way = f", {engine.threads or 'default'} threads, in a {engine.isolation}" if is_ours else ""
     yield from _watched(session)
-    yield f"  engine   {runtime} on {clean(', '.join(engine.providers) or UNKNOWN)}{way}"
+    if engine.runtime or not session.watched:
+        yield f"  engine   {runtime} on {clean(', '.join(engine.providers) or UNKNOWN)}{way}"
     place = ", ".join(clean(str(x)) for x in (board.model, board.cpu, board.os) if x)
     yield f"  board    {place or UNKNOWN}{'  SIMULATED' if board.simulated else ''}"
     yield from _lost(report)
@@ -356,8 +358,11 @@ def _board(report: Report) -> Iterator[str]:
     yield from _energy(report)
     if "memory" not in (report.unavailable or {}):
         yield from _memory(report)
-    if report.usage:
-        yield from _usage(report)
+    if report.session.watched and (row := usage_row(report.session.name, [report.usage])):
+        yield from usage_lines([row], WIDTH)
+        yield ""
+    elif report.usage:
+        yield from usage_summary(report)
     cost = or_unknown(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")
     yield f"edgetop    {cost}, {_mib(overhead.rss_mib)}"
 
@@ -373,7 +378,7 @@ def _heat(report: Report) -> Iterator[str]:
 def _memory(report: Report) -> Iterator[str]:
     memory, usage = report.memory, report.usage
     if report.session.watched and usage:
-        yield f"memory     {_program_memory(usage)}"
+        yield f"memory     {program_memory(usage)}"
     else:
         yield f"memory     engine RSS {_mib(memory.rss_end_mib)} at the end, {_mib(memory.rss_peak_mib)} at most"
     if memory.growth_mib_per_h is not None and (interval := memory.growth_ci95_mib_per_h):
@@ -387,36 +392,6 @@ def _memory(report: Report) -> Iterator[str]:
     if memory.stages:
         stages = ", ".join(f"{clean(stage.stage)} {stage.rss_mib:.1f}" for stage in memory.stages)
         yield f"           by stage, MiB: {stages}"
-
-
-def _program_memory(usage: UsageFigures) -> str:
-    """Return the memory of a watched program: resident, and in its cgroup with the limit."""
-    resident = f"program RSS {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
-    group = "" if usage.cgroup_peak_mib is None else f"; its cgroup {_mib(usage.cgroup_peak_mib)} at most"
-    return resident + group + ("" if usage.mem_limit_mib is None else f", limit {_mib(usage.mem_limit_mib)}")
-
-
-def _usage(report: Report) -> Iterator[str]:
-    """Yield the CPU, memory and disk use of the engine or program, and the network traffic of the board.
-
-    Network traffic is that of the board because the kernel does not count it per process.
-    """
-    if (usage := report.usage) is None:
-        return
-    who = "program" if report.session.watched else "engine"
-    mean, peak = usage.cpu_mean_pct, usage.cpu_peak_pct
-    if mean is not None:
-        most = "" if peak is None else f", {peak:.0f} % at most in a second"  # unknown for a run of under a second
-        yield f"cpu        {who} {mean:.0f} % of a core on average{most}"
-    counts = (usage.net_rx_bytes, usage.net_tx_bytes, usage.block_read_bytes, usage.block_write_bytes)
-    received, sent, read, written = (or_unknown(count, formatting.size) for count in counts)
-    traffic = f"network of the board {received} received, {sent} sent; disks {read} read, {written} written"
-    resident = f"memory {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
-    took = or_unknown(usage.total_time_ms, lambda ms: formatting.duration(ms * 1e6))
-    if report.session.watched:  # its memory has a line of its own
-        yield f"usage      {traffic}; in {took}"
-    else:
-        yield f"usage      {resident}; {traffic}; in {took}"
 
 
 def _power(power: PowerFigures) -> Iterator[str]:
@@ -523,7 +498,8 @@ def _neighbours(session: Manifest) -> str:
     if not others:
         others = "none took 5 % of a core" if method.scheduler and session.end_reason else UNKNOWN
     limits = f", {words}" if (words := session.constraints.words) else ""
-    return f"engine on {on}{of} CPUs{limits}, {clean(method.scheduler or UNKNOWN)}; other processes: {others}"
+    who = "program" if session.watched else "engine"
+    return f"{who} on {on}{of} CPUs{limits}, {clean(method.scheduler or UNKNOWN)}; other processes: {others}"
 
 
 def _declared(session: Manifest) -> str:

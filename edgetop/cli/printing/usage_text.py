@@ -1,8 +1,10 @@
-"""The usage table as text and as CSV, and its cells for a page."""
+"""The usage of sessions: as lines of a report, as a table, as CSV, and as cells for a page."""
 
 from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
+from edgetop.analysis.session_report import Report
+from edgetop.analysis.usage import UsageFigures
 from edgetop.cli.output import table
 from edgetop.comparison.usage_table import KEYS, UsageRow
 from edgetop.formatting import clean, or_unknown, shortened
@@ -49,3 +51,37 @@ def usage_csv(rows: Sequence[UsageRow]) -> Iterator[Sequence[object]]:
     yield "name", *KEYS
     for row in rows:
         yield clean(row.name), *row.values
+
+
+def program_memory(usage: UsageFigures) -> str:
+    """Return the memory of a watched program: resident, and in its cgroup with the limit."""
+    resident = f"program RSS {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
+    group = "" if usage.cgroup_peak_mib is None else f"; its cgroup {_mib(usage.cgroup_peak_mib)} at most"
+    return resident + group + ("" if usage.mem_limit_mib is None else f", limit {_mib(usage.mem_limit_mib)}")
+
+
+def usage_summary(report: Report) -> Iterator[str]:
+    """Yield the CPU, memory and disk use of the engine or program, and the network traffic of the board.
+
+    Network traffic is that of the board because the kernel does not count it per process.
+    """
+    if (usage := report.usage) is None:
+        return
+    who = "program" if report.session.watched else "engine"
+    mean, peak = usage.cpu_mean_pct, usage.cpu_peak_pct
+    if mean is not None:
+        most = "" if peak is None else f", {peak:.0f} % at most in a second"  # unknown for a run of under a second
+        yield f"cpu        {who} {mean:.0f} % of a core on average{most}"
+    counts = (usage.net_rx_bytes, usage.net_tx_bytes, usage.block_read_bytes, usage.block_write_bytes)
+    received, sent, read, written = (or_unknown(count, formatting.size) for count in counts)
+    traffic = f"network of the board {received} received, {sent} sent; disks {read} read, {written} written"
+    resident = f"memory {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
+    took = or_unknown(usage.total_time_ms, lambda ms: formatting.duration(ms * 1e6))
+    if report.session.watched:  # its memory has a line of its own
+        yield f"usage      {traffic}; in {took}"
+    else:
+        yield f"usage      {resident}; {traffic}; in {took}"
+
+
+def _mib(value: float | None) -> str:
+    return or_unknown(value, "{:.1f} MiB".format)

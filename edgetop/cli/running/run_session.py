@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from edgetop.ui.screen_settings import ScreenSettings
 
 BEGINNING_PATIENCE_S = 60.0  # --detach returns after this time even if the model is still loading
+PROGRAM_PATIENCE_NS = 3_000_000_000  # the same for a watched program, which may never run an inference
 BEGINNING_LOOK_S = 0.1
 LOADING_GRACE_S = 0.1  # wait before a screen opens, so that a quick failure to load is reported without one
 NO_SCREEN_ADVICE = "edgetop run --headless prints lines instead, and --detach leaves it running"
@@ -396,7 +397,8 @@ def _await_beginning(session: LiveSession) -> None:
     while session.is_running and not session.hung_up and time.monotonic() < until_s:
         session.feed.ended.wait(BEGINNING_LOOK_S)
         session.analysis.catch_up(session.feed)
-        if session.analysis.progress.view().phase in ("warmup", "measure"):
+        progress = session.analysis.progress.view()
+        if progress.phase in ("warmup", "measure") or (progress.is_program and progress.now_ns > PROGRAM_PATIENCE_NS):
             return
 
 
