@@ -114,6 +114,7 @@ class MemoryView:
     system_accelerator: TrackView | None = _of("mem/system-accelerator")  # that of all processes
     available: TrackView | None = _of("mem/system-available")
     system_swap: TrackView | None = _of("mem/system-swap")  # swapped out, of all processes
+    application: TrackView | None = _of("mem/application")  # a watched program with all its children
     cgroup: TrackView | None = _of("mem/cgroup")
     cgroup_limit: TrackView | None = _of("mem/cgroup-limit")
     cgroup_left: TrackView | None = _of("mem/cgroup-left")

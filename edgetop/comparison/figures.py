@@ -228,7 +228,7 @@ def _board(sample: Sample) -> str | None:
 
 
 FACTS = (
-    Fact("model", "model", lambda sample: sample.session.model.path.rpartition("/")[2] or None),
+    Fact("model", "model", lambda sample: sample.session.model_name or None),
     Fact("model_bytes", "size", lambda sample: sample.session.model.size_bytes, "B"),
     Fact("parameters", "parameters", lambda sample: sample.parameters),
     Fact("macs", "MACs", lambda sample: sample.macs),

@@ -173,7 +173,7 @@ def turns_ratio(view: AbView, key: str) -> Ratio | None:
 
 # Properties by which sessions can be grouped, besides labels.
 KEYS: Mapping[str, Callable[[Manifest], str | None]] = {
-    "model": lambda session: session.model.path.rpartition("/")[2],
+    "model": lambda session: session.model_name,
     "precision": lambda session: session.model.precision,
     "runtime": lambda session: session.engine.runtime,
     "provider": lambda session: ",".join(session.engine.providers),

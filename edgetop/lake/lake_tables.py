@@ -45,7 +45,7 @@ def _models(session: Manifest) -> str | None:
     streams = session.watched.streams if session.watched else ()
     names = dict.fromkeys(re.sub(r"#\d+$", "", stream.name).rpartition("/")[2] for stream in streams if stream.name)
     if len(names) < 2:
-        return session.model.path.rpartition("/")[2] or None
+        return session.model_name or None
     more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
     return " | ".join([*names][:_MOST_NAMED] + more)
 

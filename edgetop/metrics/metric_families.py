@@ -216,7 +216,7 @@ def _about(manifest: Manifest) -> Labels:
     engine = manifest.engine
     known = {
         "session": manifest.name,
-        "model": manifest.model.path.rpartition("/")[2],
+        "model": manifest.model_name,
         "runtime": engine.runtime,
         "runtime_version": engine.version,
         "provider": ",".join(engine.providers),

@@ -201,6 +201,16 @@ class Watched:
     at_once_max: int | None = None
     outside_share: float | None = None  # share of the time between first and last inference without one in progress
 
+    @property
+    def name(self) -> str:
+        """The name of the script or the program, without its folder.
+
+        >>> Watched(("/usr/bin/python3", "src/train.py", "--epochs", "3")).name, Watched(("sh", "-c", "a | b/c")).name
+        ('train.py', 'sh')
+        """
+        script = next((word for word in self.command[1:] if word.endswith(".py")), (*self.command, "")[0])
+        return script.rpartition("/")[2] or script
+
 
 @frozen
 class Constraints:
@@ -360,6 +370,13 @@ class Manifest:
         The label alone does not prove that, since a user may set the same label on a session of edgetop.
         """
         return IMPORTED in self.labels and self.clock.boot_id is None
+
+    @property
+    def model_name(self) -> str:
+        """The name of the model's file; for a program of which no model has been seen, the name of the program."""
+        if self.watched and self.watched.command and not self.watched.streams:
+            return self.watched.name
+        return self.model.path.rpartition("/")[2]
 
     @property
     def kind(self) -> SessionKind:

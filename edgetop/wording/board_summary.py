@@ -69,7 +69,7 @@ class Summaries:
                   if not result.ok}  # fmt: skip
         return Summary(
             session=manifest.name if manifest else "",
-            model=manifest.model.path.rpartition("/")[2] if manifest else "",
+            model=manifest.model_name if manifest else "",
             board=(manifest.board.model or manifest.board.cpu or "") if manifest else "",
             simulated=bool(manifest and manifest.board.simulated),
             phase=progress.phase,

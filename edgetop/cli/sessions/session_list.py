@@ -66,11 +66,11 @@ def _listed(folder: Path) -> Listed:
         place, reason = str(folder.absolute()), " ".join(text.split())
         return Listed(name, place, None, "unreadable", None, size_bytes, None, None, None, reason=reason)
     board, both = manifest.board, manifest.ab.variants if manifest.ab else ()  # models of A and B may differ
-    models = dict.fromkeys(one.path for one in (*(variant.model for variant in both), manifest.model))
+    models = dict.fromkeys((*(PurePath(variant.model.path).name for variant in both), manifest.model_name))
     return Listed(
         name, str(folder.absolute()), manifest.id, manifest.state,
         duration_s=None if manifest.duration_ns is None else manifest.duration_ns / 1e9, size_bytes=size_bytes,
-        model=" | ".join(PurePath(path).name for path in models), board=board.model or board.cpu,
+        model=" | ".join(models), board=board.model or board.cpu,
         verdict=outcome.verdict, created_utc=manifest.began_utc, p50_ms=outcome.p50_ms, p99_ms=outcome.p99_ms,
     )  # fmt: skip
 

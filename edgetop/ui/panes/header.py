@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from pathlib import PurePath
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
@@ -116,7 +115,7 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     parts = (engine.runtime, engine.version, "+".join(engine.providers))
     runtime = " ".join(part for part in parts if part) if engine.runtime else absent
     board = manifest.board.model or manifest.board.cpu or ""
-    models = [one.name for one in manifest.ab.variants] if manifest.ab else [PurePath(manifest.model.path).name]
+    models = [one.name for one in manifest.ab.variants] if manifest.ab else [manifest.model_name]
     names = (" or ".join(models), runtime, board)
     many = len(view.notices)
     warned = f"  ! {formatting.quantity(many, 'warning')}: press 7" if many else ""

@@ -24,7 +24,13 @@ STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "
 
 def title(view: MonitorView, _: Area) -> str:
     memory = view.memory
-    return f"{last(view)}engine {_mib(memory.rss)}, {_holder(memory)} {_sized(memory.room)} left"
+    held = _mib(memory.application or memory.rss)
+    return f"{last(view)}{_whose(memory)} {held}, {_holder(memory)} {_sized(memory.room)} left"
+
+
+def _whose(memory: MemoryView) -> str:
+    """Return whose memory is shown: that of a watched program with all its children, or the engine's."""
+    return "program" if memory.application else "engine"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -33,7 +39,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
     return as_fits(
         area.width,
         ("memory   ", "dim"),
-        f"{last(view)}engine {_sized(memory.rss)}",
+        f"{last(view)}{_whose(memory)} {_sized(memory.application or memory.rss)}",
         gpu,
         f", peak {_mib(memory.peak)}",
         (f"   {_holder(memory)} has {_sized(memory.room)} left", _level(memory)),
@@ -96,7 +102,8 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
     """Draw a pane that is alone: figures and the most important timelines."""
     memory = view.memory
-    shown = (("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
+    shown = (("program", memory.application),
+             ("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
              ("system left", memory.available))  # fmt: skip
     blocks = [
         Block(_timeline_figures(name, track), points, "MiB")
@@ -136,6 +143,8 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
 def _figures(memory: MemoryView, area: Area) -> Iterator[Line]:
     """Yield the rows, most important first, because a small screen leaves out the last ones."""
     board = or_unknown(memory.board_mib, lambda mib: formatting.size(mib * 2**20))
+    if memory.application:
+        yield _line(area, "program", memory.application, "all its processes")
     yield _line(area, "engine RSS", memory.rss, *_made_of(memory))
     yield _line(area, "peak", memory.peak)
     yield _line(area, "PSS", memory.pss, f"USS {_mib(memory.uss)}", f", swapped out {_mib(memory.swap)}")
