@@ -28,6 +28,7 @@ from edgetop.analysis.progress import Progress, RecordingState, is_stalled
 from edgetop.analysis.recent_events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.session_gates import Gate, parse_gate
+from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns, judged_stream
@@ -91,7 +92,7 @@ FOLDS: dict[str, Callable[..., object]] = {
     "throttles": Throttles, "forecast": Forecast, "alerts": Alerts, "backlog": Backlog, "memory_stages": MemoryStages,
     "growth": MemoryGrowth, "precision": Precision, "competitors": Competitors, "burst_hints": BurstHints,
     "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
-    "generation": GenerationFold,
+    "generation": GenerationFold, "positions": EqualPosition,
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
@@ -131,6 +132,7 @@ class Folds:
     mix: Mix
     shapes: InputShapes
     generation: GenerationFold
+    positions: EqualPosition
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """Begin with no data. `rules`: alert rules of the viewer, in addition to those of the session."""
@@ -154,6 +156,8 @@ class Folds:
         # By stream number. A session with one stream shares its latency with that stream.
         self.streams = {0: StreamFolds(self.latency, *(self._begin(name) for name in OF_STREAMS))}
         self.streams[0].slowdowns.count_calls_by(self.mix)
+        self.streams[0].positions = self.positions
+        self.streams[0].slowdowns.judge_tokens_by(self.positions)
         self._since_reset: RollingLatency | None = None
         self._stream_views: dict[int, StreamView] = {}  # By stream number.
         self._derived_events = DerivedEvents()
@@ -218,9 +222,11 @@ class Folds:
             for number, stream in self.streams.items():
                 # The alternation between two models is no slowdown of a model.
                 seconds = NO_SECONDS if in_turns else of_part.of(number)
+                if self.generates:  # a token takes longer the more tokens are before it
+                    seconds = self.positions.judged(part.seconds)
                 judged = judged_stream(part.judged, number)
                 stream.slowdowns.fold(replace(part, seconds=seconds, judged=judged))
-            self.throttles.fold(part)
+            self.throttles.fold(replace(part, seconds=seconds) if self.generates else part)
             self.alerts.fold(part, of_part)
         self.operators.fold(batch)
         self.own_load.fold(batch, self.progress.began_measuring_ns)
@@ -232,6 +238,11 @@ class Folds:
         for number, stream in self.streams.items():
             stream.fold(batch, streams.of(number), has_latency=self.has_streams)
         self.forecast.fold(batch)
+
+    @property
+    def generates(self) -> bool:
+        """Whether this is a session of a language model."""
+        return self.manifest is not None and self.manifest.generation is not None
 
     @property
     def has_streams(self) -> bool:

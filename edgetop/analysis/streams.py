@@ -12,6 +12,7 @@ from edgetop.analysis.faults import noted
 from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.rolling_latency import NEVER_NS, SLOW_RECENT_S, Recent, RollingLatency
 from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.slowdowns.tail import TailView, tail_of
@@ -39,6 +40,7 @@ class StreamFolds:
     precision: Precision
     since_reset: RollingLatency | None = None  # Latency since the user's last reset; None if there was none.
     burst: tuple[Baseline | None, SpanFigures | None] = (None, None)  # Cached burst with its figures.
+    positions: EqualPosition | None = None  # Of a language model, whose tokens are judged instead of its requests.
 
     def fold(self, batch: Batch, seconds: Seconds, *, has_latency: bool) -> None:
         """Fold the stream's `seconds` of the batch, except into its slowdowns.
@@ -106,6 +108,14 @@ class StreamView:
         return self._folds.latency.recent(self._moment.until_ns)
 
     @noted
+    def judged_p50_ns(self) -> float | None:
+        """The median of the last seconds that is compared with the burst, or None if nothing was measured."""
+        positions = self._folds.positions
+        if positions is not None and len(positions.rows):
+            return positions.recent_p50_ns(self._moment.until_ns)
+        return self.recent.p50_ns
+
+    @noted
     def slowdowns(self) -> SlowdownsView:
         return self._folds.slowdowns.view()
 
@@ -145,7 +155,9 @@ class StreamView:
     def sustained(self) -> SpanFigures | None:
         view = self.slowdowns
         is_early = view.burst is None and not any(slowdown.from_start for slowdown in view.slowdowns)
-        return None if is_early else sustained(self._folds.latency.latest_rows(), view.burst)
+        positions = self._folds.positions
+        rows = positions.rows if positions is not None and len(positions.rows) else self._folds.latency.latest_rows()
+        return None if is_early else sustained(rows, view.burst)
 
     @noted
     def drift_ratio(self) -> float | None:

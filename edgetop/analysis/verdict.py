@@ -120,6 +120,7 @@ class Evidence:
         with noting() as failed:
             self.session = stream.statistics
             self.recent = stream.recent  # the last seconds up to that
+            self.judged_p50_ns = stream.judged_p50_ns  # their median as the burst has it
             self.errors = stream.latency.errors  # how many inferences raised, in the whole session
             self.slowdowns, self.deadline = stream.slowdowns, stream.deadline
         # why something of it is not known; None: no fold of it has failed
@@ -229,7 +230,7 @@ def _board_now(throttles: ThrottlesView) -> Iterator[Reason]:
 
 def _change(seen: Evidence) -> float | None:
     """Return the change of p50 from the burst to now, as a share; None: not known."""
-    burst, p50_ns = seen.slowdowns.burst, seen.recent.p50_ns
+    burst, p50_ns = seen.slowdowns.burst, seen.judged_p50_ns
     return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
 
 
@@ -278,7 +279,8 @@ def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
             seen.manifest.load.stream_hz if seen.manifest else None, seen.recent.p50_ns, seen.slowdowns.burst
         )  # fmt: skip
         # One inference may take longer than the time to the next.
-        cause = too_slow(p50_ns, 1e9 / hz, burst.p50_ns if burst else None) if hz and p50_ns else None
+        is_same = p50_ns == seen.judged_p50_ns  # the burst of a language model is of its tokens
+        cause = too_slow(p50_ns, 1e9 / hz, burst.p50_ns if burst and is_same else None) if hz and p50_ns else None
         why = (LateBecause(cause),) if cause else ()
         yield Verdict(State.OVERLOADED, "critical", (Queueing(overload.asked_hz, overload.done_hz), *why))
     if failing := next((gate for gate in seen.gates if gate.fails_for_sure), None):

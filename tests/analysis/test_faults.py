@@ -45,8 +45,9 @@ PRINCIPAL: dict[str, set[str]] = {
     "mix": set(),
     "shapes": set(),
     "generation": set(),  # this is no session of a language model
+    "positions": set(),  # the same
 }
-FED = [name for name in FOLDS if name != "burst_hints"]  # which is only asked
+FED = [name for name in FOLDS if name not in ("burst_hints", "positions")]  # which are only asked, or not here
 SAYS_ITSELF = {"verdict", "alerts", "gates", "warnings", "unavailable"}
 
 

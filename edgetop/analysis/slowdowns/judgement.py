@@ -151,7 +151,7 @@ class Judgement:
 
     def _close(self, over: list[Stage], stages: Stages, signals: Signals) -> None:
         found = [_slowdown(stage, signals, self.until_s, stages.sigma) for stage in over]
-        closed = [slowdown for slowdown in found if _is_reported(slowdown, self.until_s)]
+        closed = [slowdown for slowdown in found if _is_reported(slowdown, self.until_s, signals)]
         self.closed = (*self.closed, *closed)[-MAX_SLOWDOWNS:]
         self.closed_count += len(closed)
 
@@ -160,7 +160,7 @@ class Judgement:
         if self.detector.open and self.stages:
             stages = _believed(self.detector.open, self.stages.now(signals))
             found = [_slowdown(stage, signals, self.until_s, self.stages.sigma) for stage in stages]
-            slowdowns += [slowdown for slowdown in found if _is_reported(slowdown, self.until_s)]
+            slowdowns += [slowdown for slowdown in found if _is_reported(slowdown, self.until_s, signals)]
             if found and found[-1].cause == "inputs":
                 size_ratio = found[-1].latency_ratio or 1.0
         first = self._limited_from_start(self.limited) if self.limited else []
@@ -217,9 +217,15 @@ def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
     return Clue("process", most[0], value=most[1]) if most else None
 
 
-def _is_reported(slowdown: Slowdown, until_s: int) -> bool:
-    """Whether it is a slowdown for a user: larger inputs are none, and neither is a mix that changes for seconds."""
-    lasts_s = (until_s if slowdown.end_ns is None else slowdown.end_ns // NS) - slowdown.start_ns // NS
+def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
+    """Whether it is a slowdown for a user: larger inputs are none, and neither is a mix that changes for seconds.
+
+    Where the context of a language model grows beyond what it was before, only a known cause makes a slowdown.
+    """
+    begin_s, end_s = slowdown.start_ns // NS, until_s if slowdown.end_ns is None else slowdown.end_ns // NS
+    lasts_s = end_s - begin_s
+    if slowdown.cause == "unknown" and signals.positions.is_new(begin_s, end_s):
+        return False
     return slowdown.cause != "inputs" and not (slowdown.cause == "mix" and lasts_s < MIX_LASTS_S)
 
 

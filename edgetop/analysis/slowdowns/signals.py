@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from edgetop.analysis.event_index import EventIndex
+from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.stream_names import stream_names
 from edgetop.analysis.tracks import Bools, Floats, Tracks
@@ -335,6 +336,7 @@ class Signals:
     def __init__(self, tracks: Tracks) -> None:
         self.number = 0  # of the stream
         self.mix = Mix()
+        self.positions = EqualPosition()  # of the context of a language model
         self.names: tuple[str, ...] = ()  # of all streams
         self._manifest: Manifest | None = None
         self.infos: tuple[SensorInfo, ...] = ()  # a row of looked-up values each

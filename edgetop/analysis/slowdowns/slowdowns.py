@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.analysis.slowdowns.judged_past import export_state, import_state, is_quiet
 from edgetop.analysis.slowdowns.judgement import Judgement
 from edgetop.analysis.slowdowns.mix import Mix
@@ -48,6 +49,10 @@ class Slowdowns(TracksReader):
     def count_calls_by(self, mix: Mix) -> None:
         """Use `mix` for the calls of the session's streams. Its owner folds each part into it first."""
         self.signals.mix = mix
+
+    def judge_tokens_by(self, positions: EqualPosition) -> None:
+        """Use `positions` for what is known of context positions. Its owner makes the seconds of it that are folded."""
+        self.signals.positions = positions
 
     def join(self, first: "Slowdowns", number: int) -> None:
         """Begin for stream `number`, which gets the same batches as `first` and has the same signals."""

@@ -1,0 +1,157 @@
+"""Time per token at equal context position, from which slowdowns of a language model are judged.
+
+Each token attends to all tokens before it, so its time grows with its position: t = a + b * position holds for the
+multiplications of attention (they are linear in the position), and the rest does not depend on it. A second's median
+is divided by the time that is usual at the second's mean position. What is usual is learned from seconds in which
+nothing was slow: for each range of positions its first seconds, and for the others a straight line through all ranges.
+
+A position that was not reached before has nothing of equal position to be compared with. There only a proven cause
+makes a slowdown, since the line may not hold.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
+from edgetop.session.seconds import NS, SECOND, Seconds, emptied
+
+# Number of positions that count as equal. Choice: over so many the time grows by less than a percent. Larger: growth
+# within a range looks like drift; smaller: each range is seen too seldom.
+RANGE = 32
+# Number of seconds of a range that are learned. Choice: as short as half of a burst, after which a board may throttle.
+# Larger: a throttle becomes usual; smaller: the median of a range is rough.
+LEARNED = 12
+# Number of seconds of a range from which its own median counts instead of the line. Choice: two outliers do not move
+# the median of five. Larger: a curve that is no line looks like a slowdown; smaller: noise becomes usual.
+OWN = 5
+# Number of ranges that give a line. Choice. Larger: a throttle in the first seconds is taken for growth; smaller: noise
+# is a slope.
+LEAST_RANGES = 4
+# Largest difference, as a share, of two visits of one range that are equal. Choice: as the steady burst. Larger: a
+# throttle that came between becomes usual; smaller: a range that was called slow once is never learned.
+EQUAL = 0.05
+MAX_RANGES = 4096  # of positions; later ones are compared with the line
+LATEST_S = 600
+RECENT_S = 10
+MAX_SPANS = 500
+_TIMES = ("sum_ns", "min_ns", "max_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "jitter_sum_ns")
+
+Rows = npt.NDArray[np.void]
+
+
+@dataclass(slots=True)
+class EqualPosition:
+    """Turns the seconds of a language model into seconds of its tokens, as they would be at one position."""
+
+    usual_ns: float | None = None  # median at the first position, to which all others are converted
+    learned: dict[int, list[float]] = field(default_factory=dict)  # medians by range, the first LEARNED
+    slow: dict[int, float] = field(default_factory=dict)  # median by range that was slow when it was first reached
+    line: tuple[float, float] | None = None  # time at position 0 and growth per position, in ns
+    last_range: int = -1
+    passes: int = 0  # how often the position fell, because a request began
+    slow_in: dict[int, int] = field(default_factory=dict)  # the pass in which a range was slow, by range
+    new: list[list[int]] = field(default_factory=list)  # spans in s, without a position that was reached before
+    rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # of the last LATEST_S
+
+    def judged(self, seconds: Seconds) -> Seconds:
+        """Return the rows of the tokens of these seconds at one position, with a histogram in none of them."""
+        tokens = seconds.tokens
+        bare = replace(emptied(seconds), response=None, streams=None, tokens=None)
+        if tokens is None or not len(seconds):
+            return bare
+        rows = tokens.itl.rows.copy()
+        for place in np.flatnonzero(rows["count"]).tolist():
+            row = rows[place : place + 1]
+            position, median_ns = float(tokens.rows["position_mean"][place]), float(row["p50_ns"][0])
+            factor = self._factor(position, median_ns, int(row["t_ns"][0]) // NS)
+            for name in _TIMES:
+                row[name] = np.rint(row[name] * factor).astype(np.int64)
+            row["m2_ns2"] *= factor * factor
+        rows["errors"] = seconds.rows["errors"]
+        self.rows = np.concatenate([self.rows, rows])[-LATEST_S:]
+        return replace(bare, rows=rows)
+
+    def _factor(self, position: float, median_ns: float, second: int) -> float:
+        """Return by what a time at this position is multiplied to give that at the first position."""
+        place = min(int(position) // RANGE, MAX_RANGES)
+        if place < self.last_range:
+            self.passes += 1
+        self.last_range = place
+        if self.usual_ns is None:
+            self.usual_ns = median_ns
+        usual_ns = self._usual(place, position) or median_ns
+        # Without a line, growth and a slowdown are not told apart.
+        is_slow = self.line is not None and median_ns > (1 + SLOWER_SHARE) * usual_ns
+        if place not in self.learned:
+            self._note_new(second)
+        if not is_slow or self._was_as_slow(place, median_ns):
+            self._learn(place, median_ns)
+        return self.usual_ns / usual_ns
+
+    def _usual(self, place: int, position: float) -> float | None:
+        """Return the usual time at a position in ns, or None if nothing is known yet."""
+        own = self.learned.get(place, ())
+        if len(own) >= OWN:
+            return float(np.median(own))
+        if self.line is None:  # in the first seconds of a context that grows; otherwise in the first few requests
+            return float(np.median(own)) if own else None
+        return self.line[0] + self.line[1] * position
+
+    def _was_as_slow(self, place: int, median_ns: float) -> bool:
+        """Whether a range that is not learned took as long when it was reached in an earlier request.
+
+        Then the line does not hold there: at equal position, the time has not changed.
+        """
+        if place in self.learned:
+            return False
+        before_ns, passed = self.slow.get(place), self.slow_in.get(place, self.passes)
+        if before_ns is not None and passed < self.passes and abs(median_ns / before_ns - 1) <= EQUAL:
+            return True
+        if before_ns is None:
+            self.slow[place], self.slow_in[place] = median_ns, self.passes
+        return False
+
+    def _learn(self, place: int, median_ns: float) -> None:
+        own = self.learned.setdefault(place, [])
+        if len(own) >= LEARNED:
+            return
+        own.append(median_ns)
+        if len(self.learned) >= LEAST_RANGES:
+            places = np.array([(place + 0.5) * RANGE for place in self.learned])
+            medians = np.array([np.median(values) for values in self.learned.values()])
+            weights = np.array([len(values) for values in self.learned.values()], np.float64)
+            self.line = _line(places, medians, weights)
+
+    def _note_new(self, second: int) -> None:
+        if self.new and second <= self.new[-1][1]:
+            self.new[-1][1] = max(self.new[-1][1], second + 1)
+        else:
+            self.new = [*self.new[1 - MAX_SPANS :], [second, second + 1]]
+
+    def is_new(self, from_s: int, to_s: int) -> bool:
+        """Whether most of these seconds were at positions that were not reached before."""
+        inside = sum(max(0, min(end, to_s) - max(begin, from_s)) for begin, end in self.new)
+        return 2 * inside > max(1, to_s - from_s)
+
+    def recent_p50_ns(self, until_ns: int) -> float | None:
+        """Return the median of the last seconds at the first position, or None without tokens in them."""
+        rows = self.rows[(self.rows["t_ns"] > until_ns - RECENT_S * NS) & (self.rows["count"] > 0)]
+        if not len(rows):
+            return None
+        order = np.argsort(rows["p50_ns"])
+        share = np.cumsum(rows["count"][order])
+        return float(rows["p50_ns"][order][int(np.searchsorted(share, share[-1] / 2))])
+
+
+def _line(places: npt.NDArray[np.float64], medians: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> (
+    tuple[float, float]
+):  # fmt: skip
+    """Return the line with the least squares of relative errors; its slope is never negative."""
+    weights = weights / medians**2
+    middle, mean = np.average(places, weights=weights), np.average(medians, weights=weights)
+    spread = float(np.sum(weights * (places - middle) ** 2))
+    slope = float(np.sum(weights * (places - middle) * (medians - mean))) / spread if spread else 0.0
+    slope = max(0.0, slope)
+    return max(float(mean - slope * middle), float(mean) / 100), slope

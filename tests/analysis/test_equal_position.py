@@ -1,0 +1,163 @@
+"""A growing context is no slowdown, and a throttle in a growing context is one."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.slowdowns.equal_position import EqualPosition
+from edgetop.session.batch import Batch
+from edgetop.session.generation_settings import Generation
+from edgetop.session.records import INFERENCE, MEASURE, REQUEST, TOKEN
+from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.token_aggregator import TokenAggregator
+from tests.support.sessions import folded, make_manifest, phase_event
+from tests.support.slow_sessions import readings_of, sensor
+
+
+@dataclass(frozen=True)
+class Model:
+    """Time per token in ms: `base` + `growth` x position / 1000, in steps of `step` positions, curved by `curve`."""
+
+    base: float = 20.0
+    growth: float = 5.0
+    step: int = 1
+    curve: float = 0.0
+    noise: float = 0.02
+    prompt: int = 20
+    most: int = 4000
+
+    def ms(self, position):
+        stepped = position // self.step * self.step
+        return self.base + self.growth * stepped / 1000 + self.curve * (stepped / 1000) ** 2
+
+
+def tokens_of(model, seconds, slow=lambda t_s: 1.0, seed=0):
+    random, now, tokens, requests = np.random.default_rng(seed), 0.2e9, [], []
+    while now < seconds * NS:
+        start, position = now, model.prompt
+        now += 5e6 * model.prompt / 20
+        first = now
+        tokens.append((now, now - start, position, False, MEASURE))
+        while position - model.prompt < model.most and now < seconds * NS:
+            gap = model.ms(position) * 1e6 * slow(now / NS) * random.lognormal(0, model.noise)
+            now += gap
+            position += 1
+            tokens.append((now, gap, position, True, MEASURE))
+        requests.append((start, first, now, position))
+    return tokens, requests
+
+
+def session(model, seconds, slow=lambda t_s: 1.0, sensors=None, seed=0):
+    tokens, requests = tokens_of(model, seconds, slow, seed)
+    rows = np.zeros(len(tokens), TOKEN)
+    for name, column in zip(
+        ("t_ns", "gap_ns", "position", "is_later", "phase"), zip(*tokens, strict=True), strict=True
+    ):
+        rows[name] = column
+    runs, ended = np.zeros(len(requests), INFERENCE), np.zeros(len(requests), REQUEST)
+    for place, (start, first, end, position) in enumerate(requests):
+        runs[place] = (start, end - start, 0, 0, MEASURE, True, 0)
+        ended[place]["t_ns"], ended[place]["latency_ns"], ended[place]["ttft_ns"] = start, end - start, first - start
+        ended[place]["position"], ended[place]["phase"] = position, MEASURE
+    aggregator = TokenAggregator(SecondAggregator())
+    made = aggregator.add(runs, rows, ended)
+    sensors = sensors or {}
+    manifest = make_manifest(*map(sensor, sensors), generation=Generation(context=4096, max_tokens=model.most))
+    return Batch(
+        seconds * NS,
+        seconds=made,
+        readings=readings_of(sensors),
+        events=(phase_event(0, "measure"),),
+        manifest=manifest,
+        restart=True,
+    )
+
+
+def slowdowns_of(batch: Batch):
+    return folded([batch]).slowdowns_view().slowdowns
+
+
+MODELS = [
+    Model(base=base, growth=growth, step=step, noise=noise)
+    for base, growth in ((20.0, 5.0), (8.0, 6.0), (60.0, 4.0), (100.0, 60.0))
+    for step, noise in ((1, 0.02), (256, 0.05))
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("model", MODELS)
+def test_a_context_that_grows_is_no_slowdown(model, seed):
+    assert slowdowns_of(session(model, 150, seed=seed)) == ()
+
+
+@pytest.mark.parametrize("model", [Model(curve=3.0), Model(base=8, growth=0, curve=2.5), Model(most=300, growth=40.0)])
+def test_growth_that_is_no_line_is_no_slowdown_either(model):
+    analysis = folded([session(model, 240)])
+    assert analysis.slowdowns_view().slowdowns == ()
+    assert "STEADY" in str(analysis.verdict().state) or "UNKNOWN" not in str(analysis.verdict().state)
+
+
+def throttled(seconds, begin_s):
+    flag = [0.0] * begin_s + [1.0] * (seconds - begin_s)
+    temp = [70.0 + 15.0 * min(1.0, second / begin_s) for second in range(seconds)]
+    clock = [1800.0] * begin_s + [1500.0] * (seconds - begin_s)
+    return {"throttle/thermal": flag, "temp/cpu-thermal": temp, "freq/cpu0": clock}
+
+
+@pytest.mark.parametrize(
+    "model", [Model(), Model(base=8, growth=6), Model(step=256, noise=0.04), Model(base=60, growth=4)]
+)
+def test_a_throttle_while_the_context_grows_is_told_within_ten_seconds_with_its_cause(model):
+    seconds, begin_s = 70, 60
+    batch = session(model, seconds, lambda t_s: 1.2 if t_s >= begin_s else 1.0, throttled(seconds, begin_s))
+    (slowdown,) = slowdowns_of(batch)
+    assert slowdown.cause == "thermal"
+    assert abs(slowdown.start_ns / NS - begin_s) <= 2
+    assert slowdown.latency_ratio == pytest.approx(1.2, abs=0.04)
+
+
+def test_at_positions_that_were_reached_before_an_unknown_slowdown_is_told_too():
+    model = Model(most=900, base=20, growth=10.0)  # a request takes some 25 s
+    slow = session(model, 160, lambda t_s: 1.25 if t_s >= 110 else 1.0)
+    (slowdown,) = slowdowns_of(slow)
+    assert slowdown.cause == "unknown"
+    assert abs(slowdown.start_ns / NS - 110) <= 3
+    assert slowdowns_of(session(model, 160)) == ()
+
+
+def test_at_positions_that_are_new_only_a_cause_makes_a_slowdown():
+    assert slowdowns_of(session(Model(), 90, lambda t_s: 1.2 if t_s >= 60 else 1.0)) == ()
+
+
+def test_short_requests_are_judged_by_their_tokens():
+    model = Model(most=40, base=10, growth=1.0)
+    (slowdown,) = slowdowns_of(session(model, 90, lambda t_s: 1.3 if t_s >= 50 else 1.0))
+    assert slowdown.latency_ratio == pytest.approx(1.3, abs=0.04)
+    analysis = folded([session(model, 90)])
+    assert analysis.slowdowns_view().slowdowns == ()
+    burst, sustained = analysis.spans()
+    assert burst is not None
+    assert sustained is not None
+    assert burst.p50_ns == pytest.approx(10e6, rel=0.03)
+    assert sustained.p50_ns == pytest.approx(burst.p50_ns, rel=0.02)
+
+
+def test_pieces_of_any_size_are_judged_alike():
+    batch = session(Model(), 90, lambda t_s: 1.2 if t_s >= 60 else 1.0, throttled(90, 60))
+    analysis, whole = Analysis(), folded([batch])
+    size = 7
+    for begin in range(0, len(batch.seconds), size):
+        end = min(begin + size, len(batch.seconds))
+        readings = batch.readings[(batch.readings["t_ns"] >= begin * NS) & (batch.readings["t_ns"] < end * NS)]
+        part = replace(batch, until_ns=end * NS, seconds=batch.seconds.between(begin, end), readings=readings)
+        analysis.fold(part if begin == 0 else replace(part, events=(), manifest=None, restart=False))
+    assert analysis.slowdowns_view().slowdowns == whole.slowdowns_view().slowdowns
+
+
+def test_seconds_without_tokens_are_not_judged():
+    batch = session(Model(), 20)
+    judged = EqualPosition().judged(replace(batch.seconds, tokens=None))
+    assert len(judged) == len(batch.seconds)
+    assert judged.rows["count"].sum() == 0
