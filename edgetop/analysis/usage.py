@@ -84,7 +84,7 @@ class Usage:
         mean_pct = cpu.mean_w if counted.cpu_ns is None else 100 * counted.cpu_ns / max(1, counted.total_ns)
         marks = [readings[HIGH_WATER].peak_w, readings[MEMORY].peak_w, counted.rss_peak_mib]
         largest = max((mib for mib in marks if mib is not None), default=None)
-        together = memory.peak_w
+        together = memory.peak_w if counted.pss_peak_mib is None else counted.pss_peak_mib
         is_several = together is not None and together > (largest or 0.0) * (1 + TOGETHER)
         counts = {name: _count(readings[sensor]) for name, sensor in BYTES.items()}
         exact = {"block_read_bytes": counted.read_bytes, "block_write_bytes": counted.write_bytes}
@@ -92,7 +92,7 @@ class Usage:
         return UsageFigures(
             rounded(mean_pct),
             rounded(cpu.peak_w if cpu.peak_w is None or mean_pct is None else max(cpu.peak_w, mean_pct)),
-            rounded(memory.mean_w),
+            rounded(memory.mean_w if counted.pss_mean_mib is None else counted.pss_mean_mib),
             rounded(together if is_several else largest),
             **counts,
             total_time_ms=rounded_ms(counted.total_ns),

@@ -439,6 +439,9 @@ class ProgramEnded(Body):
     total_ns: int
     cpu_ns: int | None = None
     rss_peak_mib: int | float | None = None  # most resident memory of one of its processes
+    # Most memory of all its processes together, by readings; what they share counts once. None: it had only one.
+    pss_peak_mib: int | float | None = None
+    pss_mean_mib: int | float | None = None  # the same, on average
     cgroup_peak_mib: int | float | None = None  # most memory of its cgroup; None: it had none of its own
     read_bytes: int | None = None  # from disks
     write_bytes: int | None = None  # to disks, or still in the page cache

@@ -184,7 +184,7 @@ def test_a_program_without_inferences_has_a_usage() -> None:
 
 
 def counted(**changes: object) -> Event:
-    body = ProgramEnded(int(29.5 * NS), int(20 * NS), 131.25, 140.5, 4096, 8192)
+    body = ProgramEnded(int(29.5 * NS), int(20 * NS), 131.25, None, None, 140.5, 4096, 8192)
     return Event(30 * NS, replace(body, **changes), "info", "program", "ended")
 
 
@@ -199,6 +199,9 @@ def test_what_the_kernel_counted_counts() -> None:
 
 def test_several_processes_together_are_the_peak() -> None:
     assert usage_of(program(counted(), workers=4))["mem_peak_mib"] == 400.0
+    shared = usage_of(program(counted(pss_peak_mib=250.0, pss_mean_mib=201.0), workers=4))
+    assert (shared["mem_mean_mib"], shared["mem_peak_mib"]) == (201.0, 250.0)
+    assert usage_of(program(counted(pss_peak_mib=132.0), workers=4))["mem_peak_mib"] == 131.25
 
 
 def test_the_usage_of_a_program_covers_the_time_before_its_first_inference() -> None:

@@ -249,3 +249,14 @@ def test_a_probe_that_reports_stages_alone_makes_no_program_wait_for_an_inferenc
     _, document = watched(tmp_path, sys.executable, "-c", code, options=("--duration", "2s"))
     assert document["session"]["end_reason"] == "duration"
     assert [stage["name"] for stage in document["frames"]["stages"]][:1] == ["epoch"]
+
+
+def test_memory_that_processes_share_counts_once(tmp_path):
+    code = (
+        "import os, time\nx = bytearray(100 * 2**20); x[::4096] = b'1' * len(x[::4096])\n"
+        "child = os.fork()\ntime.sleep(2.5)\nif child: os.wait()\n"
+    )
+    _, document = watched(tmp_path, sys.executable, "-W", "ignore", "-c", code)
+    usage = document["usage"]
+    assert 100 < usage["mem_peak_mib"] < 150
+    assert usage["mem_mean_mib"] <= usage["mem_peak_mib"]
