@@ -93,6 +93,18 @@ def test_texts_are_taken_in_turn_and_the_models_end_ends_a_request(folder):
     assert report(folder, "t")["session"]["generation"]["prompts"] == 3
 
 
+def test_a_text_is_put_into_the_models_chat_template(folder):
+    template = "{% for m in messages %}<|im_start|>{{m.role}}\n{{m.content}}<|im_end|>{% endfor %}"
+    (folder / "chat.gguf").write_bytes(language_model(tokenizer__chat_template=template))
+    counts = {}
+    for name in ("llama-F32", "chat"):
+        words = ("--prompt", "hello", "--max-tokens", 2, "--headless", "--runs", 1)
+        edgetop("run", f"{name}.gguf", *words, "-o", f"{name}-said", home=folder)
+        counts[name] = table(folder, f"{name}-said", "requests")["tokens_in"][-1]
+    around = len("<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n")  # this vocabulary has a token for each byte
+    assert counts["chat"] == counts["llama-F32"] + around
+
+
 def test_gates_judge_tokens(folder):
     gates = ["ttft.p99>10s", "itl.p99>10s", "decode<1tok/s", "prefill<1tok/s", "decode<1000000tok/s", "energy>1J/token"]
     given = [word for gate in gates for word in ("--fail-if", gate)]

@@ -19,6 +19,7 @@ MAX_PROMPT_BYTES = 16 * 1024 * 1024
 MAX_PROMPTS = 10_000
 DEFAULT_TOKENS = 128
 LEAST_CONTEXT = 512
+TEMPLATE_BYTES = 256  # room for a chat template around a text
 CONTEXT_STEP = 256  # llama.cpp rounds a context up to this many tokens (GGML_PAD in llama-context.cpp)
 BATCH = 512  # tokens of a prompt that are processed at once: engines/child/llama_library.py
 LOGIT_BYTES = 4
@@ -49,7 +50,8 @@ def generation_spec(
     prompt_tokens = 0 if prompts else asked.prompt_tokens or DEFAULT_TOKENS
     max_tokens = asked.max_tokens or DEFAULT_TOKENS
     # A token has at least one byte, apart from the first one, which the model's tokenizer adds.
-    longest = max((len(text.encode("utf-8", "surrogatepass")) + 1 for text in prompts), default=prompt_tokens)
+    texts = (len(text.encode("utf-8", "surrogatepass")) + TEMPLATE_BYTES for text in prompts)
+    longest = max(texts, default=prompt_tokens)
     wanted = max(LEAST_CONTEXT, -(-(longest + max_tokens) // CONTEXT_STEP) * CONTEXT_STEP)
     trained = language_model.context_length
     need = _need(language_model, model)

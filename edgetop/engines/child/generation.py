@@ -47,7 +47,8 @@ class Requests:
         self.context_size = int(options["context"])
         self._most_tokens = int(options["max_tokens"])
         self._stops_at_end = bool(options["prompts"])  # a synthetic load always has the same length
-        self._texts: List[bytes] = [text.encode("utf-8", "surrogatepass") for text in options["prompts"]]
+        texts = (text.encode("utf-8", "surrogatepass") for text in options["prompts"])
+        self._texts: List[bytes] = [self._library.as_chat(adapter.model, text) for text in texts]
         self._random = np.random.RandomState(spec["seed"])
         self._prompt_tokens = int(options["prompt_tokens"])
         self._page = Page(spec["virtual_board"]).doubles if spec.get("virtual_board") else None

@@ -47,6 +47,12 @@ class _Batch(ctypes.Structure):
     ]
 
 
+class _Message(ctypes.Structure):
+    """struct llama_chat_message."""
+
+    _fields_ = [("role", ctypes.c_char_p), ("content", ctypes.c_char_p)]
+
+
 class _ChainParameters(ctypes.Structure):
     """struct llama_sampler_chain_params."""
 
@@ -89,6 +95,11 @@ _FUNCTIONS = {
     "llama_sampler_init_dist": (_POINTER, [_UINT]),
     "llama_sampler_reset": (None, [_POINTER]),
     "llama_sampler_sample": (_INT, [_POINTER, _POINTER, _INT]),
+    "llama_model_chat_template": (_TEXT, [_POINTER, _TEXT]),
+    "llama_chat_apply_template": (
+        _INT,
+        [_TEXT, ctypes.POINTER(_Message), ctypes.c_size_t, ctypes.c_bool, ctypes.c_char_p, _INT],
+    ),
     "llama_log_set": (None, [_LOG, _POINTER]),
 }
 
@@ -190,6 +201,20 @@ class Llama:
         else:
             self.llama_sampler_chain_add(chain, self.llama_sampler_init_greedy())
         return int(chain)
+
+    def as_chat(self, model: int, text: bytes) -> bytes:
+        """Return a text as a user's message in the model's chat template, or the text itself.
+
+        Without the template, many models end at their first token. llama.cpp knows the usual templates by their words,
+        and returns a negative length for others.
+        """
+        template = self.llama_model_chat_template(model, None)
+        if not template or b"\0" in text:
+            return text
+        message, room = _Message(b"user", text), 2 * len(text) + 4096
+        buffer = ctypes.create_string_buffer(room)
+        length = self.llama_chat_apply_template(template, ctypes.byref(message), 1, True, buffer, room)
+        return bytes(buffer.raw[:length]) if 0 < length <= room else text
 
     def tokens_of(self, vocabulary: int, text: bytes) -> Any:
         """Return the tokens of a text as a ctypes array, with the model's own first token."""
