@@ -260,6 +260,20 @@ FIGURES = (
         for name in ("p50", "p90", "p99")
     ),
     _time("response_p999_ms", "response p99.9", "latency.response.p999_ms"),
+    *(
+        _time(f"{kind}_{name}_ms", f"{label} {name}", f"generation.{kind}.{name}_ms", quarters=f"{name}_ms")
+        for kind, label in (("ttft", "TTFT"), ("itl", "ITL")) for name in ("p50", "p99")
+    ),
+    *(
+        Figure(
+            key=f"{kind}_tok_s", label=kind, unit="tok/s", more="faster", less="slower", is_lead=kind == "decode",
+            read=_at(f"generation.{kind}_tok_s"), quarters="mean_ms",
+        ) for kind in ("prefill", "decode")
+    ),
+    Figure(
+        key="j_per_token", label="energy per token", unit="J", read=_at("generation.j_per_token"),
+        run_to_run=2 * RUN_TO_RUN,
+    ),
     _share("miss_rate", "deadline misses", _at("latency.deadline.miss_rate")),
     *(
         _time(f"{span}_{name}_ms", f"{span} {name}", f"{span}.{name}_ms", quarters=f"{name}_ms")
