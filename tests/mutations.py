@@ -40,6 +40,7 @@ TESTS = {
         *_SPANS,
         *_START,
     ),
+    "edgetop.analysis.miss_risk": ("test_miss_risk.py",),
     f"{SLOWDOWNS}.slowdown": ("slowdowns/test_contended.py",),
     f"{SLOWDOWNS}.stages": (*_STAGES, *_CAUSES, *_SPANS),
     f"{SLOWDOWNS}.evidence": (*_CAUSES, *_STAGES, "slowdowns/test_refusals.py", "test_streams.py"),

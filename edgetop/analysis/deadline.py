@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from edgetop import formatting
 from edgetop.analysis.late_starts import NEAR_PERIOD, LateStarts
+from edgetop.analysis.miss_risk import MissRisk
 from edgetop.analysis.slowdowns.tail import SlowInference, TailPart, tail_parts
 from edgetop.analysis.statistics import Statistics
 from edgetop.frozen import frozen
@@ -58,6 +59,7 @@ class DeadlineView:
     max_rate_hz: float | None  # of one stream: the highest whose period covers the p99 of service time
     since_ns: int | None = None  # when the present misses began; None: there are none
     cause: MissCause | None = None  # of the present misses, or of all of them; None: there are hardly any
+    risk: MissRisk | None = None  # of a miss of one stream, in a report; None: not computed
 
     @property
     def ms(self) -> float:

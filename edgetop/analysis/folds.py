@@ -90,7 +90,8 @@ FOLDS: dict[str, Callable[..., object]] = {
     "latency": RollingLatency, "progress": Progress, "tracks": Tracks, "own_load": OwnLoad, "operators": Operators,
     "power": PowerRails, "usage": Usage, "frames": Frames, "events": EventLog, "slowdowns": Slowdowns,
     "throttles": Throttles, "forecast": Forecast, "alerts": Alerts, "backlog": Backlog, "memory_stages": MemoryStages,
-    "growth": MemoryGrowth, "precision": Precision, "competitors": Competitors, "burst_hints": BurstHints,
+    "growth": MemoryGrowth, "precision": Precision, "responses": Precision, "competitors": Competitors,
+    "burst_hints": BurstHints,
     "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
     "generation": GenerationFold, "positions": EqualPosition,
 }  # fmt: skip
@@ -99,7 +100,7 @@ READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that
 # Number of streams whose views are made anew each second, because a view takes some ms of CPU. With more streams, they
 # take turns, so the screen may show a state some seconds late. At the end of a session all views are made anew.
 VIEWED_AT_ONCE = 2
-OF_STREAMS = ("slowdowns", "precision")  # the folds that each stream has
+OF_STREAMS = ("slowdowns", "precision", "responses")  # the folds that each stream has
 _READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those that are fed what it knows
 
 

@@ -113,8 +113,12 @@ class Precision:
 
     def parts(self, count: int) -> list[histogram.Counts]:
         """Return the histograms of `count` successive parts of the session, or [] if parts have under two blocks."""
-        blocks = self._held[self._held.any(axis=1)]
+        blocks = self.histograms()
         return [part.sum(axis=0) for part in np.array_split(blocks, count)] if len(blocks) >= 2 * count else []
+
+    def histograms(self) -> Ints:
+        """Return the histograms of successive blocks of time, with shape (blocks, buckets). None of them is empty."""
+        return self._held[self._held.any(axis=1)]
 
     def view(self, session: Statistics | None, buckets: histogram.Counts, *, is_final: bool = True) -> PrecisionView:
         """Return the precision of the percentiles of `session`, whose histogram is `buckets`.

@@ -117,7 +117,7 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest) -> Lat
         throughput_hz=rounded(throughput, 4),
         items_per_s=rounded(throughput and throughput * (manifest.load.batch or 1), 4),
         response=response_figures,
-        deadline=view.deadline,
+        deadline=view.deadline_with_risk,
         ci95={
             f"{key}_ms": interval and tuple(map(rounded_ms, interval))
             for key, interval in zip(PERCENTILE_KEYS, precision.intervals_ns, strict=True)

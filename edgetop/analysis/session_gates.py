@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from edgetop.analysis.miss_risk import MissRisk
 from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 
@@ -35,7 +36,8 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
 }  # fmt: skip
 _GATE = re.compile(
-    r"\s*([A-Za-z0-9_.-]+)\s*(?:\[([^\]]*)\]\s*)?(?:(>=|<=|>|<)\s*(-?\d+(?:\.\d*)?|-?\.\d+)\s*([^\s\d]*)\s*)?"
+    r"\s*([A-Za-z0-9_.-]+)\s*(?:\[([^\]]*)\]\s*)?"
+    r"(?:(>=|<=|>|<)\s*((?:-?\d+(?:\.\d*)?|-?\.\d+)(?:[eE][+-]?\d{1,2})?)\s*([^\s\d]*)\s*)?"
 )
 
 
@@ -85,7 +87,7 @@ class GateResult:
     ok: bool
     fails_for_sure: bool = False  # Whether the value is known, comes from enough samples, and exceeds the limit.
     # Why the value is unknown. None if it is known, or if the session has no data of this kind.
-    unknown: "NoSuchStream | EnergyUnknown | Fault | None" = None
+    unknown: "NoSuchStream | EnergyUnknown | MissRisk | Fault | None" = None
     stream: str = ""  # The stream with this value, in a session with several.
     is_response: bool = False  # Whether the value is a response time, which includes the time in the queue.
     is_settled: bool = True  # Whether there are enough inferences for the value.
@@ -129,6 +131,19 @@ def _misses(report: Report, unit: str) -> Number:
     return float(deadline.miss_rate * 100 if unit == "%" else deadline.misses)
 
 
+def _miss_risk(report: Report, unit: str) -> Number:
+    """Return the probability that an inference misses its deadline, or that in %."""
+    risk = _risk_of(report)
+    if risk is None or risk.per_inference is None:
+        return None
+    return float(risk.per_inference * (100 if unit == "%" else 1))
+
+
+def _risk_of(report: Report) -> MissRisk | None:
+    deadline = report.latency.deadline
+    return deadline.risk if deadline else None
+
+
 def _errors(report: Report, unit: str) -> Number:
     """Return the number of errors, or their share in %. None if unknown, as in some imported results."""
     count, errors = report.latency.count, report.latency.errors
@@ -160,6 +175,7 @@ METRICS: dict[str, Metric] = {
         for name in ("p50", "p90", "p95", "p99", "p999", "mean", "max")
     },
     "misses": Metric(_SHARE | _COUNT, _misses, True, "misses>0.1%", is_per_stream=True),
+    "miss-risk": Metric(_COUNT | _SHARE, _miss_risk, False, "miss-risk>1e-5", is_per_stream=True),
     "rss": Metric(_SIZE, _figure("memory.rss_peak_mib"), True, "rss>512MiB"),
     "temp": Metric({"C": 1.0, "°C": 1.0}, _hottest, True, "temp>80C"),
     "power": Metric({"W": 1.0, "mW": 1e-3}, _figure("power.mean_w"), False, "power>8W"),
@@ -250,7 +266,7 @@ def judge_gate(gate: Gate, report: Report) -> GateResult:
         value = read >= 1 if gate.name == "throttled" else read
         return GateResult(gate, value, ok=read < 1, fails_for_sure=read >= 1)
     scale = 1.0 if gate.unit in ("%", "") else gate.metric.units[gate.unit]
-    value = round(read / scale, 6)
+    value = round(read / scale, 6) if gate.name != "miss-risk" else float(f"{read / scale:.6g}")
     exceeded = _OPERATORS[gate.compare](value, gate.limit)
     is_settled = _is_settled(gate, report)
     return GateResult(
@@ -260,7 +276,9 @@ def judge_gate(gate: Gate, report: Report) -> GateResult:
     )  # fmt: skip
 
 
-def _why_unknown(gate: Gate, report: Report) -> "EnergyUnknown | None":
+def _why_unknown(gate: Gate, report: Report) -> "EnergyUnknown | MissRisk | None":
+    if gate.name == "miss-risk":
+        return _risk_of(report)
     reason: EnergyUnknown | None = report.energy.reason if gate.name == "energy" else None
     return reason
 
@@ -274,7 +292,7 @@ def _count(gate: Gate, report: Report) -> int | None:
 
 def _is_settled(gate: Gate, report: Report) -> bool:
     """Whether there are enough inferences for the value. A mean and a share need as many as p99."""
-    if gate.is_final or not (gate.metric.units is _TIME or gate.unit == "%"):
+    if gate.is_final or gate.name == "miss-risk" or not (gate.metric.units is _TIME or gate.unit == "%"):
         return True
     if "." in gate.name:  # of tokens
         return bool(getattr(getattr(report.generation, gate.name.partition(".")[0], None), "settled", False))

@@ -146,7 +146,7 @@ class _StreamParts:
             drift_ratio=view.drift_ratio,
             slowdowns=slowdowns.slowdowns if slowdowns.is_settled or slowdowns.slowdowns else None,
             verdict=judge(Evidence(analysis, (), view)),
-            deadline=view.deadline,
+            deadline=view.deadline_with_risk,
             shapes=analysis.shapes.view(view.number),
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
 from edgetop.analysis.faults import noted
+from edgetop.analysis.miss_risk import miss_risk
 from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.rolling_latency import NEVER_NS, SLOW_RECENT_S, Recent, RollingLatency
 from edgetop.analysis.slowdowns.baseline import Baseline
@@ -38,6 +39,7 @@ class StreamFolds:
     latency: RollingLatency
     slowdowns: Slowdowns
     precision: Precision
+    responses: Precision  # Of response times, if they have a deadline.
     since_reset: RollingLatency | None = None  # Latency since the user's last reset; None if there was none.
     burst: tuple[Baseline | None, SpanFigures | None] = (None, None)  # Cached burst with its figures.
     positions: EqualPosition | None = None  # Of a language model, whose tokens are judged instead of its requests.
@@ -48,6 +50,8 @@ class StreamFolds:
         `has_latency`: fold the latency too. It is False if the stream shares the latency of the whole session.
         """
         self.precision.fold(seconds)
+        if seconds.response is not None and self.latency.load.deadline_ns is not None:
+            self.responses.fold(seconds.response)
         if has_latency:
             for latency in self.latencies():
                 latency.fold(replace(batch, seconds=seconds, inferences=NO_INFERENCES))
@@ -177,6 +181,17 @@ class StreamView:
         if load.deadline_ns is None:
             return None
         return view_deadline(load, self.statistics, self.response, self._missing_since_ns, self._miss_cause())
+
+    @noted
+    def deadline_with_risk(self) -> DeadlineView | None:
+        """The deadline with the risk of a miss, which takes some milliseconds to compute."""
+        deadline = self.deadline
+        if deadline is None:
+            return None
+        felt = self._folds.precision if self.response is None else self._folds.responses
+        is_slowed = bool(self.slowdowns.slowdowns)
+        risk = miss_risk(felt.histograms(), deadline.deadline_ns, deadline.misses, is_slowed=is_slowed)
+        return replace(deadline, risk=risk)
 
     def _miss_cause(self) -> MissCause | None:
         """Return the cause of the last seconds' misses or, if there are none, of the whole session's misses."""

@@ -3,15 +3,18 @@
 from collections.abc import Mapping
 
 from edgetop.analysis.energy import EnergyUnknown
+from edgetop.analysis.miss_risk import MissRisk
 from edgetop.analysis.session_gates import TOKEN_METRICS, GateResult, NoSuchStream
 from edgetop.session.typed_json import Document
 from edgetop.wording.energy_words import unknown_words
+from edgetop.wording.risk_words import refusal_words
 
 _NOTHING_MEASURED = "nothing was measured"
 # By the name of a gate's value: why it is unknown if the session has no data of this kind.
 ABSENT: Mapping[str, str] = {
     **dict.fromkeys(("p50", "p90", "p95", "p99", "p999", "mean", "max", "errors"), _NOTHING_MEASURED),
     "misses": "no deadline was given",
+    "miss-risk": "no deadline was given",
     "rss": "the engine's memory was not read",
     "temp": "no temperature was read",
     "power": "no sensor tells the board's total",
@@ -36,6 +39,8 @@ def _unknown(result: GateResult) -> str:
             return f"unknown: {ABSENT[result.gate.name]}"
         case NoSuchStream(names):
             return f"unknown: no stream is called that, of {', '.join(names)}"
+        case MissRisk():
+            return f"unknown: {refusal_words(result.unknown)}"
         case EnergyUnknown():
             return f"unknown: {unknown_words(result.unknown)}"
         case fault:

@@ -35,6 +35,7 @@ from edgetop.wording.forecast_words import forecast_document
 from edgetop.wording.gate_words import gate_document
 from edgetop.wording.load_words import late_words
 from edgetop.wording.notice_words import notice
+from edgetop.wording.risk_words import risk_document
 from edgetop.wording.tail_words import tail_words
 
 
@@ -81,6 +82,7 @@ def _deadline_json(deadline: DeadlineView) -> dict[str, Any]:
         "headroom_ms": round(deadline.headroom_ns / 1e6, 6),
         "max_rate_hz": rounded(deadline.max_rate_hz),
         "cause": late_words(deadline.cause) if deadline.cause else None,
+        "risk": risk_document(deadline),
         **({"stream": deadline.cause.stream} if deadline.cause and deadline.cause.stream else {}),
     }
 

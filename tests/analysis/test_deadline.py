@@ -88,3 +88,21 @@ def test_a_stall_of_the_engine_is_in_response_time_alone() -> None:
     assert latency["deadline"]["misses"] == latency["deadline"]["longest_run"] > 70
     assert latency["deadline"]["headroom_ms"] < -400
     assert latency["deadline"]["max_rate_hz"] == pytest.approx(250, rel=0.02)
+
+
+def test_the_risk_of_a_miss_is_that_of_the_time_that_the_deadline_limits() -> None:
+    """Each inference waits 5 ms: of the response times one in 10,000 is late, of the service times none."""
+    random = np.random.default_rng(6)
+    latency = 10 * MS + (random.exponential(size=12_000) * MS).astype(np.int64)
+    late_ms = 10 - np.log(1e-4)
+    of_service, of_response = (
+        document_of(
+            back_to_back(0, latency.tolist(), wait_ns=wait_ns),
+            Load(mode="fixed", rate_hz=50.0, deadline_ns=int((late_ms + 5) * MS)),
+        )["latency"]["deadline"]["risk"]
+        for wait_ns in (0, 5 * MS)
+    )
+    assert of_response["per_inference"] == pytest.approx(1e-4, rel=1)
+    assert of_response["ci95"][0] < 1e-4 < of_response["ci95"][1]
+    assert of_response["refused"] is None
+    assert of_service["per_inference"] < 1e-5

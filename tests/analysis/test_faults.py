@@ -16,7 +16,7 @@ from edgetop.cli.printing.report_text import brief_summary, summary
 from edgetop.metrics.metric_families import families
 from edgetop.session.batch import Batch
 from edgetop.wording.report_document import report_document
-from tests.support.scripts import POWER_SENSORS, SENSORS, Script, manifest, powered
+from tests.support.scripts import POWER_SENSORS, SENSORS, Script, manifest, paced, powered
 from tests.support.sessions import differences
 
 # The parts of a report that are made of each fold, and cannot be without it.
@@ -46,8 +46,10 @@ PRINCIPAL: dict[str, set[str]] = {
     "shapes": set(),
     "generation": set(),  # this is no session of a language model
     "positions": set(),  # the same
+    "responses": set(),  # this session has no deadline
 }
-FED = [name for name in FOLDS if name not in ("burst_hints", "positions")]  # which are only asked, or not here
+# Without those that are only asked, or not fed here.
+FED = [name for name in FOLDS if name not in ("burst_hints", "positions", "responses")]
 SAYS_ITSELF = {"verdict", "alerts", "gates", "warnings", "unavailable"}
 
 
@@ -154,6 +156,12 @@ def test_a_fault_costs_what_is_made_of_the_fold(
     assert all("BrokenError: on purpose" in one for one in notices)
     assert "internal-error" in {one["event"] for one in document["alerts"]}
     assert "STEADY" not in document["verdict"]["words"] or name not in ("slowdowns", "throttles", "latency", "progress")
+
+
+def test_a_fault_in_response_times_costs_the_figures_of_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_fold(monkeypatch, "responses", feeding=True)
+    document = report_document(folded(list(paced(20).end().batches)))
+    assert set(document["unavailable"]) == {"latency", "streams"}
 
 
 @pytest.mark.parametrize("name", FED)

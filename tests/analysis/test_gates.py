@@ -6,6 +6,7 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.energy import EnergyUnknown
+from edgetop.analysis.miss_risk import MissRisk
 from edgetop.analysis.report_generation import ContextFigures, GenerationFigures, TokenTimes
 from edgetop.analysis.session_gates import METRICS, judge_gate, parse_gate
 from edgetop.analysis.session_report import Report, report
@@ -56,6 +57,9 @@ REPORT = report_of()
 FULL = replace(
     REPORT,
     energy=replace(REPORT.energy, gross_mj=26.0),
+    latency=replace(
+        REPORT.latency, deadline=replace(REPORT.latency.deadline, risk=MissRisk(1.234e-5, (4e-6, 3e-5)))  # type: ignore[type-var]
+    ),
     drift_ratio=1.12,
     memory=replace(REPORT.memory, growth_mib_per_h=2.5, leak=True),
     generation=GenerationFigures(
@@ -94,6 +98,8 @@ FULL = replace(
         ("misses>6%", "misses>5%", 5.263),
         ("misses>50", "misses>49", 50),
         ("misses<1", "misses", 50),
+        ("miss-risk>1.3e-5", "miss-risk>1.1E-05", 1.234e-5),
+        ("miss-risk>.01%", "miss-risk>1e-3%", 1.234e-3),
         ("rss>512MiB", "rss>0.25GiB", 300.0),
         ("temp>85C", "temp>80C", 84.0),
         ("power>8W", "power>7400mW", 7.5),
@@ -128,9 +134,9 @@ def test_as_it_stands_on_the_screen_it_is_as_the_report_has_it(name: str) -> Non
 
 
 def test_every_name_is_exercised_above() -> None:
-    names = "p50 p90 p95 p99 p999 mean max misses rss temp power energy throttled drift leak errors decode prefill"
+    names = "p50 p90 p95 p99 p999 mean max misses miss-risk rss temp power energy throttled drift leak errors"
     tokens = {f"{kind}.{key}" for kind in ("ttft", "itl") for key in ("p50", "p90", "p99", "mean", "max")}
-    assert set(METRICS) == {*names.split(), *tokens}
+    assert set(METRICS) == {*names.split(), *tokens, "decode", "prefill"}
 
 
 NOTHING = report(folded([Batch(manifest=make_manifest(), restart=True)]))

@@ -61,6 +61,8 @@ def _sentences(tree: ast.Module) -> Iterator[str]:
             ignored.update(ast.walk(node))
         elif isinstance(node, ast.AnnAssign):
             ignored.update(ast.walk(node.annotation))
+        elif isinstance(node, ast.FunctionDef) and node.returns:
+            ignored.update(ast.walk(node.returns))
     for node in ast.walk(tree):
         if node in ignored:
             continue

@@ -36,6 +36,7 @@ SECTIONS = {
     "A second cause": (f"{SLOWDOWNS}.stages",),
     "Limits and contention from the start": (f"{SLOWDOWNS}.from_start",),
     "Slow inferences": (f"{SLOWDOWNS}.tail",),
+    "The risk of a miss": (f"{ANALYSIS}.miss_risk",),
     "Throttling": (f"{SLOWDOWNS}.throttle_spans", "edgetop.session.trips", f"{ANALYSIS}.tracks"),
     "The verdict and the vital signs": (
         f"{ANALYSIS}.verdict", f"{ANALYSIS}.rolling_latency", f"{ANALYSIS}.progress", f"{ANALYSIS}.vitals",
@@ -73,6 +74,7 @@ NO_THRESHOLDS = {
     "signals": {"PRESSURE_PER_STALLED_MS", "SET", "_PER_STALLED_MS"},
     "stages": {"DEEPEST", "LONGEST", "NAMED_EVERY", "NAMED_FROM"},
     "from_start": {"MOST_CONFIDENCE"},
+    "miss_risk": {"ENDS", "LEAST_BLOCKS", "RESAMPLES"},
     "tail": {"KEPT", "KEPT_RECENT", "RECENT_S"},
     "throttle_spans": {"COUNTED", "MAX_SPANS", "MOST_LEVEL", "NEVER"},
     "tracks": {"BRIDGED_S", "FOLDED_AT_ONCE_S", "LARGEST", "LATE_S", "SECONDS"},

@@ -4,6 +4,7 @@ import pytest
 
 from edgetop.analysis.energy import EnergyUnknown
 from edgetop.analysis.faults import Fault
+from edgetop.analysis.miss_risk import MissRisk
 from edgetop.analysis.session_gates import METRICS, GateResult, NoSuchStream, parse_gate
 from edgetop.wording.gate_words import ABSENT, gate_words
 
@@ -25,6 +26,10 @@ def result(text: str, value: float | bool | None, **more: object) -> GateResult:
         (result("throttled", True), "throttled: it was"),
         (result("throttled", False), "throttled: not at all"),
         (result("drift>10%", None), "drift>10%: unknown: there is no steady beginning and end to compare"),
+        (
+            result("miss-risk>1e-5", None, unknown=MissRisk(None, None, "drift")),
+            "miss-risk>1e-5: unknown: slow inferences became more or fewer during the session",
+        ),
         (
             result("energy>1mJ", None, unknown=EnergyUnknown("nothing-measured")),
             "energy>1mJ: unknown: nothing was measured yet",

@@ -42,6 +42,7 @@ from edgetop.wording.forecast_words import left, outlook
 from edgetop.wording.gate_words import gate_words
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
 from edgetop.wording.notice_words import notice, notice_words
+from edgetop.wording.risk_words import risk_words
 from edgetop.wording.slowdown_words import streams_words
 from edgetop.wording.tail_words import tail_words
 
@@ -335,6 +336,8 @@ def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
         yield f"deadline   {deadline.ms:g} ms: {missed}{run}; {headroom}"
         if deadline.cause:
             yield f"           {clean(late_words(deadline.cause))}"
+        if deadline.risk:
+            yield f"risk       {risk_words(deadline.risk, latency.throughput_hz)}"
         if max_rate_hz := rounded(deadline.max_rate_hz):
             yield f"           by its service time it {max_rate_words(max_rate_hz)}"
 
