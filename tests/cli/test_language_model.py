@@ -172,6 +172,12 @@ def test_bad_input_gets_one_line_and_exit_code_2(folder, case):
     assert last.startswith("edgetop: ") or said in last
 
 
+def test_operators_are_refused_in_a_line(folder):
+    done = edgetop("ops", "llama-F32.gguf", home=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the operators of a language model are not timed" in " ".join(done.stderr.split())
+
+
 def test_without_the_runtime_the_package_is_named(folder):
     hiding = "import sys; sys.modules['xllamacpp'] = None; from edgetop.cli.main import main; main()"
     words = ["run", "llama-F32.gguf", "--headless", "--runs", "1"]

@@ -21,7 +21,7 @@ from edgetop.cli.running.run_request import ModelChoice, Phases
 from edgetop.engines.engine_protocol import BurstTaken, Engine, Loaded, ProfilerChosen
 from edgetop.engines.process_engine import ProcessEngine, measure_shapes
 from edgetop.engines.spec import EngineSpec
-from edgetop.errors import EdgetopError
+from edgetop.errors import EdgetopError, InputError
 from edgetop.frozen import frozen
 from edgetop.models.executed import Origin, main_dtype, origins
 from edgetop.models.inspection import Inspection, inspected, read_model
@@ -97,6 +97,10 @@ def profile(
     latency is steady. `has_roofline`: measure the ceilings of the board instead of using the stored ones.
     """
     model = session_parts.find_model(choice)
+    if model.format == "gguf":
+        raise InputError(
+            f"{model.path}: the operators of a language model are not timed", "edgetop run times its tokens"
+        )
     phases = Phases(warmup_runs=warmup_runs, profile_every_ns=PROFILE_EVERY_NS)
     spec = session_parts.engine_spec(choice, model, phases)
     python = session_parts.interpreter(choice.python)
