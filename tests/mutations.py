@@ -46,7 +46,7 @@ TESTS = {
     f"{SLOWDOWNS}.evidence": (*_CAUSES, *_STAGES, "slowdowns/test_refusals.py", "test_streams.py"),
     f"{SLOWDOWNS}.signals": (*_CAUSES, *_START, "test_streams.py"),
     f"{SLOWDOWNS}.from_start": _START,
-    f"{SLOWDOWNS}.tail": ("slowdowns/test_tail.py",),
+    f"{SLOWDOWNS}.slow_inferences": ("slowdowns/test_tail.py",),
     f"{SLOWDOWNS}.throttle_spans": _THROTTLES,
     "edgetop.session.trips": ("../session/test_trips.py", "test_vitals.py", *_THROTTLES),
     f"{ANALYSIS}.tracks": (*_THROTTLES, "test_tracks.py"),

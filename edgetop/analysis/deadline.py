@@ -6,7 +6,7 @@ from dataclasses import replace
 from edgetop import formatting
 from edgetop.analysis.late_starts import NEAR_PERIOD, LateStarts
 from edgetop.analysis.miss_risk import MissRisk
-from edgetop.analysis.slowdowns.tail import SlowInference, TailPart, tail_parts
+from edgetop.analysis.slowdowns.slow_inferences import SlowInference, TailPart, tail_parts
 from edgetop.analysis.statistics import Statistics
 from edgetop.frozen import frozen
 from edgetop.session.manifest import Load

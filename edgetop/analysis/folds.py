@@ -30,9 +30,9 @@ from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.session_gates import Gate, parse_gate
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.analysis.slowdowns.mix import Mix
+from edgetop.analysis.slowdowns.slow_inferences import TailView
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns, judged_stream
-from edgetop.analysis.slowdowns.tail import TailView
 from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.statistics import MOST_JUDGED, Counted, Statistics
 from edgetop.analysis.steady import SpanFigures

@@ -20,7 +20,7 @@ from edgetop.analysis.slowdowns.signals import (
     beyond_quota,
     stalled_ms,
 )
-from edgetop.analysis.slowdowns.tail import PART
+from edgetop.analysis.slowdowns.slow_inferences import PART
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.manifest import Load

@@ -50,8 +50,8 @@ from edgetop.analysis.report_parts import (
     stream_latency,
 )
 from edgetop.analysis.session_gates import Gate, GateResult, judge_gate, judge_streams
+from edgetop.analysis.slowdowns.slow_inferences import TailView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.tail import TailView
 from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView
 from edgetop.analysis.stream_verdicts import Judged, join_verdicts
 from edgetop.analysis.streams import StreamView

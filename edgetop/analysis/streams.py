@@ -14,9 +14,9 @@ from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.rolling_latency import NEVER_NS, SLOW_RECENT_S, Recent, RollingLatency
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
+from edgetop.analysis.slowdowns.slow_inferences import TailView, tail_of
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
-from edgetop.analysis.slowdowns.tail import TailView, tail_of
 from edgetop.analysis.statistics import Counted, Statistics
 from edgetop.analysis.steady import SpanFigures, figures, sustained
 from edgetop.frozen import frozen

@@ -17,8 +17,8 @@ from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.hotspots import ThreadView
 from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.session_report import Report, report
+from edgetop.analysis.slowdowns.slow_inferences import STANDS_OUT, SlowInference, TailPart, TailView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.tail import STANDS_OUT, SlowInference, TailPart, TailView
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttles_document
 from edgetop.analysis.verdict import Verdict
 from edgetop.formatting import rounded

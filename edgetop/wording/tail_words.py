@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
-from edgetop.analysis.slowdowns.tail import TailPart
+from edgetop import formatting
+from edgetop.analysis.slowdowns.slow_inferences import SlowInference, TailPart, TailView
+from edgetop.formatting import clean
+from edgetop.session.seconds import NS
+from edgetop.session.typed_json import Document
 
 NAMED = 3  # of those who took the CPU
 
@@ -33,3 +37,71 @@ def part_words(part: TailPart) -> str:
 def tail_words(parts: Sequence[TailPart]) -> str:
     """Join all parts; "" where there is no tail."""
     return ", ".join(map(part_words, parts))
+
+
+def inference_words(one: SlowInference) -> str:
+    """Return why an inference was slow.
+
+    >>> inference_words(SlowInference(0, 50_000_000, "contention", "stress-ng", True, "det.onnx", 0.85))
+    'while another process took the CPU (stress-ng), which took 85.0 % of the lost time, det.onnx'
+    """
+    who = f" ({one.who})" if one.who else ""
+    share = "" if one.share is None else f", which took {formatting.percent(one.share)} of the lost time"
+    return clean(f"{TAIL_CAUSES[one.cause][0]}{who}{share}{f', {one.stream}' if one.stream else ''}")
+
+
+def tail_lines(tail: TailView, most: int) -> list[str]:
+    """Return the causes of the slowest inferences with their shares, and then the `most` slowest ones."""
+    count = len(tail.slowest)
+    lines = [f"the {count} slowest inferences, one a second at most", "", " share  inferences  cause"]
+    for part in tail.parts:
+        who = ", ".join(f"{name} {n}" for name, n in part.who[:NAMED])
+        cause = f"{TAIL_CAUSES[part.cause][0]}{f' ({clean(who)})' if who else ''}"
+        lines.append(f"{formatting.percent(part.count / count):>6}  {part.count:>10}  {cause}")
+    lines += ["", "   latency  at        cause"]
+    for one in tail.slowest[:most]:
+        took, at = f"{formatting.milliseconds(one.latency_ns)} ms", formatting.clock_time(one.t_ns)
+        lines.append(f"{took:>10}  {at}  {inference_words(one)}")
+    return lines
+
+
+def tail_document(tail: TailView) -> Document:
+    """Return the tail as its JSON document. The keys are a contract."""
+    count = len(tail.slowest)
+    shares = {part.cause: round(part.count / count, 4) for part in tail.parts}
+    unexplained = shares.pop("unexplained", 0.0) if count else None
+    return {
+        "slowest": [_inference_document(one) for one in tail.slowest],
+        "causes": [
+            {"cause": part.cause, "share": shares[part.cause], "evidence": _evidence(part, tail)}
+            for part in tail.parts
+            if part.cause in shares
+        ],
+        "unexplained": unexplained,
+    }
+
+
+def _inference_document(one: SlowInference) -> Document:
+    share = None if one.share is None else round(one.share, 4)
+    cause = {"cause": one.cause, "share": share, "who": one.who or None, "proven": one.is_proven}
+    return {
+        "t_s": round(one.t_ns / NS, 9),
+        "latency_ms": round(one.latency_ns / 1e6, 6),
+        "stream": one.stream or None,
+        "causes": [] if one.cause == "unexplained" else [cause],
+    }
+
+
+def _evidence(part: TailPart, tail: TailView) -> list[str]:
+    """Return what the cause rests on, in words."""
+    of_cause = [one for one in tail.slowest if one.cause == part.cause]
+    proven = sum(one.is_proven for one in of_cause)
+    shares = sorted(one.share for one in of_cause if one.share is not None)
+    lines = [f"{name}: {count} of {part.count}" for name, count in part.who]
+    if proven:
+        lines.append(f"the kernel's counters of the engine prove {proven} of {part.count}")
+    if shares:
+        lines.append(f"it took {formatting.percent(shares[len(shares) // 2])} of the lost time in the median")
+    if proven < part.count:
+        lines.append(f"{part.count - proven} of {part.count} coincided with it")
+    return lines

@@ -185,8 +185,13 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
             return turn_words(turn)
 
 
-def past_words(trouble: why.Past) -> str:  # noqa: C901, PLR0911  a sentence for each trouble
-    """Return one past trouble in the past tense."""
+def past_words(trouble: why.Past, *, of_several: bool = False) -> str:  # noqa: C901, PLR0911  a sentence for each
+    """Return one past trouble in the past tense. `of_several`: whether it is of several streams.
+
+    >>> past_words(why.OfStreams(("det.onnx", "cls.onnx"), why.MissedDeadline(33, 0.02, None)))
+    'det.onnx and 1 more missed their deadline of 33 ms: 2.0 %'
+    """
+    was, its = ("were", "their") if of_several else ("was", "its")
     match trouble:
         case why.WasThrottled(times, causes, share, is_before_measuring):
             when = _BEFORE if is_before_measuring else _of_the_time(share)
@@ -194,12 +199,12 @@ def past_words(trouble: why.Past) -> str:  # noqa: C901, PLR0911  a sentence for
         case why.WasSlowed(state, times, share, causes, who):
             because = clue_words(who) if who else ", ".join(causes)
             because = "unknown cause" if because == "unknown" else because
-            return f"was {STATES[state].lower()} {_times(times)}{_of_the_time(share)}{because and f' ({because})'}"
+            return f"{was} {STATES[state].lower()} {_times(times)}{_of_the_time(share)}{because and f' ({because})'}"
         case why.WasOverloaded(asked_hz, done_hz):
             return f"was overloaded: {overload_words(asked_hz, done_hz)}"
         case why.MissedDeadline(deadline_ms, share, cause, is_explained):
             because = f" ({late_words(cause)})" if cause and not is_explained else ""
-            return f"missed its deadline of {deadline_ms:g} ms: {formatting.fine_percent(share)}{because}"
+            return f"missed {its} deadline of {deadline_ms:g} ms: {formatting.fine_percent(share)}{because}"
         case why.Leaked(growth):
             return f"leaked {leak_rate(growth)}"
         case why.GatesFailed():
@@ -212,7 +217,7 @@ def past_words(trouble: why.Past) -> str:  # noqa: C901, PLR0911  a sentence for
             return STATES[state].lower() + ("" if reason is None else f": {reason_words(reason)}")
         case why.OfStreams(names, own):
             is_sentence = isinstance(own, why.WasSlowed | why.MissedDeadline)
-            return f"{streams_words(names)}{'' if is_sentence else ':'} {past_words(own)}"
+            return f"{streams_words(names)}{'' if is_sentence else ':'} {past_words(own, of_several=len(names) > 1)}"
         case why.FaultFound() | why.Raised():
             return reason_words(trouble)
 

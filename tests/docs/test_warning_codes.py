@@ -12,7 +12,7 @@ import pytest
 import edgetop
 from edgetop.analysis.findings import EVENT_CODES, Finding
 from edgetop.analysis.notices import LABELS
-from edgetop.analysis.slowdowns.tail import CAUSES
+from edgetop.analysis.slowdowns.slow_inferences import CAUSES
 from edgetop.comparison.fairness import CONDITIONS
 
 pytestmark = pytest.mark.slow

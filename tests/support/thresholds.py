@@ -35,7 +35,7 @@ SECTIONS = {
     "Causes": (f"{SLOWDOWNS}.evidence", f"{SLOWDOWNS}.signals"),
     "A second cause": (f"{SLOWDOWNS}.stages",),
     "Limits and contention from the start": (f"{SLOWDOWNS}.from_start",),
-    "Slow inferences": (f"{SLOWDOWNS}.tail",),
+    "Slow inferences": (f"{SLOWDOWNS}.slow_inferences",),
     "The risk of a miss": (f"{ANALYSIS}.miss_risk",),
     "Throttling": (f"{SLOWDOWNS}.throttle_spans", "edgetop.session.trips", f"{ANALYSIS}.tracks"),
     "The verdict and the vital signs": (
@@ -75,7 +75,7 @@ NO_THRESHOLDS = {
     "stages": {"DEEPEST", "LONGEST", "NAMED_EVERY", "NAMED_FROM"},
     "from_start": {"MOST_CONFIDENCE"},
     "miss_risk": {"ENDS", "LEAST_BLOCKS", "RESAMPLES"},
-    "tail": {"KEPT", "KEPT_RECENT", "RECENT_S"},
+    "slow_inferences": {"KEPT", "KEPT_RECENT", "RECENT_S"},
     "throttle_spans": {"COUNTED", "MAX_SPANS", "MOST_LEVEL", "NEVER"},
     "tracks": {"BRIDGED_S", "FOLDED_AT_ONCE_S", "LARGEST", "LATE_S", "SECONDS"},
     "rolling_latency": {"LATEST_NS", "NEVER_NS", "RECENT_SECONDS"},

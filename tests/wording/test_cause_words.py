@@ -6,8 +6,8 @@ from edgetop.analysis.alerts.alert import Alert, Figures, Missed, Overloaded
 from edgetop.analysis.deadline import MissCause
 from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.memory_use import GrowthView, Slope
+from edgetop.analysis.slowdowns.slow_inferences import CAUSES, TailPart
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.tail import CAUSES, TailPart
 from edgetop.session.event_kinds import AlertBegan, Remark, SlowdownBegan
 from edgetop.session.seconds import NS
 from edgetop.wording.alert_words import alert_words, problem_words

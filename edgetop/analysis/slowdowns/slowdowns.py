@@ -14,8 +14,8 @@ from edgetop.analysis.slowdowns.judged_past import export_state, import_state, i
 from edgetop.analysis.slowdowns.judgement import Judgement
 from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.slowdowns.signals import Signals
+from edgetop.analysis.slowdowns.slow_inferences import Tail, TailView
 from edgetop.analysis.slowdowns.slowdown import Rows, SlowdownsView
-from edgetop.analysis.slowdowns.tail import Tail, TailView
 from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.statistics import MOST_JUDGED
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader

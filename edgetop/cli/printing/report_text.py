@@ -23,8 +23,8 @@ from edgetop.analysis.report_parts import (
     Times,
 )
 from edgetop.analysis.session_report import Report
+from edgetop.analysis.slowdowns.slow_inferences import TailView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.tail import TailView
 from edgetop.analysis.slowdowns.throttles import throttles_document, throttles_words
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import STEAL
-from edgetop.analysis.slowdowns.tail import KEPT, TailView
+from edgetop.analysis.slowdowns.slow_inferences import KEPT, TailView
 from edgetop.analysis.verdict_reasons import Lasts, State, TakenBy
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
@@ -94,6 +94,23 @@ def test_without_any_sign_it_is_unexplained() -> None:
 def test_a_counted_wait_for_the_cpu_proves_contention() -> None:
     assert cause_of(counted(60.5, 50, waited_ns=30 * MS)) == ("contention", "", True)
     assert cause_of(counted(60.5, 50, waited_ns=9 * MS)) == ("unexplained", "", False)
+
+
+@pytest.mark.parametrize(
+    ("counters", "share"),
+    [
+        ({"waited_ns": 30 * MS}, 0.75),
+        ({"waited_ns": 90 * MS}, 1.0),
+        ({"waited_ns": None, "preempted": 1}, None),
+        ({"minor_faults": 40_000}, 0.5),
+        ({"major_faults": 1, "minor_faults": 40_000}, None),
+        ({}, None),
+    ],
+)
+def test_counted_times_have_their_share_of_what_was_lost(counters: dict[str, JsonValue], share: float | None) -> None:
+    """The inference took 40 ms more than the others."""
+    (slow,) = tail_of(made({60: 40}, counted(60.5, 50, **counters))).slowest
+    assert slow.share == (None if share is None else pytest.approx(share, rel=0.01))
 
 
 def test_where_the_kernel_counts_no_wait_a_preemption_proves_it() -> None:

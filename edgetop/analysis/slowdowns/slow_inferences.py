@@ -66,6 +66,7 @@ class SlowInference:
     who: str = ""  # the process that took the CPU, or the cause of the slowdown; nothing where that is not known
     is_proven: bool = False  # by what the engine counted around it
     stream: str = ""  # its name in a session with several
+    share: float | None = None  # of the time that it lost, what the counters prove; None where they measure no time
 
 
 @frozen
@@ -166,7 +167,17 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
     else:
         cause = _coincided(second, signals, is_counted=counted is not None)
     who = events.competitor_at(second) if cause == "contention" else ""
-    return SlowInference(t_ns, max_ns, cause, who, bool(proven))
+    share = _proven_share(counted, proven, lost_ns) if counted else None
+    return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share)
+
+
+def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
+    """Return the share of the lost time that the proven cause took, or None if its time was not measured."""
+    if proven == "contention" and counted.waited_ns is not None:
+        return min(counted.waited_ns / max(lost_ns, 1), 1.0)
+    if proven == "page-faults" and not counted.major_faults:
+        return min(counted.minor_faults * MINOR_FAULT_NS / max(lost_ns, 1), 1.0)
+    return None
 
 
 def _proven(counted: Counted, lost_ns: int) -> str:

@@ -1,0 +1,38 @@
+"""`edgetop tail` on a recording."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import edgetop
+from tests.support.recordings import record
+from tests.support.scripts import paced
+from tests.support.slow_sessions import session_of, stretch
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tail")
+    record(folder / "paced.edgetop", paced(20).end().batches)
+    record(folder / "even.edgetop", [session_of(stretch((20, 10.0)), scatter=0.0)])
+    return folder
+
+
+def test_the_tail_of_a_session_is_that_of_its_report(home: Path) -> None:
+    done, report = (edgetop(name, "paced.edgetop", "--json", home=home) for name in ("tail", "report"))
+    assert (done.returncode, done.stderr) == (0, "")
+    found, told = json.loads(done.stdout), json.loads(report.stdout)["tail"]
+    assert [one["latency_ms"] for one in found["slowest"]] == [one["latency_ms"] for one in told["slowest"]] != []
+    assert sum(one["share"] for one in found["causes"]) + found["unexplained"] == pytest.approx(1, abs=0.01)
+
+
+def test_as_text_it_lists_as_many_as_asked(home: Path) -> None:
+    lines = edgetop("tail", "paced.edgetop", "--top", 1, home=home).stdout.splitlines()
+    assert lines.index("   latency  at        cause") == len(lines) - 2
+
+
+def test_an_even_session_has_none(home: Path) -> None:
+    done = edgetop("tail", "even.edgetop", home=home)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no inference stands out" in done.stderr
