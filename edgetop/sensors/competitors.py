@@ -20,6 +20,7 @@ from edgetop.sensors.process_table import (
     TICK_S,
     Family,
     Use,
+    count_cpus,
     parse_cpu_ticks,
     parse_stat,
     percent_by_name,
@@ -65,6 +66,7 @@ class Competitors:
         self._own_stats = [root.file(f"proc/{each}/stat") for each in ({own} if family else self._ours)]
         self._started: dict[int, File] = {}  # stat of processes that edgetop and the engine have started, as last seen
         self._rate = Rate()
+        self._cpus = 1  # the most that were online so far
         self._seen: Use = {}
         self._seen_at_s: float | None = None
         self._taken: dict[str, float] = {}  # by name: percent of a core times seconds, since the survey began
@@ -108,7 +110,7 @@ class Competitors:
             # process of edgetop was found that had counted as another one, it goes back by more, which is one gap.
             ticks = max(self._ticks, ticks)
         self._ticks, self._read_at_s, self._has_found = ticks, at_s, False
-        others = self._rate.percent(ticks * TICK_S, at_s)
+        others = self._rate.percent(ticks * TICK_S, at_s, self._cpus)
         if isinstance(others, float) and others >= MUCH_PCT and top:
             names = tuple(name for name, _ in top)
             if names != self._reported[0] or at_s - self._reported[1] >= AGAIN_S:
@@ -119,7 +121,9 @@ class Competitors:
 
     def _count(self) -> int:
         """Return the ticks that other processes have used so far."""
-        busy, _ = parse_cpu_ticks(self._stat.read_text())  # stolen time belongs to no process here
+        text = self._stat.read_text()
+        self._cpus = max(self._cpus, count_cpus(text))
+        busy, _ = parse_cpu_ticks(text)  # stolen time belongs to no process here
         ours = self._family.used_ticks() if self._family else 0
         for file in (*self._own_stats, *self._started.values()):
             with contextlib.suppress(OSError):  # it has ended, and its ticks are those of whoever started it

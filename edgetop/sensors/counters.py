@@ -1,6 +1,7 @@
 """Turn counters into rates. The first reading only begins an interval.
 
-A counter that went back (a reset, a new device) begins another interval.
+A counter that went back (a reset, a new device) begins another interval, and so does one that leapt: it grew faster
+than is possible, as the steal counter of some guests does.
 """
 
 from collections.abc import Mapping
@@ -10,8 +11,23 @@ from edgetop.sensors.sensor_protocol import Gap
 FIRST = Gap("a rate needs a second reading")
 WENT_BACK = Gap("the counter went back")
 FIRST_ENERGY = Gap("power needs a second reading of the energy counter")
-MAX_BOARD_W = 10_000.0
 MAX_COUNTED_W = 2000.0  # no chip with an energy counter draws more; a higher value means that the counter was reset
+
+LATE_S = 0.1  # a counter may be renewed this long after the time that it counts, since ticks are counted at their end
+MARGIN = 1.1  # two clocks measure the interval
+
+
+def bounded(grown: float, passed_s: float, most: float | None) -> float | Gap:
+    """Return the rate of a counter that grew by `grown`, at most `most` per second.
+
+    A counter that grew more than lateness and the two clocks explain has leapt, and its rate is a gap.
+    """
+    rate = grown / passed_s
+    if most is None:
+        return rate
+    if grown > MARGIN * most * (passed_s + LATE_S):
+        return Gap(f"the counter leapt by {grown:g} in {passed_s:.3g} s; at most {most:g} a second is possible")
+    return min(rate, float(most))
 
 
 class Rate:
@@ -20,17 +36,21 @@ class Rate:
     def __init__(self) -> None:
         self._before: tuple[float, float] | None = None
 
-    def per_second(self, amount: float, at_s: float) -> float | Gap:
+    def per_second(self, amount: float, at_s: float, most: float | None = None) -> float | Gap:
+        """Return the growth per second, or a gap. `most` is the highest rate that is possible; None if unknown."""
         before, self._before = self._before, (amount, at_s)
         if before is None or at_s <= before[1]:
             return FIRST
         if amount < before[0]:
             return WENT_BACK
-        return (amount - before[0]) / (at_s - before[1])
+        return bounded(amount - before[0], at_s - before[1], most)
 
-    def percent(self, seconds: float, at_s: float) -> float | Gap:
-        """Return the growth of a counter of seconds as a percentage of the time that passed."""
-        value = self.per_second(seconds, at_s)
+    def percent(self, seconds: float, at_s: float, cpus: int | None = None) -> float | Gap:
+        """Return the growth of a counter of seconds as a percentage of the time that passed.
+
+        `cpus` is the number of CPUs that can count at the same time; None if unknown.
+        """
+        value = self.per_second(seconds, at_s, cpus)
         return value if isinstance(value, Gap) else 100 * value
 
 
@@ -43,7 +63,8 @@ class SumRate:
     def __init__(self) -> None:
         self._before: tuple[Mapping[str, int], float] | None = None
 
-    def per_second(self, amounts: Mapping[str, int], at_s: float) -> float | Gap:
+    def per_second(self, amounts: Mapping[str, int], at_s: float, most: float | None = None) -> float | Gap:
+        """Return the growth per second, or a gap. `most` is the highest rate of all together; None if unknown."""
         before, self._before = self._before, (dict(amounts), at_s)
         if before is None or at_s <= before[1]:
             return FIRST
@@ -53,7 +74,7 @@ class SumRate:
             return Gap(f"the counter of {', '.join(back)} went back")
         if not again:
             return FIRST
-        return sum(amounts[name] - before[0][name] for name in again) / (at_s - before[1])
+        return bounded(sum(amounts[name] - before[0][name] for name in again), at_s - before[1], most)
 
 
 class EnergyCounter:
@@ -78,8 +99,3 @@ class EnergyCounter:
         if grown_j < 0 or grown_j / passed_s > MAX_COUNTED_W:
             return Gap("the energy counter was set back")
         return grown_j / passed_s
-
-
-def plausible_w(watts: float) -> float | Gap:
-    """Return the power, or a gap if no board can draw so much."""
-    return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")

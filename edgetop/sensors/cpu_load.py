@@ -10,24 +10,27 @@ import time
 from collections.abc import Callable
 
 from edgetop.sensors.counters import Rate, SumRate
-from edgetop.sensors.process_table import HOST, TICK_S, own_threads, parse_cpu_ticks, parse_stat
+from edgetop.sensors.process_table import HOST, TICK_S, count_cpus, own_threads, parse_cpu_ticks, parse_stat
 from edgetop.sensors.root import File, Root, parse_int
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.session import helper_load
 from edgetop.session.manifest import SensorInfo
 
 
-def discover(root: Root) -> Found:
+def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     """Find the load of all CPUs together, and the time that a hypervisor stole from them."""
     if not root.exists("proc/stat"):
         return Found(missing=(Missing("system load", f"no {root.absolute('proc/stat')}"),))
     file, source = root.file("proc/stat"), root.absolute("proc/stat")
     busy, stolen = Rate(), Rate()
+    cpus = 1  # the most that were online so far
 
     def read() -> Values:
-        now = time.monotonic()
-        busy_ticks, stolen_ticks = parse_cpu_ticks(file.read_text())
-        return [busy.percent(busy_ticks * TICK_S, now), stolen.percent(stolen_ticks * TICK_S, now)]
+        nonlocal cpus
+        now, text = now_s(), file.read_text()
+        cpus = max(cpus, count_cpus(text))
+        busy_ticks, stolen_ticks = parse_cpu_ticks(text)
+        return [busy.percent(busy_ticks * TICK_S, now, cpus), stolen.percent(stolen_ticks * TICK_S, now, cpus)]
 
     infos = (sensor("load", "cpu", source, note="all cores together"), sensor("load", "steal", source))
     return Found((Reader(infos, read, name="system load"),))

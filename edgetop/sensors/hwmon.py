@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from edgetop.sensors.counters import plausible_w
+from edgetop.sensors.plausible import power_w, trip_c
 from edgetop.sensors.rails import INPUT, NOTES, input_folder
 from edgetop.sensors.root import CHIPS, File, Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, attempt, attempt_all, distinct, sensor
@@ -33,6 +33,10 @@ _ESTIMATES = ("amdgpu", "fam15h_power", "scmi_sensors")
 # The highest values of monitor chips with 8 and 9 bits, which an unconnected input gives (lm-sensors/lm-sensors#461,
 # frankcrawford/it87#59).
 _OPEN_C = (127.0, 127.5)
+# A mainboard's monitor chip, whose inputs without a sensor read up to 127 °C, such as SYSTIN at 121 °C
+# (lm-sensors/lm-sensors#441). No mainboard works with an input above this temperature.
+_SUPER_IO = re.compile(r"nct|it8|it9|w83|f71|f81|sch5|dme1737|pc87|lm[78]")
+_WIRED_C = 115.0
 _NO_FAN_RPM = 65535  # FAN_NOT_PRESENT in drivers/platform/x86/thinkpad_acpi.c: all bits of the register are set
 # Chips that rails.py reads.
 _RAILS = ("ina3221", "ina3221x")
@@ -44,6 +48,7 @@ class Input(NamedTuple):
     info: SensorInfo
     file: File  # has its raw value
     fault: File | None
+    is_super_io: bool
 
     def value(self) -> float | Gap:
         """Read degrees Celsius or revolutions per minute. Raises OSError, or ValueError if there is no number."""
@@ -51,7 +56,7 @@ class Input(NamedTuple):
             return Gap("the chip reports a fault of this input")
         if self.info.kind == "temp":
             celsius = read_celsius(self.file)
-            is_open = celsius in _OPEN_C
+            is_open = not isinstance(celsius, Gap) and (celsius in _OPEN_C or (self.is_super_io and celsius > _WIRED_C))
             return Gap(f"reads {celsius:g} °C, as an input to which nothing is wired") if is_open else celsius
         rounds = self.file.read_int()
         return float(rounds) if 0 <= rounds < _NO_FAN_RPM else Gap(f"reads {rounds} rpm")
@@ -106,6 +111,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
     devices = cooling_devices(root) if chip == "coretemp" else ()
     offsets = [attempt(device.state) for device in devices if device.type == "TCC Offset"]
     tcc_offset_c = sum(offset for offset in offsets if not isinstance(offset, Gap))
+    is_super_io = _SUPER_IO.match(chip) is not None
     for prefix, text, name in zip(prefixes, texts, names, strict=True):
         if chip == "k10temp" and text == "Tctl" and "Tdie" in texts:
             continue  # Tctl is Tdie on another scale (Documentation/hwmon/k10temp.rst)
@@ -114,13 +120,13 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
         note = _CHIP_NOTES.get((chip, text))
         file, fault = root.file(f"{folder}/{prefix}_input"), root.file(f"{folder}/{prefix}_fault")
         info = sensor(kind, name, root.absolute(file.relative), trips=trips or None, note=note)
-        yield Input(info, file, fault if root.exists(fault.relative) else None)
+        yield Input(info, file, fault if root.exists(fault.relative) else None, is_super_io)
 
 
 def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
     """Return the temperatures at which the chip throttles or shuts down, if its driver reports them."""
-    celsius = attempt(partial(read_celsius, crit))
-    if isinstance(celsius, Gap) or celsius <= 0:
+    raw = attempt(crit.read_int)
+    if isinstance(raw, Gap) or (celsius := trip_c(raw)) is None:
         return {}
     if chip == "coretemp":
         # TjMax: "at this temperature, protection mechanism will perform actions to forcibly cool down the
@@ -164,4 +170,4 @@ def _power(root: Root, label: str, chip: str, path: str, input_chip: str | None)
     milliseconds = root.number(f"{folder}/update_interval") or 0
     fastest_s = milliseconds / 1000 if 0 < milliseconds < 60_000 else FASTEST_S
     file = root.file(path)
-    return Reader((info,), lambda: [plausible_w(file.read_int() / 1e6)], max(1.0, fastest_s), fastest_s=fastest_s)
+    return Reader((info,), lambda: [power_w(file.read_int() / 1e6)], max(1.0, fastest_s), fastest_s=fastest_s)

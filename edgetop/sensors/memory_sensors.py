@@ -75,6 +75,14 @@ def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
     return total - free if free <= total else Gap(f"{free_key} is above {total_key}: {free:g} of {total:g} MiB")
 
 
+def available_mib(fields: Fields) -> float | Gap:
+    """Return the system's available memory in MiB, or a gap: a broken lxcfs gives more than there is."""
+    available = kib_as_mib("MemAvailable", fields)
+    if isinstance(available, Gap) or "MemTotal" not in fields or available <= fields["MemTotal"] / 1024:
+        return available
+    return Gap(f"MemAvailable is above MemTotal: {available:g} of {fields['MemTotal'] / 1024:g} MiB")
+
+
 def unique_mib(fields: Fields) -> float | Gap:
     clean, dirty = (kib_as_mib(key, fields) for key in ("Private_Clean", "Private_Dirty"))
     if isinstance(clean, Gap) or isinstance(dirty, Gap):
@@ -98,7 +106,7 @@ def discover(root: Root) -> Found:
     if not fields and not root.exists(MEMINFO):
         return Found(missing=(Missing("system memory", f"no {source}"),))
     available = sensor("mem", "system-available", f"{source} MemAvailable")
-    wanted: Wanted = {available: partial(kib_as_mib, "MemAvailable")}
+    wanted: Wanted = {available: available_mib}
     if {"SwapTotal", "SwapFree"} <= fields.keys():
         note = "in use by all processes together" if fields["SwapTotal"] else "the board has no swap"
         swap = sensor("mem", "system-swap", f"{source} SwapTotal", note=note)

@@ -8,7 +8,7 @@ ABI: Documentation/ABI/testing/sysfs-class-power (µW, µV, µA). Drivers differ
 from collections.abc import Sequence
 from functools import partial
 
-from edgetop.sensors.counters import plausible_w
+from edgetop.sensors.plausible import power_w
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.session.manifest import SensorInfo
@@ -65,12 +65,12 @@ def _battery_power(batteries: Sequence[Supply]) -> Values:
     if "Charging" in status or not feeding:
         return [Gap(f"{', '.join(status)}: does not measure what the board draws")]
     watts = sum(supply.watts() for supply in feeding)
-    return [plausible_w(watts)] if watts > 0 else [Gap(f"reads {watts:g} W while discharging")]
+    return [power_w(watts)] if watts > 0 else [Gap(f"reads {watts:g} W while discharging")]
 
 
 def _mains(root: Root, supply: Supply) -> Reader:
     def read() -> Values:
-        return [Gap("unplugged") if supply.files["online"].read_int() == 0 else plausible_w(supply.watts())]
+        return [Gap("unplugged") if supply.files["online"].read_int() == 0 else power_w(supply.watts())]
 
     return Reader((_sensor(supply.name.replace("/", "-"), root.absolute(supply.folder), _MAINS_NOTE),), read)
 

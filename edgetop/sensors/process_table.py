@@ -21,6 +21,8 @@ _PARENT, _MAJOR_FAULTS, _USER, _SYSTEM, _USER_OF_ENDED, _SYSTEM_OF_ENDED, _BEGAN
 _WHOLE = (_PARENT, _MAJOR_FAULTS, _USER, _SYSTEM, _USER_OF_ENDED, _SYSTEM_OF_ENDED)
 
 _COUNTER = re.compile(r"^(\S+)[ \t]+([0-9]{1,20})$", re.MULTILINE)
+MAX_CPUS = 8192  # largest NR_CPUS that arch/x86/Kconfig allows; fewer elsewhere
+_CPU = re.compile(r"^cpu[0-9]+ ", re.MULTILINE)
 
 
 class Stat(NamedTuple):
@@ -162,6 +164,11 @@ def parse_cpu_ticks(stat: str) -> tuple[int, int]:
     ticks = [parse_int(field) for field in fields]
     # Fields: user nice system idle iowait irq softirq steal. Guest time is included in user.
     return sum(ticks[:3]) + sum(ticks[5:7]), ticks[7]
+
+
+def count_cpus(stat: str) -> int:
+    """Return the number of CPUs that are online, from /proc/stat, or MAX_CPUS if the file names none."""
+    return len(_CPU.findall(stat)) or MAX_CPUS
 
 
 def parse_counters(text: str) -> dict[str, int]:

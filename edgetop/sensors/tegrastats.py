@@ -24,11 +24,10 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from edgetop.frozen import frozen
-from edgetop.sensors.counters import plausible_w
 from edgetop.sensors.log_formats import Sample
+from edgetop.sensors.plausible import power_w, temperature_c
 from edgetop.sensors.rails import RailPlan, plan_of
 from edgetop.sensors.sensor_protocol import Gap
-from edgetop.sensors.thermal_zones import plausible
 
 # A negative power was seen on Thor (`VDD_GPU -392mW` at rest). It is no consumption.
 _HEAD = re.compile(r"(?:([0-9]{2}-[0-9]{2}-[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}) )?RAM ([0-9]{1,9})/([0-9]{1,9})MB\b")
@@ -158,7 +157,7 @@ def _temperatures(text: str) -> dict[str, float]:
     return {
         f"temp/{name}": celsius
         for name, celsius in found.items()
-        if not isinstance(plausible(celsius), Gap) and celsius not in _PLACEHOLDERS_C.get(name, ())
+        if not isinstance(temperature_c(celsius), Gap) and celsius not in _PLACEHOLDERS_C.get(name, ())
     }
 
 
@@ -169,7 +168,7 @@ def _powers(text: str, impossible: list[str]) -> dict[str, float]:
         if not (unit or more) or name == _UNUSED:
             continue
         watts = int(now) / 1000
-        if watts < 0 or isinstance(plausible_w(watts), Gap):
+        if watts < 0 or isinstance(power_w(watts), Gap):
             impossible.append(f"{name} {now}mW")
         else:
             values[f"power/{name}"] = watts

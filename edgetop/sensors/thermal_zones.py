@@ -13,6 +13,7 @@ import errno
 import re
 from collections.abc import Mapping
 
+from edgetop.sensors.plausible import celsius_of, trip_c
 from edgetop.sensors.root import File, Root, chips_named
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Source, Values, distinct, sensor
 
@@ -81,8 +82,6 @@ def cooling_devices(root: Root) -> tuple[CoolingDevice, ...]:
     return tuple(CoolingDevice(root, name, kind) for name, kind in devices if kind)
 
 
-PLAUSIBLE_C = (-40.0, 150.0)
-
 # Reasons why zones of these types do not measure anything.
 _NOT_SENSORS = {
     # INT3400_FAKE_TEMP in drivers/thermal/intel/int340x_thermal/int3400_thermal.c
@@ -104,24 +103,11 @@ _REASONS = {
 def read_celsius(file: File) -> float | Gap:
     """Read a file of millidegrees. Common errors become gaps that explain them; others are those of `File.read_int`."""
     try:
-        return plausible(file.read_int() / 1000)
+        return celsius_of(file.read_int())
     except OSError as error:
         if error.errno in _REASONS:
             return Gap(_REASONS[error.errno])
         raise
-
-
-def plausible(celsius: float) -> float | Gap:
-    """Return the temperature, or a gap if no chip can have it.
-
-    Sensors that are off read -256 °C (rbonghi/jetson_stats#350) or -274 °C. Drivers give exactly 0 for a result that is
-    negative or missing (drivers/thermal/broadcom/bcm2711_thermal.c).
-    """
-    if celsius == 0:
-        return Gap("reads exactly 0 °C, which drivers give for a value they have not")
-    if PLAUSIBLE_C[0] <= celsius <= PLAUSIBLE_C[1]:
-        return celsius
-    return Gap(f"reads {celsius:g} °C, which marks a sensor that is off")
 
 
 def discover(root: Root) -> Found:
@@ -182,11 +168,10 @@ def _trips(root: Root, folder: str) -> Mapping[str, float]:
             continue
         number = name.removeprefix("trip_point_").removesuffix("_type")
         trip_type, milli = root.line(f"{folder}/{name}"), root.number(f"{folder}/trip_point_{number}_temp")
-        if trip_type is None or milli is None:
+        if trip_type is None or (celsius := trip_c(milli)) is None:
             continue
-        celsius = milli / 1000
         counts = trip_type == "critical" or (trip_type == "passive" and number in bound)
-        if counts and celsius > 0:  # unset trips read 0 or -274 °C
+        if counts:
             trips[trip_type] = min(celsius, trips.get(trip_type, celsius))
     return trips
 
@@ -228,7 +213,7 @@ def _edge_tpu_trips(root: Root, folder: str) -> Mapping[str, float]:
     points = [root.number(f"{folder}/trip_point{number}_temp") for number in range(3)] if polls > 0 else []
     is_guarded = root.line(f"{folder}/hw_temp_warn2_en") == "1"
     trips = {
-        "passive": min((point for point in points if point), default=None),
+        "passive": min((point for point in points if point and trip_c(point)), default=None),
         "critical": root.number(f"{folder}/hw_temp_warn2") if is_guarded else None,
     }
-    return {name: milli / 1000 for name, milli in trips.items() if milli is not None and milli > 0}
+    return {name: celsius for name, milli in trips.items() if (celsius := trip_c(milli)) is not None}

@@ -40,7 +40,10 @@ class Machine:
 
     def write(self) -> None:
         busy = int((sum(self.used.values()) + sum(self.ended.values())) * HZ)
-        files = {"proc/stat": f"cpu  {busy} 0 0 900 0 0 0 0 0 0\ncpu0 1 2 3\n", "proc/net/x": "no process\n"}
+        files = {
+            "proc/stat": f"cpu  {busy} 0 0 900 0 0 0 0 0 0\ncpu0 1 2 3\ncpu1 1 2 3\n",
+            "proc/net/x": "no process\n",
+        }
         for pid, seconds in self.used.items():
             ticks = int(seconds * HZ)
             ended = int(self.ended.get(pid, 0.0) * HZ)

@@ -178,3 +178,14 @@ def test_without_any_temperature_that_is_listed(tmp_path: Path) -> None:
     assert missing.what == "temperature"
     assert "/sys/class/thermal" in missing.why
     assert "/sys/class/hwmon" in missing.why
+
+
+def test_a_trip_of_a_chip_that_cannot_be_right_is_none(tmp_path: Path) -> None:
+    root = plant_chip(tmp_path, 0, "nvme", temp1_input="41000", temp1_crit="2104533000")
+    assert not trips(root)
+
+
+def test_a_mainboards_unconnected_input_is_missing(tmp_path: Path) -> None:
+    root = plant_chip(tmp_path, 0, "nct6779", temp1_input="121000", temp1_label="SYSTIN", temp2_input="38000")
+    assert values(hwmon.discover(root)) == {"temp/nct6779:temp2": 38.0}
+    assert [one.what for one in hwmon.discover(root).missing] == ["temp/nct6779:SYSTIN"]

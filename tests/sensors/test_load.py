@@ -40,18 +40,18 @@ def test_the_systems_load_leaves_out_idle_and_iowait(tmp_path: Path) -> None:
     before = (100, 10, 50, 9000, 500, 5, 5, 20, 40, 4)
     # user nice system idle iowait irq softirq steal guest guest_nice; guest is in user already.
     after = tuple(x + dx for x, dx in zip(before, (40, 10, 20, 7000, 3000, 10, 20, 50, 40, 9), strict=True))
-    source = system(plant(tmp_path, stat(*before)))
-    first, began, begun = read_timed(source)
+    times = iter([0.0, 2.0])
+    (source,) = cpu_load.discover(plant(tmp_path, stat(*before)), lambda: next(times)).sources
+    first = source.read()
     plant(tmp_path, stat(*after))
-    second, ending, ended = read_timed(source)
     assert [type(value) for value in first] == [Gap, Gap]
-    for value, ticks in zip(second, (100, 50), strict=True):
-        assert isinstance(value, float)
-        assert 100 * ticks / TICKS / (ended - began) <= value <= 100 * ticks / TICKS / (ending - begun)
+    assert source.read() == pytest.approx([100 * 100 / TICKS / 2, 100 * 50 / TICKS / 2])
 
 
 def test_a_system_counter_that_went_back_is_a_gap_of_its_own(tmp_path: Path) -> None:
-    source = system(plant(tmp_path, stat(100, 0, 0, 0, 0, 0, 0, 50)))
+    times = iter([0.0, 2.0])
+    root = plant(tmp_path, stat(100, 0, 0, 0, 0, 0, 0, 50))
+    (source,) = cpu_load.discover(root, lambda: next(times)).sources
     source.read()
     plant(tmp_path, stat(200, 0, 0, 0, 0, 0, 0, 40))
     busy, steal = source.read()
@@ -131,3 +131,28 @@ def test_an_engine_within_edgetop_is_told_apart_and_says_how() -> None:
     assert [engine.sensors[0].id, own.sensors[0].id] == ["load/engine", "load/edgetop"]
     assert engine.sensors[0].note == own.sensors[0].note
     assert "threads" in str(engine.sensors[0].note)
+
+
+@pytest.mark.parametrize("leap", [766_654_662, 10**9])
+def test_a_counter_that_leaps_is_a_gap_and_the_next_rate_is_right(tmp_path: Path, leap: int) -> None:
+    """Guests whose steal counter leaps, as reported for KVM hosts after a migration."""
+    times = iter([0.0, 1.0, 2.0])
+    (source,) = cpu_load.discover(plant(tmp_path, stat(0, 0, 0, 0, 0, 0, 0, 0)), lambda: next(times)).sources
+    source.read()
+    plant(tmp_path, stat(TICKS // 2, 0, 0, 0, 0, 0, 0, leap))
+    busy, steal = source.read()
+    assert busy == pytest.approx(50.0)
+    assert isinstance(steal, Gap)
+    assert "leapt" in steal.reason
+    plant(tmp_path, stat(TICKS // 2 + leap, 0, 0, 0, 0, 0, 0, leap + TICKS // 4))
+    busy, steal = source.read()
+    assert isinstance(busy, Gap)
+    assert steal == pytest.approx(25.0)
+
+
+def test_a_load_is_at_most_that_of_all_cpus(tmp_path: Path) -> None:
+    times = iter([0.0, 1.0])
+    (source,) = cpu_load.discover(plant(tmp_path, stat(0, 0, 0, 0, 0, 0, 0, 0)), lambda: next(times)).sources
+    source.read()
+    plant(tmp_path, stat(TICKS + 2, 0, 0, 0, 0, 0, 0, 0))
+    assert source.read() == [100.0, 0.0]

@@ -46,7 +46,7 @@ def read_one(root: Root) -> float | Gap:
     return value
 
 
-@pytest.mark.parametrize(("temp", "celsius"), [("61400", 61.4), ("-12500", -12.5), ("1", 0.001), ("150000", 150.0)])
+@pytest.mark.parametrize(("temp", "celsius"), [("61400", 61.4), ("-12500", -12.5), ("151", 0.151), ("150000", 150.0)])
 def test_a_zone_reads_in_degrees(tmp_path: Path, temp: str, celsius: float) -> None:
     assert read_one(plant_zone(tmp_path, temp=temp)) == celsius
 
@@ -199,3 +199,17 @@ def test_a_cooling_device_whose_link_leads_nowhere_binds_nothing(tmp_path: Path)
     root = plant_zone(tmp_path, trips=[("passive", "85000"), ("critical", "110000")], bound={"cpufreq-cpu0": 0})
     (tmp_path / "sys/class/thermal/cooling_device0/type").unlink()
     assert trips_of(root) == {"critical": 110.0}
+
+
+def test_a_zone_in_whole_degrees_is_a_gap_beside_a_trip_in_thousandths(tmp_path: Path) -> None:
+    root = plant_zone(tmp_path, temp="58", trips=[("critical", "75000")])
+    value = read_one(root)
+    assert isinstance(value, Gap)
+    assert "whole degrees" in value.reason
+    assert trips_of(root) == {"critical": 75.0}
+
+
+@pytest.mark.parametrize("trip", ["2104533000", "2147483647", "175001", "75"])
+def test_a_trip_that_cannot_be_right_is_none(tmp_path: Path, trip: str) -> None:
+    root = plant_zone(tmp_path, trips=[("critical", trip), ("passive", trip)], bound={"cpufreq-cpu0": 1})
+    assert not trips_of(root)
