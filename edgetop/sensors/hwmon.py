@@ -42,6 +42,19 @@ _NO_FAN_RPM = 65535  # FAN_NOT_PRESENT in drivers/platform/x86/thinkpad_acpi.c: 
 _RAILS = ("ina3221", "ina3221x")
 
 
+# Chips that measure the air, and not a part of the board: those with a humidity input, and thermometers of the same
+# series without one (drivers/hwmon/sht3x.c). A 1-wire thermometer is on a cable (drivers/w1/slaves/w1_therm.c): a
+# conversion takes up to 0.75 s, and before the first one it reads 85 °C (Maxim, DS18B20 data sheet).
+ONE_WIRE = "w1_slave_temp"
+_AIR = re.compile(r"sht[0-9cw].*|sts[34].*|aht[0-9].*|hih6.*|htu[0-9].*|hs300.*|si70[0-9].*|cc2d.*|dht[12].*")
+
+
+def is_external(root: Root, folder: str, chip: str) -> bool:
+    """Whether a chip's temperature is that of the air or of a probe, and not the board's."""
+    has_humidity = any(name.startswith("humidity") and name.endswith("_input") for name in root.names(folder))
+    return has_humidity or chip == ONE_WIRE or _AIR.fullmatch(chip) is not None
+
+
 class Input(NamedTuple):
     """One temperature or fan of a chip."""
 
@@ -54,7 +67,7 @@ class Input(NamedTuple):
         """Read degrees Celsius or revolutions per minute. Raises OSError, or ValueError if there is no number."""
         if self.fault and self.fault.line() == "1":
             return Gap("the chip reports a fault of this input")
-        if self.info.kind == "temp":
+        if self.info.kind in ("temp", "ambient"):
             celsius = read_celsius(self.file)
             is_open = not isinstance(celsius, Gap) and (celsius in _OPEN_C or (self.is_super_io and celsius > _WIRED_C))
             return Gap(f"reads {celsius:g} °C, as an input to which nothing is wired") if is_open else celsius
@@ -76,6 +89,9 @@ def discover(root: Root) -> Found:
     readers: list[Reader] = []
     missing: list[Missing] = []
     for (folder, chip), label in zip(chips.items(), distinct(list(chips.values())), strict=True):
+        if chip == ONE_WIRE:
+            missing.append(Missing(f"ambient/{label}", "a 1-wire probe is not read, since each read takes a second"))
+            continue
         absences = [(each, each.absence()) for each in _inputs(root, folder, chip, label)]
         missing += [Missing(each.info.id, reason) for each, reason in absences if reason]
         if wired := [each for each, reason in absences if not reason]:
@@ -115,7 +131,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
     for prefix, text, name in zip(prefixes, texts, names, strict=True):
         if chip == "k10temp" and text == "Tctl" and "Tdie" in texts:
             continue  # Tctl is Tdie on another scale (Documentation/hwmon/k10temp.rst)
-        kind = "temp" if prefix.startswith("temp") else "fan"
+        kind = "fan" if prefix.startswith("fan") else "ambient" if is_external(root, folder, chip) else "temp"
         trips = _trips(root.file(f"{folder}/{prefix}_crit"), chip, tcc_offset_c) if kind == "temp" else None
         note = _CHIP_NOTES.get((chip, text))
         file, fault = root.file(f"{folder}/{prefix}_input"), root.file(f"{folder}/{prefix}_fault")

@@ -18,6 +18,7 @@ from edgetop.session.manifest import SensorInfo
 
 UNIT_OF_KIND = {
     "temp": "°C",
+    "ambient": "°C",
     "freq": "MHz",
     "freqcap": "MHz",
     "cooling": "state",

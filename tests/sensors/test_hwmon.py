@@ -189,3 +189,17 @@ def test_a_mainboards_unconnected_input_is_missing(tmp_path: Path) -> None:
     root = plant_chip(tmp_path, 0, "nct6779", temp1_input="121000", temp1_label="SYSTIN", temp2_input="38000")
     assert values(hwmon.discover(root)) == {"temp/nct6779:temp2": 38.0}
     assert [one.what for one in hwmon.discover(root).missing] == ["temp/nct6779:SYSTIN"]
+
+
+@pytest.mark.parametrize(("chip", "more"), [("sht3x", {}), ("sts3x", {}), ("room", {"humidity1_input": "41000"})])
+def test_a_probe_of_the_air_is_no_temperature_of_the_board(tmp_path: Path, chip: str, more: dict[str, str]) -> None:
+    plant_chip(tmp_path, 0, "k10temp", temp1_input="48000", temp1_label="Tctl")
+    root = plant_chip(tmp_path, 1, chip, temp1_input="85000", **more)
+    assert values(hwmon.discover(root)) == {"temp/k10temp:Tctl": 48.0, f"ambient/{chip}:temp1": 85.0}
+
+
+def test_a_one_wire_probe_is_not_read(tmp_path: Path) -> None:
+    plant_zone(tmp_path, 0, "cpu-thermal")
+    root = plant_chip(tmp_path, 0, "w1_slave_temp", temp1_input="85000")
+    assert values(hwmon.discover(root)) == {}
+    assert [one.what for one in hwmon.discover(root).missing] == ["ambient/w1_slave_temp"]
