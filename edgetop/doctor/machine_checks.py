@@ -264,7 +264,7 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
         providers = ", ".join(_local(found["providers"]))
         where = f" on {clean(providers)}" if providers else ""
         finds.append(f"{name} {clean(str(found['version'] or ''))}".rstrip() + where)
-    finds += (f"{name} does not load: {clean(error)}" for name, error in broken.items())
+    finds += (f"{name} cannot be used: {clean(error)}" for name, error in broken.items())
     finding = f"{'; '.join(finds) or 'none'} (Python {clean(str(inventory['python']))})"
     if inventory["numpy"] is None or inventory["numpy"]["error"]:
         command = f"{shlex.quote(clean(facts.python))} -m pip install numpy"
@@ -273,7 +273,7 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
         advice = "or name an interpreter that has one with --engine-python"
         return [problem(RUNTIMES, finding, advice, f"{extra_command('onnx')}  or  {extra_command('tflite')}")]
     if broken:
-        return [warning(RUNTIMES, finding, "reinstall what does not load, or remove it")]
+        return [warning(RUNTIMES, finding, "reinstall what cannot be used, or remove it")]
     # On a Jetson, an ONNX Runtime without GPU support measures the CPU, which few users intend.
     onnx = loads.get("onnxruntime")
     if onnx and is_compatible(facts.root, "nvidia,tegra") and _local(onnx["providers"]) == ["CPU"]:

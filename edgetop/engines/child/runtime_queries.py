@@ -10,6 +10,7 @@ reports the shapes in the file. This is a process of its own, so that the measur
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -17,7 +18,7 @@ import platform
 import sys
 from typing import Any, Dict, Sequence
 
-from .adapters import RUNTIMES, choose
+from .adapters import RUNTIMES, choose, why_unusable
 from .engine_error import EngineError, one_line
 
 
@@ -34,6 +35,9 @@ def main(argv: Sequence[str]) -> int:
 def inventory() -> Dict[str, Any]:
     modules = {name: _module(runtime[1]) for name, runtime in RUNTIMES.items()}
     runtimes = {name: module for name, module in modules.items() if module is not None}
+    for name, module in runtimes.items():
+        with contextlib.suppress(ImportError):  # without numpy, which is reported as missing
+            module["error"] = module["error"] or why_unusable(name) or None
     return {"python": platform.python_version(), "numpy": _module("numpy"), "runtimes": runtimes}
 
 

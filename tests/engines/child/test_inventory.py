@@ -33,3 +33,16 @@ def test_one_that_does_not_load_says_why(tmp_path):
     script += f"import runpy; runpy.run_path({str(CHILD)!r}, run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["runtimes"]["onnxruntime"]["error"] == "SystemExit: needs a licence"
+
+
+@pytest.mark.parametrize(("numpy", "error"), [("2.1.0", "tflite-runtime needs numpy<2, and numpy 2.1.0 is installed"),
+                                              ("1.26.4", None)])  # fmt: skip
+def test_one_that_loads_and_cannot_work_with_this_numpy_says_so(tmp_path, numpy, error):
+    package = tmp_path / "tflite_runtime"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "interpreter.py").touch()
+    script = f"import sys, numpy; numpy.__version__ = {numpy!r}; sys.path.insert(0, {str(tmp_path)!r})\n"
+    script += f"import runpy; sys.argv = ['x', '--inventory']; runpy.run_path({str(CHILD)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["runtimes"]["tflite-runtime"]["error"] == error

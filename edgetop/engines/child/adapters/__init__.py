@@ -49,6 +49,12 @@ def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tup
     return _adapter(installed[0], providers), passed_over[0]
 
 
+def why_unusable(name: str) -> str:
+    """Return why an installed runtime cannot work here, or "". Raises ImportError if there is no numpy."""
+    reason: str = _adapter(name).unusable()
+    return reason
+
+
 def _is_installed(name: str) -> bool:
     module = RUNTIMES[name][1]
     return module in sys.modules or importlib.util.find_spec(module) is not None
