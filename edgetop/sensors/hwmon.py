@@ -33,8 +33,8 @@ _ESTIMATES = ("amdgpu", "fam15h_power", "scmi_sensors")
 # The highest values of monitor chips with 8 and 9 bits, which an unconnected input gives (lm-sensors/lm-sensors#461,
 # frankcrawford/it87#59).
 _OPEN_C = (127.0, 127.5)
-# A mainboard's monitor chip, whose inputs without a sensor read up to 127 °C, such as SYSTIN at 121 °C
-# (lm-sensors/lm-sensors#441). No mainboard works with an input above this temperature.
+# Mainboards' monitor chips. An input without a sensor may read any value, such as SYSTIN at 121 °C. The limit is a
+# choice: no mainboard works with an input above it.
 _SUPER_IO = re.compile(r"nct|it8|it9|w83|f71|f81|sch5|dme1737|pc87|lm[78]")
 _WIRED_C = 115.0
 _NO_FAN_RPM = 65535  # FAN_NOT_PRESENT in drivers/platform/x86/thinkpad_acpi.c: all bits of the register are set

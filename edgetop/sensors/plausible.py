@@ -6,8 +6,7 @@ A value that cannot be right becomes a gap with its reason; a trip that cannot b
 from edgetop.sensors.sensor_protocol import Gap
 
 PLAUSIBLE_C = (-40.0, 150.0)
-# No chip works at more (AEC-Q100, grade 0, ends at 150 °C ambient, 175 °C at the die). Drivers without a trip report
-# garbage, such as 2104533 °C, or the largest number that fits.
+# Choice: above every temperature that a chip is used at. Drivers without a trip report garbage, such as 2104533 °C.
 MAX_TRIP_C = 175.0
 MAX_BOARD_W = 10_000.0
 # An hwmon or thermal file has thousandths of a degree. A number up to this one is most probably in whole degrees.

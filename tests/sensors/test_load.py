@@ -135,7 +135,7 @@ def test_an_engine_within_edgetop_is_told_apart_and_says_how() -> None:
 
 @pytest.mark.parametrize("leap", [766_654_662, 10**9])
 def test_a_counter_that_leaps_is_a_gap_and_the_next_rate_is_right(tmp_path: Path, leap: int) -> None:
-    """Guests whose steal counter leaps, as reported for KVM hosts after a migration."""
+    """The steal counter of some guests leaps."""
     times = iter([0.0, 1.0, 2.0])
     (source,) = cpu_load.discover(plant(tmp_path, stat(0, 0, 0, 0, 0, 0, 0, 0)), lambda: next(times)).sources
     source.read()

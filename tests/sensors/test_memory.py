@@ -166,7 +166,7 @@ def test_no_meminfo_is_told_as_missing(tmp_path: Path) -> None:
 
 
 def test_more_available_memory_than_there_is_is_a_gap(tmp_path: Path) -> None:
-    """A container with an lxcfs that limits MemTotal only."""
+    """A broken lxcfs gives such a file."""
     root = plant(tmp_path, {"proc/meminfo": "MemTotal: 1048576 kB\nMemAvailable: 2097152 kB\n"})
     (value,) = values(memory_sensors.discover(root)).values()
     assert value == Gap("MemAvailable is above MemTotal: 2048 of 1024 MiB")
