@@ -24,7 +24,7 @@ from edgetop.analysis.session_report import Report
 from edgetop.formatting import clean
 from edgetop.lake.place import Place
 from edgetop.paths import component
-from edgetop.recording.columns import SCHEMAS
+from edgetop.recording.token_columns import ALL_SCHEMAS
 from edgetop.session.manifest import Manifest
 from edgetop.wording import verdict_words
 from edgetop.wording.report_document import to_json
@@ -185,7 +185,7 @@ def table_path(table: str, where: str, session: str) -> str:
 
 PATH = re.compile(r"[^/]+/date=(?P<date>[\d-]+)/board=(?P<board>[^/]+)/(?P<session>[^/.]+)[^/]*\.parquet")
 KEYS = ("date", "board", "session")
-TABLES = {TABLE: SCHEMA, **SCHEMAS}
+TABLES = {TABLE: SCHEMA, **ALL_SCHEMAS}
 
 
 def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:

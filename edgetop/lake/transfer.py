@@ -44,7 +44,7 @@ from edgetop.recording.columns import SCHEMAS, to_arrow
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.recording.reader import Recording
 from edgetop.recording.removal import OUTPUT_FILES, PUSHED, Stamp, remove_session, stamp_of
-from edgetop.recording.rows import TABLES, WHOLE, Span
+from edgetop.recording.rows import ALL_TABLES, TABLES, WHOLE, Span
 from edgetop.recording.session_folder import (
     FILE_MODE,
     FOLDER_MODE,
@@ -125,7 +125,7 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
     for name, path in _paths(where, session).items():
         source = folder / _file_of(name)
         if not os.path.lexists(source):
-            if name in there or (name in TABLES and place.size(path) is not None):
+            if name in there or (name in ALL_TABLES and place.size(path) is not None):
                 raise InputError(f"{source}: is missing, and the lake has it", "edgetop pull brings the session back")
             continue
         try:
@@ -160,7 +160,7 @@ def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
 def _paths(where: str, session: str) -> dict[str, str]:
     """Return the lake's paths of a session's tables and other files, by table or name."""
     beside = {name: f"{FOLDER}/{where}/{session}/{name}" for name in BESIDE}
-    return {table: table_path(table, where, session) for table in TABLES} | beside
+    return {table: table_path(table, where, session) for table in ALL_TABLES} | beside
 
 
 def _file_of(name: str) -> str:
@@ -309,7 +309,7 @@ def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[
         manifest = parsed_manifest(Path(SESSION), row[MANIFEST])
         files = json.loads(row[FILES])
         for key, (size, sha256) in files.items():
-            if key not in (*TABLES, *BESIDE) or type(size) is not int or size < 0 or type(sha256) is not str:
+            if key not in (*ALL_TABLES, *BESIDE) or type(size) is not int or size < 0 or type(sha256) is not str:
                 raise ValueError(f"no such file: {key}")  # noqa: TRY301  a file of the lake that is not sound
     except (InputError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{place.target}: the row of {row['session']} is not sound: {error}") from None

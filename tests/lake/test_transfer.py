@@ -23,6 +23,7 @@ from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.removal import PUSHED
 from edgetop.recording.session_folder import MANIFEST, WriterLock
+from tests.recording.test_token_recording import batches, recorded
 from tests.support.killing import Killed, killed_at
 from tests.support.recordings import back_to_back, content, until, with_phases
 from tests.support.recordings import session as session_of
@@ -572,3 +573,22 @@ def test_beside_a_whole_table_nobody_reads_its_pieces(tmp_path: Path) -> None:
     names = [f"{where}/{name}.parquet" for name in ("one", "one.0-600", "one.600-1200", "two.0-600", "two.600-1200")]
     found = dataset(Place(str(tmp_path)), "seconds", [*names, "seconds/else.parquet"]).files
     assert [Path(name).name for name in found] == ["one.parquet", "two.0-600.parquet", "two.600-1200.parquet"]
+
+
+def test_the_requests_of_a_language_model_come_along(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "tokens.edgetop", batches())
+    session = recording.manifest.id
+    place = Place(str(tmp_path / "lake"))
+    push(recording.folder, place, "pi-1")
+    asked = ask(place, f"select count(*) from requests where session = '{session}'")
+    requests = pq.read_table(recording.folder / "requests.parquet")
+    assert list(asked.rows[0]) == [len(requests)]
+    folder, _ = pull(place, session, tmp_path / "back.edgetop", tmp_path)
+    assert pq.read_table(folder / "requests.parquet").equals(requests)
+    assert {name for name in content(recording.folder) if name.endswith(".parquet")} <= content(folder).keys()
+
+
+def test_a_lake_without_language_models_has_an_empty_table_of_requests(session: Path, tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "lake"))
+    push(session, place, "pi-1")
+    assert list(ask(place, "select count(*) from requests").rows[0]) == [0]
