@@ -11,6 +11,7 @@ import os
 import resource
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgetop.engines.engine_protocol import Noted
@@ -31,11 +32,11 @@ SECTOR_BYTES = 512  # unit of ru_inblock and ru_oublock: account_io in kernel/sy
 class ProgramAccounts:
     """The accounts of one program, which is a child of this process."""
 
-    def __init__(self, pid: int, began_ns: int, memory_limit: int | None = None, *, has_cgroup: bool = False) -> None:
+    def __init__(self, pid: int, began_ns: int, memory_limit: int | None = None, prefix: Sequence[str] = ()) -> None:
         """Begin to account for the process `pid`, which began at `began_ns` of CLOCK_MONOTONIC.
 
-        `has_cgroup`: whether it is about to enter a cgroup of its own, whose limit is `memory_limit` bytes. Waits until
-        it has entered the cgroup.
+        `prefix`: the command with which it enters cgroups of its own, whose limit is `memory_limit` bytes; () without
+        limits. Waits until it has entered all of them.
         """
         self._pid, self._began_ns, self._limit = pid, began_ns, memory_limit
         # A child begins as a copy of this process, whose size counts as the child's for ever (exec_mmap of fs/exec.c).
@@ -52,29 +53,38 @@ class ProgramAccounts:
         self._ended_ns = 0
         self._read_s = float("-inf")
         self._lock = threading.Lock()  # two threads may ask at once
-        if has_cgroup and self._enter():
+        if prefix and self._enter("\0".join(prefix)):
             self._find_cgroup()
         threading.Thread(target=self._note_end, name="program-end", daemon=True).start()
 
-    def _enter(self) -> bool:
-        """Wait until the process is in its own cgroup. Return False if it has ended before."""
+    def _enter(self, prefix: str) -> bool:
+        """Wait until the process is in its own cgroups. Return False if it has ended before.
+
+        Of version 1 there may be one for each controller, which it enters one after the other. It is in all of them
+        when it has executed the command after the prefix, so that its command line no longer begins with `prefix`.
+        """
         own, until_s = HOST.text("proc/self/cgroup"), time.monotonic() + ENTER_S
         while time.monotonic() < until_s:
             theirs = HOST.text(f"proc/{self._pid}/cgroup")
-            if not theirs or theirs != own:
+            is_entering = HOST.text(f"proc/{self._pid}/cmdline").startswith(prefix)
+            if not theirs or (theirs != own and not is_entering):
                 return bool(theirs)
             time.sleep(ENTER_PAUSE_S)
         return False
 
     def _find_cgroup(self) -> None:
         memberships, mounts = HOST.text(f"proc/{self._pid}/cgroup"), HOST.text(f"proc/{self._pid}/mountinfo")
-        own = HOST.text("proc/self/cgroup").splitlines()
-        is_v2_own = not any(line.startswith("0::") and line in own for line in memberships.splitlines())
+        own = HOST.text("proc/self/cgroup")
+        is_v2_own = not any(line.startswith("0::") and line in own.splitlines() for line in memberships.splitlines())
         if is_v2_own and (levels := folders_of(memberships, mounts, "")):
             self._cpu = f"{levels[0]}/{CPU_STAT}"
             self._cpu_before_us = self._cgroup_cpu_us() or 0
         group = locate(HOST, memberships, mounts)
         if self._limit is None or not isinstance(group, Group):
+            return
+        above = locate(HOST, own, HOST.text("proc/self/mountinfo"))
+        # A process that has ended is in the root cgroup of version 1 (proc_cgroup_show of kernel/cgroup/cgroup.c).
+        if isinstance(above, Group) and group.folders[0] in above.folders:
             return
         self._memory = group
         self._kills = OomKills(Path("/", group.folders[0]), group.files.events)

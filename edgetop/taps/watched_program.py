@@ -152,9 +152,8 @@ class WatchedProgram:
             self.close()
             text = f"{shlex.quote(self.spec.command[0])}: cannot be started: {error.strerror}"
             raise InputError(text, "give a program and its arguments") from None
-        has_cgroup = bool(self.prefix)
         pid, limit = self._process.pid, self.spec.limit_bytes
-        self._accounts = ProgramAccounts(pid, self._began_ns, limit, has_cgroup=has_cgroup)
+        self._accounts = ProgramAccounts(pid, self._began_ns, limit, self.prefix)
 
     def _exit_status(self) -> int | None:
         """Return the exit status as `Popen.returncode` has it, or None before the start and while the program runs."""
