@@ -35,13 +35,15 @@ def _whose(memory: MemoryView) -> str:
 
 def one_line(view: MonitorView, area: Area) -> Line:
     memory = view.memory
+    application = memory.application
+    peak = or_unknown(application.max, _scaled) if application else _mib(memory.peak)  # of what stands before it
     gpu = f", GPU{'' if memory.accelerator else ' of all'} {_mib(memory.gpu)}" if memory.gpu else ""
     return as_fits(
         area.width,
         ("memory   ", "dim"),
-        f"{last(view)}{_whose(memory)} {_sized(memory.application or memory.rss)}",
+        f"{last(view)}{_whose(memory)} {_sized(application or memory.rss)}",
         gpu,
-        f", peak {_mib(memory.peak)}",
+        f", peak {peak}",
         (f"   {_holder(memory)} has {_sized(memory.room)} left", _level(memory)),
     )
 

@@ -111,6 +111,12 @@ def test_one_line_tells_the_engine_first() -> None:
     assert plain(MEMORY.line(view, area(30, 1))) == "memory   engine 108.5 MiB"
 
 
+def test_one_line_of_a_program_has_the_peak_of_all_its_processes() -> None:
+    whole = {"mem/rss": 1.7, "mem/rss-peak": 1.7, "mem/application": 5.2}
+    script = Script(manifest(sensors=tuple(map(sensor, whole))), lambda _: whole).load().begin().measure(3)
+    assert "program 5.2 MiB, peak 5.2" in plain(MEMORY.line(view_of(script), area(80, 1)))
+
+
 def test_one_line_tells_whose_memory_ends_first() -> None:
     whole = plain(MEMORY.line(view_of(scarce()), area(80, 1)))
     assert whole == "memory   engine 104.9 MiB, GPU 740.4, peak 106.4   its cgroup has 13.8 MiB left"
