@@ -23,8 +23,8 @@ from edgetop.session.event_kinds import OomKilled, ProgramEnded
 
 ENTER_S, ENTER_PAUSE_S = 20.0, 0.001  # how long a program may take to enter its cgroup; systemd takes some 50 ms
 READ_S = 0.25  # least interval between two reads
-# The kernel walks the pages of each process for its PSS: 1.5 ms at 512 MB. So this takes 1 % of the time at most.
-PSS_S, PSS_PATIENCE = 1.0, 100.0  # least interval, in s and in multiples of the time that it took
+# The kernel walks the pages of each process for its PSS: 1.5 ms at 512 MB. So this takes 1 % of a core at most.
+PSS_S, PSS_PATIENCE = 1.0, 100.0  # least interval, in s and in multiples of the CPU time that it took
 MOST_PROCESSES = 64
 SECTOR_BYTES = 512  # unit of ru_inblock and ru_oublock: account_io in kernel/sys.c shifts bytes by 9
 
@@ -125,8 +125,9 @@ class ProgramAccounts:
             fields = parse_kib_fields(HOST.text(f"proc/{self._pid}/status"))
             self._peak_kib = max(self._peak_kib, fields.get("VmHWM", 0))
             if now_s >= self._pss_due_s:
+                begun_s = time.thread_time()  # not the time for which this thread waits for a CPU
                 self._read_pss(fields.get("VmRSS", 0), now_s)
-                self._pss_due_s = now_s + max(PSS_S, PSS_PATIENCE * (time.monotonic() - now_s))
+                self._pss_due_s = now_s + max(PSS_S, PSS_PATIENCE * (time.thread_time() - begun_s))
         if self._memory and (peak := HOST.number(f"{self._memory.folders[0]}/{self._memory.files.peak}")):
             self._cgroup_peak = max(self._cgroup_peak, peak)
         return [self._noted(kill) for kill in self._kills.new()] if self._kills else []

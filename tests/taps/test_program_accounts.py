@@ -26,7 +26,8 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.pauses = 0  # how often the accounts waited
+        self.pauses = 0  # how often the accounts waited; the clock shows it in seconds
+        self.cpu_s = 0.0  # CPU time of the thread that reads
         self.put("proc/self/cgroup", OWN)
         for pid in ("self", str(PID)):
             self.put(f"proc/{pid}/mountinfo", MOUNTS)
@@ -56,7 +57,10 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
-    clock = SimpleNamespace(monotonic=lambda: float(made.pauses), monotonic_ns=lambda: made.pauses, sleep=made.pause)
+    clock = SimpleNamespace(
+        monotonic=lambda: float(made.pauses), monotonic_ns=lambda: made.pauses, sleep=made.pause,
+        thread_time=lambda: made.cpu_s,
+    )  # fmt: skip
     monkeypatch.setattr(program_accounts, "HOST", Root(tmp_path))
     monkeypatch.setattr(program_accounts, "time", clock)
     return made
@@ -80,3 +84,26 @@ def test_the_memory_is_that_of_its_own_cgroup_although_it_enters_another_one_fir
 def test_a_program_that_has_ended_is_in_no_cgroup_of_its_own(machine: Machine) -> None:
     machine.program(ENDED)
     assert cgroup_peak_mib(ProgramAccounts(PID, 0, 40 * 2**20, PREFIX)) is None
+
+
+@pytest.mark.parametrize(("cpu_s", "readings"), [(0.0, 2), (0.1, 1)])
+def test_memory_is_added_up_again_after_a_second_unless_that_cost_much_cpu_time(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, cpu_s: float, readings: int
+) -> None:
+    """Three seconds without a CPU in the first reading cost nothing."""
+    asked = []
+
+    def stats(_: object) -> dict[int, object]:
+        asked.append(machine.pauses)
+        machine.pauses += 3
+        machine.cpu_s += cpu_s
+        return {}
+
+    monkeypatch.setattr(program_accounts.Family, "stats", stats)
+    accounts = ProgramAccounts(PID, 0)
+    machine.pauses = 10
+    accounts.read()
+    machine.pauses = 14
+    accounts.read()
+    accounts.close()
+    assert len(asked) == readings
