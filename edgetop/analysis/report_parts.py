@@ -77,10 +77,13 @@ class LatencyFigures(Times):
     told_by: str | None = field(default=None, metadata=OMIT)  # Name of the tool that printed these figures.
 
 
-def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
-    """Return the latency of the whole session. With several streams it has only what adds up, and no percentiles."""
+def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
+    """Return the latency of the whole session. With several streams it has only what adds up, and no percentiles.
+
+    `with_risk`: whether the deadline has the risk of a miss.
+    """
     if (only := analysis.only_stream) is not None:
-        return stream_latency(only, analysis, manifest)
+        return stream_latency(only, analysis, manifest, with_risk=with_risk)
     totals = analysis.totals()
     throughput = totals.throughput_hz if totals else None
     return LatencyFigures(
@@ -92,8 +95,8 @@ def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
     )
 
 
-def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest) -> LatencyFigures:
-    """Return the latency of one stream."""
+def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
+    """Return the latency of one stream. `with_risk`: whether its deadline has the risk of a miss."""
     statistics = view.statistics
     if statistics is None:
         return _imported_latency(analysis, manifest) or LatencyFigures(count=0, errors=analysis.latency.errors)
@@ -117,7 +120,7 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest) -> Lat
         throughput_hz=rounded(throughput, 4),
         items_per_s=rounded(throughput and throughput * (manifest.load.batch or 1), 4),
         response=response_figures,
-        deadline=view.deadline_with_risk,
+        deadline=view.deadline_with_risk if with_risk else view.deadline,
         ci95={
             f"{key}_ms": interval and tuple(map(rounded_ms, interval))
             for key, interval in zip(PERCENTILE_KEYS, precision.intervals_ns, strict=True)

@@ -69,11 +69,14 @@ Part = Any  # a part of a report, or a view that parts need: of the type of its 
 class _Parts:
     """The parts of a report, each made when it is first read. Most gates need only the latency, once a second.
 
+    `with_risk`: whether deadlines have the risk of a miss. It takes milliseconds, so only a report and the gate on it
+    compute the risk.
+
     Reading a part that depends on a failed fold raises UnavailableError.
     """
 
-    def __init__(self, analysis: Folds, manifest: Manifest) -> None:
-        self.analysis, self.manifest = analysis, manifest
+    def __init__(self, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> None:
+        self.analysis, self.manifest, self.with_risk = analysis, manifest, with_risk
         # For each unavailable part, the failed folds and figures that it depends on.
         self._unavailable: dict[str, frozenset[str]] = {}
         self._views: dict[str, tuple[Part, set[str]]] = {}
@@ -106,7 +109,7 @@ class _Parts:
         """The parts of each stream, by the stream's name. The busiest stream comes first."""
         views = self.analysis.stream_views()
         made: Mapping[str, _StreamParts] = self._kept(
-            "streams", lambda: {view.name: _StreamParts(view, self.analysis, self.manifest) for view in views}
+            "streams", lambda: {view.name: _StreamParts(view, self) for view in views}
         )
         return made
 
@@ -124,19 +127,20 @@ class _Parts:
 class _StreamParts:
     """The parts of a stream's report, each made when it is first read."""
 
-    def __init__(self, view: StreamView, analysis: Folds, manifest: Manifest) -> None:
-        self._view, self._analysis, self._manifest = view, analysis, manifest
+    def __init__(self, view: StreamView, whole: _Parts) -> None:
+        self._view, self._whole = view, whole
 
     @noted
     def latency(self) -> LatencyFigures:
-        return stream_latency(self._view, self._analysis, self._manifest)
+        whole = self._whole
+        return stream_latency(self._view, whole.analysis, whole.manifest, with_risk=whole.with_risk)
 
     @property
     def drift_ratio(self) -> float | None:
         return self._view.drift_ratio
 
     def report(self) -> "StreamReport":
-        view, analysis = self._view, self._analysis
+        view, analysis = self._view, self._whole.analysis
         slowdowns = view.slowdowns
         return StreamReport(
             name=view.name,
@@ -146,7 +150,7 @@ class _StreamParts:
             drift_ratio=view.drift_ratio,
             slowdowns=slowdowns.slowdowns if slowdowns.is_settled or slowdowns.slowdowns else None,
             verdict=judge(Evidence(analysis, (), view)),
-            deadline=view.deadline_with_risk,
+            deadline=self.latency.deadline,
             shapes=analysis.shapes.view(view.number),
         )
 
@@ -179,7 +183,7 @@ class Report:
     session: Manifest = _part(lambda of: of.manifest)
     verdict: Verdict = _part(lambda of: verdict(of.analysis))
     lost: Lost | None = _part(lambda of: of.manifest.lost)
-    latency: LatencyFigures = _part(lambda of: latency_figures(of.analysis, of.manifest))
+    latency: LatencyFigures = _part(lambda of: latency_figures(of.analysis, of.manifest, with_risk=of.with_risk))
     streams: tuple[StreamReport, ...] = _part(
         lambda of: tuple(parts.report() for parts in of.of_streams.values())
     )  # The busiest stream comes first.
@@ -246,7 +250,7 @@ def report(analysis: Folds) -> Report:
     """Return the report. Raises ValueError if no manifest has been folded."""
     if analysis.manifest is None:
         raise ValueError("nothing to report: no manifest has come")
-    parts, values, unavailable = _Parts(analysis, analysis.manifest), {}, {}
+    parts, values, unavailable = _Parts(analysis, analysis.manifest, with_risk=True), {}, {}
     for name in _MAKERS:
         try:
             values[name] = getattr(parts, name)
@@ -259,7 +263,8 @@ def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ..
     """Return the present results of `gates`."""
     if not gates or analysis.manifest is None:
         return ()
-    parts = _Parts(analysis, analysis.manifest)
+    with_risk = any(gate.name == "miss-risk" for gate in gates)
+    parts = _Parts(analysis, analysis.manifest, with_risk=with_risk)
     return tuple(_judged_gate(gate, parts) for gate in gates)
 
 

@@ -1,9 +1,11 @@
 """Gates: how they are written, and each value with a limit that it keeps and one that it exceeds."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
+from edgetop.analysis import streams
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.energy import EnergyUnknown
 from edgetop.analysis.miss_risk import MissRisk
@@ -131,6 +133,25 @@ def test_as_it_stands_on_the_screen_it_is_as_the_report_has_it(name: str) -> Non
     analysis.gates = (parse_gate(METRICS[name].example),)
     (live,) = analysis.view(None).gates
     assert [gate_document(live)] == report_document(analysis)["gates"]
+
+
+@pytest.mark.parametrize(("gate", "computations"), [("p99>33ms", 0), ("misses>1", 0), ("miss-risk>1e-5", 1)])
+def test_a_live_gate_computes_the_risk_of_a_miss_only_if_it_limits_it(
+    gate: str, computations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = Mock(return_value=MissRisk(1e-6, (1e-7, 1e-5)))
+    monkeypatch.setattr(streams, "miss_risk", computed)
+    load = Load(deadline_ns=33 * MS)
+    batch = Batch(
+        NS,
+        seconds=seconds_of(back_to_back(0, [10 * MS] * 100), load.deadline_ns),
+        manifest=make_manifest(load=load),
+        restart=True,
+    )
+    analysis = folded([batch])
+    analysis.gates = (parse_gate(gate),)
+    assert analysis.view(None).gates[0].ok
+    assert computed.call_count == computations
 
 
 def test_every_name_is_exercised_above() -> None:
