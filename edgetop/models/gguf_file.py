@@ -5,7 +5,6 @@ memory. So every length is checked against the end of the file, the number of st
 unless they are short and consist of numbers.
 """
 
-import mmap
 import struct
 from collections.abc import Mapping
 from math import prod
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
+from edgetop.models.mapped_file import map_file
 from edgetop.models.reading_limits import MAX_TENSORS, Budget, MalformedError
 
 MAGIC = b"GGUF"
@@ -68,14 +68,7 @@ class GgufFile:
 def read_gguf(path: Path) -> GgufFile:
     """Read the header of a GGUF file. Raises InputError with the reason if that is not possible."""
     try:
-        with path.open("rb") as file:
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except ValueError:
-        raise InputError(f"{path}: is empty") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        return parse_gguf(data)
+        return parse_gguf(map_file(path))
     except MalformedError as error:
         raise InputError(f"{path}: {error}", "the file is damaged or incomplete: get it again") from None
 

@@ -3,7 +3,6 @@
 The file is mapped and not loaded, so its size does not matter.
 """
 
-import mmap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -12,6 +11,7 @@ from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.models.cost.tensor_traffic import MemoryPlan, plan
 from edgetop.models.graph import OMITTED, Model, count, tensors_by_value
+from edgetop.models.mapped_file import map_file
 from edgetop.models.onnx_file import read_onnx
 from edgetop.models.operator_costs import OperatorCost, Totals, Weights, costs, totals, weights
 from edgetop.models.reading_limits import MalformedError
@@ -67,13 +67,7 @@ READERS = {"onnx": read_onnx, "tflite": read_tflite}
 
 def read_model(path: Path, fmt: str) -> Model:
     """Read a model file of the format "onnx" or "tflite". Raises InputError if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except ValueError:
-        raise InputError(f"{path}: is empty") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    data = map_file(path)
     if bytes(data[4:8]) == b"ORTM":
         raise InputError(
             f"{path}: ONNX Runtime's own format cannot be read without it", "inspect the .onnx file it was made from"

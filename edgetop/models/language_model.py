@@ -77,12 +77,11 @@ def described(file: GgufFile) -> LanguageModel:
     is_cached = bool(kv_heads and key_length and value_length)
     kv_bytes = sum(kv_heads) * ((key_length or 0) + (value_length or 0)) * F16_BYTES if is_cached and kv_heads else None
     attention = sum(heads) * 2 * ((key_length or 0) + (value_length or 0)) if is_cached and heads else None
+    file_type = keys.plain("general.file_type")
     return LanguageModel(
         architecture=keys.architecture,
         name=keys.text("general.name"),
-        file_type=FILE_TYPES.get(keys.plain("general.file_type") or 0)
-        if "general.file_type" in file.metadata
-        else None,
+        file_type=None if file_type is None else FILE_TYPES.get(file_type),
         parameters=sum(tensor.elements for tensor in file.tensors),
         weights_bytes=_sum_bytes(file.tensors),
         stored=_stored(file.tensors),

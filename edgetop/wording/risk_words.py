@@ -7,6 +7,10 @@ from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.miss_risk import MissRisk
 from edgetop.session.typed_json import Document
 
+# Ratio of an estimate to the upper end of its interval below which only the upper end is shown. Choice: a tiny estimate
+# with a much higher upper end would read as a promise.
+FAR_BELOW = 1e-3
+
 REFUSED: Mapping[str, str] = {
     "few-inferences": "there are too few inferences",
     "few-independent": "slow inferences come in too few groups",
@@ -31,13 +35,15 @@ def risk_words(risk: MissRisk, rate_hz: float | None) -> str:
 
     >>> risk_words(MissRisk(1.234e-5, (4e-6, 3.1e-5)), 30.0)
     '1.2e-05 an inference (95 %: 4e-06 to 3.1e-05, estimated), a miss every 45m01s'
+    >>> risk_words(MissRisk(2.1e-19, (0.0, 4.2e-7)), 30.0)
+    'at most 4.2e-07 an inference (95 %, estimated)'
     >>> risk_words(MissRisk(None, None, "drift"), 30.0)
     'unknown: slow inferences became more or fewer during the session'
     """
     if risk.per_inference is None or risk.ci95 is None:
         return f"unknown: {refusal_words(risk)}"
     low, high = risk.ci95
-    if not risk.per_inference:
+    if risk.per_inference <= high * FAR_BELOW:
         return f"at most {high:.2g} an inference (95 %, estimated)"
     how = "counted" if risk.is_counted else "estimated"
     seconds = between_misses_s(risk, rate_hz)

@@ -120,7 +120,7 @@ def test_a_bounded_law_is_believed_to_a_hundredth_of_a_miss(deadline_ms: float, 
     assert (found.ci95[1] < 5e-6) == is_believed
 
 
-def test_a_law_that_chance_would_misfit_once_in_ten_is_refused() -> None:
+def test_a_sample_that_fits_its_own_law_badly_is_refused() -> None:
     assert [risk_of(exponential(6_000, seed), 20.0).refused for seed in (40, 103)] == ["", "no-law"]
 
 

@@ -44,6 +44,12 @@ def test_the_figures_follow_from_the_architecture(architecture, kind, bits):
     assert stored[kind] >= matrices
 
 
+@pytest.mark.parametrize(("declared", "file_type"), [(15, "Q4_K_M"), (9_999, None), ("Q4_K_M", None)])
+def test_a_file_type_that_is_not_understood_is_unknown(declared, file_type):
+    model = model_in(gguf({"general.architecture": "llama", "general.file_type": declared}, {}))
+    assert model.file_type == file_type
+
+
 def test_an_embedding_that_is_the_output_too_counts_as_work():
     shapes = {"token_embd.weight": ((4, 10), "F32", bytes(160))}
     model = model_in(gguf({"general.architecture": "llama"}, shapes))

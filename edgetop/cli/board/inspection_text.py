@@ -1,6 +1,6 @@
 """The inspection of a model as text: inputs, outputs, weights, and operators with the most work."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from edgetop import formatting
 from edgetop.cli.output import notice_lines, table
@@ -18,7 +18,11 @@ _WITHIN = "their weights are counted below, but not their work"
 
 def inspect_summary(document: Document) -> str:
     """Return the text for a document of `inspection_document`. Foreign text in it is made safe."""
-    parts = (_head, _ends, _weights, _work, _types, _largest)
+    return joined((_head, _ends, _weights, _work, _types, _largest), document)
+
+
+def joined(parts: Sequence[Callable[[Document], Iterator[str]]], document: Document) -> str:
+    """Return the lines of all parts, followed by the document's hints."""
     lines = [line for part in parts for line in part(document)]
     hints = (Notice(hint["code"], hint["message"], hint["advice"]) for hint in document["hints"])
     return "\n".join([*lines, *notice_lines("hint", hints)])

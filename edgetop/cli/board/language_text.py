@@ -3,18 +3,14 @@
 from collections.abc import Iterator
 
 from edgetop import formatting
-from edgetop.cli.output import notice_lines
+from edgetop.cli.board.inspection_text import joined
 from edgetop.formatting import UNKNOWN, clean, shortened
-from edgetop.session.events import Notice
 from edgetop.session.typed_json import Document
 
 
 def language_summary(document: Document) -> str:
     """Return the text for a document of `language_document`. Foreign text in it is made safe."""
-    parts = (_head, _shape, _weights, _context, _work)
-    lines = [line for part in parts for line in part(document)]
-    hints = (Notice(hint["code"], hint["message"], hint["advice"]) for hint in document["hints"])
-    return "\n".join([*lines, *notice_lines("hint", hints)])
+    return joined((_head, _shape, _weights, _context, _work), document)
 
 
 def _head(document: Document) -> Iterator[str]:

@@ -1,0 +1,17 @@
+"""A model file mapped into memory."""
+
+import mmap
+from pathlib import Path
+
+from edgetop.errors import InputError
+
+
+def map_file(path: Path) -> memoryview:
+    """Return the bytes of a file without reading them. Raises InputError if the file is empty or cannot be opened."""
+    try:
+        with path.open("rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except ValueError:
+        raise InputError(f"{path}: is empty") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
