@@ -9,6 +9,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.slowdowns.signals import INPUTS_GREW
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
@@ -32,6 +33,19 @@ class ShapeView:
     count: int
     p50_ms: float
     p99_ms: float
+
+
+@frozen
+class InputSizes:
+    """The mean number of elements in the inputs of a stream: in its burst, and in a later span."""
+
+    burst: float
+    later: float
+
+    @property
+    def differ(self) -> bool:
+        """Whether they differ by so much that the latencies cannot be compared."""
+        return abs(self.later / self.burst - 1) > INPUTS_GREW
 
 
 class _Bin:

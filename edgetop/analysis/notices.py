@@ -243,9 +243,9 @@ def _settings(folds: Folds) -> Iterator[Doubt]:
     if mode.upper().replace("MODE_", "").startswith("MAXN"):
         yield ModeUnsustainable(mode)
 
-    burst, sustained = folds.spans() if _is_over(folds) else (None, None)
-    if burst and sustained and sustained.p50_ns >= (1 + SLOWER_SHARE) * burst.p50_ns:
-        yield NotSustained(sustained.p50_ns / burst.p50_ns)
+    drift = folds.only_stream.drift_ratio if folds.only_stream and _is_over(folds) else None
+    if drift is not None and drift >= 1 + SLOWER_SHARE:
+        yield NotSustained(drift)
 
 
 def _stolen(folds: Folds) -> Iterator[Doubt]:

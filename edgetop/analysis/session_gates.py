@@ -19,6 +19,7 @@ from edgetop.nearest import nearest_hint
 if TYPE_CHECKING:  # A command line with a gate loads this module.
     from edgetop.analysis.energy import EnergyUnknown
     from edgetop.analysis.faults import Fault
+    from edgetop.analysis.input_shapes import InputSizes
 
 # A `Report` of `edgetop.analysis.session_report`, or an object whose attributes are made when they are read.
 Report = Any
@@ -87,7 +88,7 @@ class GateResult:
     ok: bool
     fails_for_sure: bool = False  # Whether the value is known, comes from enough samples, and exceeds the limit.
     # Why the value is unknown. None if it is known, or if the session has no data of this kind.
-    unknown: "NoSuchStream | EnergyUnknown | MissRisk | Fault | None" = None
+    unknown: "NoSuchStream | EnergyUnknown | MissRisk | InputSizes | Fault | None" = None
     stream: str = ""  # The stream with this value, in a session with several.
     is_response: bool = False  # Whether the value is a response time, which includes the time in the queue.
     is_settled: bool = True  # Whether there are enough inferences for the value.
@@ -276,9 +277,12 @@ def judge_gate(gate: Gate, report: Report) -> GateResult:
     )  # fmt: skip
 
 
-def _why_unknown(gate: Gate, report: Report) -> "EnergyUnknown | MissRisk | None":
+def _why_unknown(gate: Gate, report: Report) -> "EnergyUnknown | MissRisk | InputSizes | None":
     if gate.name == "miss-risk":
         return _risk_of(report)
+    if gate.name == "drift":
+        sizes: InputSizes | None = report.input_sizes
+        return sizes if sizes and sizes.differ else None
     reason: EnergyUnknown | None = report.energy.reason if gate.name == "energy" else None
     return reason
 

@@ -19,7 +19,7 @@ from edgetop.analysis.faults import UnavailableError, note, noted, noting
 from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.heat_forecast import ForecastView
-from edgetop.analysis.input_shapes import ShapeView
+from edgetop.analysis.input_shapes import InputSizes, ShapeView
 from edgetop.analysis.notices import notices
 from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.report_generation import GenerationFigures, generation_figures
@@ -105,6 +105,11 @@ class _Parts:
         return view
 
     @property
+    def only(self) -> StreamView | None:
+        """The only stream, or None in a session of several."""
+        return self.analysis.only_stream
+
+    @property
     def of_streams(self) -> Mapping[str, "_StreamParts"]:
         """The parts of each stream, by the stream's name. The busiest stream comes first."""
         views = self.analysis.stream_views()
@@ -139,6 +144,10 @@ class _StreamParts:
     def drift_ratio(self) -> float | None:
         return self._view.drift_ratio
 
+    @property
+    def input_sizes(self) -> InputSizes | None:
+        return self._view.input_sizes
+
     def report(self) -> "StreamReport":
         view, analysis = self._view, self._whole.analysis
         slowdowns = view.slowdowns
@@ -152,6 +161,7 @@ class _StreamParts:
             verdict=judge(Evidence(analysis, (), view)),
             deadline=self.latency.deadline,
             shapes=analysis.shapes.view(view.number),
+            input_sizes=view.input_sizes,
         )
 
 
@@ -168,12 +178,14 @@ class StreamReport:
     latency: LatencyFigures
     burst: Span | None
     sustained: Span | None
-    drift_ratio: float | None
+    drift_ratio: float | None  # Sustained p50 divided by burst p50; None if unknown or if inputs differ in size.
     slowdowns: tuple[Slowdown, ...] | None
     verdict: Verdict
     deadline: DeadlineView | None
     # Latency by the size of inputs; None if the program's hook reports no changes of shape.
     shapes: tuple[ShapeView, ...] | None = field(default=None, metadata=OMIT)
+    # None if the program's hook reports no sizes.
+    input_sizes: InputSizes | None = field(default=None, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +203,8 @@ class Report:
     phases: Phases = _part(lambda of: phases(of.analysis, of.manifest))
     burst: Span | None = _part(lambda of: span(of.analysis.spans()[0], of.analysis))
     sustained: Span | None = _part(lambda of: span(of.analysis.spans()[1], of.analysis))
-    drift_ratio: float | None = _part(lambda of: _drift_ratio(of.analysis))  # Sustained p50 divided by burst p50.
+    drift_ratio: float | None = _part(lambda of: of.only and of.only.drift_ratio)  # As of a stream.
+    input_sizes: InputSizes | None = _part(lambda of: of.only and of.only.input_sizes, OMIT)  # As of a stream.
     throttled: bool | None = _part(lambda of: is_throttled(of.analysis))
     throttled_share: float | None = _part(lambda of: rounded(of.analysis.throttles.view().share))
     throttles: ThrottlesView = _part(lambda of: of.analysis.throttles.view())
@@ -309,11 +322,6 @@ def _no_verdict(folds: Folds) -> Verdict:
     fault = folds.faults.first(folds.faults.found)
     reasons = () if fault is None else (FaultFound(fault),)
     return Verdict(State.INTERNAL_ERROR, "warning", reasons, at_end=State.INTERNAL_ERROR)
-
-
-def _drift_ratio(analysis: Folds) -> float | None:
-    burst, sustained = analysis.spans()
-    return round(sustained.p50_ns / burst.p50_ns, 4) if burst and sustained else None
 
 
 def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:

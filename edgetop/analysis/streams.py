@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
 from edgetop.analysis.faults import noted
+from edgetop.analysis.input_shapes import InputSizes
 from edgetop.analysis.miss_risk import miss_risk
 from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.rolling_latency import NEVER_NS, SLOW_RECENT_S, Recent, RollingLatency
@@ -164,10 +165,28 @@ class StreamView:
         return None if is_early else sustained(rows, view.burst)
 
     @noted
+    def input_sizes(self) -> InputSizes | None:
+        """The size of the inputs in the burst and in the sustained span, or None if either is unknown."""
+        return self._sizes(self.sustained.from_s, self.sustained.to_s) if self.sustained else None
+
+    def _sizes(self, from_s: int, to_s: int) -> InputSizes | None:
+        in_burst = self.slowdowns.burst_size
+        later = self._folds.slowdowns.signals.input_size(from_s, to_s) if in_burst else None
+        return None if not in_burst or later is None else InputSizes(in_burst, later)
+
+    @property
+    def input_growth(self) -> float:
+        """By which ratio the inputs of the last seconds are larger than those of the burst; 1.0 if unknown or equal."""
+        until_s = self._moment.until_ns // NS
+        sizes = self._sizes(until_s - SLOW_RECENT_S, until_s)
+        return sizes.later / sizes.burst if sizes and sizes.differ else 1.0
+
+    @noted
     def drift_ratio(self) -> float | None:
-        """The sustained p50 divided by the burst's p50, or None if either is unknown."""
-        burst, held = self.burst, self.sustained
-        return round(held.p50_ns / burst.p50_ns, 4) if burst and held else None
+        """The sustained p50 divided by the burst's p50; None if either is unknown or their inputs differ in size."""
+        burst, held, sizes = self.burst, self.sustained, self.input_sizes
+        is_comparable = burst and held and not (sizes and sizes.differ)
+        return round(held.p50_ns / burst.p50_ns, 4) if is_comparable and burst and held else None
 
     @noted
     def tail(self) -> TailView:

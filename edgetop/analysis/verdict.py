@@ -123,6 +123,7 @@ class Evidence:
             self.judged_p50_ns = stream.judged_p50_ns  # their median as the burst has it
             self.errors = stream.latency.errors  # how many inferences raised, in the whole session
             self.slowdowns, self.deadline = stream.slowdowns, stream.deadline
+            self.input_growth = stream.input_growth
         # why something of it is not known; None: no fold of it has failed
         self.fault = self._faults.first(self._failed | failed)
 
@@ -235,9 +236,14 @@ def _change(seen: Evidence) -> float | None:
 
 
 def _logged_change(seen: Evidence) -> float | None:
-    """Return the change; during a slowdown it is the figure of the log, so that both agree."""
+    """Return the change; during a slowdown it is the figure of the log, so that both agree.
+
+    It is None if the inputs have another size than in the burst.
+    """
     change, slowdowns = _change(seen), _open_slowdowns(seen)
     ratio = slowdowns[-1].latency_ratio if slowdowns else None
+    if not slowdowns and seen.input_growth != 1:
+        return None
     return change if ratio is None or change is None or change < OVER else ratio - 1
 
 
@@ -309,7 +315,7 @@ def _steadiness(seen: Evidence) -> Verdict:
     change = _change(seen)
     if change is None:
         return Verdict(State.UNSETTLED, "warning", (NothingRecent(),))
-    if abs((1 + change) / slowdowns.size_ratio - 1) > SLOWER_SHARE:
+    if abs((1 + change) / slowdowns.size_ratio - 1) > SLOWER_SHARE and not (change < 0 and seen.input_growth < 1):
         return Verdict(State.UNSETTLED, "warning", (AwayFromBurst(change),))
     measured_ns = seen.progress.measured_ns
     ends = [*(span.end_ns for span in seen.throttles.spans), *(slowdown.end_ns for slowdown in slowdowns.slowdowns)]

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 
 from edgetop.analysis.energy import EnergyUnknown
+from edgetop.analysis.input_shapes import InputSizes
 from edgetop.analysis.miss_risk import MissRisk
 from edgetop.analysis.session_gates import TOKEN_METRICS, GateResult, NoSuchStream
 from edgetop.session.typed_json import Document
 from edgetop.wording.energy_words import unknown_words
 from edgetop.wording.risk_words import refusal_words
+from edgetop.wording.slowdown_words import sizes_words
 
 _NOTHING_MEASURED = "nothing was measured"
 # By the name of a gate's value: why it is unknown if the session has no data of this kind.
@@ -41,6 +43,8 @@ def _unknown(result: GateResult) -> str:
             return f"unknown: no stream is called that, of {', '.join(names)}"
         case MissRisk():
             return f"unknown: {refusal_words(result.unknown)}"
+        case InputSizes():
+            return f"unknown: burst and sustained cannot be compared: {sizes_words(result.unknown)}"
         case EnergyUnknown():
             return f"unknown: {unknown_words(result.unknown)}"
         case fault:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from edgetop.analysis.input_shapes import InputSizes
 from edgetop.analysis.slowdowns.slowdown import Slowdown, Then, is_throttling
-from edgetop.formatting import clean, duration
+from edgetop.formatting import clean, count, duration
 from edgetop.session.seconds import NS
 from edgetop.wording.clue_words import clue_words
 
@@ -25,6 +26,15 @@ def cause_words(slowdown: Slowdown) -> str:
     if not slowdown.evidence:
         return slowdown.cause
     return f"{slowdown.cause} ({clue_words(slowdown.evidence[0], slowdown.start_ns // NS)})"
+
+
+def sizes_words(sizes: InputSizes) -> str:
+    """Return why the burst and the sustained span cannot be compared.
+
+    >>> sizes_words(InputSizes(3_600.0, 21_500.0))
+    'inputs had 3600 elements on average then, and 21.5 k later'
+    """
+    return f"inputs had {count(sizes.burst)} elements on average then, and {count(sizes.later)} later"
 
 
 def slowdown_words(slowdown: Slowdown) -> str:

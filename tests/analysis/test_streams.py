@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.findings import NotSettled
 from edgetop.analysis.notices import notices
-from edgetop.analysis.session_gates import NoSuchStream, matching, parse_gate
-from edgetop.analysis.session_report import judged_gates
+from edgetop.analysis.session_gates import NoSuchStream, judge_gate, matching, parse_gate
+from edgetop.analysis.session_report import judged_gates, report
 from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.analysis.stream_names import distinct_names
 from edgetop.analysis.stream_verdicts import Judged, join_verdicts
 from edgetop.analysis.verdict_reasons import OfStreams, State, WasSlowed
+from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Watched, WatchedStream
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS, SecondAggregator, concatenate
 from edgetop.wording import verdict_words
+from edgetop.wording.gate_words import gate_words
 from edgetop.wording.notice_words import notice_words
 from edgetop.wording.report_document import report_document
 from tests.support.generator.program_score import score_programs
@@ -202,6 +204,36 @@ def test_larger_inputs_are_no_slowdown() -> None:
     assert analysis.slowdowns_view().slowdowns == ()
     assert analysis.verdict().state is State.STEADY
     assert sized(lambda _, elements: 2 + 0.1 * elements, 1.0).slowdowns_view().slowdowns == ()
+
+
+def test_smaller_inputs_that_are_faster_are_steady() -> None:
+    analysis = sized(lambda _, elements: 2 + 0.1 * elements, 0.5, is_over=False)
+    assert (analysis.verdict().state, analysis.verdict().p50_change) == (State.STEADY, None)
+    unexplained = sized(lambda t, _: np.where(t < 60, 12.0, 7.0), 1.0, is_over=False)
+    assert unexplained.verdict().state is State.UNSETTLED
+
+
+@pytest.mark.parametrize("larger", [2.0, 0.5])
+def test_there_is_no_drift_between_inputs_of_different_sizes(larger: float) -> None:
+    analysis = sized(lambda _, elements: 2 + 0.1 * elements, larger)
+    document = report_document(analysis)
+    for part in (document, document["streams"][0]):
+        assert part["drift_ratio"] is None
+        assert part["input_sizes"]["burst"] == pytest.approx(100, rel=0.02)
+        assert part["input_sizes"]["later"] == pytest.approx(100 * larger, rel=0.02)
+    assert "not-sustained" not in [warning["code"] for warning in document["warnings"]]
+    assert "cannot be compared with the burst: inputs had 100 elements on average then" in " ".join(
+        summary(report(analysis)).split()
+    )
+    gate = judge_gate(parse_gate("drift>10%"), report(analysis))
+    assert (gate.value, gate.ok) == (None, False)
+    assert f"inputs had 100 elements on average then, and {100 * larger:.0f} later" in gate_words(gate)
+
+
+def test_inputs_of_equal_size_have_a_drift() -> None:
+    document = report_document(sized(lambda t, _: np.where(t < 60, 10.0, 12.0), 1.0))
+    assert document["drift_ratio"] == pytest.approx(1.2, rel=0.02)
+    assert document["input_sizes"]["later"] == pytest.approx(100, rel=0.02)
 
 
 @pytest.mark.parametrize(

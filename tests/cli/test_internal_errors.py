@@ -44,7 +44,9 @@ def test_a_report_has_what_stands(tmp_path: Path, capsys: pytest.CaptureFixture[
     code, out, err = run(["report", FINISHED], capsys)
     assert code == 4
     assert "180 inferences" in out
-    assert "missing  streams, tail, burst, sustained, drift ratio, throttled, slowdowns:" in out
+    assert "missing streams, tail, burst, sustained, drift ratio, input sizes, throttled, slowdowns:" in " ".join(
+        out.split()
+    )
     assert "nothing was steady" not in out
     (line,) = err.splitlines()
     assert "slowdowns: not available: internal error in slowdowns: BrokenError: on purpose" in line

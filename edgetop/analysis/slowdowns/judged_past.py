@@ -25,7 +25,7 @@ from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, SECOND
 from edgetop.session.typed_json import Document
 
-VERSION = 6
+VERSION = 7
 SEARCHED_BACK_S = RISE_S + 5  # Seconds before the stored windows in which a beginning may be searched.
 MAX_LEVEL = 100_000_000  # In millionths: a hundred nepers.
 
@@ -55,6 +55,7 @@ class _State:
     open: _Open | None
     contention: Contention
     is_anew: bool
+    burst_size: float | None
 
 
 def is_quiet(judgement: Judgement) -> bool:
@@ -76,7 +77,7 @@ def export_state(judgement: Judgement) -> Document:
         detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
         detector.noise.sigma, list(judgement.closed), judgement.closed_count,
         _Open(span, stages.stage, list(stages.below), stages.over) if span and stages else None,
-        judgement.contention, judgement.is_anew,
+        judgement.contention, judgement.is_anew, judgement.burst_size,
     )  # fmt: skip
     windows, points = detector.windows, detector.points
     if len(windows):  # Older points are not needed any more.
@@ -100,6 +101,7 @@ def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], 
     require(_are_levels(state.levels) and (state.baseline is None or state.baseline.error >= 0))
     require(state.ended_s == 0 or 0 < state.ended_s <= until_s - INTERRUPTION_S)
     require(state.limited_to_s is None or 0 <= state.limited_to_s <= until_s)
+    require(state.burst_size is None or 0 <= state.burst_size < 2**53)
     _check_contention(state.contention, state.opening_s, until_s)
     require(not state.is_anew or state.contention.over_s is not None)
     for slowdown in state.closed:
@@ -115,7 +117,7 @@ def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], 
         until_s=until_s, opening_s=state.opening_s, is_opened=True, limited=state.limited,
         limited_to_s=state.limited_to_s, contention=state.contention, is_anew=state.is_anew,
         closed=tuple(state.closed), closed_count=state.closed_count,
-        burst_rows=_table(tables[0], SECOND, MAX_ROWS, until_s * NS),
+        burst_rows=_table(tables[0], SECOND, MAX_ROWS, until_s * NS), burst_size=state.burst_size,
         cutter=WindowCutter(_table(tables[3], SECOND, ENOUGH, until_s * NS)),
         detector=Detector(
             baseline=state.baseline, ended_s=state.ended_s, spans=spans,

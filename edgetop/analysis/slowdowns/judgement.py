@@ -59,6 +59,7 @@ class Judgement:
     closed_count: int = 0
     waiting: Rows = field(default_factory=lambda: NO_SECONDS.rows)  # Rows that the detector has not seen yet.
     burst_rows: Rows = field(default_factory=lambda: NO_SECONDS.rows)
+    burst_size: float | None = None  # Mean number of elements in the inputs of the burst; None if unknown.
 
     def copy(self) -> "Judgement":
         _ = self.detector.noise.sigma  # Computed here once, so that no copy computes it again.
@@ -105,7 +106,9 @@ class Judgement:
         self.detector.fold(*self.cutter.add(rows))
         if not is_settled:
             joined = np.concatenate([self.burst_rows, rows])
-            self.burst_rows = _inside(joined, self.detector.baseline) if self.detector.baseline else joined[-MAX_ROWS:]
+            burst = self.detector.baseline
+            self.burst_rows = _inside(joined, burst) if burst else joined[-MAX_ROWS:]
+            self.burst_size = signals.input_size(burst.from_s, burst.to_s) if burst else None
         self._explain(signals)
 
     def _begin_anew(self, opening_s: int, from_s: int, signals: Signals) -> None:
@@ -177,7 +180,10 @@ class Judgement:
             contended_now = taken_now(signals, self.until_s, *signals.events.competitor_now(self.until_s))
         is_settled = self.detector.baseline is not None
         scatter = self.detector.noise.sigma if is_settled else None
-        return SlowdownsView(burst, rows, is_settled, latest, total, contended_now, scatter, size_ratio)
+        return SlowdownsView(
+            burst, rows, is_settled, latest, total, contended_now, scatter, size_ratio,
+            self.burst_size,
+        )  # fmt: skip
 
     def _limited_from_start(self, limited: Limited) -> list[Slowdown]:
         """Return the limitation as a slowdown; [] if it began later and was no slower than the burst after it."""

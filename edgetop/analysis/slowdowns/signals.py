@@ -392,6 +392,14 @@ class Signals:
         places = self._places if rows is None else [self._places[row] for row in rows]
         return self._tracks.held(places, begin_s, end_s)
 
+    def input_size(self, begin_s: int, end_s: int) -> float | None:
+        """Return the mean number of elements in the inputs, or None if it was not read in these seconds."""
+        rows = next((channel.rows for channel in self.channels if channel.cause == "inputs"), None)
+        if rows is None or end_s <= begin_s:
+            return None
+        held, was_read = self.held(begin_s, end_s, rows)
+        return float(held[was_read].mean()) if was_read.any() else None
+
     def of_channels(self, begin_s: int, end_s: int) -> tuple[Floats, Bools]:
         """Return what the channels are made of: as `held`, and a last row for other calls in a watched program."""
         held, was_read = self.held(begin_s, end_s)

@@ -54,6 +54,7 @@ class SlowdownsView:
     scatter: float | None = None  # Standard deviation of independent windows, in nepers; None before the burst.
     # By which ratio inputs that are larger than in the burst explain the latency now. This is no slowdown.
     size_ratio: float = 1.0
+    burst_size: float | None = None  # Mean number of elements in the inputs of the burst; None if unknown.
 
     @property
     def now(self) -> Slowdown | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from edgetop import formatting
+from edgetop.analysis.input_shapes import InputSizes
 from edgetop.analysis.program_frames import FramesView, total_words
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.report_parts import (
@@ -43,7 +44,7 @@ from edgetop.wording.gate_words import gate_words
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
 from edgetop.wording.notice_words import notice, notice_words
 from edgetop.wording.risk_words import risk_words
-from edgetop.wording.slowdown_words import streams_words
+from edgetop.wording.slowdown_words import sizes_words, streams_words
 from edgetop.wording.tail_words import tail_words
 
 # Most entries that are listed:
@@ -193,7 +194,7 @@ def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bo
         return
     yield ""
     if sustained:
-        change = "" if drift is None else f", {(drift - 1) * 100:+.0f} % vs burst"
+        change = _change(drift, report.input_sizes)
         yield f"sustained  {_span(sustained)}{change}"
     elif "sustained" not in missing:
         yield "sustained  not known: no span after the burst was steady"
@@ -209,8 +210,7 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
     """Yield a line for each stream, the busiest first, then throttles and slowdowns of all."""
     yield ""
     for one in report.streams[:MOST_STREAMS]:
-        latency, drift = one.latency, one.drift_ratio
-        change = "" if drift is None else f", {(drift - 1) * 100:+.0f} % vs burst"
+        latency, change = one.latency, _change(one.drift_ratio, one.input_sizes)
         count = or_unknown(latency.count, formatting.count)
         figures = f"p50 {_ms(latency.p50_ms)}  p99 {_ms(latency.p99_ms)} ms  n {count}"
         state = verdict_words.now(one.verdict).lower()
@@ -222,6 +222,13 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
         yield f"throttles  {words}"
     if report.slowdowns is not None:
         yield from _slowdowns(report.slowdowns, most, evidence=evidence)
+
+
+def _change(drift: float | None, sizes: InputSizes | None) -> str:
+    """Return the change of the sustained latency against the burst, or why they are not compared."""
+    if drift is not None:
+        return f", {(drift - 1) * 100:+.0f} % vs burst"
+    return f", cannot be compared with the burst: {sizes_words(sizes)}" if sizes and sizes.differ else ""
 
 
 def _span(span: Span) -> str:
