@@ -4,6 +4,7 @@ The outputs are opened as a user opens them, and figures are read from their tex
 stands there: nothing here computes a figure. Each has a name, the window that it is of, and half of its last digit.
 """
 
+import html
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as of_prometheus
 
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.session_gates import judge_gate, parse_gate
 from edgetop.analysis.session_report import report
 from edgetop.cli.comparing.comparison import comparison_json
 from edgetop.cli.printing.junit import Case, suite_xml
-from edgetop.cli.printing.page import escaped_lines
+from edgetop.cli.printing.report_page import write_report
 from edgetop.cli.printing.report_text import summary
 from edgetop.cli.running.headless import plain_line, progress_line
 from edgetop.cli.sessions.session_list import listed, table
@@ -26,12 +28,15 @@ from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import Group, sample
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.metrics.metric_families import families
-from edgetop.metrics.prometheus import rendered
+from edgetop.metrics.prometheus import Textfile, rendered
+from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.recording.reader import Recording
 from edgetop.session.seconds import NS
+from edgetop.ui.panes.ab_pane import ab_line
 from edgetop.ui.panes.header import verdict_line, vitals_line
 from edgetop.ui.panes.latency_pane import LATENCY
 from edgetop.ui.panes.power_pane import POWER
+from edgetop.ui.panes.thermal_pane import THERMAL
 from edgetop.wording.board_summary import Summaries
 from edgetop.wording.gate_words import gate_words
 from edgetop.wording.report_document import report_document
@@ -133,6 +138,12 @@ def of_document(document: Mapping[str, Any], streams: int) -> Figures:
     else:
         for one in document["streams"]:
             found |= taken(one, OF_STREAM, f"[{one['name']}]")
+    for name, ratio in ((document.get("ab") or {}).get("ratios") or {}).items():
+        if ratio:
+            found[f"A/B {name}", SESSION] = stated(ratio["value"] - 1, "share", 5e-7)
+    for key, name in (("steady_c", "steady"), ("trip_c", "trip")):
+        if document["forecast"]["throttles"] is not None and document["forecast"][key] is not None:
+            found[name, NOW] = stated(document["forecast"][key], "C", 5e-3)
     if document["throttles"]:
         found["throttled", SESSION] = stated(document["throttled_share"], "share", 5e-4)
     heat = [zone["max"] for zone in document["temperature"].values() if zone["max"] is not None]
@@ -170,7 +181,35 @@ def of_report(text: str) -> Figures:
         ("rss_peak", SESSION): (r"^memory .* # MiB at most", "MiB"),
         ("growth", SESSION): (r"(?:LEAKING|grows by) # MiB/h", "MiB"),
         ("cpu", SESSION): (r"^cpu +engine # % of a core on average", "%"),
-    })  # fmt: skip
+    }) | found_in(text, FORECAST) | found_in(text, RATIOS)  # fmt: skip
+
+
+FORECAST = {
+    ("steady", NOW): (r"throttle.*?,?\s+steady\s+# C", "C"),
+    ("trip", NOW): (r"throttles at # C", "C"),
+}
+RATIOS = {
+    (f"A/B {name}", SESSION): (rf"^{name} .*?\+?# % \(-?[\d.]+ to", "%") for name in ("p50", "p90", "p99", "throughput")
+}
+
+
+def of_page(folder: Path, analysis: Analysis) -> Figures:
+    """Return the figures in the text of the page that `report --html` writes."""
+    path = folder.parent / "page.html"
+    write_report(NamedOutput(path, force=True), analysis, report(analysis))
+    blocks = re.findall(r"<pre[^>]*>(.*?)</pre>", path.read_text(), re.DOTALL)
+    return of_report(html.unescape(re.sub("<[^>]*>", "", "\n\n".join(blocks))))
+
+
+def of_textfile(folder: Path, analysis: Analysis, streams: int) -> Figures:
+    """Return the figures in the file that `--prom-textfile` writes."""
+    made = Textfile(folder.parent)
+    try:
+        assert made.send(families(analysis)) == ""
+        (path,) = folder.parent.glob("*.prom")
+        return of_metrics(path.read_text(), streams, of_prometheus)
+    finally:
+        made.close()
 
 
 def of_verdict(text: str) -> Figures:
@@ -206,12 +245,12 @@ def of_comparison(document: Mapping[str, Any]) -> Figures:
     return found
 
 
-def of_metrics(text: str, streams: int) -> Figures:
-    """Return the figures of the metrics, as a parser of Prometheus reads them."""
+def of_metrics(text: str, streams: int, parse: Any = of_openmetrics) -> Figures:
+    """Return the figures of the metrics, as `parse`, a parser of Prometheus, reads them."""
     found: Figures = {}
     values: dict[str, dict[str, float]] = {}
     heat = []
-    for family in text_string_to_metric_families(text):
+    for family in parse(text):
         for one in family.samples:
             if one.name == "edgetop_temperature_celsius":
                 heat.append(one.value)
@@ -234,6 +273,10 @@ def of_metrics(text: str, streams: int) -> Figures:
     if heat:
         found["hottest", NOW] = stated(max(heat), "C")
     return found
+
+
+def rows_of(view: MonitorView) -> list[str]:
+    return [plain(row) for row in LATENCY.body(view, area(140, 18))]
 
 
 def of_screen(view: MonitorView) -> Iterator[tuple[str, Figures]]:
@@ -261,7 +304,7 @@ def of_screen(view: MonitorView) -> Iterator[tuple[str, Figures]]:
             ("power", NOW): (r"Board power # watts", "W"),
             ("count", SESSION): (r" n # in all", ""),
         })  # fmt: skip
-    rows = [plain(row).split() for row in LATENCY.body(view, area(140, 18))]
+    rows = [row.split() for row in rows_of(view)]
     if view.ab is None:
         names = rows[0]
         for row in rows[1:]:
@@ -275,6 +318,12 @@ def of_screen(view: MonitorView) -> Iterator[tuple[str, Figures]]:
                     if shown[name].rstrip("?") != UNKNOWN
                 }
                 yield f"latency pane, {of}", figures
+    heat = "\n".join(map(plain, THERMAL.body(view, area(140, 18))))
+    yield "heat pane", found_in(heat, FORECAST)
+    if view.ab is not None:
+        yield "A/B pane", found_in("\n".join(rows_of(view)), RATIOS)
+        header_line = plain(ab_line(view.ab, 200))
+        yield "A/B line", found_in(header_line, {("A/B p50", SESSION): (r"at p50: \+?# % \(", "%")})
     power = POWER.title(view, area(200, 10))
     if "a part" not in power:
         yield "power pane", found_in(power, {("power", NOW): (r"^(?:last )?# W", "W")})
@@ -321,11 +370,12 @@ def figures(folder: Path, analysis: Analysis) -> dict[str, Figures]:
     found = {
         "report --json": of_document(document, streams),
         "report": of_report(text) | of_verdict(text),
-        "report --html": of_report(re.sub("<[^>]*>", "", escaped_lines(text))),
+        "report --html": of_page(folder, analysis),
         "verdict": of_verdict(f"{words['words']}\n{words['brief']}"),
         "fleet": of_summary(analysis, folder, streams),
         "junit": of_gates(analysis, streams),
         "metrics": of_metrics(rendered(families(analysis), openmetrics=True).decode(), streams),
+        "textfile": of_textfile(folder, analysis, streams),
     }
     one = sample(analysis)
     comparison = compare((Group("a", (one,)), Group("b", (one,))))
