@@ -10,7 +10,7 @@ import io
 import os
 import select
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 from edgetop.errors import OutputError, ReaderLeftError
 
@@ -30,6 +30,22 @@ def guard() -> None:
         sys.stdout = output(1, sys.stdout)
     if sys.stderr is sys.__stderr__:
         sys.stderr = talk(2, sys.stderr)
+
+
+def has_screen() -> bool:
+    """Whether a screen can be drawn: the input is a terminal, and so is standard error or standard output."""
+    return sys.stdin.isatty() and (sys.stderr.isatty() or sys.stdout.isatty())
+
+
+def screen() -> TextIO:
+    """Open the stream on which a screen is drawn: standard error, or standard output if only that is a terminal.
+
+    Standard error comes first, so that the result can go to a file (`--json > result.json`).
+    """
+    streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None]
+    stream = next((one for one in streams if one.isatty()), streams[0])
+    # A stream of its own, because a write to `sys.__stdout__` must not raise for a character that the encoding lacks.
+    return open(stream.fileno(), "w", encoding=stream.encoding, errors="backslashreplace", closefd=False)
 
 
 def _is_open(fd: int) -> bool:

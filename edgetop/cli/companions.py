@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from edgetop import standard_streams
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 
@@ -152,7 +153,8 @@ def not_beside(*others: str, unless: str = "", message: str = "", advice: str = 
 
 def rings(asked: Asked) -> InputError | None:
     """Rule of `--notify`: it needs a terminal that the run does not leave."""
-    if sys.stderr.isatty() and not asked.given.get("detach"):
+    is_terminal = sys.stderr.isatty() if asked.given.get("headless") else standard_streams.has_screen()
+    if is_terminal and not asked.given.get("detach"):
         return None
     advice = "--on-event works without a terminal (edgetop help alerts)"
     return InputError(f"{asked.option} needs a terminal to ring", advice)

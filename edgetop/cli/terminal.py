@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from edgetop import standard_streams
 from edgetop.cli import launcher
 from edgetop.cli.launcher import BLOCKED
 from edgetop.cli.output import print_text
@@ -175,7 +176,7 @@ def trim_log(log: Path) -> None:
 
 def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal:
     """Prepare a run that may outlive its terminal. Call it before anything else is loaded."""
-    has_screen = not headless and sys.stdin.isatty() and sys.stderr.isatty()
+    has_screen = not headless and standard_streams.has_screen()
     if not is_recorded or not (detach or has_screen):
         return Terminal()
     effect = logout_effect(Root(), os.geteuid())

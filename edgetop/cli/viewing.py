@@ -3,10 +3,10 @@
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from edgetop import standard_streams
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def require_screen(otherwise: str) -> None:
 
 def why_no_screen(otherwise: str) -> InputError | None:
     """Return the error of a command whose screen cannot be drawn, with its advice; None: it can be drawn."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not standard_streams.has_screen():
         return InputError("the screen needs a terminal as input and output", otherwise)
     if os.environ.get("TERM") == "dumb":
         return InputError("TERM=dumb: this terminal cannot show a screen", otherwise)

@@ -18,6 +18,8 @@ from typing import Any, TextIO
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
+from edgetop import standard_streams
+
 READ_BYTES = 4096
 LOOK_S = 0.1
 
@@ -28,7 +30,7 @@ class SteadyDriver(LinuxDriver):
     def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(app, **options)
         self._steady_app = app
-        self._file = _SteadyFile(self._file, self._lose_terminal)  # type: ignore[assignment, arg-type]
+        self._file = _SteadyFile(standard_streams.screen(), self._lose_terminal)  # type: ignore[assignment]
         self.exit_event = self._ended = _WakingEvent()
         self._batch: list[str] | None = None
         self._was_measured = not self._steady_app.measured_glyphs
@@ -59,6 +61,12 @@ class SteadyDriver(LinuxDriver):
             self._was_measured = True
             # The first drawing covers these glyphs. Nothing waits for the reply, which arrives like a key.
             self.write(f"\x1b[H{self._steady_app.measured_glyphs}\x1b[6n\x1b[H\x1b[J")
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Return columns and lines; a hook of Textual, which asks standard output, though that may be a file."""
+        with contextlib.suppress(OSError):
+            return os.get_terminal_size(self.fileno)
+        return super()._get_terminal_size()
 
     def _lose_terminal(self) -> None:
         self._steady_app.terminal_lost = True

@@ -37,7 +37,7 @@ WRITES = {
     "runner/cgroup_limits.py": "files of the kernel, in a cgroup",
     "simulation/virtual_board.py": "a private folder, in which nobody else can put a link",
     "simulation/competitor.py": "its own name, in /proc",
-    "standard_streams.py": "the null device",
+    "standard_streams.py": "the null device; a standard stream, by its descriptor",
     "sweep_plan.py": "a lock, by open_regular",
     "taps/watched_program.py": "the log of a watched program; a private folder to compile in",
     "taps/rings.py": "a private folder, in which nobody else can put a link",

@@ -25,6 +25,7 @@ ALLOWED = {
     ("EdgetopApp", "_driver"): "desktop notifications, and output in one piece, are written to it",
     ("EdgetopApp", "_handle_exception"): "an error of the screen costs the screen alone",
     ("SteadyDriver", "_file"): "a terminal that is gone must not raise errors in the writer thread",
+    ("SteadyDriver", "_get_terminal_size"): "standard output, which Textual asks, may be a file",
     ("SteadyDriver", "_must_signal_resume"): "whether a SIGCONT follows a SIGTSTP, or a hang-up",
     ("SteadyDriver", "_sigcont_application"): "comes back to the screen after SIGTSTP",
 }

@@ -55,11 +55,11 @@ LIGHT = ("--threads", "1", "--rate", "200", "--profile-every", "0")  # what watc
 RUN = ("run", "model.onnx", *LIGHT)
 
 
-def on_terminal(home: Path, *arguments: str, then: str = "") -> Terminal:
-    """edgetop on a terminal of its own; `then`: what the shell that started it does next."""
+def on_terminal(home: Path, *arguments: str, then: str = "", to: str = "") -> Terminal:
+    """edgetop on a terminal of its own; `then`: what the shell that started it does next. `to`: its redirections."""
     argv = [sys.executable, "-m", "edgetop", *arguments]
-    if then:
-        argv = ["sh", "-c", f'cd "$0"; "$@"; {then}', str(home), *argv]
+    if then or to:
+        argv = ["sh", "-c", f'cd "$0"; "$@" {to}; {then or "exit $?"}', str(home), *argv]
     return Terminal(as_its_own(argv), 100, 30, {**environment(home), "COLORTERM": "truecolor", "TMUX": ""})
 
 
@@ -97,6 +97,25 @@ def test_a_run_outlives_its_terminal_and_is_watched_and_stopped(home: Path) -> N
     log = (folder / LOG).read_text()
     assert "\x1b" not in log
     assert "Traceback" not in log
+
+
+@pytest.mark.parametrize(
+    ("to", "isolation", "result"), [("2>log", "process", ""), ("2>log", "thread", ""), (">out", "process", "out")]
+)
+def test_the_screen_is_drawn_on_the_stream_that_is_a_terminal(to: str, isolation: str, result: str, home: Path) -> None:
+    run = ("run", str(home / "model.onnx"), "--refresh", "100ms", "--isolation", isolation, "-o", str(home / "one"))
+    terminal = on_terminal(home, *run, to=to)
+    try:
+        terminal.wait_for("p50", "q leave")
+        assert "q leave" in terminal.seen[29]  # the last of the rows that the terminal has
+        terminal.send("Q")
+        assert terminal.wait_for_exit() == 0
+        printed = (home / result).read_text() if result else terminal.text
+        assert "STOPPED" in printed
+        assert "more: edgetop report" in printed
+        assert "\x1b" not in (home / to.lstrip("2>")).read_text()
+    finally:
+        terminal.close()
 
 
 def test_d_detaches_and_an_attached_screen_can_mark_and_stop(home: Path) -> None:
