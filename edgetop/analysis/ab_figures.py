@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference, typical_ratio, undisturbed
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
@@ -148,8 +149,7 @@ class QuadEvents:
                 found = found[found["variant"] == SIDES.index(letters[turn])]
                 turns.append((found["t_ns"] - edges[turn], found["latency_ns"].astype(float)))
         self._left_out_ns = settling_ns(turns, plan.turn_ns)
-        words = f"the first {self._left_out_ns / 1e6:.0f} ms after each switch are left out"
-        return Event(plan.quads_ns, TurnsSettled(self._left_out_ns), "info", "edgetop", words)
+        return DerivedEvent(plan.quads_ns, TurnsSettled(self._left_out_ns), "info", "edgetop")
 
     def _quad(self, plan: Plan, quad: int) -> Event | None:
         edges, letters = self._edges(plan, quad), self._letters(plan, quad)
@@ -168,7 +168,7 @@ class QuadEvents:
         (a, a_ns), (b, b_ns) = both
         number = self._before + quad - plan.alone // 4
         body = QuadDone(number, letters, is_alone, a, b, typical_ratio(a_ns, b_ns), self._load)
-        return Event(edges[-1], body, "info", "edgetop", f"quad {number} {letters}")
+        return DerivedEvent(edges[-1], body, "info", "edgetop")
 
     def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[QuadFigures, Floats] | None:
         """Return a side's figures and latencies, or None if a turn is empty.

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from edgetop.analysis import session_report
 from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.energy import PowerView
-from edgetop.analysis.faults import UnavailableError
+from edgetop.analysis.faults import Fault, UnavailableError
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.heat import along, view_thermal
 from edgetop.analysis.notices import notices_now
@@ -145,7 +145,7 @@ class _Part(Generic[T]):
             made, failed = faults.attempt(self._figure, lambda: self._make(view), lambda: self._make(view.unknown()))
             vars(view)[name] = made
             if failed:
-                view.unavailable = {**view.unavailable, name: faults.words(failed)}
+                view.unavailable = {**view.unavailable, name: faults.behind(failed)}
         return made
 
 
@@ -195,8 +195,8 @@ class MonitorView:
     def __init__(self, analysis: Analysis, window_ns: int | None, lens: Lens, kinds: Sequence[str]) -> None:
         self.analysis = analysis
         self.window_ns, self.kinds = window_ns, kinds
-        # Parts that an internal error of edgetop makes unavailable, each with the reason.
-        self.unavailable: Mapping[str, str] = {}
+        # Parts that an internal error of edgetop makes unavailable, each with the error.
+        self.unavailable: Mapping[str, Fault] = {}
         self.manifest = analysis.manifest  # None until the first batch.
         self.progress = analysis.progress.view()
         self.axis = lens.axis(self.progress.now_ns / NS, whole=window_ns is None)
@@ -205,20 +205,20 @@ class MonitorView:
         """Return the view of a session that is still unknown."""
         return MonitorView(self.analysis.twin(), self.window_ns, PLAIN, ())
 
-    def why_unavailable(self, parts: Iterable[str]) -> str:
-        """Return why one of these parts is unavailable, or "" if all are available."""
+    def fault_of(self, parts: Iterable[str]) -> Fault | None:
+        """Return the error that makes one of these parts unavailable, or None if all are available."""
         try:
             for name in parts:
                 getattr(self, name)
         except UnavailableError as error:
-            return str(error)
-        return next((self.unavailable[name] for name in parts if name in self.unavailable), "")
+            return error.fault
+        return next((self.unavailable[name] for name in parts if name in self.unavailable), None)
 
     def freeze(self) -> "MonitorView":
         """Make every part now, so that the view no longer changes."""
         with self.analysis.lock:
             for name in PARTS:
-                self.why_unavailable((name,))
+                self.fault_of((name,))
         return self
 
     def replaced(self, **parts: object) -> "MonitorView":

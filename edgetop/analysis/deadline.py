@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgetop import formatting
 from edgetop.analysis.late_starts import NEAR_PERIOD, LateStarts
 from edgetop.analysis.miss_risk import MissRisk
 from edgetop.analysis.slowdowns.slow_inferences import SlowInference, TailPart, tail_parts
@@ -145,20 +144,3 @@ def three_digits(value: float) -> float:
     (38000000.0, 24.4)
     """
     return float(f"{value:.3g}")
-
-
-def asked_rate(asked_hz: float) -> str:
-    """Format the requested rate.
-
-    >>> asked_rate(30.0), asked_rate(0.1), asked_rate(33.333333), asked_rate(100_000.0)
-    ('30', '0.1', '33.33', '100 k')
-    """
-    return f"{asked_hz:.4g}" if asked_hz < 9_999.5 else formatting.count(asked_hz)
-
-
-def overload_words(asked_hz: float, done_hz: float) -> str:
-    """
-    >>> overload_words(30.0, 24.07)
-    '30 Hz asked, 24.1 Hz done'
-    """
-    return f"{asked_rate(asked_hz)} Hz asked, {formatting.rate(done_hz)} Hz done"

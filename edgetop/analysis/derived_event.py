@@ -10,9 +10,9 @@ SOURCE = "analysis"
 
 @frozen
 class DerivedEvent(Event):
-    """An event without a message: `edgetop.wording.event_words` makes the message from `about`."""
+    """An event without a message: `edgetop.wording.event_words` makes the message from the body and `about`."""
 
     source: str = SOURCE
     message: str = ""
     _: KW_ONLY
-    about: object = None  # the `Slowdown` or the `Alert` that begins or ends
+    about: object = None  # The `Slowdown`, `ThrottleAt` or `Alert` that begins or ends; None if the body says it all.

@@ -17,8 +17,6 @@ from edgetop.frozen import frozen
 T = TypeVar("T")
 
 FEEDING = frozenset({"fold", "parts", "began", "on_event"})  # Functions of folds that take data.
-INTERNAL_ERROR = "internal error"
-NOT_AVAILABLE = f"not available: {INTERNAL_ERROR}"
 MAX_FRAMES = 30  # Only this many frames at the end of a traceback are stored.
 
 MAX_STORED = 32
@@ -39,10 +37,6 @@ class _Notes(threading.local):
 _notes = _Notes()
 
 
-class UnavailableError(Exception):
-    """Raised if a figure is read that is unavailable because of an internal error. The message is for people."""
-
-
 @frozen
 class Fault:
     """An error of edgetop in a part of its analysis."""
@@ -54,13 +48,13 @@ class Fault:
     t_ns: int = 0  # Session time of the latest data when the error occurred.
     session: str = ""  # Name of the session.
 
-    @property
-    def words(self) -> str:
-        """
-        >>> Fault("slowdowns", "sensors", "ValueError: empty", "").words
-        'not available: internal error in sensors: ValueError: empty'
-        """
-        return f"{NOT_AVAILABLE} in {self.where}: {self.error}"
+
+class UnavailableError(Exception):
+    """Raised if a figure is read that is unavailable because of an internal error, the `fault`."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.where, fault.error)
+        self.fault = fault
 
 
 class Faults:
@@ -84,10 +78,9 @@ class Faults:
         """Return the faults of the parts that raised an error themselves."""
         return tuple(fault for name, fault in self.found.items() if fault.where == name)
 
-    def words(self, names: Iterable[str]) -> str:
-        """Return why a figure that depends on these names is unavailable."""
-        fault = self.first(names)
-        return fault.words if fault else ""
+    def behind(self, names: Iterable[str]) -> Fault:
+        """Return the fault that makes a figure unavailable which depends on these names. There is at least one."""
+        return self.first(names) or next(iter(self.found.values()))
 
     def first(self, names: Iterable[str]) -> Fault | None:
         """Return the first fault behind one of these names, or None if all work."""
@@ -132,7 +125,7 @@ class Faults:
         except Exception as error:
             if isinstance(error, MemoryError):
                 raise
-            raise UnavailableError(self.words(self.found)) from error
+            raise UnavailableError(self.behind(self.found)) from error
 
 
 # These attributes of a guard are copied; the rest is made anew.
@@ -205,7 +198,7 @@ class Guard:
         if isinstance(error, MemoryError):
             raise error
         if self._name in self._faults.found:
-            raise UnavailableError(self._faults.words((self._name,))) from error
+            raise UnavailableError(self._faults.found[self._name]) from error
         self._faults.add(self._name, error, self._readers)
 
     def _standing(self) -> Guarded:

@@ -326,7 +326,7 @@ class Folds:
 
     def _from(self, now_ns: int) -> RollingLatency:
         """Return latency statistics that begin with the next whole second."""
-        latency = guarded("latency since the reset", RollingLatency((now_ns // NS + 1) * NS), self.faults)
+        latency = guarded("latency-since-reset", RollingLatency((now_ns // NS + 1) * NS), self.faults)
         latency.load = self.latency.load
         return latency
 

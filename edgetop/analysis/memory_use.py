@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from edgetop import formatting
 from edgetop.analysis.blocks import Blocks, Floats, Ints
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
@@ -245,20 +244,6 @@ class MemoryGrowth:
         began_s = self._phases.measured_from_ns / NS
         wanted = read & (t_s >= began_s + SETTLING * (t_s[-1] - began_s))
         return t_s[wanted], mib[wanted]
-
-
-def leak_rate(growth: GrowthView) -> str:
-    """`12 MiB/h`; empty without a leak."""
-    if not growth.is_leak or growth.mib_per_h is None:
-        return ""
-    value = growth.mib_per_h.value
-    return f"{value:.0f} MiB/h" if WHOLE_FROM <= value < GIB_FROM else f"{formatting.size(value * 2**20)}/h"
-
-
-def leak_ends(growth: GrowthView) -> str:
-    """`full in 12h32m`; empty if that is not known."""
-    left = growth.hours_left
-    return "" if left is None else f"full in {formatting.duration(left * HOUR_S * NS)}"
 
 
 def _is_leak(slope: Slope, t_h: Floats, mib: Floats) -> bool:

@@ -43,12 +43,3 @@ def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
 def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | None:
     """Return the ceilings that hold for a model of this `precision`, or None if there are none."""
     return ceilings if precision in (None, DTYPE) else None
-
-
-def why_unknown(ceilings: Ceilings | None, precision: str | None) -> str:
-    """Return why it is unknown what limits operators, or "" if it can be known."""
-    if ceilings is None:
-        return "the ceilings of this board with this runtime are not measured: edgetop doctor --roofline"
-    if precision not in (None, DTYPE):
-        return f"the ceilings are those of {DTYPE}, and the model computes on {precision}"
-    return ""

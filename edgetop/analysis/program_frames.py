@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from edgetop.formatting import count, fine_percent, milliseconds
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
@@ -13,8 +12,8 @@ from edgetop.session.records import of_sensors
 
 KINDS = ("stage", "frame", "drop")
 TOTAL, DROPPED = "frame/total", "drop/frames"
-# Names of the parts of a frame that are no stages.
-WORDS = {"frame/between": "between stages", "frame/queue": "waiting for a thread"}
+# The parts of a frame outside of all stages: between two stages on one thread, and waiting for another thread.
+BETWEEN, QUEUE = "frame/between", "frame/queue"
 QUANTILES = (0.5, 0.99)
 MAX_VALUE = 1e9  # In ms, or number of dropped frames. A program may report any number.
 
@@ -23,12 +22,17 @@ MAX_VALUE = 1e9  # In ms, or number of dropped frames. A program may report any 
 class StageView:
     """One stage of the frames. Its times cover the frames that have the stage."""
 
-    name: str
+    id: str  # "stage/NAME", BETWEEN, QUEUE or TOTAL
     count: int
     mean_ms: float
     p50_ms: float
     p99_ms: float
     share: float  # Share of the time of all frames.
+
+    @property
+    def name(self) -> str:
+        """Return the name that the program gives to the stage."""
+        return self.id.partition("/")[2]
 
 
 @frozen
@@ -96,10 +100,10 @@ class Frames:
         whole_ms = self._times[TOTAL].sum_ms or 1.0
         named = (name for name in self._places.values() if name in self._times and name != TOTAL)
         return FramesView(
-            _view("frame", self._times[TOTAL], whole_ms),
+            _view(TOTAL, self._times[TOTAL], whole_ms),
             tuple(
-                _view(WORDS.get(name) or name.partition("/")[2], self._times[name], whole_ms)
-                for name in sorted(named, key=lambda name: name in WORDS)
+                _view(name, self._times[name], whole_ms)
+                for name in sorted(named, key=lambda name: name in (BETWEEN, QUEUE))
             ),
             self._dropped,
             None if self._deadline_ns is None else self._deadline_ns / 1e6,
@@ -107,23 +111,13 @@ class Frames:
         )
 
 
-def _view(name: str, times: _Times, whole_ms: float) -> StageView:
+def _view(stage_id: str, times: _Times, whole_ms: float) -> StageView:
     p50_ms, p99_ms = (ns / 1e6 for ns in histogram.percentiles(times.counts, QUANTILES, 0, 2**62))
     mean_ms, p50_ms, p99_ms = (round(ms, 6) for ms in (times.sum_ms / times.count, p50_ms, p99_ms))
-    return StageView(name, times.count, mean_ms, p50_ms, p99_ms, round(times.sum_ms / whole_ms, 6))
+    return StageView(stage_id, times.count, mean_ms, p50_ms, p99_ms, round(times.sum_ms / whole_ms, 6))
 
 
 def deadline_ns(manifest: Manifest) -> int | None:
     """Return the deadline that the program declares for its frames, else that of its inferences."""
     declared = manifest.watched.deadline_ns if manifest.watched else None
     return declared if declared is not None else manifest.load.deadline_ns
-
-
-def total_words(view: FramesView) -> str:
-    """Describe the frame time, and the late and dropped frames, in words."""
-    total, missed = view.total, ""
-    if view.misses is not None:
-        share = fine_percent(view.misses / max(total.count, 1))
-        missed = f"; {share} over the deadline of {view.deadline_ms:g} ms ({view.misses})"
-    p50, p99 = (milliseconds(ms * 1e6) for ms in (total.p50_ms, total.p99_ms))
-    return f"p50 {p50}  p99 {p99} ms  n {count(total.count)}{missed}; {view.dropped} dropped"

@@ -13,8 +13,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from edgetop.analysis.miss_risk import MissRisk
+from edgetop.analysis.refused_rule import Flaw, RefusedRuleError
 from edgetop.frozen import frozen
-from edgetop.nearest import nearest_hint
 
 if TYPE_CHECKING:  # A command line with a gate loads this module.
     from edgetop.analysis.energy import EnergyUnknown
@@ -197,36 +197,30 @@ TOKEN_METRICS = tuple(name for name in METRICS if "." in name or name in ("decod
 ALONE = ("throttled", "errors", "misses")  # Names that are a condition by themselves: at least one.
 
 
-def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple(METRICS)) -> Gate:
-    """Parse a gate such as `p99>33ms` or `throttled`. Raises ValueError, which says how to write it.
+def parse_gate(text: str, offered: Collection[str] = tuple(METRICS)) -> Gate:
+    """Parse a gate such as `p99>33ms` or `throttled`. Raises RefusedRuleError.
 
-    `what`: the noun for the message; `offered`: the names to suggest in place of an unknown one.
+    `offered`: the names to suggest in place of an unknown one.
     """
     match = _GATE.fullmatch(text)
     if not match:
-        raise ValueError(f"{text!r} is not {what}; write NAME>LIMIT, as in p99>33ms")
+        raise RefusedRuleError(text, Flaw.NO_RULE)
     name, stream, compare, limit, unit = match.groups()
     if name not in METRICS:
-        raise ValueError(f"{text!r}: no value is called {name} ({nearest_hint(name, offered)})")
+        raise RefusedRuleError(text, Flaw.UNKNOWN_NAME, name, offered=offered)
     metric = METRICS[name]
     if stream is not None and not (metric.is_per_stream and stream.strip()):
-        single = ", ".join(known for known in offered if METRICS[known].is_per_stream)
-        raise ValueError(
-            f"{text!r}: {'the brackets hold no name' if metric.is_per_stream else f'{name} is of the whole board'}; "
-            f"a stream is named for one of {single}, as in p99[detector]>33ms"
-        )
+        flaw = Flaw.EMPTY_STREAM if metric.is_per_stream else Flaw.NOT_PER_STREAM
+        raise RefusedRuleError(text, flaw, name, offered=[one for one in offered if METRICS[one].is_per_stream])
     stream = (stream or "").strip()
     if compare is None:
         if name not in ALONE:
-            raise ValueError(f"{text!r}: give a limit, as in {metric.example}")
+            raise RefusedRuleError(text, Flaw.NO_LIMIT, name)
         return Gate(text.strip(), name, stream=stream)
     if name == "throttled":
-        raise ValueError(f"{text!r}: throttled is a condition by itself; write throttled")
+        raise RefusedRuleError(text, Flaw.NEEDS_NO_LIMIT, name)
     if unit not in metric.units:
-        known = ", ".join(known for known in metric.units if known) or "no unit"
-        if unit:
-            raise ValueError(f"{text!r}: {unit} is no unit of {name}; it is given in {known}, as in {metric.example}")
-        raise ValueError(f"{text!r}: the unit is missing; it is given in {known}, as in {metric.example}")
+        raise RefusedRuleError(text, Flaw.WRONG_UNIT if unit else Flaw.NO_UNIT, name, unit)
     return Gate(text.strip(), name, compare, float(limit), unit, stream)
 
 

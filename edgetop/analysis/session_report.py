@@ -15,7 +15,7 @@ from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyView, PowerView
-from edgetop.analysis.faults import UnavailableError, note, noted, noting
+from edgetop.analysis.faults import Fault, UnavailableError, note, noted, noting
 from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.heat_forecast import ForecastView
@@ -92,7 +92,7 @@ class _Parts:
                 return value
             self._unavailable[name] = failed
         note(self._unavailable[name])
-        raise UnavailableError(self.analysis.faults.words(self._unavailable[name]))
+        raise UnavailableError(self.analysis.faults.behind(self._unavailable[name]))
 
     @property
     def power_view(self) -> PowerView:
@@ -234,8 +234,8 @@ class Report:
     frames: FramesView | None = _part(lambda of: of.analysis.frames.view(), OMIT)  # None if no stages were reported.
     ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None unless this is an A/B session.
     warnings: tuple[Finding, ...] = _part(lambda of: notices(of.analysis))
-    # Parts that an internal error of edgetop makes unavailable, each with the reason. Their values are null.
-    unavailable: Mapping[str, str] | None = field(default=None, metadata=OMIT)
+    # Parts that an internal error of edgetop makes unavailable, each with the error. Their values are null.
+    unavailable: Mapping[str, Fault] | None = field(default=None, metadata=OMIT)
 
 
 _MAKERS: Mapping[str, Callable[[_Parts], Part]] = {
@@ -262,13 +262,13 @@ _NOTHING_KNOWN: Mapping[str, object] = {
 def report(analysis: Folds) -> Report:
     """Return the report. Raises ValueError if no manifest has been folded."""
     if analysis.manifest is None:
-        raise ValueError("nothing to report: no manifest has come")
+        raise ValueError("no manifest")
     parts, values, unavailable = _Parts(analysis, analysis.manifest, with_risk=True), {}, {}
     for name in _MAKERS:
         try:
             values[name] = getattr(parts, name)
         except UnavailableError as error:  # noqa: PERF203  Each part may fail by itself.
-            values[name], unavailable[name] = _NOTHING_KNOWN.get(name), str(error)
+            values[name], unavailable[name] = _NOTHING_KNOWN.get(name), error.fault
     return Report(**values, unavailable=unavailable or None)
 
 

@@ -66,7 +66,7 @@ class TrackView:
     max: float | None
     count: int
     is_lost: bool  # Whether its last read failed.
-    reason: str  # Why it is lost, or why it was never read.
+    reason: str  # Why its last read failed; "" if it did not fail or was never tried.
     read_ns: int | None = None
     trip_c: float | None = None  # For a zone: the temperature at which it throttles; None if unknown.
 
@@ -83,10 +83,6 @@ class MissingSensor:
     what: str
     why: str
     fix: str  # Command that would change that; "" if there is none.
-
-    @property
-    def words(self) -> str:
-        return f"{self.what}: {self.why}{f' ({self.fix})' if self.fix else ''}"
 
 
 class _Figures:
@@ -310,7 +306,7 @@ class Tracks:
                 age_s = max(0.0, (self._now_ns - t_ns) / NS)
                 yield TrackView(info, value, age_s, low, total / count, high, count, is_lost, reason, t_ns, trip_c)
             else:
-                yield TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet", None, trip_c)
+                yield TrackView(info, None, None, None, None, None, 0, is_lost, reason, None, trip_c)
 
 
 class TracksReader:

@@ -1,11 +1,10 @@
-"""The vital signs: the distance of each quantity from its limit now. A quantity without a sensor is absent."""
+"""The vital signs: how far each quantity is from its limit now. A quantity without a sensor is left out."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from edgetop import formatting
 from edgetop.analysis.deadline import DeadlineView
-from edgetop.analysis.memory_use import leak_ends, leak_rate
+from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.rolling_latency import StreamLatency
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.signals import INPUT_FLOOR_V
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 # Share of a limit from which a quantity is a warning. Choice. Larger: the warning comes with the limit; smaller:
 # usual use is a warning.
 CLOSE_SHARE = 0.9
-# Share of the best clock below which something took it. Choice: governors step by about as much. Larger: usual steps
-# are a warning; smaller: a throttle by one step is not.
+# Share of the best clock below which a limit took the rest. Choice: governors step by about as much. Larger: usual
+# steps are a warning; smaller: a throttle by one step is not.
 SLOW_CLOCK = 0.95
 # p99 divided by that of the burst that is a warning. Choice: a tail fluctuates more than the median. Larger: a tail
 # that grew is missed; smaller: one slow inference is a warning.
@@ -34,10 +33,76 @@ PI_CLOSE_V = 4.75
 
 
 @frozen
+class Tail:
+    """p99 with its deadline, or with the p99 of the burst."""
+
+    p99_ns: float
+    is_settled: bool  # Whether there are enough inferences for p99.
+    deadline_ns: int | None = None
+    before_ns: float | None = None  # p99 of the burst; None if it is about the same or unknown.
+    stream: str = ""  # The stream with the highest p99, in a session with several streams.
+
+
+@frozen
+class TokenRate:
+    per_s: float | None  # None until there are tokens.
+
+
+@frozen
+class TokenTime:
+    ns: float | None  # None until there are tokens.
+
+
+@frozen
+class Context:
+    """The tokens in the context of a language model."""
+
+    position: int
+    size: int  # The number of tokens that fit.
+
+
+@frozen
+class Celsius:
+    celsius: float
+    trip_c: float | None  # The temperature at which the zone throttles; None if unknown.
+
+
+@frozen
+class InputVolts:
+    volts: float
+
+
+@frozen
+class Leak:
+    growth: GrowthView
+
+
+@frozen
+class MemoryLeft:
+    left_mib: float
+    limit_mib: float | None  # Of the cgroup or the board; None if unknown.
+
+
+@frozen
+class Watts:
+    watts: float
+    is_part: bool  # Whether the sensor measures only a part of the board.
+
+
+@frozen
+class Share:
+    share: float
+    is_fine: bool = False  # Whether small shares matter, so that they are shown with decimals.
+
+
+Figure = Tail | TokenRate | TokenTime | Context | Celsius | InputVolts | Leak | MemoryLeft | Watts | Share
+
+
+@frozen
 class Vital:
     name: str
-    text: str  # the figure with its limit and unit
-    share: float | None = None  # of the limit: 1 is full; None: there is no limit
+    figure: Figure
+    share: float | None = None  # Share of the limit: 1 is full. None if there is no limit.
     level: Level = "good"
 
 
@@ -52,11 +117,11 @@ def _tokens(view: "MonitorView") -> Iterator[Vital]:
     tokens, asked = view.generation, view.manifest and view.manifest.generation
     if tokens is None or not asked or tokens.itl is None:
         return
-    yield Vital("decode", f"{formatting.or_unknown(tokens.recent_decode_per_s, formatting.rate)} tok/s")
-    yield Vital("ITL", f"{formatting.or_unknown(tokens.recent_itl_ns, formatting.milliseconds)} ms")
+    yield Vital("decode", TokenRate(tokens.recent_decode_per_s))
+    yield Vital("ITL", TokenTime(tokens.recent_itl_ns))
     if tokens.ttft:
-        yield Vital("TTFT", f"{formatting.milliseconds(tokens.ttft.percentile_ns(0.5))} ms")
-    yield Vital("context", f"{tokens.position}/{asked.context}", tokens.position / asked.context, "neutral")
+        yield Vital("TTFT", TokenTime(tokens.ttft.percentile_ns(0.5)))
+    yield Vital("context", Context(tokens.position, asked.context), tokens.position / asked.context, "neutral")
 
 
 def _tail(view: "MonitorView") -> Iterator[Vital]:
@@ -65,22 +130,21 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
     if view.latency.streams and view.ab is None:
         yield from _tail_of_streams(view.latency.streams, deadline)
         return
-    if window is None or view.ab is not None or (view.generation and not deadline):  # its figures stand elsewhere
+    # The figures of an A/B session and of a language model without a deadline are shown elsewhere.
+    if window is None or view.ab is not None or (view.generation and not deadline):
         return
-    # Against a deadline it counts from the intended start, if there is a rate.
+    # If there are a deadline and a rate, the latency counts from the intended start.
     counted = (view.latency.window_response if deadline else None) or window
-    p99_ns = counted.percentile_ns(0.99)
-    doubt = "" if counted.is_settled(0.99) else "?"
+    p99_ns, is_settled = counted.percentile_ns(0.99), counted.is_settled(0.99)
     if deadline:
         share = p99_ns / deadline.deadline_ns
-        text = f"{formatting.milliseconds(p99_ns)}{doubt} of {deadline.deadline_ns / 1e6:g} ms"
-        yield Vital("p99", text, share, _level(share))
+        yield Vital("p99", Tail(p99_ns, is_settled, deadline.deadline_ns), share, _level(share))
         return
     first_ns = view.burst.p99_ns if view.burst else None
     ratio = p99_ns / first_ns if first_ns else 1.0
-    before = f", was {formatting.milliseconds(first_ns)}" if first_ns and abs(ratio - 1) > SLOWER_SHARE else ""
-    level: Level = "warning" if ratio > MUCH_SLOWER and not doubt else "good"
-    yield Vital("p99", f"{formatting.milliseconds(p99_ns)}{doubt} ms{before}", None, level)
+    before_ns = first_ns if first_ns and abs(ratio - 1) > SLOWER_SHARE else None
+    level: Level = "warning" if ratio > MUCH_SLOWER and is_settled else "good"
+    yield Vital("p99", Tail(p99_ns, is_settled, before_ns=before_ns), None, level)
 
 
 def _tail_of_streams(streams: Sequence[StreamLatency], deadline: DeadlineView | None) -> Iterator[Vital]:
@@ -90,9 +154,9 @@ def _tail_of_streams(streams: Sequence[StreamLatency], deadline: DeadlineView | 
         return
     window, name = max(known, key=lambda pair: pair[0].percentile_ns(0.99))
     p99_ns = window.percentile_ns(0.99)
-    doubt, share = "" if window.is_settled(0.99) else "?", p99_ns / deadline.deadline_ns
-    text = f"{formatting.milliseconds(p99_ns)}{doubt} of {deadline.deadline_ns / 1e6:g} ms, {formatting.clean(name)}"
-    yield Vital("p99", text, share, _level(share))
+    share = p99_ns / deadline.deadline_ns
+    tail = Tail(p99_ns, window.is_settled(0.99), deadline.deadline_ns, stream=name)
+    yield Vital("p99", tail, share, _level(share))
 
 
 def _level(share: float) -> Level:
@@ -104,10 +168,10 @@ def _heat(view: "MonitorView") -> Iterator[Vital]:
     if zone is None or zone.value is None or zone.is_lost:
         return
     if trip_c is None:
-        yield Vital("heat", f"{zone.value:.0f} C")
+        yield Vital("heat", Celsius(zone.value, None))
         return
     level: Level = "critical" if zone.value >= trip_c else "warning" if zone.value > trip_c - CLOSE_C else "good"
-    yield Vital("heat", f"{zone.value:.0f} of {trip_c:.0f} C", max(0.0, zone.value / trip_c), level)
+    yield Vital("heat", Celsius(zone.value, trip_c), max(0.0, zone.value / trip_c), level)
 
 
 def _clock_and_input(view: "MonitorView") -> Iterator[Vital]:
@@ -115,52 +179,47 @@ def _clock_and_input(view: "MonitorView") -> Iterator[Vital]:
     if throttles.clock_mhz and throttles.best_mhz:
         share = throttles.clock_mhz / throttles.best_mhz
         is_slow = share < SLOW_CLOCK and throttles.now is not None
-        yield Vital("clock", formatting.whole_percent(share), share, "critical" if is_slow else "good")
+        yield Vital("clock", Share(share), share, "critical" if is_slow else "good")
     track = next((sensor for sensor in view.sensors if sensor.info.id == PI_INPUT), None)
     if track and track.value is not None and not track.is_lost:
         level: Level = "critical" if track.value < INPUT_FLOOR_V else "warning" if track.value < PI_CLOSE_V else "good"
-        yield Vital("input", f"{track.value:.2f} V, needs {INPUT_FLOOR_V}", None, level)
+        yield Vital("input", InputVolts(track.value), None, level)
 
 
 def _misses(view: "MonitorView") -> Iterator[Vital]:
     deadline = view.deadline
     if deadline:
         level: Level = "warning" if deadline.is_missed else "good"
-        yield Vital("missed", f"{formatting.fine_percent(deadline.miss_rate)}", None, level)
+        yield Vital("missed", Share(deadline.miss_rate, is_fine=True), None, level)
 
 
 def _program(view: "MonitorView") -> Iterator[Vital]:
     """Yield the CPU use of a program of which no inference was seen, so that there is no latency to show."""
     track = next((sensor for sensor in view.sensors if sensor.info.id == PROGRAM_CPU), None)
     if view.progress.is_program and track and track.value is not None and not track.is_lost:
-        yield Vital("CPU", formatting.whole_percent(track.value / 100))
+        yield Vital("CPU", Share(track.value / 100))
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:
     """Yield memory in use with the nearer limit of cgroup or board; for a leak, its rate and end."""
     memory = view.memory
-    if rate := leak_rate(memory.growth):
-        full = leak_ends(memory.growth)
-        yield Vital("memory", f"+{rate}{full and ', '}{full}", None, "warning")
+    if memory.growth.is_leak and memory.growth.mib_per_h:
+        yield Vital("memory", Leak(memory.growth), None, "warning")
         return
-    left, limit = memory.room, memory.board_mib
+    left, limit_mib = memory.room, memory.board_mib
     if left is None or left.value is None or left.is_lost:
         return
     if left == memory.cgroup_left and memory.cgroup_limit:
-        limit = memory.cgroup_limit.value
-    text = f"{formatting.size(left.value * 2**20)} free"
-    if limit:
-        used, of = (formatting.size(max(0.0, mib) * 2**20) for mib in (limit - left.value, limit))
-        text = f"{used.removesuffix(of[-4:])} of {of}"  # the unit once, where it is the same
-    share = 1 - left.value / limit if limit else None
-    yield Vital("memory", text, share, "good" if share is None else _level(share))
+        limit_mib = memory.cgroup_limit.value
+    share = 1 - left.value / limit_mib if limit_mib else None
+    level = "good" if share is None else _level(share)
+    yield Vital("memory", MemoryLeft(left.value, limit_mib), share, level)
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:
     leading = view.power.leading
     if leading and leading.track.value is not None and not leading.track.is_lost:
-        part = "" if view.power.board else ", a part"
-        yield Vital("power", f"{formatting.reading(leading.track.value, 'W')} W{part}")
+        yield Vital("power", Watts(leading.track.value, is_part=view.power.board is None))
 
 
 def _time(view: "MonitorView") -> Iterator[Vital]:
@@ -173,18 +232,4 @@ def _time(view: "MonitorView") -> Iterator[Vital]:
         shares.append(totals.count / progress.runs)
     if shares and progress.phase == "measure":
         share = min(1.0, max(shares))
-        yield Vital("done", formatting.whole_percent(share), share, "neutral")
-
-
-def elapsed(view: "MonitorView") -> str:
-    """Describe the elapsed time, the requested duration, and the wall-clock time of its end."""
-    progress, manifest = view.progress, view.manifest
-    now = formatting.stopwatch(progress.now_ns)
-    if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":
-        return now
-    of = f"{now} of {formatting.stopwatch(progress.duration_ns)}"
-    wall = manifest.wall_time() if manifest and manifest.state == "live" else None
-    if wall is None:
-        return of
-    end_ns = progress.now_ns + progress.duration_ns - progress.measured_ns
-    return f"{of}, ends at {wall.local(end_ns):%H:%M}"
+        yield Vital("done", Share(share), share, "neutral")

@@ -10,6 +10,7 @@ from edgetop.analysis.faults import Fault
 from edgetop.errors import OutputError
 from edgetop.paths import recordings_home
 from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.wording.fault_words import fault_words
 
 FOLDER = "internal-errors"  # beside the recordings
 
@@ -19,7 +20,7 @@ def words(faults: Sequence[Fault]) -> str:
     first, more = faults[0], len(faults) - 1
     session = f"{first.session}: " if first.session else ""
     others = f", and {more} more" if more else ""
-    return f"{session}{first.name}: {first.words}{others}; the other results are valid ({_to_send(faults)})"
+    return f"{session}{first.name}: {fault_words(first)}{others}; the other results are valid ({_to_send(faults)})"
 
 
 def _to_send(faults: Sequence[Fault]) -> str:

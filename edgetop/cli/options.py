@@ -109,11 +109,11 @@ def _parser(path: str, topic: str = "") -> Callable[[str], Value]:
     return parse
 
 
-gate = _parser("edgetop.analysis.session_gates:parse_gate", "edgetop help gates")  # p99>33ms, throttled
+gate = _parser("edgetop.wording.rule_words:gate_of", "edgetop help gates")  # p99>33ms, throttled
 relative_gate = _parser(
     "edgetop.comparison.comparison_gates:parse_relative_gate", "edgetop help compare"
 )  # p50>+3%, rss>+20MiB
-alert_rule = _parser("edgetop.analysis.alerts.alert_rules:parse_rule", "edgetop help alerts")  # temp>80C for=30s
+alert_rule = _parser("edgetop.wording.rule_words:rule_of", "edgetop help alerts")  # temp>80C for=30s
 session_time = _parser("edgetop.formatting:parse_clock_time")  # 01:30:00 90s 1h30m, in ns
 i2c_spec = _parser("edgetop.sensors.i2c:parse_spec")  # BUS:ADDR:CHIP:SHUNT[:NAME]
 

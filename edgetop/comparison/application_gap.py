@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.program_frames import FramesView
+from edgetop.analysis.program_frames import BETWEEN, QUEUE, FramesView
 from edgetop.comparison.input_sizes import LEAST_CALLS, Sized, beyond_equal_size, fit_sizes
 from edgetop.formatting import percent
 from edgetop.frozen import frozen
@@ -468,8 +468,8 @@ def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: in
 
 
 _AROUND = {
-    "between stages": ("copies and conversions", "code outside of all stages"),
-    "waiting for a thread": ("queueing", "a stage was done, but the thread of the next stage was busy"),
+    BETWEEN: ("copies and conversions", "code outside of all stages"),
+    QUEUE: ("queueing", "a stage was done, but the thread of the next stage was busy"),
 }
 
 
@@ -477,8 +477,8 @@ def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
     """Yield the times of a frame outside of the call."""
     for stage in frames.stages:
         ms = stage.share * frames.total.mean_ms
-        name, evidence = _AROUND.get(stage.name, (f"stage {stage.name}", f"{stage.mean_ms:.2f} ms on average"))
-        if stage.name == "inference":
+        name, evidence = _AROUND.get(stage.id, (f"stage {stage.name}", f"{stage.mean_ms:.2f} ms on average"))
+        if stage.id == "stage/inference":
             name, evidence = "other inferences", "inferences of other models, or several of this model per frame"
             ms -= call_ms
         if ms >= LEAST_SHARE * frames.total.mean_ms:

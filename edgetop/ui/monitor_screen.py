@@ -46,6 +46,7 @@ from edgetop.ui.screenshot import Exports
 from edgetop.ui.text import Line
 from edgetop.ui.themes import Theme
 from edgetop.wording.alert_words import alert_words, title_words
+from edgetop.wording.fault_words import fault_words
 
 NS = 1_000_000_000
 GARBAGE_OBJECTS = (
@@ -64,7 +65,7 @@ def chart_counts(view: MonitorView) -> dict[str, int]:
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
     counts = {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
     # A pane that cannot be shown because of an internal error stays visible, with the error.
-    return {name: 0 if view.why_unavailable(DRAWINGS[name].parts) else count for name, count in counts.items()}
+    return {name: 0 if view.fault_of(DRAWINGS[name].parts) else count for name, count in counts.items()}
 
 
 class Host(Protocol):
@@ -137,7 +138,7 @@ class MonitorScreen(Screen[None]):
     def _take_fault(self, name: str, error: Exception) -> str:
         """Record an error of a widget. Return the text that the widget shows instead."""
         self.analysis.faults.add(name, error)
-        return clean(self.analysis.faults.words((name,)), ascii_only=self.characters.ascii_only)
+        return clean(fault_words(self.analysis.faults.found[name]), ascii_only=self.characters.ascii_only)
 
     def compose(self) -> ComposeResult:
         yield from self._widgets

@@ -23,6 +23,7 @@ from edgetop.ui.panes.sensor_series import time_rule
 from edgetop.ui.terminal_buffer import Pieces
 from edgetop.ui.text import BLANK, Line, Span, cells_of, fit, line, width, wrapped
 from edgetop.ui.themes import Theme
+from edgetop.wording.fault_words import fault_words
 
 
 class LineWidget(Widget):
@@ -232,7 +233,8 @@ class PaneWidget(LineWidget, can_focus=True):
             return ()
         place, inside = self._place, max(columns - 2, 1)
         area = Area(inside, 1, self.characters, self.listing, place.is_stacked, self._cursor_s, self.y_zoom)
-        why = self._view.why_unavailable(self.drawing.parts)
+        fault = self._view.fault_of(self.drawing.parts)
+        why = "" if fault is None else fault_words(fault)
         if self.drawing.line and rows == 1 + place.is_last and not self.is_zoomed:
             row = line((f"{self.drawing.name}  {area.clean(why)}", "warning")) if why else None
             drawn = [self._between_sides(row or self.drawing.line(self._view, area), inside)]

@@ -2,17 +2,19 @@
 
 from typing import Any
 
-from edgetop.analysis.alerts.alert import Alert, AlertsView, Missed, Overloaded, ThrottleAt
+from edgetop.analysis.alerts.alert import Alert, AlertsView, Missed, Overloaded
 from edgetop.analysis.alerts.alert_codes import ENDED, NEAR_TRIP, RULE
-from edgetop.analysis.deadline import overload_words
 from edgetop.analysis.faults import Fault
-from edgetop.analysis.memory_use import GrowthView, leak_rate
+from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.throttles import begun_words
+from edgetop.analysis.slowdowns.throttles import ThrottleAt
 from edgetop.formatting import clean, duration, rounded
 from edgetop.session.manifest import Manifest
-from edgetop.wording.load_words import late_words
+from edgetop.wording.fault_words import fault_words
+from edgetop.wording.load_words import late_words, overload_words
+from edgetop.wording.memory_words import leak_rate
 from edgetop.wording.slowdown_words import slowdown_words
+from edgetop.wording.throttle_words import throttle_words
 
 _BY_NAME = {
     NEAR_TRIP: "a zone is within 5 C of throttling",
@@ -33,8 +35,8 @@ def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of
             return text or _BY_NAME.get(alert.name, alert.name)
         case Slowdown() as slowdown:
             return slowdown_words(slowdown)
-        case ThrottleAt(span, clock):
-            return begun_words(span, clock)
+        case ThrottleAt() as throttle:
+            return throttle_words(throttle)
         case Missed(deadline_ms, cause):
             return f"the deadline of {deadline_ms:g} ms is missed{f': {late_words(cause)}' if cause else ''}"
         case Overloaded(asked_hz, done_hz):
@@ -42,7 +44,7 @@ def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of
         case GrowthView() as growth:
             return f"the engine's memory grows by {leak_rate(growth)}, since the start, and does not level off"
         case Fault() as fault:
-            return f"{fault.name}: {fault.words}"
+            return f"{fault.name}: {fault_words(fault)}"
 
 
 def began_words(alert: Alert) -> str:

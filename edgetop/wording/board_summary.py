@@ -6,7 +6,6 @@ import numpy as np
 
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.heat import view_thermal
-from edgetop.analysis.session_gates import parse_gate
 from edgetop.analysis.session_report import judged_gates
 from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.session.batch import Batch
@@ -15,6 +14,7 @@ from edgetop.session.session_summary import COURSE, MAX_GATES, Course, Json, Sum
 from edgetop.wording import verdict_words
 from edgetop.wording.event_words import worded
 from edgetop.wording.gate_words import gate_words
+from edgetop.wording.rule_words import gate_of
 
 WINDOW_NS = 10 * NS
 STEPS_S = (3, 10, 30)  # of a chart: it covers the last minute, the last few, ten
@@ -29,7 +29,7 @@ class Summaries:
         """Raises ValueError for an invalid gate, or for too many gates."""
         if len(gates) > MAX_GATES:
             raise ValueError(f"at most {MAX_GATES} gates")
-        self._gates = tuple(map(parse_gate, gates))
+        self._gates = tuple(map(gate_of, gates))
         self._analysis = Analysis()
         self._sent: dict[str, Json] = {}
         self._known: frozenset[tuple[str, int]] = frozenset()  # events that were sent, or are too old for it

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from edgetop.analysis.forecast.elsewhere import FARTHEST_C, UnsuitableError
 from edgetop.analysis.forecast.heat_forecast import ForecastView, ShareSilence, Silence
 from edgetop.analysis.forecast.model import Estimate
 from edgetop.formatting import duration
@@ -38,6 +39,21 @@ def silence_words(silence: Silence | None) -> str:
 def share_silence_words(silence: ShareSilence | None) -> str:
     """Say why the remaining throughput is not known; "" if it is known or not asked for."""
     return SHARE_SILENCES[silence] if silence else ""
+
+
+def unsuitable_words(error: UnsuitableError, ambient_c: float) -> str:
+    """Return why a session does not suffice for a forecast at `ambient_c`.
+
+    >>> unsuitable_words(UnsuitableError("too-far", 20.0), 40.0)
+    'it was measured at 20 C, farther than 15 C from 40 C'
+    """
+    match error.reason:
+        case "no-ambient":
+            return "it declares no ambient temperature"
+        case "no-enclosure":
+            return "it declares no enclosure, and a forecast holds only for the same enclosure"
+        case "too-far":
+            return f"it was measured at {error.measured_c:g} C, farther than {FARTHEST_C:g} C from {ambient_c:g} C"
 
 
 def outlook(view: ForecastView) -> str:

@@ -8,6 +8,7 @@ from edgetop.analysis.miss_risk import MissRisk
 from edgetop.analysis.session_gates import TOKEN_METRICS, GateResult, NoSuchStream
 from edgetop.session.typed_json import Document
 from edgetop.wording.energy_words import unknown_words
+from edgetop.wording.fault_words import fault_words
 from edgetop.wording.risk_words import refusal_words
 from edgetop.wording.slowdown_words import sizes_words
 
@@ -48,7 +49,7 @@ def _unknown(result: GateResult) -> str:
         case EnergyUnknown():
             return f"unknown: {unknown_words(result.unknown)}"
         case fault:
-            return fault.words
+            return fault_words(fault)
 
 
 def _value(result: GateResult, value: float | bool) -> str:

@@ -1,7 +1,7 @@
 """The load, its deadline, and why it is missed, in words."""
 
 from edgetop import formatting
-from edgetop.analysis.deadline import TOO_SLOW, MissCause, asked_rate
+from edgetop.analysis.deadline import TOO_SLOW, MissCause
 from edgetop.analysis.late_starts import TIMER_NS, LateStarts
 from edgetop.session.manifest import Load
 from edgetop.wording.tail_words import TAIL_CAUSES, tail_words
@@ -125,3 +125,20 @@ def max_rate_words(max_rate_hz: float) -> str:
     'fits up to 41.2 Hz'
     """
     return f"fits up to {formatting.rate(max_rate_hz)} Hz"
+
+
+def asked_rate(asked_hz: float) -> str:
+    """Format the requested rate.
+
+    >>> asked_rate(30.0), asked_rate(0.1), asked_rate(33.333333), asked_rate(100_000.0)
+    ('30', '0.1', '33.33', '100 k')
+    """
+    return f"{asked_hz:.4g}" if asked_hz < 9_999.5 else formatting.count(asked_hz)
+
+
+def overload_words(asked_hz: float, done_hz: float) -> str:
+    """
+    >>> overload_words(30.0, 24.07)
+    '30 Hz asked, 24.1 Hz done'
+    """
+    return f"{asked_rate(asked_hz)} Hz asked, {formatting.rate(done_hz)} Hz done"

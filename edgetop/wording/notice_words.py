@@ -6,10 +6,9 @@ The screen, the report, its JSON document and comparisons show the same notice.
 from collections.abc import Iterable, Mapping, Sequence
 
 from edgetop.analysis import findings as of
-from edgetop.analysis.deadline import overload_words
 from edgetop.analysis.findings import Finding, Hint
 from edgetop.analysis.hotspots import short_name
-from edgetop.analysis.memory_use import HOUR_S, Slope, leak_rate
+from edgetop.analysis.memory_use import HOUR_S, Slope
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.precision import least_independent
 from edgetop.analysis.recent_events import Lasting
@@ -22,6 +21,9 @@ from edgetop.session.manifest import SessionKind
 from edgetop.session.operators import CPU
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
+from edgetop.wording.fault_words import fault_words
+from edgetop.wording.load_words import overload_words
+from edgetop.wording.memory_words import leak_rate
 from edgetop.wording.slowdown_words import streams_words
 
 # What to do about each code whose advice is always the same.
@@ -143,7 +145,7 @@ def _told(finding: Finding) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR
     match finding:
         case of.PartsFailed(parts, fault):
             names = ", ".join(parts)
-            return f"{names}: {fault.words}", {"parts": names, "error": fault.error}
+            return f"{names}: {fault_words(fault)}", {"parts": names, "error": fault.error}
         case of.EventTold(lasting):
             return _event(lasting)
         case of.QueueGrew(asked_hz, done_hz, is_over):

@@ -11,10 +11,12 @@ from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyUnknown
+from edgetop.analysis.faults import Fault
 from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.hotspots import ThreadView
+from edgetop.analysis.program_frames import StageView
 from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.session_report import Report, report
 from edgetop.analysis.slowdowns.slow_inferences import STANDS_OUT, SlowInference, TailPart, TailView
@@ -31,7 +33,9 @@ from edgetop.wording.ab_words import ab_document
 from edgetop.wording.alert_words import alerts_document
 from edgetop.wording.clue_words import clue_words
 from edgetop.wording.energy_words import unknown_words
+from edgetop.wording.fault_words import fault_words
 from edgetop.wording.forecast_words import forecast_document
+from edgetop.wording.frame_words import stage_document
 from edgetop.wording.gate_words import gate_document
 from edgetop.wording.load_words import late_words
 from edgetop.wording.notice_words import notice
@@ -145,6 +149,8 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     ThrottlesView: throttles_document,
     Slowdown: _slowdown_json,
     ThreadView: _threads_json,
+    StageView: stage_document,
+    Fault: fault_words,
     AlertsView: alerts_document,
     ForecastView: forecast_document,
     Ceilings: Ceilings.to_json,

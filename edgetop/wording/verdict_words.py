@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 from edgetop import formatting
 from edgetop.analysis import verdict_reasons as why
-from edgetop.analysis.deadline import overload_words
-from edgetop.analysis.memory_use import leak_ends, leak_rate
 from edgetop.analysis.verdict import GATE_ENDED, ROTATED, Verdict
 from edgetop.analysis.verdict_reasons import State
 from edgetop.wording.ab_words import difference_words, turn_words
 from edgetop.wording.clue_words import clue_words
+from edgetop.wording.fault_words import fault_words
 from edgetop.wording.gate_words import gate_words
-from edgetop.wording.load_words import late_in_brief, late_words
+from edgetop.wording.load_words import late_in_brief, late_words, overload_words
+from edgetop.wording.memory_words import leak_ends, leak_rate
 from edgetop.wording.slowdown_words import cause_words, streams_words
 
 STATES: Mapping[State, str] = {
@@ -178,7 +178,7 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
         case why.GatesFailed(results):
             return "; ".join(gate_words(result) for result in results)
         case why.FaultFound(fault):
-            return fault.words
+            return fault_words(fault)
         case why.AbDifference(ratio, smallest):
             return difference_words(ratio, smallest)
         case why.AbTurn(turn):

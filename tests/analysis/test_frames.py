@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.analysis.program_frames import Frames, total_words
+from edgetop.analysis.program_frames import BETWEEN, Frames
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo, Watched
 from edgetop.session.records import READING
+from edgetop.wording.frame_words import frame_words
 from tests.support.clocks import ManualClock
 from tests.support.sessions import begun
 
@@ -38,12 +39,12 @@ def test_stages_add_up_and_late_frames_are_counted():
         batch([(0, 50), (1, 5), (2, 1), (3, 10), (4, 16)], 20_000_000),
         batch([(1, 9), (2, 1), (3, 20), (4, 30), (5, 1), (5, 1)], 20_000_000),
     )
-    assert [(stage.name, stage.mean_ms) for stage in view.stages] == [
-        ("capture", 7), ("inference", 15), ("between stages", 1),
+    assert [(stage.id, stage.mean_ms) for stage in view.stages] == [
+        ("stage/capture", 7), ("stage/inference", 15), (BETWEEN, 1),
     ]  # fmt: skip
     assert sum(stage.share for stage in view.stages) == pytest.approx(1)
     assert (view.misses, view.dropped, view.deadline_ms, view.total.count) == (1, 2, 20, 2)
-    assert total_words(view).endswith("50.0 % over the deadline of 20 ms (1); 2 dropped")
+    assert frame_words(view).endswith("50.0 % over the deadline of 20 ms (1); 2 dropped")
 
 
 def test_without_a_deadline_none_is_late():

@@ -9,6 +9,7 @@ from edgetop.analysis import streams
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.energy import EnergyUnknown
 from edgetop.analysis.miss_risk import MissRisk
+from edgetop.analysis.refused_rule import Flaw, RefusedRuleError
 from edgetop.analysis.report_generation import ContextFigures, GenerationFigures, TokenTimes
 from edgetop.analysis.session_gates import METRICS, judge_gate, parse_gate
 from edgetop.analysis.session_report import Report, report
@@ -198,23 +199,27 @@ def test_too_few_inferences_fail_nothing_for_sure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "flaw", "name", "value"),
     [
-        ("p98>33ms", r"no value is called p98 \(did you mean p9\d?"),
-        ("p99>33", "the unit is missing; it is given in ms, us"),
-        ("p99>33mJ", "mJ is no unit of p99"),
-        ("temp>80F", "F is no unit of temp; it is given in C"),
-        ("p99", "give a limit, as in p99>33ms"),
-        ("throttled>1", "write throttled"),
-        ("p99=33ms", "is not a gate"),
-        ("p99>ms", "is not a gate"),
-        ("", "is not a gate"),
-        ("p99>1e9999ms", "is not a gate"),
+        ("p98>33ms", Flaw.UNKNOWN_NAME, "p98", ""),
+        ("p99>33", Flaw.NO_UNIT, "p99", ""),
+        ("p99>33mJ", Flaw.WRONG_UNIT, "p99", "mJ"),
+        ("temp>80F", Flaw.WRONG_UNIT, "temp", "F"),
+        ("p99", Flaw.NO_LIMIT, "p99", ""),
+        ("throttled>1", Flaw.NEEDS_NO_LIMIT, "throttled", ""),
+        ("p99=33ms", Flaw.NO_RULE, "", ""),
+        ("p99>ms", Flaw.NO_RULE, "", ""),
+        ("", Flaw.NO_RULE, "", ""),
+        ("p99>1e9999ms", Flaw.NO_RULE, "", ""),
+        ("power[det]>1W", Flaw.NOT_PER_STREAM, "power", ""),
+        ("temp[ ]>3C", Flaw.NOT_PER_STREAM, "temp", ""),
+        ("p99[]>3ms", Flaw.EMPTY_STREAM, "p99", ""),
     ],
 )
-def test_what_is_no_gate_is_refused_with_what_to_write(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_is_no_gate_is_refused_with_the_flaw(text: str, flaw: Flaw, name: str, value: str) -> None:
+    with pytest.raises(RefusedRuleError) as refused:
         parse_gate(text)
+    assert (refused.value.flaw, refused.value.name, refused.value.value) == (flaw, name, value)
 
 
 def test_spaces_do_not_matter() -> None:

@@ -12,7 +12,6 @@ from edgetop.analysis.memory_use import (
     GrowthView,
     MemoryGrowth,
     Slope,
-    leak_rate,
     robust_slope,
     slope_between,
 )
@@ -22,6 +21,7 @@ from edgetop.engines.process_engine import ProcessEngine
 from edgetop.session.batch import Batch
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS
+from edgetop.wording.memory_words import leak_rate
 from tests.support import onnx_models
 from tests.support.engine_runs import run_whole, spec_for
 from tests.support.interpreters import with_runtime

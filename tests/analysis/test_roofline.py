@@ -2,8 +2,9 @@
 
 import pytest
 
-from edgetop.analysis.operator_bounds import applicable, bound, rates, why_unknown
+from edgetop.analysis.operator_bounds import applicable, bound, rates
 from edgetop.session.ceilings import Ceilings, ceilings_from
+from edgetop.wording.operator_words import bound_unknown_words
 
 ROOF = Ceilings(100e9, 10e9, "2026-11-21T10:00:00Z")  # 100 FLOPs and 10 bytes a nanosecond
 
@@ -39,9 +40,9 @@ def test_rates_are_those_of_a_call():
 def test_ceilings_hold_for_their_dtype_only_or_say_why_none_do():
     assert applicable(ROOF, "float32") == applicable(ROOF, None) == ROOF
     assert applicable(ROOF, "int8") is None
-    assert "doctor --roofline" in why_unknown(None, "float32")
-    assert "int8" in why_unknown(ROOF, "int8")
-    assert why_unknown(ROOF, "float32") == ""
+    assert "doctor --roofline" in bound_unknown_words(None, "float32")
+    assert "int8" in bound_unknown_words(ROOF, "int8")
+    assert bound_unknown_words(ROOF, "float32") == ""
 
 
 @pytest.mark.parametrize("change", [{"flops_per_s": 0}, {"bytes_per_s": "x"}, {"dtype": "int8"}, {"measured_utc": 3}])

@@ -364,12 +364,6 @@ def test_a_gate_on_a_stream_that_is_not_there_is_unknown(one_slow: Analysis) -> 
     assert set(result.unknown.names) == {DET, CLS}
 
 
-@pytest.mark.parametrize("text", ["power[det]>1W", "p99[]>3ms", "temp[ ]>3C"])
-def test_a_gate_cannot_name_a_stream_for_what_is_the_boards(text: str) -> None:
-    with pytest.raises(ValueError, match="stream"):
-        parse_gate(text)
-
-
 def test_a_name_means_the_file_before_a_part_of_it() -> None:
     names = ["/a/det.onnx", "det_large.onnx", "rec.onnx"]
     assert matching("det", names) == ["/a/det.onnx"]

@@ -12,13 +12,15 @@ from edgetop.analysis.alerts.alerts import Findings, derived_alerts
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.throttles import ThrottleEvents, throttles_words
+from edgetop.analysis.slowdowns.throttles import ThrottleEvents
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import data_of
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from edgetop.wording.alert_words import problem_words
+from edgetop.wording.event_words import worded
 from edgetop.wording.report_document import report_document
+from edgetop.wording.throttle_words import throttles_words
 from tests.analysis.slowdowns.test_throttles import CLOCK, FLAG, ZONE, pieces, view, whole
 
 HOT = {
@@ -31,7 +33,7 @@ SLOW_S = [(20, 40), (50, 60)]
 
 def recorded(batch: Batch, cuts_s: Iterable[float]) -> list[Event]:
     fold = ThrottleEvents()
-    return [event for piece in pieces(batch, cuts_s) for event in fold.fold(piece)]
+    return [worded(event) for piece in pieces(batch, cuts_s) for event in fold.fold(piece)]
 
 
 def test_a_run_records_each_beginning_and_each_end_once() -> None:

@@ -71,7 +71,7 @@ def test_tracks_do_not_depend_on_how_readings_came(rows: list[tuple[int, int, fl
 def test_a_sensor_that_was_never_read_has_no_value() -> None:
     track = one(tracks_of(), "temp/cpu")
     assert track.value is track.age_s is track.min is track.mean is track.max is None
-    assert (track.count, track.is_lost, track.reason) == (0, False, "not read yet")
+    assert (track.count, track.is_lost, track.reason) == (0, False, "")
 
 
 def test_age_is_since_the_last_reading() -> None:
@@ -94,7 +94,7 @@ def test_a_lost_sensor_keeps_what_it_said_and_tells_why() -> None:
 
 def test_a_sensor_that_is_back_is_not_lost() -> None:
     track = one(tracks_of(Batch(events=(lost("temp/cpu"),)), Batch(events=(back("temp/cpu"),))), "temp/cpu")
-    assert (track.is_lost, track.reason) == (False, "not read yet")
+    assert (track.is_lost, track.reason) == (False, "")
 
 
 def test_what_a_board_does_not_tell_is_listed_with_its_remedy() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.analysis.program_frames import FramesView, StageView
+from edgetop.analysis.program_frames import BETWEEN, QUEUE, TOTAL, FramesView, StageView
 from edgetop.comparison.application_gap import Evidence, gap
 from edgetop.session.manifest import (
     Ab,
@@ -117,15 +117,15 @@ def after_pauses():
 
 
 STAGES = FramesView(
-    StageView("frame", 100, 30.0, 30.0, 31.0, 1.0),
+    StageView(TOTAL, 100, 30.0, 30.0, 31.0, 1.0),
     (
-        StageView("inference", 100, 10.0, 10.0, 10.0, 1 / 3),
-        StageView("between stages", 100, 20.0, 20.0, 20.0, 2 / 3),
+        StageView("stage/inference", 100, 10.0, 10.0, 10.0, 1 / 3),
+        StageView(BETWEEN, 100, 20.0, 20.0, 20.0, 2 / 3),
     ),
     0, None, None,
 )  # fmt: skip
-QUEUE = replace(STAGES, stages=(STAGES.stages[0], replace(STAGES.stages[1], name="waiting for a thread")))
-CAPTURE = replace(STAGES, stages=(STAGES.stages[0], replace(STAGES.stages[1], name="capture")))
+QUEUE = replace(STAGES, stages=(STAGES.stages[0], replace(STAGES.stages[1], id=QUEUE)))
+CAPTURE = replace(STAGES, stages=(STAGES.stages[0], replace(STAGES.stages[1], id="stage/capture")))
 RIVAL = (BackgroundProcess("stress", 100.0),)
 
 # The situation, its cause, and how much of the gap it must take.

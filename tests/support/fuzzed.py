@@ -27,6 +27,7 @@ from edgetop.session.records import INFERENCE, MEASURE, NO_INFERENCES, READING, 
 from edgetop.session.seconds import NS, SecondAggregator
 from edgetop.session.turns import plan
 from edgetop.session.typed_json import JsonValue
+from edgetop.wording.event_words import worded
 from tests.support.clocks import ManualClock
 from tests.support.damage import run_here
 from tests.support.generator.plans import generate
@@ -190,7 +191,7 @@ class Fuzz:
             bursts = (self.burst(end),) if self.one_in(4) else ()
             kept = mine if keeps else NO_INFERENCES
             batch = Batch(end, mine, aggregator.add(mine), read, said, bursts=bursts)
-            said += tuple(event for fold in derived for event in fold.fold(batch))
+            said += tuple(worded(event) for fold in derived for event in fold.fold(batch))
             found.append(replace(batch, inferences=kept, events=said))
             begin = end
         reason = self.rng.choice(("duration", "runs", "user", "engine-died", "internal-error", "exit-status-3", "odd"))

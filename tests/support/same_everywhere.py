@@ -24,6 +24,7 @@ from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, Variant, W
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS, SecondAggregator
 from edgetop.session.turns import plan
+from edgetop.wording.event_words import worded
 from edgetop.wording.report_document import report_document
 from tests.support.clocks import ManualClock
 from tests.support.exports import export
@@ -67,7 +68,7 @@ class Run:
                 tuple(event for event in self.events if begin_ns < event.t_ns <= until_ns),
                 manifest=None if made else self.manifest, restart=not made,
             )  # fmt: skip
-            news = [event for derive in self.derived for event in derive(batch)]
+            news = [worded(event) for derive in self.derived for event in derive(batch)]
             made.append(replace(batch, events=(*batch.events, *news)))
             begin_ns = until_ns
         return made, Batch(end_ns, seconds=aggregator.close())

@@ -11,7 +11,7 @@ from edgetop.analysis.deadline import MissCause
 from edgetop.analysis.faults import Fault
 from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.throttles import ThrottleSpan
+from edgetop.analysis.slowdowns.throttles import ThrottleAt
 from edgetop.frozen import frozen
 from edgetop.session.events import Severity
 
@@ -37,14 +37,6 @@ class Figures:
     @property
     def worst(self) -> float:
         return self.min if self.is_worst_low else self.max
-
-
-@frozen
-class ThrottleAt:
-    """A throttling that the board reports, with the name of the clock that shows it."""
-
-    span: ThrottleSpan
-    clock: str
 
 
 @frozen

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, Figures
 from edgetop.analysis.alerts.alert_codes import RULE
+from edgetop.analysis.refused_rule import Flaw, RefusedRuleError
 from edgetop.analysis.session_gates import Gate, parse_gate
 from edgetop.formatting import parse_clock_time
 from edgetop.frozen import frozen
-from edgetop.nearest import nearest_hint
 from edgetop.session.seconds import NS
 
 Floats = npt.NDArray[np.float64]
@@ -35,10 +35,7 @@ THROTTLED = "throttled"  # Reported by the board in spans, not second by second.
 ONCE = "once"
 WORDS = ("for", "until", "repeat")
 _WORD = re.compile(r"([A-Za-z]+)=([^=<>\s]+)")
-_BUILT_IN = {
-    "drift": "edgetop reports by itself when it is slowed or throttled",
-    "leak": "edgetop reports a leak by itself",
-}
+_BUILT_IN = ("drift", "leak")  # edgetop reports these troubles without a rule.
 # The gates with a value each second: see `values`.
 PER_SECOND = (
     "p50", "p90", "p95", "p99", "p999", "mean", "max", "misses", "rss", "temp", "power", THROTTLED, "errors"
@@ -82,14 +79,14 @@ class AlertRule:
 
 
 def parse_rule(text: str) -> AlertRule:
-    """Parse a rule. Raises ValueError with a message that shows how to write a rule."""
+    """Parse a rule. Raises RefusedRuleError, and ValueError if a time cannot be read."""
     expression, words = _split(text)
-    gate = parse_gate(" ".join(expression), "a rule", PER_SECOND)
+    gate = parse_gate(" ".join(expression), PER_SECOND)
     if gate.name not in PER_SECOND:
-        whole = f"{gate.name} is known of a whole session; make it a gate: --fail-if"
-        raise ValueError(f"{text!r}: {_BUILT_IN.get(gate.name, whole)}")
+        flaw = Flaw.BUILT_IN if gate.name in _BUILT_IN else Flaw.OF_WHOLE_SESSION
+        raise RefusedRuleError(text, flaw, gate.name)
     if ONCE in words and "repeat" in words:
-        raise ValueError(f"{text!r}: once and repeat= contradict each other")
+        raise RefusedRuleError(text, Flaw.ONCE_AND_REPEAT)
     is_share = gate.unit == "%" and gate.name in ("misses", "errors")
     return AlertRule(
         text=" ".join(text.split()),
@@ -116,9 +113,9 @@ def _split(text: str) -> tuple[list[str], dict[str, str]]:
             continue
         word, value = (match[1], match[2]) if match else (ONCE, "")
         if match and word not in WORDS:
-            raise ValueError(f"{text!r}: {word}= is not known ({nearest_hint(word, WORDS)})")
+            raise RefusedRuleError(text, Flaw.UNKNOWN_WORD, word, offered=WORDS)
         if word in words:
-            raise ValueError(f"{text!r}: {word}{'=' if match else ''} is given twice")
+            raise RefusedRuleError(text, Flaw.GIVEN_TWICE, f"{word}=" if match else word)
         words[word] = value
     return expression, words
 
@@ -129,7 +126,7 @@ def _time(text: str, words: dict[str, str], word: str) -> int | None:
         return None
     time_ns = parse_clock_time(words[word])
     if not time_ns:
-        raise ValueError(f"{text!r}: {word}={words[word]} is no time at all")
+        raise RefusedRuleError(text, Flaw.NO_TIME, word, words[word])
     return time_ns
 
 
@@ -139,12 +136,12 @@ def _until(text: str, gate: Gate, given: str | None) -> float:
         margin = HYSTERESIS_C if gate.name == "temp" else abs(gate.limit) * HYSTERESIS
         return gate.limit - margin if is_above else gate.limit + margin
     if not gate.compare:
-        raise ValueError(f"{text!r}: until= needs a limit to come back from")
-    until = parse_gate(f"{gate.name}{gate.compare}{given}", "a rule")
+        raise RefusedRuleError(text, Flaw.UNTIL_WITHOUT_LIMIT)
+    until = parse_gate(f"{gate.name}{gate.compare}{given}")
     if until.unit != gate.unit:
-        raise ValueError(f"{text!r}: give until= in {gate.unit or 'no unit'}, as the limit")
+        raise RefusedRuleError(text, Flaw.UNTIL_UNIT, value=gate.unit)
     if (until.limit > gate.limit) if is_above else (until.limit < gate.limit):
-        raise ValueError(f"{text!r}: until={given} lies on the wrong side of the limit")
+        raise RefusedRuleError(text, Flaw.UNTIL_SIDE, value=given)
     return until.limit
 
 

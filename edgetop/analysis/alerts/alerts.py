@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, AlertsView, Figures, Missed, Overloaded, ThrottleAt
+from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, AlertsView, Figures, Missed, Overloaded
 from edgetop.analysis.alerts.alert_codes import ENDED, INTERNAL_ERROR, NEAR_TRIP, RULE
 from edgetop.analysis.alerts.alert_rules import THROTTLED, AlertRule, Excursions, parse_rule
 from edgetop.analysis.alerts.values import LATENCY_SERIES, MINUTE_S, InferenceValues, SensorValues
@@ -23,7 +23,7 @@ from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling
-from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView
+from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottleAt, ThrottlesView
 from edgetop.analysis.statistics import MOST_JUDGED
 from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.frozen import frozen

@@ -9,6 +9,7 @@ result, but a reason, where the session does not suffice.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -29,6 +30,10 @@ FARTHEST_C = 15.0
 ERROR_SHARE = 0.1
 
 
+# Why a session does not suffice: it declares no ambient temperature, or no enclosure, or one that is too far away.
+Unsuitable = Literal["no-ambient", "no-enclosure", "too-far"]
+
+
 @frozen
 class Elsewhere:
     """The result. Its ranges hold in nine of ten cases, and include the error of the change."""
@@ -46,19 +51,28 @@ class Elsewhere:
     silence: Silence | None = None
 
 
+class UnsuitableError(ValueError):
+    """Raised if the session does not suffice for a forecast at another ambient temperature."""
+
+    def __init__(self, reason: Unsuitable, measured_c: float | None = None) -> None:
+        """`measured_c`: the ambient temperature that the session declares; None if it declares none."""
+        super().__init__(reason, measured_c)
+        self.reason, self.measured_c = reason, measured_c
+
+
 def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, until_ns: int) -> Elsewhere:
     """Forecast for a room of `ambient_c`. `batches` end where the session throttled, if it did.
 
-    `until_ns`: that time, or the end of the measurement. Raises ValueError if the session is unsuitable.
+    `until_ns`: that time, or the end of the measurement. Raises UnsuitableError.
     """
     measured_c = manifest.methodology.ambient_c
     if measured_c is None:
-        raise ValueError("it declares no ambient temperature")
+        raise UnsuitableError("no-ambient")
     if not manifest.methodology.enclosure:
-        raise ValueError("it declares no enclosure, and a forecast holds for one")
+        raise UnsuitableError("no-enclosure", measured_c)
     change_c = ambient_c - measured_c
     if abs(change_c) > FARTHEST_C:
-        raise ValueError(f"it was measured at {measured_c:g} C, farther than {FARTHEST_C:g} C from {ambient_c:g} C")
+        raise UnsuitableError("too-far", measured_c)
     error_c = ERROR_SHARE * abs(change_c)
     shifts = (change_c - error_c, change_c, change_c + error_c)
     folds, crossings = [Forecast(warmer_c=shift) for shift in shifts], _Crossings(manifest, shifts)

@@ -172,7 +172,7 @@ def _table(rows: Any, dtype: np.dtype[np.void], most: int, until: int) -> npt.ND
         try:
             table[place] = tuple(row)
         except (TypeError, OverflowError):
-            raise ValueError("a row that cannot be") from None
+            raise ValueError("impossible row") from None
     if "level" in names:
         require(_are_levels(table["level"].tolist()))
     time = table[names[0]]

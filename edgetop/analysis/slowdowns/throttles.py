@@ -1,4 +1,4 @@
-"""The times in which the board reported that it was slowed, whatever the latency did, and their events, JSON and words.
+"""The times in which the board reported that it was slowed, whatever the latency did, with their events and JSON.
 
 The run records the events, each once nothing that comes late can change it. Every analysis, that of the live screen as
 well, shows what was recorded, and the spans that it finds in the readings beyond that: the youngest ones of a run that
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetop.analysis.derived_event import SOURCE
+from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.slowdowns.recorded_throttles import RecordedThrottle, RecordedThrottles
 from edgetop.analysis.slowdowns.serialization import FORM, fork
 from edgetop.analysis.slowdowns.signals import GRAVEST_FIRST, Cause
@@ -22,7 +22,6 @@ from edgetop.analysis.slowdowns.throttle_spans import (
     HOLD_NS,
     MAX_SPANS,
     ROW,
-    SAME_CLOCK,
     Board,
     Rows,
     Span,
@@ -30,7 +29,7 @@ from edgetop.analysis.slowdowns.throttle_spans import (
     board_of,
 )
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader, TrackView
-from edgetop.formatting import duration, reading, rounded, whole_percent
+from edgetop.formatting import rounded
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch, merge
 from edgetop.session.event_kinds import SessionOver, ThrottleBegan, ThrottleEnded
@@ -70,6 +69,14 @@ class ThrottleSpan:
         """Whether they have a time in common."""
         is_before = self.end_ns is not None and self.end_ns <= slowdown.start_ns
         return not is_before and (slowdown.end_ns is None or self.start_ns < slowdown.end_ns)
+
+
+@frozen
+class ThrottleAt:
+    """A time in which the board reported that it was slowed, with the name of the clock that shows it."""
+
+    span: ThrottleSpan
+    clock: str  # "cpu", or the label of the clock; "" if there is none
 
 
 @frozen
@@ -276,49 +283,23 @@ def throttle_events(view: ThrottlesView) -> list[Event]:
     return events
 
 
-def begun_words(span: ThrottleSpan, clock: str) -> str:
-    """`thermal, cpu 1728 to 1267 MHz at 85.5 C`; where no clock fell, with the signal."""
-    mhz, best_mhz = span.begin_clock_mhz, span.best_mhz
-    heat = f" at {reading(span.begin_temp_c, 'C')} C" if span.begin_temp_c is not None else ""
-    if mhz is None or best_mhz is None or mhz > SAME_CLOCK * best_mhz:
-        return f"{span.cause}{heat if span.cause == 'thermal' else ''} ({span.sensor})"
-    return f"{span.cause}, {clock} {reading(best_mhz, 'MHz')} to {reading(mhz, 'MHz')} MHz{heat}"
-
-
 def _begin(span: ThrottleSpan, clock: str) -> Event:
-    text = f"throttling begins: {begun_words(span, clock)}"
-    return Event(span.start_ns, ThrottleBegan(*_as_it_began(span)), "critical", SOURCE, text)
+    body = ThrottleBegan(*_as_it_began(span))
+    return DerivedEvent(span.start_ns, body, "critical", about=ThrottleAt(span, clock))
 
 
 def _end(span: ThrottleSpan, clock: str) -> Event:
     assert span.end_ns is not None
-    lasted_ns = span.end_ns - span.start_ns
     mhz, heat_c = rounded(span.min_clock_mhz), rounded(span.max_temp_c)
-    body = ThrottleEnded(*_as_it_began(span), mhz, heat_c, span.latency_ratio, rounded(lasted_ns / NS))
-    worst = ", ".join(
-        [span.cause, *_worst(clock, mhz, heat_c, None, best_mhz=span.best_mhz)]
-    )  # the slowdown has the ratio
-    return Event(span.end_ns, body, "info", SOURCE, f"throttling over after {duration(lasted_ns)}: {worst}")
+    lasted_s = rounded((span.end_ns - span.start_ns) / NS)
+    body = ThrottleEnded(*_as_it_began(span), mhz, heat_c, span.latency_ratio, lasted_s)
+    return DerivedEvent(span.end_ns, body, "info", about=ThrottleAt(span, clock))
 
 
 def _as_it_began(span: ThrottleSpan) -> tuple[Cause, str, float | None, float | None, float | None]:
     """Return the fields that the events of the beginning and of the end have in common."""
     figures = rounded(span.begin_clock_mhz), rounded(span.best_mhz), rounded(span.begin_temp_c)
     return span.cause, span.sensor, *figures
-
-
-def _worst(
-    clock: str, mhz: float | None, heat: float | None, ratio: float | None, *,
-    best_mhz: float | None = None, upto: str = "",
-) -> Iterator[str]:  # fmt: skip
-    if mhz is not None and best_mhz is None:  # it may not have fallen
-        yield f"lowest {clock} {reading(mhz, 'MHz')} MHz"
-    elif mhz is not None and best_mhz is not None and mhz <= SAME_CLOCK * best_mhz:
-        yield f"{clock} down to {reading(mhz, 'MHz')} MHz"
-    if heat is not None:
-        yield f"{reading(heat, 'C')} C at most"
-    if ratio is not None:
-        yield f"p50 {upto}{(ratio - 1) * 100:+.0f} %"
 
 
 def throttles_document(view: ThrottlesView) -> list[Document]:
@@ -335,25 +316,6 @@ def throttles_document(view: ThrottlesView) -> list[Document]:
         }
         for span in view.spans
     ]
-
-
-def throttles_words(throttles: Sequence[Document], share: float | None) -> str:
-    """The report's `throttles` and `throttled_share` in one line; empty without any.
-
-    >>> span = {"cause": "thermal", "min_clock_mhz": 1037.0, "max_temp_c": 85.2, "latency_ratio": 1.32}
-    >>> throttles_words([span] * 3, 0.12)
-    '3 times, 12 % of the time: thermal, lowest clock 1037 MHz, 85.2 C at most, p50 up to +32 %'
-    """
-    if not throttles:
-        return ""
-    times = "once" if len(throttles) == 1 else f"{len(throttles)} times"
-    of_time = "" if not share else f", {whole_percent(share)} of the time"
-    causes = dict.fromkeys(str(span["cause"]) for span in throttles)
-    worst = [
-        extreme((span[name] for span in throttles if span[name] is not None), default=None)
-        for name, extreme in (("min_clock_mhz", min), ("max_temp_c", max), ("latency_ratio", max))
-    ]
-    return f"{times}{of_time}: {', '.join([*causes, *_worst('clock', *worst, upto='up to ')])}"
 
 
 class ThrottleEvents:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from edgetop.analysis.session_gates import parse_gate
 from edgetop.cli.boards.fleet_boards import start, stop
 from edgetop.cli.companions import given_names
 from edgetop.cli.config import screen_settings
@@ -38,6 +37,7 @@ from edgetop.ui.characters import CharacterSet
 from edgetop.ui.panes.fleet_pane import board_lines
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.screen_settings import FleetListing, ScreenSettings
+from edgetop.wording.rule_words import gate_of
 
 LOOK_S = 0.2
 UTC = "%Y-%m-%dT%H:%M:%SZ"
@@ -225,7 +225,7 @@ def parse_fleet_gate(text: str) -> FleetGate:
     """
     match = re.fullmatch(r"\s*(?:(any|all)\s+)?(.*)", text, re.DOTALL)
     assert match
-    return FleetGate(text.strip(), match[1] == "all", parse_gate(match[2], "a gate; begin with any or all, and").text)
+    return FleetGate(text.strip(), match[1] == "all", gate_of(match[2], "a gate; begin with any or all, and").text)
 
 
 def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:

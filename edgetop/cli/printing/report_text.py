@@ -11,7 +11,7 @@ from itertools import chain, islice
 
 from edgetop import formatting
 from edgetop.analysis.input_shapes import InputSizes
-from edgetop.analysis.program_frames import FramesView, total_words
+from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.report_parts import (
     PERCENTILE_KEYS,
@@ -26,7 +26,7 @@ from edgetop.analysis.report_parts import (
 from edgetop.analysis.session_report import Report
 from edgetop.analysis.slowdowns.slow_inferences import TailView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.throttles import throttles_document, throttles_words
+from edgetop.analysis.slowdowns.throttles import throttles_document
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table
 from edgetop.cli.printing.generation_text import generation_lines
@@ -39,13 +39,16 @@ from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.clue_words import clue_words
 from edgetop.wording.energy_words import unknown_words
+from edgetop.wording.fault_words import fault_words
 from edgetop.wording.forecast_words import left, outlook
+from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.gate_words import gate_words
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
 from edgetop.wording.notice_words import notice, notice_words
 from edgetop.wording.risk_words import risk_words
 from edgetop.wording.slowdown_words import sizes_words, streams_words
 from edgetop.wording.tail_words import tail_words
+from edgetop.wording.throttle_words import throttles_words
 
 # Most entries that are listed:
 MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS, MOST_STREAMS = 10, 3, 10, 12
@@ -145,8 +148,8 @@ def _head(report: Report) -> Iterator[str]:
 def _unavailable(report: Report) -> Iterator[str]:
     """Yield a line for each internal error, with the parts of the report that are missing because of it."""
     causes: dict[str, list[str]] = {}
-    for name, why in (report.unavailable or {}).items():
-        causes.setdefault(why, []).append(name.replace("_", " "))
+    for name, fault in (report.unavailable or {}).items():
+        causes.setdefault(fault_words(fault), []).append(name.replace("_", " "))
     for why, names in causes.items():
         yield f"  missing  {', '.join(names)}: {clean(why)}"
 
@@ -321,11 +324,11 @@ def _frames(frames: FramesView | None) -> Iterator[str]:
     """Yield the times of the frames of a watched program, and of their stages."""
     if frames is None:
         return
-    yield f"frames     {total_words(frames)}"
+    yield f"frames     {frame_words(frames)}"
     yield f"           {'mean':>8}  {'p50':>8}  {'p99':>8} ms   share"
     for stage in frames.stages:
         times = "  ".join(f"{_ms(ms):>8}" for ms in (stage.mean_ms, stage.p50_ms, stage.p99_ms))
-        yield f"           {times}     {formatting.percent(stage.share):>6}  {clean(stage.name)}"
+        yield f"           {times}     {formatting.percent(stage.share):>6}  {clean(stage_name(stage))}"
 
 
 def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:

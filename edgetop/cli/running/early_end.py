@@ -14,6 +14,7 @@ from edgetop.runner.session_state import SessionState
 from edgetop.session.event_kinds import GateFailed
 from edgetop.session.seconds import NS
 from edgetop.wording.ab_words import change_words
+from edgetop.wording.fault_words import fault_words
 from edgetop.wording.gate_words import gate_words
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (
     `ratio_gates`: gates on B divided by A, in an A/B session.
     """
     failed = [gate_words(gate) for gate in report.gates or () if not gate.ok]
-    failed += [f"gates: {why}" for name, why in (report.unavailable or {}).items() if name == "gates"]
+    failed += [f"gates: {fault_words(fault)}" for name, fault in (report.unavailable or {}).items() if name == "gates"]
     failed += filter(None, (_beyond(report, gate) for gate in ratio_gates))
     return print_failures(failed) or report.session.end_reason == "slo"
 

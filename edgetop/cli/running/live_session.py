@@ -16,6 +16,7 @@ from edgetop.runner.conductor import Conductor, Outcome
 from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import AnalysisFailed, HookDone, RecordingMoved, Remark
+from edgetop.wording.fault_words import fault_words
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
@@ -175,7 +176,7 @@ class LiveSession:
             self.state.add_event(HookDone("hook-failed"), "warning", "hook", text)
 
     def _record_fault(self, fault: "Fault") -> None:
-        text = f"{fault.name}: {fault.words}"
+        text = f"{fault.name}: {fault_words(fault)}"
         self.state.add_event(AnalysisFailed(fault.traceback), "warning", "edgetop", text)
 
     def outcome(self) -> Outcome:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from edgetop import formatting
 from edgetop.analysis.hotspots import full_name, partitions
-from edgetop.analysis.operator_bounds import why_unknown
 from edgetop.analysis.operator_hints import fell_back, slow_kernels
 from edgetop.analysis.report_operators import rate_figures, share_figures
 from edgetop.cli.output import notice_lines, print_json, print_text, table, write_csv
@@ -21,6 +20,7 @@ from edgetop.models.graph import OMITTED, Graph
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.session.typed_json import Document
+from edgetop.wording.operator_words import bound_unknown_words
 from edgetop.wording.report_document import to_json
 
 US_DIGITS = 3
@@ -97,7 +97,7 @@ def operator_document(model: str, found: OperatorProfile) -> Document:
         "fell_back": [row.position for row in fell_back(found.views, found.preferred)],
         "precision": found.precision,
         "ceilings": None if found.ceilings is None else found.ceilings.to_json(),
-        "bound_unknown": why_unknown(found.ceilings, found.precision) or None,
+        "bound_unknown": bound_unknown_words(found.ceilings, found.precision) or None,
         "memory": plan and {"peak_activation_bytes": plan.peak_bytes, "working_set_bytes": plan.working_set_bytes},
         "warnings": [{"code": hint.code, "message": hint.message, "advice": hint.advice} for hint in found.hints],
     }
@@ -192,7 +192,7 @@ def _head(model: str, found: OperatorProfile) -> Iterator[str]:
     if top := found.ceilings:
         most = f"{top.flops_per_s / 1e9:.1f} GFLOP/s, {top.bytes_per_s / 1e9:.1f} GB/s"
         yield f"  ceilings   {most}, measured {clean(top.measured_utc)}"
-    if why := why_unknown(found.ceilings, found.precision):
+    if why := bound_unknown_words(found.ceilings, found.precision):
         yield f"  bound      {UNKNOWN} {clean(why)}"
     if found.inspection:
         plan = found.inspection.memory

@@ -348,14 +348,14 @@ def _model_engine(
 def _derived(*, in_turns: bool) -> Callable[[Batch], tuple[Event, ...]]:
     """Return a function that derives events, such as throttling, from the batches of a session."""
     from edgetop.analysis.slowdowns.throttles import ThrottleEvents  # noqa: PLC0415  not before the engine has started
+    from edgetop.wording.event_words import worded  # noqa: PLC0415
 
-    throttles = ThrottleEvents()
-    if not in_turns:
-        return throttles.fold
-    from edgetop.analysis.ab_figures import QuadEvents  # noqa: PLC0415
+    folds: list[Callable[[Batch], tuple[Event, ...]]] = [ThrottleEvents().fold]
+    if in_turns:
+        from edgetop.analysis.ab_figures import QuadEvents  # noqa: PLC0415
 
-    quads = QuadEvents()
-    return lambda batch: (*throttles.fold(batch), *quads.fold(batch))
+        folds.append(QuadEvents().fold)
+    return lambda batch: tuple(worded(event) for fold in folds for event in fold(batch))
 
 
 def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: "ScreenSettings | None") -> None:

@@ -73,8 +73,9 @@ def _forecast(recording: "Recording", ambient_c: float) -> "tuple[Elsewhere, flo
     forecast.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
-    from edgetop.analysis.forecast.elsewhere import elsewhere  # noqa: PLC0415
+    from edgetop.analysis.forecast.elsewhere import UnsuitableError, elsewhere  # noqa: PLC0415
     from edgetop.recording.rows import WHOLE  # noqa: PLC0415
+    from edgetop.wording.forecast_words import unsuitable_words  # noqa: PLC0415
 
     whole = Analysis.of(recording.play())
     until_ns = whole.progress.measured_until_ns
@@ -86,8 +87,9 @@ def _forecast(recording: "Recording", ambient_c: float) -> "tuple[Elsewhere, flo
         throughput = Analysis.of(recording.play(span=span)).totals()
     try:
         found = elsewhere(recording.play(span=span), recording.manifest, ambient_c, until_ns)
-    except ValueError as error:
-        raise InputError(f"{recording.manifest.name}: {error}", "edgetop help forecast") from None
+    except UnsuitableError as error:
+        why = unsuitable_words(error, ambient_c)
+        raise InputError(f"{recording.manifest.name}: {why}", "edgetop help forecast") from None
     return found, throughput.throughput_hz if throughput else None
 
 

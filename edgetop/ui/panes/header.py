@@ -9,7 +9,7 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.verdict_reasons import Lasts
-from edgetop.analysis.vitals import Vital, elapsed, vitals
+from edgetop.analysis.vitals import Vital, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport
 from edgetop.formatting import clean, milliseconds, or_unknown, shortened
 from edgetop.ui.charts import bar
@@ -18,6 +18,7 @@ from edgetop.ui.panes.sensor_series import last, readout
 from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, joined, line, spread, width
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import p50_words
+from edgetop.wording.vital_words import elapsed_words, vital_words
 
 WALL_FROM_CELLS = 100
 BAR_CELLS = (4, 10)  # least and greatest width of a gauge
@@ -34,7 +35,7 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
     If the line is too short, the least important parts are left out, but never the elapsed time and p50.
     `frozen_ns`: how far a frozen screen is behind, or None.
     """
-    whole, is_wide = elapsed(view), area.width >= WALL_FROM_CELLS
+    whole, is_wide = elapsed_words(view), area.width >= WALL_FROM_CELLS
     clock = line(f"{whole if is_wide else whole.partition(', ends')[0]} ")  # with the time of day if there is room
     frozen = "" if frozen_ns is None else f" FROZEN {formatting.duration(frozen_ns)} behind "
     simulated = " SIMULATED " if view.manifest and view.manifest.board.simulated else ""
@@ -148,7 +149,7 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
     pieces: list[Piece] = [(before, "dim"), " "]
     for vital in shown:
         style = "dim" if is_over else vital.level if vital.level in MARKS else "text"
-        pieces += [(f"{vital.name} ", "dim"), (f"{vital.text}{MARKS.get(vital.level, '')}", style)]
+        pieces += [(f"{vital.name} ", "dim"), (f"{vital_words(vital.figure)}{MARKS.get(vital.level, '')}", style)]
         if vital.share is not None and bars:
             rest = "." if area.characters.ascii_only else "\u2591" if area.characters.boxes else "\u28c0"
             filled = bar(vital.share, bars, area.characters, rest=rest)
@@ -161,7 +162,7 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
 
 def _cells(shown: Sequence[Vital]) -> int:
     """Return the width of these values without bars."""
-    widths = (len(vital.name) + len(vital.text) + 1 + (vital.level in MARKS) for vital in shown)
+    widths = (len(vital.name) + len(vital_words(vital.figure)) + 1 + (vital.level in MARKS) for vital in shown)
     return 1 - len(COLUMN_GAP) + sum(cells + len(COLUMN_GAP) for cells in widths)
 
 

@@ -5,12 +5,14 @@ from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.memory_use import MemoryView, leak_ends
+from edgetop.analysis.memory_use import MemoryView
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import or_unknown
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, Block, is_flat, last, stacked, with_chart, with_figures
 from edgetop.ui.text import Line, Piece, as_fits, fit, line, width
+from edgetop.wording.memory_words import leak_ends
+from edgetop.wording.sensor_words import no_reading_words
 
 DETAIL_ROWS = 24  # from this height on, a pane that is alone shows more timelines than that of the engine
 LABEL_CELLS = 12
@@ -184,7 +186,7 @@ def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: 
     if track is None:
         notes = ("no such sensor",)
     elif track.now is None:
-        notes = (area.clean(track.reason),)
+        notes = (area.clean(no_reading_words(track)),)
     pieces = [(note, "dim") if isinstance(note, str) else note for note in notes]
     start = line((f"{name:<{LABEL_CELLS}}", "dim"), (_cell(track), style), "  ")
     whole = line(*start, *pieces)

@@ -9,12 +9,13 @@ from edgetop.analysis.hotspots import OperatorsView, each_call_ns, full_name, sc
 from edgetop.analysis.operator_bounds import applicable, bound, rates
 from edgetop.analysis.operator_hints import fell_back
 from edgetop.analysis.operator_shares import OperatorView
-from edgetop.analysis.program_frames import FramesView, total_words
+from edgetop.analysis.program_frames import FramesView
 from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing, Item, titled
 from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, table, wrapped
+from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.notice_words import providers_words
 
 ORDERS = ("share", "run order", "change")
@@ -40,7 +41,7 @@ def title(view: MonitorView, area: Area) -> str:
 def one_line(view: MonitorView, area: Area) -> Line:
     operators = view.operators.operators
     if not operators and view.frames:
-        return fit(line(("frame    ", "dim"), total_words(view.frames)), area.width)
+        return fit(line(("frame    ", "dim"), frame_words(view.frames)), area.width)
     if not operators:
         return fit(line(("hotspot  ", "dim"), (area.clean(_why_none(view)), "dim")), area.width)
     largest, p50_ns = max(operators, key=lambda operator: operator.share), _p50_ns(view)
@@ -79,13 +80,13 @@ def _stages(frames: FramesView, area: Area) -> list[Line]:
             formatting.percent(stage.share),
             (bar(stage.share, BAR_CELLS, area.characters), "graph"),
             *(milliseconds(ms * 1e6) for ms in (stage.p50_ms, stage.p99_ms)),
-            area.clean(stage.name),
+            area.clean(stage_name(stage)),
         ]
         for stage in frames.stages
     ]
     style = "warning" if frames.misses else "text"
     lines = table([*columns, _the_rest("stage", columns, area)], rows, area.width)
-    return [*lines, *wrapped(f"frame {total_words(frames)}", area.width, style)]
+    return [*lines, *wrapped(f"frame {frame_words(frames)}", area.width, style)]
 
 
 def _the_rest(title: str, columns: Sequence[Column], area: Area) -> Column:

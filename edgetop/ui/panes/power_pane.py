@@ -13,6 +13,7 @@ from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import Block, last, stacked, with_chart
 from edgetop.ui.text import Column, Line, Piece, as_fits, line, table, wrapped
 from edgetop.wording.energy_words import unknown_words
+from edgetop.wording.sensor_words import missing_words, no_reading_words
 
 COLUMNS = (
     Column("rail", 16, right=False), Column("W", 7), Column("mean", 7), Column("max", 7),
@@ -89,14 +90,14 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 def _figures(rail: RailView, area: Area) -> Line:
     name = f"{area.clean(rail.track.info.label):<{COLUMNS[0].cells}} "
     if rail.track.now is None:
-        return line(name, (f"{UNKNOWN} {area.clean(rail.track.reason)}", "dim"))
+        return line(name, (f"{UNKNOWN} {area.clean(no_reading_words(rail.track))}", "dim"))
     peak = "" if rail.peak_w is None else f" of means, peak {_watts(rail.peak_w)}"
     watts = f"  mean {_watts(rail.mean_w)}, max {_watts(rail.max_w)}{peak}, {_accuracy(rail)}"
     return as_fits(area.width, name, f"{_watts(rail.track.now):>7} W", (watts, "dim"))
 
 
 def _nothing(view: MonitorView, area: Area) -> list[Line]:
-    why = [area.clean(missing.words) for missing in view.missing if "power" in missing.what]
+    why = [area.clean(missing_words(missing)) for missing in view.missing if "power" in missing.what]
     lines = wrapped(f"{UNKNOWN} no sensor measures the power of this board", area.width)
     return [*lines, *(row for text in (*why, *ADVICE) for row in wrapped(text, area.width, "dim"))]
 
@@ -146,7 +147,7 @@ def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
     name, by = area.clean(rail.track.info.label), BY.get(rail.track.info.accuracy or "", UNKNOWN)
     figures = [_watts(value) for value in (rail.track.now, rail.mean_w, rail.max_w)]
     if rail.track.now is None:
-        return [(name, "dim"), *figures, (area.clean(rail.track.reason), "dim")]
+        return [(name, "dim"), *figures, (area.clean(no_reading_words(rail.track)), "dim")]
     whole = total.track.now if total and total is not rail else None
     share = bar(rail.track.now / whole, COLUMNS[-1].cells, area.characters) if whole else ""
     return [name, *figures, (by, "dim"), (share, "graph")]

@@ -9,6 +9,7 @@ from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN
 from edgetop.ui.panes.pane import Area, Drawing, Item, titled
 from edgetop.ui.text import BLANK, Column, Piece, column_at, table, wrapped
+from edgetop.wording.sensor_words import missing_words, no_reading_words
 
 COLUMNS = (
     Column("sensor", 24, right=False), Column("now", 9), Column("unit", 5, right=False), Column("age s", 6),
@@ -37,7 +38,7 @@ def items(view: MonitorView, area: Area) -> list[Item]:
     ]
     for missing in view.missing:
         if area.listing.takes(f"{missing.what} {missing.why}"):
-            text = area.clean(f"{UNKNOWN} {missing.words}")
+            text = area.clean(f"{UNKNOWN} {missing_words(missing)}")
             found += [Item([BLANK]), Item(wrapped(text, area.width, "dim"), text, partial(list, (text,)))]
     return found
 
@@ -66,7 +67,7 @@ def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
 def _cells(track: TrackView, area: Area) -> list[Piece]:
     name, unit = area.clean(track.info.id), track.info.unit
     if track.now is None or track.age_s is None:
-        return [(name, "warning"), UNKNOWN, (area.clean(track.reason), "dim")]
+        return [(name, "warning"), UNKNOWN, (area.clean(no_reading_words(track)), "dim")]
     age = (f"{track.age_s:.1f}", "dim" if track.age_s > STALE_S else "text")
     now, *figures = (formatting.reading(value, unit) for value in (track.value, track.min, track.mean, track.max))
     shown_unit, source = area.clean(ASCII_UNITS.get(unit, unit)), area.clean(_source(track))

@@ -27,6 +27,7 @@ from edgetop.ui.panes.sensor_series import (
 )
 from edgetop.ui.text import BLANK, Column, Line, Piece, Span, as_fits, fit, line, table, width, wrapped
 from edgetop.wording.forecast_words import left, outlook, time_left
+from edgetop.wording.sensor_words import no_reading_words
 
 ZONE_FIGURES = (Column("C", 6), Column("max", 6), Column("trip", 6), Column("below", 6))
 ZONE_CELLS = (18, 28)  # least and greatest width of zone names
@@ -52,7 +53,9 @@ def one_line(view: MonitorView, area: Area) -> Line:
     thermal, zone = view.thermal, view.thermal.zone
     pieces: list[Piece] = [("heat     ", "dim")]
     if zone is None or zone.now is None:
-        reason = area.clean(thermal.zones[0].reason) if thermal.zones else _why_none(view, "temperature", area)
+        reason = (
+            area.clean(no_reading_words(thermal.zones[0])) if thermal.zones else _why_none(view, "temperature", area)
+        )
         pieces.append((f"{UNKNOWN} {reason}", "dim"))
         if width(line(*pieces)) > area.width:  # the line is full
             return fit(line(*pieces), area.width)
@@ -157,7 +160,7 @@ def _zone_figures(zone: TrackView, area: Area) -> Line:
     margin = headroom_c(zone)
     name = f"{area.clean(zone.info.label):<{ZONE_CELLS[0]}} "
     if zone.now is None:
-        return line(name, (f"{UNKNOWN} {area.clean(zone.reason)}", "dim"))
+        return line(name, (f"{UNKNOWN} {area.clean(no_reading_words(zone))}", "dim"))
     trip = f", {_headroom(margin)} at {_celsius(zone.trip_c)}" if margin is not None else ""
     return as_fits(
         area.width, name, (f"{_celsius(zone.now):>6} C", _level(margin)), (f"  max {_celsius(zone.max)}", "dim"),
@@ -247,7 +250,7 @@ def _clock_words(view: MonitorView, area: Area) -> str:
 def _zone(zone: TrackView, area: Area) -> list[Piece]:
     name, headroom = area.clean(zone.info.label), headroom_c(zone)
     if zone.now is None:
-        return [(name, "dim"), UNKNOWN, _celsius(zone.max), (area.clean(zone.reason), "dim")]
+        return [(name, "dim"), UNKNOWN, _celsius(zone.max), (area.clean(no_reading_words(zone)), "dim")]
     now, below = ((_celsius(value), _level(headroom)) for value in (zone.now, headroom))
     return [name, now, _celsius(zone.max), _celsius(zone.trip_c), below]
 

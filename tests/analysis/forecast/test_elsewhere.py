@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgetop.analysis.forecast.elsewhere import FARTHEST_C, Elsewhere, elsewhere
+from edgetop.analysis.forecast.elsewhere import FARTHEST_C, Elsewhere, UnsuitableError, elsewhere
 from edgetop.session.manifest import Manifest, Methodology
 from edgetop.session.seconds import NS
 from tests.support.heating import BEGAN_S, Heating, heating
@@ -69,12 +69,13 @@ def test_near_the_trip_nothing_is_told() -> None:
 def test_beyond_what_the_session_tells_it_refuses() -> None:
     board = still(0, 90.0)
     for manifest, ambient_c, reason in (
-        (declared(board, ambient_c=None), 30.0, "no ambient"),
-        (declared(board, enclosure=None), 30.0, "no enclosure"),
-        (declared(board), DESK_C + FARTHEST_C + 1, "farther than 15 C"),
+        (declared(board, ambient_c=None), 30.0, "no-ambient"),
+        (declared(board, enclosure=None), 30.0, "no-enclosure"),
+        (declared(board), DESK_C + FARTHEST_C + 1, "too-far"),
     ):
-        with pytest.raises(ValueError, match=reason):
+        with pytest.raises(UnsuitableError) as refused:
             elsewhere(board.batches(60), manifest, ambient_c, 60 * NS)
+        assert refused.value.reason == reason
     assert forecast(board, DESK_C + 5, seen_s=10).silence == "early"
 
 

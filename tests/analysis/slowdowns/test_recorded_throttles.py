@@ -9,6 +9,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import ThrottleBegan, ThrottleEnded
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
+from edgetop.wording.event_words import worded
 from tests.analysis.slowdowns.test_throttles import CLOCK, FLAG, ZONE, pieces, spans_s, view, whole
 
 HOT = {FLAG: {0: 0, 20: 1, 40: 0, 50: 1}, CLOCK: {0: 1728, 20: 1267, 40: 1728, 50: 1267}, ZONE: {0: 60, 20: 85, 40: 60}}
@@ -39,7 +40,7 @@ def test_a_span_has_the_figures_that_were_recorded_of_it() -> None:
 def test_events_are_those_that_were_recorded() -> None:
     batch = with_events(whole(HOT, end=True), begun(20), over(40))
     analysis = Analysis.of([batch])
-    shown = [one for one in analysis.events_view().newest_first if one.kind.startswith("throttle-")]
+    shown = [one for one in map(worded, analysis.events_view().newest_first) if one.kind.startswith("throttle-")]
     assert [(one.t_ns // NS, one.message) for one in shown] == [
         (50, "throttling begins: thermal, cpu 1728 to 1267 MHz at 60.0 C"),
         (40, "recorded end"),
@@ -85,7 +86,7 @@ def live(batch: Batch, cuts_s: Iterable[float]) -> tuple[Analysis, list[Event]]:
     """Analyse a session as its run does, which records events on the way."""
     fold, analysis, made = ThrottleEvents(), Analysis(), []
     for piece in pieces(batch, cuts_s):
-        made += (news := fold.fold(piece))
+        made += (news := tuple(map(worded, fold.fold(piece))))
         analysis.fold(replace(piece, events=(*piece.events, *news)))
     return analysis, made
 

@@ -1,0 +1,74 @@
+"""The vital signs in words: each figure with its limit and unit."""
+
+from typing import TYPE_CHECKING
+
+from edgetop import formatting
+from edgetop.analysis import vitals as of
+from edgetop.analysis.slowdowns.signals import INPUT_FLOOR_V
+from edgetop.analysis.vitals import Figure
+from edgetop.formatting import milliseconds
+from edgetop.wording.memory_words import leak_ends, leak_rate
+
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import MonitorView
+
+
+def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each figure
+    """Return the figure with its limit and unit.
+
+    >>> vital_words(of.Celsius(71.0, 85.0)), vital_words(of.Tail(31.2e6, is_settled=False, before_ns=20e6))
+    ('71 of 85 C', '31.20? ms, was 20.00')
+    >>> vital_words(of.MemoryLeft(1024.0, 4096.0)), vital_words(of.MemoryLeft(1024.0, None))
+    ('3.0 of 4.0 GiB', '1.0 GiB free')
+    """
+    match figure:
+        case of.Tail():
+            return _tail(figure)
+        case of.TokenRate(per_s):
+            return f"{formatting.or_unknown(per_s, formatting.rate)} tok/s"
+        case of.TokenTime(ns):
+            return f"{formatting.or_unknown(ns, milliseconds)} ms"
+        case of.Context(position, size):
+            return f"{position}/{size}"
+        case of.Celsius(celsius, trip_c):
+            return f"{celsius:.0f} C" if trip_c is None else f"{celsius:.0f} of {trip_c:.0f} C"
+        case of.InputVolts(volts):
+            return f"{volts:.2f} V, needs {INPUT_FLOOR_V}"
+        case of.Leak(growth):
+            return ", ".join(filter(None, (f"+{leak_rate(growth)}", leak_ends(growth))))
+        case of.MemoryLeft():
+            return _memory(figure)
+        case of.Watts(watts, is_part):
+            return f"{formatting.reading(watts, 'W')} W{', a part' if is_part else ''}"
+        case of.Share(share, is_fine):
+            return formatting.fine_percent(share) if is_fine else formatting.whole_percent(share)
+
+
+def _tail(tail: of.Tail) -> str:
+    p99 = f"{milliseconds(tail.p99_ns)}{'' if tail.is_settled else '?'}"
+    if tail.deadline_ns is not None:
+        stream = f", {formatting.clean(tail.stream)}" if tail.stream else ""
+        return f"{p99} of {tail.deadline_ns / 1e6:g} ms{stream}"
+    return f"{p99} ms{'' if tail.before_ns is None else f', was {milliseconds(tail.before_ns)}'}"
+
+
+def _memory(memory: of.MemoryLeft) -> str:
+    if not memory.limit_mib:
+        return f"{formatting.size(memory.left_mib * 2**20)} free"
+    used_mib = max(0.0, memory.limit_mib - memory.left_mib)
+    used, limit = (formatting.size(mib * 2**20) for mib in (used_mib, memory.limit_mib))
+    return f"{used.removesuffix(limit[-4:])} of {limit}"  # If both have the same unit, it is written once.
+
+
+def elapsed_words(view: "MonitorView") -> str:
+    """Return the elapsed time, the requested duration, and the wall-clock time of its end."""
+    progress, manifest = view.progress, view.manifest
+    now = formatting.stopwatch(progress.now_ns)
+    if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":
+        return now
+    asked = f"{now} of {formatting.stopwatch(progress.duration_ns)}"
+    wall = manifest.wall_time() if manifest and manifest.state == "live" else None
+    if wall is None:
+        return asked
+    end_ns = progress.now_ns + progress.duration_ns - progress.measured_ns
+    return f"{asked}, ends at {wall.local(end_ns):%H:%M}"
