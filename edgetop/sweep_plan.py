@@ -51,8 +51,7 @@ class Settings:
     @property
     def arguments(self) -> list[str]:
         """Return the arguments of `edgetop run`."""
-        provider = None if self.model.endswith(".tflite") and self.provider == "XNNPACK" else self.provider
-        pairs = (("threads", self.threads), ("provider", provider), ("batch", self.batch), ("rate", self.rate_hz))
+        pairs = (("threads", self.threads), ("provider", self.provider), ("batch", self.batch), ("rate", self.rate_hz))
         return [self.model, *(word for name, value in pairs if value is not None for word in (f"--{name}", f"{value}"))]
 
     def words(self, named: Sequence[str]) -> str:
@@ -280,6 +279,32 @@ class Candidate:
     sessions: tuple[str, ...]
     figures: Figures
     reason: str | None = None  # why it failed
+    ran_on: tuple[str, ...] = ()  # providers that the runtime used, first choice first; () if it did not run
+    merged: tuple[str, ...] = ()  # names of other combinations that ran on the same
+
+    @property
+    def what_ran(self) -> tuple[object, ...]:
+        """What identifies a combination by what it ran on, and not by the provider that was requested."""
+        name, _, options = (self.settings.provider or "").partition(":")
+        is_used = name.lower() in (one.lower() for one in self.ran_on)
+        return replace(self.settings, provider=None), self.ran_on, options if is_used else ""
+
+    @property
+    def runs_as_asked(self) -> bool:
+        """Whether the provider that was requested is the runtime's first choice."""
+        name = (self.settings.provider or "").partition(":")[0]
+        return self.ran_on[:1] != () and self.ran_on[0].lower() == name.lower()
+
+
+def same_runs(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Group the candidates that ran on the same. The first of a group ran on the provider that it was to run on.
+
+    A runtime runs on the CPU if it lacks a provider, so several requests can be one combination.
+    """
+    groups: dict[tuple[object, ...], list[Candidate]] = {}
+    for one in candidates:
+        groups.setdefault(one.what_ran if one.ran_on else (one.name,), []).append(one)
+    return [sorted(group, key=lambda one: not one.runs_as_asked) for group in groups.values()]
 
 
 @frozen

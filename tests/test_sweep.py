@@ -20,6 +20,7 @@ from edgetop.sweep_plan import (
     hold,
     ordered,
     read_plan,
+    same_runs,
     write_plan,
 )
 
@@ -57,7 +58,7 @@ def test_what_a_run_is_given() -> None:
     assert Settings("/a.onnx", 2, "XNNPACK", 4, 30.0).arguments == [
         "/a.onnx", "--threads", "2", "--provider", "XNNPACK", "--batch", "4", "--rate", "30.0"
     ]  # fmt: skip
-    assert Settings("/a.tflite", provider="XNNPACK").arguments == ["/a.tflite"]  # that is its runtime's own default
+    assert Settings("/a.tflite", provider="XNNPACK").arguments == ["/a.tflite", "--provider", "XNNPACK"]
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -146,6 +147,26 @@ def test_one_process_at_a_time_runs_it(tmp_path: Path) -> None:
     first = hold(tmp_path)
     assert first is not None
     assert hold(tmp_path) is None
+
+
+def ran(provider: str | None, *ran_on: str, threads: int = 1) -> Candidate:
+    settings = Settings("/m/a.onnx", threads, provider)
+    return Candidate(settings, settings.words(("threads", "provider")), ("x",), {}, ran_on=ran_on)
+
+
+def test_combinations_that_ran_on_the_same_are_one_named_by_what_ran() -> None:
+    cuda, cpu, other = ran("CUDA:a=1", "CPU"), ran("CPU", "CPU"), ran("CUDA:a=1", "CPU", threads=2)
+    assert same_runs([cuda, cpu, other]) == [[cpu, cuda], [other]]
+
+
+def test_options_of_a_provider_that_ran_make_a_difference() -> None:
+    each = [ran("TensorRT:fp16=1", "TensorRT", "CPU"), ran("TensorRT", "TensorRT", "CPU"), ran("CPU", "CPU")]
+    assert same_runs(each) == [[one] for one in each]
+
+
+def test_what_did_not_run_is_like_nothing_else() -> None:
+    each = [ran("CUDA"), ran("ROCM")]
+    assert same_runs(each) == [[one] for one in each]
 
 
 def candidate(name: str, *figures: float | None, reason: str | None = None) -> Candidate:

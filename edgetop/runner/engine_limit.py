@@ -1,5 +1,6 @@
 """What `--limit` allows the engine or the program. A request of a run holds it, so this module loads nothing heavy."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 from edgetop.errors import InputError
@@ -46,8 +47,23 @@ def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
 
 
 def limit_of(given: Sequence[Mapping[str, float]]) -> Limit:
-    """Combine the `--limit` options of a command line. Raises InputError if a resource is limited twice."""
+    """Combine the `--limit` options of a command line.
+
+    Raises InputError if a resource is limited twice, or if a limit is above what this machine has.
+    """
     try:
-        return joined(given)
+        limit = joined(given)
     except ValueError as error:
         raise InputError(f"--limit: {error}") from None
+    refuse_unlimiting(limit, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), os.cpu_count() or 1)
+    return limit
+
+
+def refuse_unlimiting(limit: Limit, memory_bytes: int, cpus: int) -> None:
+    """Raise InputError if a limit is above the memory or the CPUs of a machine, since it would limit nothing."""
+    if limit.memory_bytes is not None and limit.memory_bytes > memory_bytes:
+        has, given = (f"{size / 2**20:,.0f} MiB" for size in (memory_bytes, limit.memory_bytes))
+        raise InputError(f"--limit memory: {given} limits nothing, because this machine has {has}", "give less")
+    if limit.quota_pct is not None and limit.quota_pct > 100 * cpus:
+        why = f"limits nothing, because this machine has {cpus} CPU{'' if cpus == 1 else 's'}"
+        raise InputError(f"--limit quota: {limit.quota_pct:g}% {why}", "give less")

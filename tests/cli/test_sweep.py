@@ -142,6 +142,19 @@ def test_options_that_contradict_each_other_are_refused(arguments: tuple[str, ..
         command.main(list(arguments), standalone_mode=False)
 
 
+@pytest.mark.slow
+def test_the_table_has_what_was_asked_and_what_ran(home: Path) -> None:
+    """XNNPACK is a TFLite runtime's default; `--provider CPU` leaves it out, as in `run` and `ab`."""
+    given = ("probe.tflite", "--provider", "CPU,XNNPACK,xnnpack", "--repeat", "1", *SHORT, *VIRTUAL, "-o", "s")
+    done = edgetop("sweep", *given, home=home)
+    assert done.returncode == 0, done.stderr
+    assert "merged     xnnpack ran on XNNPACK, CPU too: in the row of XNNPACK" in done.stdout
+    again = json.loads(edgetop("sweep", "--resume", "s.sweep", "--json", home=home).stdout)
+    found = [(one["provider"], one["ran_on"], one["merged"], len(one["sessions"])) for one in again["combinations"]]
+    assert found == [("CPU", ["CPU"], [], 1), ("XNNPACK", ["XNNPACK", "CPU"], ["xnnpack"], 2)]
+    assert again["compare"]["sessions"] == ["CPU", "XNNPACK"]
+
+
 def parsed(*arguments: str) -> Context:
     return command.make_context("sweep", list(arguments))
 

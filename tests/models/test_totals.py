@@ -17,7 +17,7 @@ from tests.support.model_files import LIGHT_MODELS, light, read, squeezenet_1_0
 from tests.support.waiting import scaled
 
 EXPECTED = Path(__file__).with_name("totals.json")
-SIZES = {None: 2, "N": 2, "batch": 2}  # of what a model leaves open
+SIZES = {None: 2, 0: 2, "N": 2, "batch": 2}  # of what a model leaves open
 
 MODELS = {
     **{
@@ -35,7 +35,7 @@ MODELS = {
 def totals(content, folder):
     model = read(content)
     tensors = (model.graph.tensors[place] for place in model.graph.inputs)
-    shapes = [[dim if isinstance(dim, int) else SIZES.get(dim, 64) for dim in tensor.shape] for tensor in tensors]
+    shapes = [[SIZES.get(dim, dim if isinstance(dim, int) else 64) for dim in tensor.shape] for tensor in tensors]
     given = dict(zip(input_names(model), shapes, strict=True))
     path = folder / "model"
     path.write_bytes(content)

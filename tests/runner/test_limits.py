@@ -9,7 +9,7 @@ import pytest
 
 from edgetop.errors import InputError
 from edgetop.runner.cgroup_limits import Enclosure, enclosed
-from edgetop.runner.engine_limit import Limit, joined
+from edgetop.runner.engine_limit import Limit, joined, limit_of, refuse_unlimiting
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 from tests.support.waiting import wait_until
@@ -266,3 +266,21 @@ def test_several_limits_are_one() -> None:
     assert joined([{"cpus": 2}, {"memory_bytes": 7}]) == Limit(cpus=2, memory_bytes=7)
     with pytest.raises(ValueError, match="memory is limited twice"):
         joined([{"memory_bytes": 7}, {"memory_bytes": 8}])
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (Limit(memory_bytes=2**30 + 1), "memory: 1,024 MiB limits nothing, because this machine has 1,024 MiB"),
+        (Limit(quota_pct=401), "quota: 401% limits nothing, because this machine has 4 CPUs"),
+    ],
+)
+def test_a_limit_above_what_the_machine_has_is_refused(limit: Limit, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        refuse_unlimiting(limit, 2**30, 4)
+
+
+def test_a_limit_of_all_that_the_machine_has_is_one() -> None:
+    refuse_unlimiting(Limit(memory_bytes=2**30, quota_pct=400), 2**30, 4)
+    with pytest.raises(InputError, match="limits nothing"):
+        limit_of([{"memory_bytes": 99 * 2**40}])

@@ -193,6 +193,16 @@ def onnx_dynamic() -> bytes:
     )
 
 
+def onnx_zero_batch() -> bytes:
+    """As some exporters write a free batch: as 0, in inputs, outputs and between. `x` [0,4,8] to `y` [0,4,8]."""
+    return _model(
+        {"x": [0, 4, 8]},
+        [make_node("Mul", ["x", "factor"], ["scaled"], "scale"), make_node("Relu", ["scaled"], ["y"], "relu")],
+        {"y": [0, 4, 8]},
+        {"factor": noise(8)},
+    )
+
+
 def write_mapped(path: Path) -> None:
     """`x` [1,2300] to `y`, whose 106 MB of weights are a file beside it, which the runtime maps."""
     from onnx import load_from_string, save

@@ -124,6 +124,18 @@ def tflite_dynamic_batch() -> bytes:
     return file.serialise()
 
 
+def tflite_zero_batch() -> bytes:
+    """As some converters write a free batch: as 0. `x` [0,8] to `y` [0,4]."""
+    file, graph = _new()
+    x = graph.add_tensor("x", [0, 8])
+    weights = graph.add_tensor("weights", [4, 8], data=noise(4, 8))
+    bias = graph.add_tensor("bias", [4], data=noise(4, seed=1))
+    y = graph.add_tensor("y", [0, 4])
+    graph.add_operator("FULLY_CONNECTED", table("FullyConnectedOptions"), [x, weights, bias], [y])
+    graph.set_signature([x], [y])
+    return file.serialise()
+
+
 def tflite_two_inputs() -> bytes:
     """Two inputs, neither float: `counts` [1,8] int32 where `mask` [1,8] bool is set, else -1, to `chosen` int32."""
     file, graph = _new()

@@ -3,7 +3,7 @@
 import shlex
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from itertools import islice
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session.typed_json import Document
-from edgetop.sweep_plan import GOALS, KEYS, Candidate, Choice, Plan, Settings, Wanted, choose
+from edgetop.sweep_plan import GOALS, KEYS, Candidate, Choice, Plan, Settings, Wanted, choose, same_runs
 
 _HEADS = ("p50 ms", "p99 ms", "items/s", "mJ/item", "MiB", "max °C")  # headers for KEYS
 # Headers for kept outputs: agreement with the first combination, and accuracy by --labels and --metric.
@@ -77,7 +77,8 @@ def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: l
 
 
 def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[str]]:
-    groups, candidates, problems = [], [], []
+    candidates, problems = [], []
+    found: dict[str, list[Sample]] = {}
     for settings in plan.combinations:
         name = settings.words(plan.varied)
         runs = [run for run in plan.runs if run.settings == settings]
@@ -85,10 +86,21 @@ def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[
         samples, unreadable = read_samples([str(folder / session) for session in done])
         problems += unreadable
         failed = next((run.reason for run in runs if run.state == "failed"), None)
-        candidates.append(Candidate(settings, name, tuple(done), _figures(samples), failed))
-        if samples:
-            groups.append(Group(name, tuple(samples)))
-    return groups, candidates, problems
+        ran_on = samples[0].session.engine.providers if samples else ()
+        candidates.append(Candidate(settings, name, tuple(done), _figures(samples), failed, ran_on))
+        found[name] = samples
+    merged = []
+    for one, *others in same_runs(candidates):
+        samples = [sample for each in (one, *others) for sample in found[each.name]]
+        if others:
+            sessions = tuple(session for each in (one, *others) for session in each.sessions)
+            names = tuple(other.name for other in others)
+            merged.append(replace(one, sessions=sessions, figures=_figures(samples), merged=names))
+        else:
+            merged.append(one)
+        found[one.name] = samples
+    groups = [Group(one.name, tuple(found[one.name])) for one in merged if found[one.name]]
+    return groups, merged, problems
 
 
 def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
@@ -138,11 +150,14 @@ def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparis
     """Yield the table of medians, and then the failed combinations with their reasons."""
     front = {one.name for one in choice.pareto}
     agree = {one.name: verdict for one in candidates if (verdict := worst(comparison, one.name))}
+    has_asked = any(one.settings.provider for one in candidates)
+    ran_on = ["ran on"] if has_asked else []
     agreeing = {end: head for end, head in _AGREEING.items() if any(end in verdict for verdict in agree.values())}
     rows = [
         [
             "*" if one.name in front else "",
             clean(one.name),
+            *([clean(", ".join(one.ran_on)) or UNKNOWN] if has_asked else []),
             f"{len(one.sessions)}",
             *(UNKNOWN if (value := one.figures[key]) is None else f"{value:.4g}" for key in KEYS),
             *(value_text(agree.get(one.name, {}).get(end), unit) for end, (_, unit) in agreeing.items()),
@@ -152,12 +167,17 @@ def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparis
     ]
     if rows:
         yield from table(
-            ["", "settings", "n", *_HEADS, *(head for head, _ in agreeing.values())], rows, {"", "settings"}
+            ["", "settings", *ran_on, "n", *_HEADS, *(head for head, _ in agreeing.values())],
+            rows,
+            {"", "settings", *ran_on},
         )
     if len(front) < len(rows) and choice.axes:
         axes = ", ".join(_AXES[axis] for axis in choice.axes)
         yield f"* no other combination is better in one of {axes} without being worse in another (Pareto front)"
     for one in candidates:
+        if one.merged:
+            same = clean(", ".join(one.merged))
+            yield f"merged     {same} ran on {clean(', '.join(one.ran_on))} too: in the row of {clean(one.name)}"
         if one.reason:
             yield f"failed     {clean(one.name)}: {clean(one.reason)}"
 
@@ -210,6 +230,7 @@ def _document(
         ],
         "combinations": [
             {"name": one.name, **asdict(one.settings), "sessions": list(one.sessions), **one.figures,
+             "ran_on": list(one.ran_on), "merged": list(one.merged),
              "usage": used.get(one.name), "outputs": worst(comparison, one.name) or None, "reason": one.reason,
              "excluded": choice.excluded.get(one.name), "pareto": one.name in front}
             for one in candidates
@@ -222,8 +243,9 @@ def _document(
 
 def _csv_rows(candidates: Sequence[Candidate], usages: Sequence[UsageRow]) -> Iterator[list[object]]:
     used = {row.name: row.values for row in usages}
-    yield [*(field.name for field in fields(Settings)), "sessions", *KEYS, "failed", *USAGE]
+    yield [*(field.name for field in fields(Settings)), "ran_on", "merged", "sessions", *KEYS, "failed", *USAGE]
     for one in candidates:
         figures = (one.figures[key] for key in KEYS)
-        yield [*asdict(one.settings).values(), len(one.sessions), *figures, clean(one.reason or ""),
+        yield [*asdict(one.settings).values(), clean(",".join(one.ran_on)), clean(", ".join(one.merged)),
+               len(one.sessions), *figures, clean(one.reason or ""),
                *used.get(one.name, [None] * len(USAGE))]  # fmt: skip

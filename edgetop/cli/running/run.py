@@ -46,8 +46,8 @@ MODEL_OPTIONS = (
     option(
         "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME[:K=V,...]",
         shell_complete=completion.providers,
-        help="ONNX Runtime provider (CUDA, TensorRT:trt_fp16_enable=1) or LiteRT accelerator (GPU, NPU, CPU). "
-        "Repeatable, in order of preference.",
+        help="ONNX Runtime provider (CUDA, TensorRT:trt_fp16_enable=1) or provider of a TFLite runtime (XNNPACK, CPU, "
+        "and LiteRT's GPU and NPU). Repeatable, in order of preference.",
     ),
     option(
         "--delegate", "delegates", type=text.with_options, multiple=True, metavar="PATH[:K=V,...]",

@@ -130,7 +130,7 @@ def engine_spec(
         batch=choice.batch,
         providers=choice.providers,
         delegates=choice.delegates,
-        xnnpack=choice.xnnpack,
+        xnnpack=_has_xnnpack(choice, model.format),
         whole=choice.needs_full_delegation,
         inputs=choice.inputs,
         shapes=choice.shapes,
@@ -240,6 +240,19 @@ def variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
         in_turns=True,
         monitor_cpus=request.board.monitor_cpus,
     )
+
+
+def _has_xnnpack(choice: ModelChoice, model_format: str) -> bool:
+    """Whether the engine may use XNNPACK. `--provider CPU` alone means the own kernels of a TFLite runtime.
+
+    Raises InputError if XNNPACK is requested and switched off.
+    """
+    if model_format != "tflite":
+        return choice.xnnpack
+    asked = {name.upper() for name, _ in choice.providers}
+    if not choice.xnnpack and "XNNPACK" in asked:
+        raise InputError("--no-xnnpack and --provider XNNPACK contradict each other")
+    return choice.xnnpack and asked != {"CPU"}
 
 
 def _with_load(spec: EngineSpec, load: LoadRequest, model: ModelFile) -> EngineSpec:

@@ -26,7 +26,7 @@ ASSUMED_LENGTH = 128
 
 
 class Tensor:
-    """One input as the model declares it. Unknown dimensions are strings or None."""
+    """One input as the model declares it. Unknown dimensions are strings, None or 0."""
 
     def __init__(
         self,
@@ -60,7 +60,8 @@ class Tensor:
 
 
 def is_known(dim: Dim) -> bool:
-    return isinstance(dim, int) and dim >= 0
+    """Whether a dimension that a model declares is a size. Some exporters write 0 for an unknown batch."""
+    return isinstance(dim, int) and dim > 0
 
 
 def format_shape(shape: Sequence[Dim]) -> str:
@@ -93,10 +94,11 @@ def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Di
 def resolve_shapes(
     tensors: Sequence[Tensor], asked: Shapes, batch: Optional[int], sources: Dict[str, str]
 ) -> Tuple[Shapes, List[str]]:
-    """Return the concrete shape of each input, and a sentence for each shape that was assumed.
+    """Return the concrete shape of each input, and a sentence for each shape that was assumed or has no element.
 
     The order of precedence is `--shape`, `--batch`, the file that feeds the input, a default. A named dimension (such
-    as "N" in ONNX) has the same size in all inputs. Raises EngineError("input") if the model does not allow a shape.
+    as "N" in ONNX) has the same size in all inputs. A size of 0 comes only from `--shape` or a file: in the model it
+    is unknown. Raises EngineError("input") if the model does not allow a shape.
     """
     refuse_unknown_names(asked, tensors, "--shape")
     wanted: Dict[str, List[Dim]] = {}
@@ -105,7 +107,8 @@ def resolve_shapes(
         if shape is not None and not tensor.fits(shape):
             text = "--shape %s:%s does not fit the model's %s"
             raise EngineError("input", text % (tensor.name, ",".join(map(str, shape)), format_shape(tensor.shape)))
-        wanted[tensor.name] = list(shape or shape_of_source(tensor, sources) or tensor.shape)
+        declared = [dim or None for dim in tensor.shape]
+        wanted[tensor.name] = list(shape or shape_of_source(tensor, sources) or declared)
     if batch is not None:
         _set_batch([tensor for tensor in tensors if tensor.name not in asked], wanted, batch)
     sizes = _named_sizes(tensors, wanted)
@@ -114,9 +117,11 @@ def resolve_shapes(
     for tensor in tensors:
         shape, was_assumed = _filled(wanted[tensor.name], sizes)
         if was_assumed:
-            assumptions.append(
-                "input %s is %s: it runs as %s" % (tensor.name, format_shape(tensor.shape), format_shape(shape))
-            )
+            zero = ", where 0 stands for an unknown size" if 0 in tensor.shape else ""
+            words = tensor.name, format_shape(tensor.shape), zero, format_shape(shape)
+            assumptions.append("input %s is %s%s: it runs as %s" % words)
+        if 0 in shape:
+            assumptions.append("input %s has no element: it runs as %s" % (tensor.name, format_shape(shape)))
         shapes[tensor.name] = shape
     return shapes, assumptions
 
@@ -155,8 +160,8 @@ def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], boo
     for position, dim in enumerate(shape):
         if isinstance(dim, str) and dim in sizes:
             filled.append(sizes[dim])
-        elif is_known(dim):
-            filled.append(int(dim))  # type: ignore[arg-type]
+        elif isinstance(dim, int) and dim >= 0:
+            filled.append(dim)
         else:
             side = ASSUMED_IMAGE_SIDE if len(shape) == 4 else ASSUMED_LENGTH
             filled.append(side if position else ASSUMED_BATCH)

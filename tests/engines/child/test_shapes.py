@@ -110,6 +110,22 @@ def test_a_batch_reaches_a_state_through_the_name_they_share() -> None:
     assert resolve(IMAGE, STATE, batch=4)[0]["state"] == [2, 4, 128]
 
 
+def test_a_declared_size_of_zero_is_an_unknown_size() -> None:
+    placeholder = Tensor("x", [0, 3, 8, 8], "float32")
+    assert resolve(placeholder) == (
+        {"x": [1, 3, 8, 8]},
+        ["input x is [0,3,8,8], where 0 stands for an unknown size: it runs as [1,3,8,8]"],
+    )
+    assert resolve(placeholder, batch=4) == ({"x": [4, 3, 8, 8]}, [])
+
+
+def test_an_input_without_elements_is_one_that_somebody_asked_for(tmp_path: Path) -> None:
+    past = Tensor("past", [1, 2, "length", 8], "float32")
+    without = ({"past": [1, 2, 0, 8]}, ["input past has no element: it runs as [1,2,0,8]"])
+    assert resolve(past, asked={"past": [1, 2, 0, 8]}) == without
+    assert resolve(past, sources={"past": saved(tmp_path / "past.npy", 1, 2, 0, 8)}) == without
+
+
 def test_a_named_dimension_is_assumed_alike_in_every_input() -> None:
     shapes, assumptions = resolve(IMAGE, Tensor("mask", ["H", "W"], "float32"))
     assert shapes["mask"] == [224, 224]
@@ -125,9 +141,10 @@ def test_a_resolved_shape_has_numbers_and_keeps_fixed_ones(declared: list[int | 
     shapes, assumptions = resolve(tensor, batch=batch)
     shape = shapes["x"]
     assert len(shape) == len(declared)
-    assert all(isinstance(size, int) and size >= 0 for size in shape)
+    assert all(isinstance(size, int) and size > 0 for size in shape)
     kept = slice(1, None) if batch else slice(None)
-    assert all(size == dim for size, dim in zip(shape[kept], declared[kept], strict=True) if isinstance(dim, int))
+    fixed = [(size, dim) for size, dim in zip(shape[kept], declared[kept], strict=True) if isinstance(dim, int) and dim]
+    assert all(size == dim for size, dim in fixed)
     assert len({size for size, dim in zip(shape, declared, strict=True) if dim == "N"}) <= 1
-    free = [dim for dim in declared[kept] if not isinstance(dim, int) and not (batch and dim == declared[0] == "N")]
+    free = [dim for dim in declared[kept] if dim in (None, 0, "N") and not (batch and dim == declared[0] == "N")]
     assert bool(assumptions) == bool(free)

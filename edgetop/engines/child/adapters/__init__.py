@@ -14,6 +14,9 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ..engine_error import EngineError, one_line
 
+# Providers of a TFLite runtime's interpreter: its own kernels, and its default delegate.
+ON_THE_CPU = ("CPU", "XNNPACK")
+
 # engine name -> (format, module that must be importable, adapter module, adapter class, extra to install)
 RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {
     "onnxruntime": ("onnx", "onnxruntime", "onnx", "OnnxRuntime", "onnxruntime"),
@@ -62,7 +65,7 @@ def _is_installed(name: str) -> bool:
 
 def _adapter(name: str, providers: Sequence[Any] = ()) -> Any:
     _, _, module, class_name, _ = RUNTIMES[name]
-    if name == "litert" and any(provider.upper() != "CPU" for provider, _ in providers):
+    if name == "litert" and any(provider.upper() not in ON_THE_CPU for provider, _ in providers):
         module, class_name = "litert_compiled", "CompiledLiteRt"  # for the CPU alone, an interpreter is used
     return getattr(importlib.import_module("." + module, __name__), class_name)()
 

@@ -176,7 +176,7 @@ class CompiledLiteRt:
 
 def _accelerators(spec: Dict[str, Any]) -> List[str]:
     """Return the requested accelerators in upper case, first choice first. Raises EngineError("input") if unknown."""
-    names = [name.upper() for name, _ in spec["providers"]]
+    names = ["CPU" if name.upper() == "XNNPACK" else name.upper() for name, _ in spec["providers"]]
     for (name, _), upper in zip(spec["providers"], names):
         if upper not in KNOWN:
             text = "--provider %s: LiteRT has no such accelerator" % name

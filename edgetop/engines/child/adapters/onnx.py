@@ -16,8 +16,12 @@ import numpy as np
 from ..engine_error import EngineError, one_line
 from ..inputs import Tensor
 from . import import_runtime, open_helper
+from .onnx_wire import without_zero_dimensions
 
 SUFFIX = "ExecutionProvider"
+# Folder of the weights' files of a model that is not loaded by its path
+# (onnxruntime/core/session/onnxruntime_session_options_config_keys.h).
+_EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 
 # ONNX Runtime's names of tensor element types, with numpy's (onnxruntime/core/framework/data_types.cc).
 DTYPES = {
@@ -70,19 +74,28 @@ class OnnxRuntime:
         present = onnxruntime.get_available_providers()
         cpu = "CPU" + SUFFIX
         usable = [(name, options) for name, options in asked if name in present and name != cpu] + [(cpu, {})]
-        try:
-            with warnings.catch_warnings():
-                # Missing providers are found below by comparing with those of the session.
-                warnings.simplefilter("ignore", UserWarning)
-                self._session = onnxruntime.InferenceSession(spec["model"], options, providers=usable)
-        except Exception as error:
-            raise EngineError("model", "%s: %s" % (spec["model"], one_line(error))) from None
+        self._session = self._loaded(spec["model"], options, usable)
+        self.inputs = [_tensor(node) for node in self._session.get_inputs()]
+        if any(0 in tensor.shape for tensor in self.inputs):
+            changed = without_zero_dimensions(spec["model"])
+            if changed is not None:
+                options.add_session_config_entry(_EXTERNAL_FOLDER, os.path.dirname(os.path.abspath(spec["model"])))
+                self._session = self._loaded(changed, options, usable)
         # If a provider failed at run time, ONNX Runtime would rebuild the session on the CPU and print a line; a
         # benchmark must not change what it measures.
         self._session.disable_fallback()
         have = self._session.get_providers()
         self.dropped_providers = [_short(name) for name, _ in asked if name not in have]
-        self.inputs = [_tensor(node) for node in self._session.get_inputs()]
+
+    def _loaded(self, model: Any, options: Any, providers: List[Any]) -> Any:
+        """Create a session of a model, which is a path or the content of a file. Raises EngineError("model")."""
+        try:
+            with warnings.catch_warnings():
+                # Missing providers are found afterwards by comparing with those of the session.
+                warnings.simplefilter("ignore", UserWarning)
+                return self.import_runtime().InferenceSession(model, options, providers=providers)
+        except Exception as error:
+            raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error))) from None
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
         """Do nothing, since ONNX Runtime takes the shapes from the feeds."""

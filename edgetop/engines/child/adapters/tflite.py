@@ -19,7 +19,7 @@ import numpy as np
 from ..engine_error import EngineError, one_line
 from ..inputs import Tensor, format_shape
 from ..profilers import ProfilingError
-from . import import_runtime, open_helper, package_version
+from . import ON_THE_CPU, import_runtime, open_helper, package_version
 
 
 class _Interpreter:
@@ -71,10 +71,13 @@ class _Interpreter:
         self._delegates = [path for path, _ in spec["delegates"]]
 
     def refuse_providers(self, providers: List[Any]) -> None:
-        """Raise EngineError("input") if any provider is requested."""
-        if providers:
-            text = "--provider %s: %s has no accelerators of its own" % (providers[0][0], self.name)
-            raise EngineError("input", text, "give a TFLite model's --delegate, or --engine litert")
+        """Raise EngineError("input") if another provider than the CPU or XNNPACK is requested, or one with options."""
+        for name, options in providers:
+            if name.upper() not in ON_THE_CPU:
+                text = "--provider %s: %s has no accelerators of its own" % (name, self.name)
+                raise EngineError("input", text, "give a TFLite model's --delegate, or --engine litert")
+            if options:
+                raise EngineError("input", "--provider %s: takes no options; --threads does" % name)
 
     def resolver(self, *, has_default: Optional[bool] = None) -> Dict[str, Any]:
         """Return the interpreter's argument that leaves XNNPACK out, or no argument if it is allowed.
@@ -159,11 +162,13 @@ class _Interpreter:
 
     def describe(self) -> Dict[str, Any]:
         executors = self._executors()
+        dropped = self._delegates if executors == ["CPU"] else []  # no operator was delegated
+        asked = [name for name, _ in self._spec["providers"] if name.upper() == "XNNPACK"]
         return {
             "runtime": self.name,
             "version": self._version,
             "providers": executors,
-            "dropped_providers": self._delegates if executors == ["CPU"] else [],  # no operator was delegated
+            "dropped_providers": [*dropped, *(asked if "XNNPACK" not in executors else [])],
         }
 
     def _executors(self) -> List[str]:
@@ -182,11 +187,6 @@ class LiteRt(_Interpreter):
     module = "ai_edge_litert.interpreter"
     package = "ai-edge-litert"
     profiler = "litert"
-
-    def refuse_providers(self, providers: List[Any]) -> None:
-        for name, options in providers:
-            if options:
-                raise EngineError("input", "--provider %s: takes no options; --threads and --no-xnnpack do" % name)
 
 
 class TfliteRuntime(_Interpreter):

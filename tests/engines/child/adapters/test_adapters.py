@@ -2,14 +2,17 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from onnx import load_from_string, save
 
 from edgetop.engines.child.adapters import RUNTIMES, choose
 from edgetop.engines.child.adapters.onnx import OnnxRuntime
+from edgetop.engines.child.adapters.onnx_wire import without_zero_dimensions
 from edgetop.engines.child.child_program import run_model
 from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.loop import Control
@@ -113,11 +116,45 @@ def test_an_unknown_provider_is_refused_with_the_valid_ones(onnx: Path) -> None:
     assert "CPU" in failed.advice
 
 
+@pytest.mark.parametrize("build", [onnx_models.onnx_zero_batch, tflite_models.tflite_zero_batch])
+def test_a_batch_of_zero_in_the_file_is_a_free_one(build: Callable[[], bytes], tmp_path: Path) -> None:
+    name = build.__name__
+    path = tmp_path / f"zero.{name[: name.index('_')]}"
+    path.write_bytes(build())
+    loaded, larger = (run(path, runs=2, batch=batch).one(Loaded) for batch in (None, 3))
+    (sentence,) = loaded.assumptions
+    assert "where 0 stands for an unknown size: it runs as [1," in sentence
+    assert ([one.inputs[0].shape[0] for one in (loaded, larger)], larger.assumptions) == ([1, 3], ())
+    empty = run(path, runs=2, shapes={"x": (0, *loaded.inputs[0].shape[1:])}).one(Loaded)
+    assert "has no element" in empty.assumptions[0]
+
+
+def test_a_batch_of_zero_is_free_beside_weights_in_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "zero.onnx"
+    model = load_from_string(onnx_models.onnx_zero_batch())
+    save(model, path, save_as_external_data=True, location="zero.bin", size_threshold=0)
+    assert run(path, runs=2).one(Loaded).inputs[0].shape == (1, 4, 8)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x3a\x7f", b"\xff" * 40, bytes(200), b"\x3a\x02\x5a\x7f", b"\x0f"])
+def test_a_file_that_is_no_message_is_left_as_it_is(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.onnx").write_bytes(data)
+    assert without_zero_dimensions(str(tmp_path / "x.onnx")) in (None, data)
+    assert without_zero_dimensions(str(tmp_path)) is None
+
+
 def test_xnnpack_is_told_where_it_runs_operators(tflite: Path, tmp_path: Path) -> None:
     assert run(tflite).one(Loaded).providers == ("XNNPACK", "CPU")
     integers = tmp_path / "integers.tflite"
     integers.write_bytes(tflite_models.tflite_two_inputs())
     assert run(integers).one(Loaded).providers == ("CPU",)
+
+
+def test_xnnpack_that_takes_no_operator_was_asked_for_in_vain(tflite: Path, tmp_path: Path) -> None:
+    assert run(tflite, providers=(("xnnpack", {}),)).one(Loaded).dropped_providers == ()
+    integers = tmp_path / "integers.tflite"
+    integers.write_bytes(tflite_models.tflite_two_inputs())
+    assert run(integers, providers=(("xnnpack", {}),)).one(Loaded).dropped_providers == ("xnnpack",)
 
 
 def test_a_library_that_is_no_delegate_is_refused(tflite: Path) -> None:
