@@ -34,6 +34,15 @@ def packages_of(extra: str) -> list[str]:
     return sorted(one[1].strip() for one in found if one and one[2] == extra and not one[1].startswith("edgetop"))
 
 
+def package_names(extra: str) -> list[str]:
+    """Return the names of an extra's packages.
+
+    >>> package_names("lake-distributed")
+    ['daft']
+    """
+    return [_name(package) for package in packages_of(extra)]
+
+
 def install_command(*packages: str) -> str:
     """Return the command that adds packages to the environment of this edgetop, and keeps them when it is upgraded."""
     prefix = Path(sys.prefix)

@@ -34,6 +34,7 @@ COMMANDS = {
     ),
     "sensors": ("edgetop.cli.board.sensors", "List the sensors of this board, and what is missing."),
     "doctor": ("edgetop.cli.board.doctor", "Check whether this board is fit to measure on, and how to fix it."),
+    "self-test": ("edgetop.cli.board.self_test", "Check whether this installation works, and what it lacks."),
     "service": ("edgetop.cli.board.service", "Print or install a systemd unit that keeps a run going for months."),
     "grafana": ("edgetop.cli.boards.grafana", "Print a Grafana dashboard, or alert rules, for edgetop's metrics."),
     "relay": ("edgetop.cli.watching.relay", "Stream a session over ssh; started by edgetop attach ssh:HOST."),

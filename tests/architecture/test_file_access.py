@@ -16,6 +16,7 @@ WRITES = {
     "cli/watching/relay.py": "a descriptor of its own standard output",
     "cli/terminal.py": "a log, by open_regular; the null device",
     "cli/watching/watch_session.py": "tries whether the file of --app-output can be opened, before the program starts",
+    "cli/board/installation_checks.py": "a private folder that is removed",
     "cli/comparing/fit_memory.py": "a private folder that is removed",
     "cli/comparing/gap.py": "a private folder that is removed",
     "cli/running/child_run.py": "files without a name",

@@ -3,13 +3,12 @@
 import contextlib
 import os
 import sys
-import textwrap
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from edgetop.cli.board.check_lines import check_lines
 from edgetop.cli.board.sensor_table import board_line
 from edgetop.cli.running import session_parts
 from edgetop.cli.running.run_request import WithOptions
@@ -30,7 +29,6 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
 from edgetop.session.typed_json import Document
 
-WIDTH = 100
 LITERT_ONLY = ("GPU", "NPU")  # accelerators of LiteRT; ONNX Runtime has no providers with these names
 
 Examine = Callable[[Facts], list[Check]]
@@ -127,18 +125,7 @@ def document(diagnosis: Diagnosis) -> Document:
 
 def lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield from (board_line(diagnosis.board), "")
-    width = max(len(check.name) for check in diagnosis.checks)
-    for check in diagnosis.checks:
-        head = f"{check.status:<8} {check.name:<{width}}  "
-        margin = " " * len(head)
-        yield from textwrap.wrap(clean(check.found), WIDTH, initial_indent=head, subsequent_indent=margin) or [head]
-        if check.advice:
-            yield from textwrap.wrap(clean(check.advice), WIDTH, initial_indent=margin, subsequent_indent=margin)
-        if check.fix:
-            yield f"{margin}fix: {clean(check.fix)}"  # never wrapped, so that it can be copied
-    yield ""
-    counts = Counter(check.status for check in diagnosis.checks)
-    yield f"{_count(counts['problem'], 'problem')}, {_count(counts['warning'], 'warning')}, {counts['ok']} ok"
+    yield from check_lines(diagnosis.checks)
     if diagnosis.measured:
         yield ""
         for measured in diagnosis.measured:
@@ -148,10 +135,6 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
             most = f"{top.flops_per_s / 1e9:.1f} GFLOP/s, {top.bytes_per_s / 1e9:.1f} GB/s"
             yield f"ceilings  {clean(engine)}: {most} ({DTYPE})"
         yield "          stored; edgetop run and ops use them to show what limits each operator"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number or 'no'} {word}{'' if number == 1 else 's'}"
 
 
 def measure_ceilings(options: DoctorOptions, board: Board, python: str | None) -> list[Measured]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -45,8 +45,17 @@ class Outcome:
 class ChildRun:
     """A run in a child process, which finishes its recording and ends if this process is killed."""
 
-    def __init__(self, arguments: Sequence[str], folder: Path, cwd: str | None = None) -> None:
-        """Start `edgetop ARGUMENTS`. Its output goes to unnamed files in `folder`."""
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start `edgetop ARGUMENTS`. Its output goes to unnamed files in `folder`.
+
+        `environment`: the variables of the run; None for those of this process.
+        """
         self._log, self._result = (tempfile.TemporaryFile(dir=folder, buffering=0) for _ in range(2))  # noqa: SIM115  closed by run
         self._process = subprocess.Popen(  # noqa: S603  this very program
             edgetop_command(*arguments, "--headless", "--json"),
@@ -54,6 +63,7 @@ class ChildRun:
             stdout=self._result,
             stderr=self._log,
             cwd=cwd,
+            env=environment,
             start_new_session=True,  # Ctrl+C and a hang-up of the terminal are for this process to answer
             preexec_fn=partial(signal_at_parents_end, signal.SIGTERM),  # noqa: PLW1509  no thread runs here
         )
@@ -87,6 +97,11 @@ class ChildRun:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
             self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the run at once and wait for its end. Its recording stays unfinished."""
+        self._process.kill()
+        self._process.wait()
 
     @property
     def progress(self) -> str:

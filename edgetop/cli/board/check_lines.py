@@ -1,0 +1,30 @@
+"""The lines of checks, as `edgetop doctor` and `edgetop self-test` print them."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from edgetop.doctor.check import Check
+from edgetop.formatting import clean
+
+WIDTH = 100
+
+
+def check_lines(checks: Sequence[Check]) -> Iterator[str]:
+    """Yield each check with its advice and its fix, then an empty line and the number of checks by status."""
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        head = f"{check.status:<8} {check.name:<{width}}  "
+        margin = " " * len(head)
+        yield from textwrap.wrap(clean(check.found), WIDTH, initial_indent=head, subsequent_indent=margin) or [head]
+        if check.advice:
+            yield from textwrap.wrap(clean(check.advice), WIDTH, initial_indent=margin, subsequent_indent=margin)
+        if check.fix:
+            yield f"{margin}fix: {clean(check.fix)}"  # never wrapped, so that it can be copied
+    yield ""
+    counts = Counter(check.status for check in checks)
+    yield f"{_count(counts['problem'], 'problem')}, {_count(counts['warning'], 'warning')}, {counts['ok']} ok"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number or 'no'} {word}{'' if number == 1 else 's'}"
