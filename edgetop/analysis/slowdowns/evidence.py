@@ -34,8 +34,9 @@ BEFORE_S = 30
 STALE_S = 5
 NEVER = -1
 _HUGE = 1e12
-# Number of seconds before a slowdown that show whether a signal was beyond its range already. Choice. Larger: a flag
-# that was over counts as set before; smaller: a flag that flickers counts as new.
+# Number of seconds before a slowdown that show whether a signal was beyond its range already. If others took the CPU
+# earlier, but not in these seconds, that contention is over and is no usual range. Choice. Larger: a flag that was over
+# counts as set before; smaller: a flag that flickers counts as new.
 JUST_BEFORE_S = 4
 # Least share of the slow time that a cause must explain, times how well it is proven. Choice. Larger: real causes
 # that are seldom read give "unknown"; smaller: a coincidence is a cause.
@@ -145,14 +146,21 @@ class Evidence:
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
         held, was_read = signals.of_channels(begin_s, max(from_s, begin_s + 1))
         contended = taken_of(signals.infos, held[: len(signals.infos)], signals.machine).is_contended
+        stands = bool(np.count_nonzero(contended) * 2 > len(contended))
+        is_over = not stands and not contended[-JUST_BEFORE_S:].any()  # A contention before the slowdown.
         return cls(
             channels=signals.channels,
             floor=floor,
             start_s=onset.start_s,
             until_s=from_s,
             near_s=onset.start_s + NEAR_S + onset.slack_s,
-            tallies=[_begin(channel, held, was_read, begin_s) for channel in signals.channels],
-            stands=bool(np.count_nonzero(contended) * 2 > len(contended)),
+            tallies=[
+                _begin(
+                    channel, held, was_read, begin_s, contended if is_over and channel.cause == "contention" else None
+                )
+                for channel in signals.channels
+            ],
+            stands=stands,
         )
 
     def resumed(self, at_s: int) -> "Evidence":
@@ -288,10 +296,11 @@ class Evidence:
         return explained
 
 
-def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int) -> Tally:
+def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusual: Bools | None = None) -> Tally:
+    """Return the tally of a channel with the usual range of these seconds, except for those that are `unusual`."""
     values = channel.values(held)
     read = np.flatnonzero(was_read[list(channel.rows)].any(axis=0))
-    median, threshold = normal_range(channel, values)
+    median, threshold = normal_range(channel, values if unusual is None else values[~unusual])
     last = values[-JUST_BEFORE_S:]
     with np.errstate(invalid="ignore"):
         beyond = last <= threshold if channel.falls else last >= threshold

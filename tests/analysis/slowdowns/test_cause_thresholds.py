@@ -183,6 +183,13 @@ def test_what_is_usual_is_that_of_half_a_minute(until_s: int, cause: str) -> Non
     assert the_one({"rate/run-queue-wait": waits}).cause == cause
 
 
+@pytest.mark.parametrize(("calm_s", "cause"), [(8, "contention"), (7, "unknown")])
+def test_a_contention_that_was_over_four_seconds_before_the_slowdown_is_not_usual(calm_s: int, cause: str) -> None:
+    """The slowdown itself may have begun four seconds earlier."""
+    waits = stretch((HEALTHY - 10 - calm_s, 6), (10, 600), (calm_s, 6), (SLOW, 600))
+    assert the_one({"rate/run-queue-wait": waits}).cause == cause
+
+
 def test_after_a_stage_a_sensor_has_five_seconds_to_be_read_again() -> None:
     evidence = Evidence(floor=0, start_s=60, until_s=90, near_s=64)
     assert evidence.resumed(90).start_s == 95
