@@ -8,22 +8,22 @@ from edgetop.analysis.statistics import Statistics, Totals
 from edgetop.frozen import frozen
 from edgetop.session.seconds import Seconds, TokenSeconds
 
-RECENT_S = 10  # seconds of the figures of now
+RECENT_S = 10  # length in seconds of the span that the present figures cover
 
 
 @frozen
 class GenerationView:
     requests: int
-    tokens_in: int
-    tokens_cached: int
-    tokens_out: int
+    tokens_in: int  # prompt tokens
+    tokens_cached: int  # prompt tokens that a cache already held, so they were not processed
+    tokens_out: int  # generated tokens
     ttft: Statistics | None  # None before the first token
     itl: Statistics | None  # None before the second token of a request
-    prefill_per_s: float | None  # tokens of prompts that were processed, per second of processing
-    decode_per_s: float | None  # tokens of one request after its first, per second
+    prefill_per_s: float | None  # prompt tokens per second of processing
+    decode_per_s: float | None  # tokens per second of one request, without its first token
     used_max: int  # most tokens in a context
-    recent_itl_ns: float | None  # median of the last seconds; None without tokens in them
-    recent_decode_per_s: float | None  # the same
+    recent_itl_ns: float | None  # median of the last RECENT_S seconds; None if they have no tokens
+    recent_decode_per_s: float | None  # of the last RECENT_S seconds; None if they have no tokens
     position: int  # tokens in the context in the last second with tokens
 
 

@@ -53,9 +53,9 @@ class Enclosure:
 
 @contextlib.contextmanager
 def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
-    """Provide a cgroup with this limit, and remove it at the end.
+    """Make a cgroup with this limit, and remove it at the end.
 
-    Raises InputError, with advice, if no such cgroup can be made: all of the limit holds, or nothing runs.
+    Raises InputError with advice if the cgroup cannot be made, or if the kernel cannot enforce every part of the limit.
     """
     if not limit.needs_cgroup:
         yield Enclosure()

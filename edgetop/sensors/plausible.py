@@ -6,7 +6,8 @@ A value that cannot be right becomes a gap with its reason; a trip that cannot b
 from edgetop.sensors.sensor_protocol import Gap
 
 PLAUSIBLE_C = (-40.0, 150.0)
-# Choice: above every temperature that a chip is used at. Drivers without a trip report garbage, such as 2104533 °C.
+# Highest trip point that is believed. Choice: no chip is used at a higher temperature. Drivers that have no trip point
+# report numbers such as 2104533 °C.
 MAX_TRIP_C = 175.0
 MAX_BOARD_W = 10_000.0
 # An hwmon or thermal file has thousandths of a degree. A number up to this one is most probably in whole degrees.
@@ -34,7 +35,7 @@ def temperature_c(celsius: float) -> float | Gap:
     negative or missing (drivers/thermal/broadcom/bcm2711_thermal.c).
     """
     if celsius == 0:
-        return Gap("reads exactly 0 °C, which drivers give for a value they have not")
+        return Gap("reads exactly 0 °C, which drivers give for a missing value")
     if PLAUSIBLE_C[0] <= celsius <= PLAUSIBLE_C[1]:
         return celsius
     return Gap(f"reads {celsius:g} °C, which marks a sensor that is off")
@@ -52,5 +53,5 @@ def trip_c(millidegrees: int | None) -> float | None:
 
 
 def power_w(watts: float) -> float | Gap:
-    """Return the power, or a gap if no board can draw so much."""
+    """Return the power, or a gap if it is more than any board can draw."""
     return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")

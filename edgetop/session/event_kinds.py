@@ -438,13 +438,15 @@ class ProgramEnded(Body):
     kind = "program-ended"
     total_ns: int
     cpu_ns: int | None = None
-    rss_peak_mib: int | float | None = None  # most resident memory of one of its processes
-    # Most memory of all its processes together, by readings; what they share counts once. None: it had only one.
+    rss_peak_mib: int | float | None = None  # Peak of the resident memory of its largest process.
+    # Peak and mean of the memory of all its processes together, from readings. Shared memory counts once. None if the
+    # program had only one process.
     pss_peak_mib: int | float | None = None
-    pss_mean_mib: int | float | None = None  # the same, on average
-    cgroup_peak_mib: int | float | None = None  # most memory of its cgroup; None: it had none of its own
-    read_bytes: int | None = None  # from disks
-    write_bytes: int | None = None  # to disks, or still in the page cache
+    pss_mean_mib: int | float | None = None
+    cgroup_peak_mib: int | float | None = None  # Peak of the memory of its own cgroup; None if it had none.
+    read_bytes: int | None = None  # Bytes read from disks; None if unknown.
+    # Bytes written to files on disks, even if they are still in the page cache; None if unknown.
+    write_bytes: int | None = None
 
 
 # The recording.

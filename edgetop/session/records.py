@@ -45,12 +45,12 @@ REQUEST = np.dtype(
         ("wait_ns", "<i8"),  # actual start minus intended start; 0 back to back
         ("latency_ns", "<i8"),  # start to last token
         ("ttft_ns", "<i8"),  # intended start to first token
-        ("tokenize_ns", "<i8"),  # the prompt divided into tokens
-        ("prefill_ns", "<i8"),  # the tokens of the prompt processed
+        ("tokenize_ns", "<i8"),  # time to divide the prompt into tokens
+        ("prefill_ns", "<i8"),  # time to process the tokens of the prompt
         ("decode_ns", "<i8"),  # first token to last token
-        ("sample_ns", "<i8"),  # tokens chosen, in all
+        ("sample_ns", "<i8"),  # time to choose all tokens
         ("tokens_in", "<i4"),
-        ("tokens_cached", "<i4"),  # of `tokens_in`, those that were not processed again
+        ("tokens_cached", "<i4"),  # prompt tokens that a cache already held, so they were not processed
         ("tokens_out", "<i4"),
         ("position", "<i4"),  # tokens in the context at the end
         ("prompt", "<i4"),  # number of the prompt, from 0

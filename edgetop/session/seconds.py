@@ -130,11 +130,11 @@ class Seconds:
 TOKEN_SECOND = np.dtype(
     [
         ("requests", "<i4"),  # requests that ended, without those that a stop cut off
-        ("tokens_in", "<i8"),  # of these requests
-        ("tokens_cached", "<i8"),  # the same
-        ("prefill_ns", "<i8"),  # the same
-        ("tokens_out", "<i8"),  # tokens that were there in this second
-        ("position_mean", "<f8"),  # mean position of the tokens after the first of a request; 0 without any
+        ("tokens_in", "<i8"),  # prompt tokens of these requests
+        ("tokens_cached", "<i8"),  # prompt tokens of these requests that a cache already held
+        ("prefill_ns", "<i8"),  # time to process the prompts of these requests
+        ("tokens_out", "<i8"),  # tokens generated in this second
+        ("position_mean", "<f8"),  # mean position of the tokens, without the first token of each request; 0 if none
         ("position_max", "<i4"),  # most tokens in a context
     ]
 )

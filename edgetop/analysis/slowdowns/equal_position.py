@@ -1,12 +1,12 @@
 """Time per token at equal context position, from which slowdowns of a language model are judged.
 
-Each token attends to all tokens before it, so its time grows with its position: t = a + b * position holds for the
-multiplications of attention (they are linear in the position), and the rest does not depend on it. A second's median
-is divided by the time that is usual at the second's mean position. What is usual is learned from seconds in which
-nothing was slow: for each range of positions its first seconds, and for the others a straight line through all ranges.
+Each token attends to all tokens before it, so its time grows with its position: t = a + b * position. (The work of
+attention is proportional to the position, and the rest of the work does not depend on it.) The median of each second
+is divided by the usual time at that second's mean position. The usual time of a range of positions is learned from its
+first seconds in which nothing was slow. Until a range has enough seconds, a straight line through all ranges counts.
 
-A position that was not reached before has nothing of equal position to be compared with. There only a proven cause
-makes a slowdown, since the line may not hold.
+At positions that the session reaches for the first time, there is no earlier token to compare with, and the line may
+not hold. There a slowdown is reported only if its cause is proven.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,25 +17,26 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.session.seconds import NS, SECOND, Seconds, emptied
 
-# Number of positions that count as equal. Choice: over so many the time grows by less than a percent. Larger: growth
-# within a range looks like drift; smaller: each range is seen too seldom.
+# Number of successive positions that count as equal. Choice: over 32 positions, the time grows by less than a percent.
+# Larger: growth within a range looks like drift; smaller: each range is seen too seldom.
 RANGE = 32
-# Number of seconds of a range that are learned. Choice: as short as half of a burst, after which a board may throttle.
-# Larger: a throttle becomes usual; smaller: the median of a range is rough.
+# Number of seconds of a range from which its usual time is learned. Choice: less than half of a burst, after which a
+# board may throttle. Larger: a throttle becomes usual; smaller: the median of a range is rough.
 LEARNED = 12
 # Number of seconds of a range from which its own median counts instead of the line. Choice: two outliers do not move
 # the median of five. Larger: a curve that is no line looks like a slowdown; smaller: noise becomes usual.
 OWN = 5
-# Number of ranges that give a line. Choice. Larger: a throttle in the first seconds is taken for growth; smaller: noise
-# is a slope.
+# Number of ranges from which the line is computed. Choice. Larger: a throttle in the first seconds is taken for growth;
+# smaller: noise is a slope.
 LEAST_RANGES = 4
-# Largest difference, as a share, of two visits of one range that are equal. Choice: as the steady burst. Larger: a
-# throttle that came between becomes usual; smaller: a range that was called slow once is never learned.
+# Largest difference, as a share, between the medians of one range in two requests that count as equal. Choice: the
+# limit for a steady burst. Larger: a throttle that began in between becomes usual; smaller: a range that was called
+# slow once is never learned.
 EQUAL = 0.05
-MAX_RANGES = 4096  # of positions; later ones are compared with the line
-LATEST_S = 600
-RECENT_S = 10
-MAX_SPANS = 500
+MAX_RANGES = 4096  # Positions beyond this range share one range.
+LATEST_S = 600  # Number of seconds whose rows are stored.
+RECENT_S = 10  # Number of seconds that `recent_p50_ns` covers.
+MAX_SPANS = 500  # Number of spans of new positions that are stored.
 _TIMES = ("sum_ns", "min_ns", "max_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "jitter_sum_ns")
 
 Rows = npt.NDArray[np.void]
@@ -43,20 +44,20 @@ Rows = npt.NDArray[np.void]
 
 @dataclass(slots=True)
 class EqualPosition:
-    """Turns the seconds of a language model into seconds of its tokens, as they would be at one position."""
+    """Converts the times per token of each second to what they would be at the first position."""
 
-    usual_ns: float | None = None  # median at the first position, to which all others are converted
-    learned: dict[int, list[float]] = field(default_factory=dict)  # medians by range, the first LEARNED
-    slow: dict[int, float] = field(default_factory=dict)  # median by range that was slow when it was first reached
-    line: tuple[float, float] | None = None  # time at position 0 and growth per position, in ns
+    usual_ns: float | None = None  # Median of the first second, to whose position all times are converted.
+    learned: dict[int, list[float]] = field(default_factory=dict)  # By range, the medians of its first LEARNED seconds.
+    slow: dict[int, float] = field(default_factory=dict)  # By range, its median if it was slow when first reached.
+    line: tuple[float, float] | None = None  # Time at position 0 and growth per position, in ns. None until known.
     last_range: int = -1
-    passes: int = 0  # how often the position fell, because a request began
-    slow_in: dict[int, int] = field(default_factory=dict)  # the pass in which a range was slow, by range
-    new: list[list[int]] = field(default_factory=list)  # spans in s, without a position that was reached before
-    rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # of the last LATEST_S
+    passes: int = 0  # Number of times that the position fell because a new request began.
+    slow_in: dict[int, int] = field(default_factory=dict)  # By range, the value of `passes` when it was slow.
+    new: list[list[int]] = field(default_factory=list)  # Spans [begin, end) in s in which all positions were new.
+    rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
 
     def judged(self, seconds: Seconds) -> Seconds:
-        """Return the rows of the tokens of these seconds at one position, with a histogram in none of them."""
+        """Return these seconds with their times per token, converted to the first position. They have no histograms."""
         tokens = seconds.tokens
         bare = replace(emptied(seconds), response=None, streams=None, tokens=None)
         if tokens is None or not len(seconds):
@@ -74,7 +75,10 @@ class EqualPosition:
         return replace(bare, rows=rows)
 
     def _factor(self, position: float, median_ns: float, second: int) -> float:
-        """Return by what a time at this position is multiplied to give that at the first position."""
+        """Return the factor that converts a time at this position to the first position.
+
+        `median_ns`: the median time per token of the second; `second`: its session time in s.
+        """
         place = min(int(position) // RANGE, MAX_RANGES)
         if place < self.last_range:
             self.passes += 1
@@ -82,7 +86,7 @@ class EqualPosition:
         if self.usual_ns is None:
             self.usual_ns = median_ns
         usual_ns = self._usual(place, position) or median_ns
-        # Without a line, growth and a slowdown are not told apart.
+        # Until the line is known, growth cannot be distinguished from a slowdown.
         is_slow = self.line is not None and median_ns > (1 + SLOWER_SHARE) * usual_ns
         if place not in self.learned:
             self._note_new(second)
@@ -95,14 +99,14 @@ class EqualPosition:
         own = self.learned.get(place, ())
         if len(own) >= OWN:
             return float(np.median(own))
-        if self.line is None:  # in the first seconds of a context that grows; otherwise in the first few requests
+        if self.line is None:  # There are too few ranges yet.
             return float(np.median(own)) if own else None
         return self.line[0] + self.line[1] * position
 
     def _was_as_slow(self, place: int, median_ns: float) -> bool:
-        """Whether a range that is not learned took as long when it was reached in an earlier request.
+        """Whether an earlier request was as slow in this range, of which no usual time is known yet.
 
-        Then the line does not hold there: at equal position, the time has not changed.
+        If it was, the time at equal position has not changed, and it is the line that does not hold in this range.
         """
         if place in self.learned:
             return False
@@ -131,12 +135,12 @@ class EqualPosition:
             self.new = [*self.new[1 - MAX_SPANS :], [second, second + 1]]
 
     def is_new(self, from_s: int, to_s: int) -> bool:
-        """Whether most of these seconds were at positions that were not reached before."""
+        """Whether the session reached the positions of most of these seconds for the first time."""
         inside = sum(max(0, min(end, to_s) - max(begin, from_s)) for begin, end in self.new)
         return 2 * inside > max(1, to_s - from_s)
 
     def recent_p50_ns(self, until_ns: int) -> float | None:
-        """Return the median of the last seconds at the first position, or None without tokens in them."""
+        """Return the median of the last RECENT_S seconds in ns, at the first position. None without tokens."""
         rows = self.rows[(self.rows["t_ns"] > until_ns - RECENT_S * NS) & (self.rows["count"] > 0)]
         if not len(rows):
             return None
@@ -148,7 +152,7 @@ class EqualPosition:
 def _line(places: npt.NDArray[np.float64], medians: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> (
     tuple[float, float]
 ):  # fmt: skip
-    """Return the line with the least squares of relative errors; its slope is never negative."""
+    """Return (value at 0, slope) of the line with the least squares of relative errors. Its slope is never negative."""
     weights = weights / medians**2
     middle, mean = np.average(places, weights=weights), np.average(medians, weights=weights)
     spread = float(np.sum(weights * (places - middle) ** 2))
