@@ -1,11 +1,15 @@
 """Internal errors of edgetop in words."""
 
-from edgetop.analysis.faults import Fault
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # A run loads this module before its engine has started, and the analysis only after that.
+    from edgetop.analysis.faults import Fault
 
 
-def fault_words(fault: Fault) -> str:
+def fault_words(fault: "Fault") -> str:
     """Return why a figure is unavailable.
 
+    >>> from edgetop.analysis.faults import Fault
     >>> fault_words(Fault("slowdowns", "sensors", "ValueError: empty", ""))
     'not available: internal error in sensors: ValueError: empty'
     """
