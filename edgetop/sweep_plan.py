@@ -34,19 +34,42 @@ GOALS: Mapping[str, tuple[str, bool, str, str]] = {
     "p99": ("p99_ms", False, "p99", "p99_ms"),
     "throughput": ("items_per_s", True, "throughput", "throughput_hz"),
     "energy": ("energy_mj", False, "energy of an item", "gross_mj"),
+    "memory": ("rss_peak_mib", False, "peak memory", "rss_peak_mib"),
+    "time": ("total_time_ms", False, "total time", "total_time_ms"),
+    "run-energy": ("run_j", False, "energy of the run", "run_j"),
 }
+OF_PROGRAMS = ("time", "run-energy")  # goals that only a program's runs can have
 KEYS = ("p50_ms", "p99_ms", "items_per_s", "energy_mj", "rss_peak_mib", "max_c")  # of a combination's figures
+PROGRAM_KEYS = (*KEYS, "total_time_ms", "run_j")  # the same for a program
+FIELDS = ("model", "threads", "provider", "batch", "rate_hz")  # of settings, without the values
+PLACEHOLDER = r"[A-Za-z_][A-Za-z0-9_-]*"  # name of a placeholder in a command, which is written in braces
 
 
 @frozen
 class Settings:
-    """The settings of one combination. None: the default of `edgetop run`."""
+    """The settings of one combination. None: the default of `edgetop run`, or not part of a program's command."""
 
-    model: str  # path
+    model: str  # path; "" for a program without a model
     threads: int | None = None
     provider: str | None = None
     batch: int | None = None
     rate_hz: float | None = None
+    values: tuple[tuple[str, ...], ...] = ()  # of a program: pairs of the name of a placeholder and the text for it
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Return the values by the name of their placeholder."""
+        return {name: text for name, text in self.values}  # noqa: C416  dict() wants pairs by their type
+
+    @property
+    def placeholders(self) -> dict[str, str]:
+        """Return the text for each placeholder in a program's command, by name."""
+        rate = None if self.rate_hz is None else f"{self.rate_hz:.12g}"
+        known = {
+            "model": self.model or None, "threads": self.threads, "provider": self.provider, "batch": self.batch,
+            "rate": rate,
+        }  # fmt: skip
+        return {name: f"{value}" for name, value in known.items() if value is not None} | self.texts
 
     @property
     def arguments(self) -> list[str]:
@@ -55,7 +78,7 @@ class Settings:
         return [self.model, *(word for name, value in pairs if value is not None for word in (f"--{name}", f"{value}"))]
 
     def words(self, named: Sequence[str]) -> str:
-        """Describe these fields where they are set: `resnet.onnx 2 threads CPU batch 4 30 Hz`."""
+        """Describe these fields and values where they are set: `resnet.onnx 2 threads CPU batch 4 30 Hz lr=0.1`."""
         texts = {
             "model": Path(self.model).name,
             "threads": f"{self.threads} thread{'' if self.threads == 1 else 's'}",
@@ -63,7 +86,9 @@ class Settings:
             "batch": f"batch {self.batch}",
             "rate_hz": f"{self.rate_hz:g} Hz" if self.rate_hz else "",
         }
-        return " ".join(texts[name] for name in named if getattr(self, name) is not None)
+        texts = {name: text for name, text in texts.items() if getattr(self, name) is not None}
+        texts |= {pair[0]: "=".join(pair) for pair in self.values}
+        return " ".join(texts[name] for name in named if texts.get(name))
 
 
 @frozen
@@ -92,13 +117,22 @@ class Plan:
     start_c: float | None = None  # the hottest zone before the first run
     asked: tuple[str, ...] = ()  # of ORDERS and METRIC: the file has their names only
     wanted: Mapping[str, Any] = field(default_factory=dict)  # what is recommended: goal, deadline, max_temp, max_rss
+    program: str | None = None  # name of the program whose runs these are; None: edgetop runs the models
+    command_sha256: str | None = None  # of the program's command, which is not stored
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The fields of settings in which runs differ; the model, where there is none."""
-        names = ("model", "threads", "provider", "batch", "rate_hz")
-        several = tuple(name for name in names if len({getattr(run.settings, name) for run in self.runs}) > 1)
-        return several or ("model",)
+        """The fields and values of settings in which runs differ; the model, where there is none."""
+        several = [name for name in FIELDS if len({getattr(run.settings, name) for run in self.runs}) > 1]
+        texts: dict[str, set[str]] = {}
+        for run in self.runs:
+            for name, text in run.settings.values:
+                texts.setdefault(name, set()).add(text)
+        return (*several, *(name for name, each in texts.items() if len(each) > 1)) or ("model",)
+
+    def name_of(self, settings: Settings) -> str:
+        """Return the name of a combination: what differs from the others, or the name of the program."""
+        return settings.words(self.varied) or self.program or ""
 
     @property
     def combinations(self) -> tuple[Settings, ...]:
@@ -124,18 +158,24 @@ def combined(
     providers: Sequence[str | None],
     batches: Sequence[int | None],
     rates: Sequence[float | None],
+    values: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Settings, ...]:
-    """Every combination, the model changing last."""
-    return tuple(Settings(*each) for each in itertools.product(models, threads, providers, batches, rates))
+    """Every combination, the model changing last. `values`: texts for each further placeholder of a command."""
+    texts = [[(name, text) for text in each] for name, each in (values or {}).items()]
+    fields = itertools.product(models, threads, providers, batches, rates)
+    return tuple(Settings(*each, pairs) for each in fields for pairs in itertools.product(*texts))
 
 
-def ordered(combinations: Sequence[Settings], repeat: int, seed: int) -> Iterator[Run]:
-    """Each combination once in each repetition, in random order: so a drift of the board hits none more than others."""
+def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: str = "") -> Iterator[Run]:
+    """Each combination once in each repetition, in random order: so a drift of the board hits none more than others.
+
+    `program`: name of the sessions of a program without a model.
+    """
     chance = random.Random(seed)  # noqa: S311  an order, no secret
     numbered = list(enumerate(combinations, 1))
     for repetition in range(1, repeat + 1):
         for number, settings in chance.sample(numbered, len(numbered)):
-            stem = re.sub(r"[^\w.-]+", "-", Path(settings.model).stem)[:60]
+            stem = re.sub(r"[^\w.-]+", "-", Path(settings.model or program).stem)[:60]
             yield Run(repetition, settings, f"{number:03d}-{stem}-{repetition}.edgetop")
 
 
@@ -231,6 +271,10 @@ def _is_sound(plan: Plan) -> bool:
         all(re.fullmatch(r"[\w.-]+\.edgetop", name) and as_component(name) == name for name in names)
         and len(set(names)) == len(names)
         and all(path.startswith("/") and "\0" not in path for path in (plan.folder, *_models(plan)))
+        and all(
+            len(pair) == 2 and re.fullmatch(PLACEHOLDER, pair[0]) for run in plan.runs for pair in run.settings.values
+        )
+        and (plan.program is None) == (plan.command_sha256 is None)
         and not any((run.settings.provider or "").startswith("-") for run in plan.runs)
         and plan.cooldown_max_s >= 0
         and isinstance(wanted, dict)
@@ -240,7 +284,8 @@ def _is_sound(plan: Plan) -> bool:
 
 
 def _models(plan: Plan) -> list[str]:
-    return [run.settings.model for run in plan.runs]
+    models = [run.settings.model for run in plan.runs]
+    return models if plan.program is None else [model for model in models if model]
 
 
 def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
@@ -257,6 +302,16 @@ def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
         "start_c": max(method["start_temperatures"].values(), default=None),
         "cooldown_s": method["cooldown_s"],
         "cooldown_c": method["cooldown_c"],
+        **(_figures_of_program(report) if report["session"].get("watched") else {}),
+    }
+
+
+def _figures_of_program(report: Mapping[str, Any]) -> dict[str, float | None]:
+    usage = report["usage"] or {}
+    return {
+        "total_time_ms": usage.get("total_time_ms"),
+        "cpu_mean_pct": usage.get("cpu_mean_pct"),
+        "run_j": report["energy"].get("run_j"),
     }
 
 
@@ -281,6 +336,7 @@ class Candidate:
     reason: str | None = None  # why it failed
     ran_on: tuple[str, ...] = ()  # providers that the runtime used, first choice first; () if it did not run
     merged: tuple[str, ...] = ()  # names of other combinations that ran on the same
+    command: tuple[str, ...] = ()  # of a watched program
 
     @property
     def what_ran(self) -> tuple[object, ...]:
@@ -325,8 +381,8 @@ def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
     best = min(fit, key=lambda one: sign * (one.figures[key] or 0.0), default=None)
     latency = "p50_ms" if wanted.goal == "p50" else "p99_ms"
     axes = tuple(
-        axis for axis in (latency, "energy_mj", "rss_peak_mib")
-        if worked and all(one.figures[axis] is not None for one in worked)
+        axis for axis in (latency, "total_time_ms", "energy_mj", "run_j", "rss_peak_mib")
+        if worked and all(one.figures.get(axis) is not None for one in worked)
     )  # fmt: skip
     pareto = tuple(one for one in worked if axes and not any(_beats(other, one, axes) for other in worked))
     return Choice(best, pareto, axes, excluded)
@@ -345,7 +401,7 @@ def _beyond(one: Candidate, wanted: Wanted) -> str:
             return f"{what} is not known"
         if limit is not None and value is not None and value > limit:
             return f"{what} {value:.4g} {unit} is above {limit:.4g}"
-    return f"{GOALS[wanted.goal][2]} is not known" if one.figures[GOALS[wanted.goal][0]] is None else ""
+    return f"{GOALS[wanted.goal][2]} is not known" if one.figures.get(GOALS[wanted.goal][0]) is None else ""
 
 
 def _beats(other: Candidate, one: Candidate, axes: Sequence[str]) -> bool:

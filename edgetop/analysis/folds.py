@@ -395,7 +395,8 @@ class Folds:
         """
         if (began_ns := self.phases.program_from_ns) is not None:
             now_ns = self.progress.view().now_ns if self.phases.over_ns is None else self.phases.over_ns
-            return self.usage.of_program(now_ns, max(0, now_ns - began_ns))
+            limit_bytes = self.manifest.constraints.memory_bytes if self.manifest else None
+            return self.usage.of_program(now_ns, max(0, now_ns - began_ns), limit_bytes)
         return self.usage.figures(self.progress.measured_until_ns, self.progress.view().measured_ns)
 
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:

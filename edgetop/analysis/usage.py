@@ -73,9 +73,11 @@ class Usage:
         if isinstance(event.body, ProgramEnded):
             self._counted = event.body
 
-    def of_program(self, until_ns: int, length_ns: int) -> UsageFigures:
-        """Return the usage of a watched program, with all its children. `length_ns`: how long it has been watched.
+    def of_program(self, until_ns: int, length_ns: int, limit_bytes: int | None = None) -> UsageFigures:
+        """Return the usage of a watched program, with all its children.
 
+        `length_ns`: how long it has been watched. `limit_bytes`: the limit of its memory, if edgetop has set one; its
+        reading comes too late for a program of less than a second.
         What the kernel counted replaces sums of readings, which miss the last second and short peaks.
         """
         counted = self._counted or ProgramEnded(length_ns)
@@ -86,6 +88,9 @@ class Usage:
         largest = max((mib for mib in marks if mib is not None), default=None)
         together = memory.peak_w if counted.pss_peak_mib is None else counted.pss_peak_mib
         is_several = together is not None and together > (largest or 0.0) * (1 + TOGETHER)
+        limit_mib = readings[LIMIT].peak_w
+        if limit_mib is None and limit_bytes is not None:
+            limit_mib = limit_bytes / 2**20
         counts = {name: _count(readings[sensor]) for name, sensor in BYTES.items()}
         exact = {"block_read_bytes": counted.read_bytes, "block_write_bytes": counted.write_bytes}
         counts |= {name: count for name, count in exact.items() if count is not None}
@@ -96,7 +101,7 @@ class Usage:
             rounded(together if is_several else largest),
             **counts,
             total_time_ms=rounded_ms(counted.total_ns),
-            mem_limit_mib=rounded(readings[LIMIT].peak_w),
+            mem_limit_mib=rounded(limit_mib),
             cgroup_peak_mib=rounded(counted.cgroup_peak_mib),
         )
 

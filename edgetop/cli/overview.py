@@ -16,7 +16,7 @@ COMMANDS = {
     "report": ("edgetop.cli.sessions.report", "Summarise a recorded session, as text or JSON."),
     "tail": ("edgetop.cli.sessions.tail", "List the slowest inferences, and what was different in each."),
     "compare": ("edgetop.cli.comparing.compare", "Compare sessions: which is better, and whether it really is."),
-    "gap": ("edgetop.cli.comparing.gap", "Explain why an application is slower than a loop over its model, in ms."),
+    "gap": ("edgetop.cli.watching.gap", "Explain why an application is slower than a loop over its model, in ms."),
     "replay": ("edgetop.cli.sessions.replay", "Play a recorded session on the live screen: pause, speed, seek."),
     "export": ("edgetop.cli.sessions.export", "Export a session to csv, json, parquet, perfetto or a smaller session."),
     "import": (

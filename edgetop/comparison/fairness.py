@@ -6,6 +6,7 @@ the model, its provider, its threads.
 
 from collections.abc import Callable, Iterator, Sequence
 
+from edgetop.comparison.figures import ended_itself
 from edgetop.comparison.sample import Group, Sample
 from edgetop.frozen import frozen
 from edgetop.session.events import Notice
@@ -125,7 +126,11 @@ def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
     lost = [f"{one.session.name} ({one.session.lost.words})" for _, one in everyone if one.session.lost]
     if lost:
         yield Notice("incomplete", f"the recording is incomplete: {_named(lost)}", AGAIN)
-    empty = [one.session.name for _, one in everyone if not one.report.latency.count and not one.report.latency.told_by]
+    empty = [
+        one.session.name
+        for _, one in everyone
+        if not (one.report.latency.count or one.report.latency.told_by or (one.session.watched and one.report.usage))
+    ]
     if empty:
         yield Notice("nothing-measured", f"{_named(empty)}: nothing was measured", "see edgetop report for why")
     mixed = [one.session.name for _, one in everyone if one.session.ab]
@@ -210,7 +215,8 @@ def _conditions(groups: Sequence[Group]) -> Iterator[Notice]:
 def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
     seconds = [
         one.report.usage.total_time_ms / 1e3
-        for group in groups for one in group.samples if one.report.usage and one.report.usage.total_time_ms
+        for group in groups for one in group.samples
+        if one.report.usage and one.report.usage.total_time_ms and not ended_itself(one)
     ]  # fmt: skip
     if seconds and max(seconds) > TIMES * min(seconds):
         text = f"measured for {min(seconds):.0f} to {max(seconds):.0f} s: heat and tails depend on the duration"

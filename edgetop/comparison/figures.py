@@ -192,6 +192,11 @@ def _usage(key: str, label: str, unit: str) -> Figure:
     return Figure(key=key, label=label, unit=unit, is_judged=is_judged, read=_at(f"usage.{key}"))
 
 
+def ended_itself(sample: Sample) -> bool:
+    """Whether the session watched a program to its own end, so that its total time is a result, and not a choice."""
+    return sample.session.watched is not None and sample.session.end_reason == "exit"
+
+
 def _slowed_share(sample: Sample) -> Number:
     usage, slowdowns = sample.report.usage, sample.report.slowdowns
     if usage is None or not usage.total_time_ms or slowdowns is None:
@@ -308,7 +313,17 @@ FIGURES = (
         )
     ),
     _usage("total_time_ms", "measured for", "ms"),
+    Figure(key="run_j", label="energy of the run", unit="J", read=_at("energy.run_j"), run_to_run=2 * RUN_TO_RUN),
 )  # fmt: skip
+TOTAL_TIME = _time("total_time_ms", "total time", "usage.total_time_ms", is_lead=True, run_to_run=2 * RUN_TO_RUN)
+
+
+def figures_for(samples: Sequence[Sample]) -> tuple[Figure, ...]:
+    """Return the figures for these sessions. If all are programs that ended by themselves, the total time is judged."""
+    if not all(map(ended_itself, samples)):
+        return FIGURES
+    return tuple(TOTAL_TIME if figure.key == TOTAL_TIME.key else figure for figure in FIGURES)
+
 
 MOST_OPERATORS = 5
 

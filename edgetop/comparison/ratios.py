@@ -8,14 +8,14 @@ rank.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from edgetop.comparison.fairness import fairness, warmth
-from edgetop.comparison.figures import FACTS, FIGURES, Figure, figures_of_streams, operators
+from edgetop.comparison.figures import FACTS, FIGURES, TOTAL_TIME, Figure, figures_for, figures_of_streams, operators
 from edgetop.comparison.output_agreement import Judge, lines
 from edgetop.comparison.sample import Group, Sample, in_turns, turns_ratio
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
@@ -26,6 +26,7 @@ from edgetop.wording.report_document import to_json
 
 Value = str | float | None
 RANKED_BY = "p50_ms"
+LEADS = frozenset(figure.key for figure in FIGURES if figure.is_lead)
 
 LONE = "cannot tell: one session each"
 FEW = "cannot tell (too few)"
@@ -79,10 +80,11 @@ class Comparison:
         return next((row for row in self.rows if row.key == key), None)
 
 
-def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | None = None) -> Comparison:
+def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge | None = None) -> Comparison:
     """Compare two or more groups of sessions, the first of which is the baseline. Raises ValueError for fewer groups.
 
-    `judge`: references for kept outputs. A group is judged by its first session that kept outputs.
+    `ranked_by`: key of the figure by which the groups are ranked; by default p50, or the total time of programs without
+    inferences. `judge`: references for kept outputs. A group is judged by its first session that kept outputs.
     """
     if len(groups) < 2:
         raise ValueError("a comparison needs two sessions or groups")
@@ -93,8 +95,13 @@ def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | 
     agreeing, refused = lines(outputs, judge or Judge())
     none = (None,) * len(groups)
     facts = (Row(one.key, one.label, one.unit, tuple(_fact(of, one.read) for of in groups), none) for one in FACTS)
-    streams = figures_of_streams([sample for group in groups for sample in group.samples])
-    rows = discovered([_row(groups, figure, level) for figure in (*streams, *FIGURES)])
+    samples = [sample for group in groups for sample in group.samples]
+    streams, figures = figures_of_streams(samples), figures_for(samples)
+    leads = {figure.key for figure in figures if figure.is_lead}
+    rows = discovered([_row(groups, figure, level) for figure in (*streams, *figures)], leads)
+    if ranked_by is None:
+        has_latency = any(one.report.latency.p50_ms is not None for one in samples)
+        ranked_by = RANKED_BY if has_latency or figures is FIGURES else TOTAL_TIME.key
     return Comparison(
         groups=tuple(groups),
         rows=(
@@ -110,7 +117,7 @@ def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | 
                 for place, why in refused.items()
             ),
         ),
-        ranking=_ranking(groups, next(figure for figure in FIGURES if figure.key == ranked_by)),
+        ranking=_ranking(groups, next(figure for figure in figures if figure.key == ranked_by)),
         ranked_by=ranked_by,
     )
 
@@ -207,9 +214,11 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
     return contrast(sides[0], sides[1])
 
 
-def discovered(rows: list[Row]) -> list[Row]:
-    """Mark rows other than main figures as different only if they pass the false discovery rate."""
-    leads = {figure.key for figure in FIGURES if figure.is_lead}
+def discovered(rows: list[Row], leads: Collection[str] = LEADS) -> list[Row]:
+    """Mark rows other than main figures as different only if they pass the false discovery rate.
+
+    `leads`: keys of the main figures.
+    """
     chances = sorted(
         (one.chance, i, k)
         for i, row in enumerate(rows)

@@ -18,7 +18,7 @@ WRITES = {
     "cli/watching/watch_session.py": "tries whether the file of --app-output can be opened, before the program starts",
     "cli/board/installation_checks.py": "a private folder that is removed",
     "cli/comparing/fit_memory.py": "a private folder that is removed",
-    "cli/comparing/gap.py": "a private folder that is removed",
+    "cli/watching/gap.py": "a private folder that is removed",
     "cli/running/child_run.py": "files without a name",
     "doctor/machine_checks.py": "a file without a name, to measure the disk",
     "engines/thread.py": "a descriptor of the standard error",

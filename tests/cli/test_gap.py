@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.comparing.gap import explain
 from edgetop.cli.running.recorded_arrivals import arrivals_of
+from edgetop.cli.watching.gap import explain
 from edgetop.errors import InputError
 from edgetop.recording.session_folder import Retention, read_manifest
 from edgetop.session.manifest import Watched, WatchedStream

@@ -1,4 +1,4 @@
-"""`edgetop sweep`: measure every combination of models and settings, without bias by heat."""
+"""`edgetop sweep`: measure every combination of models and settings, or of a program's, without bias by heat."""
 
 import os
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from click import IntRange
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, AsWritten, Value, given_names, needs, option, passed_on, raw_words, taken
+from edgetop.cli.comparing import sweep_program
 from edgetop.cli.comparing.sweep_options import SweepOptions
 from edgetop.cli.running import demo, run
 from edgetop.errors import InputError
@@ -22,6 +23,8 @@ Examples:
   edgetop sweep det.tflite --threads 2,4 --provider CPU,XNNPACK --duration 5m --detach
   edgetop sweep -f models.txt --batch 1,4 --goal throughput --max-temp 80C --dry-run
   edgetop sweep --resume ~/.local/state/edgetop/sweep-20261122-101502.sweep
+  edgetop sweep --limit memory=512M --models a.tflite,b.tflite --threads 1,2 -- python3 app.py {model} {threads}
+  edgetop sweep --limit cpus=1 --values lr=0.1,0.01 -- python3 train.py --rate {lr}
 """
 DEFAULT_DURATION = "60s"
 
@@ -55,8 +58,9 @@ def provider_list(given: str) -> tuple[str, ...]:
 
 
 OWN_OPTIONS = (
-    option("-f", "--file", "models_file", type=PATH, metavar="FILE",
+    option("-f", "--file", "--models-file", "models_file", type=PATH, metavar="FILE",
         help="File of further models, one per line; # begins a comment."),
+    option("--models", "more_models", type=PATH, multiple=True, metavar="A,B", help="Further models. Repeatable."),
     option("--threads", type=listed(IntRange(0, 1024)), metavar="1,2,4",
         help="Thread counts to measure; 0 is the default of the runtime."),
     option(
@@ -70,8 +74,8 @@ OWN_OPTIONS = (
         "--cooldown-to", type=text.celsius, metavar="45C",
         help="Cool the board to this temperature before each run. Default: 2 C above the start of the first run.",
     ),
-    option("--goal", type=click.Choice(list(GOALS)), default="p99", show_default=True,
-        help="Goal by which a combination is recommended."),
+    option("--goal", type=click.Choice([goal for goal in GOALS if goal != "run-energy"]),
+        help="Goal by which a combination is recommended. Default: p99, or time for a program."),
     option("--max-temp", type=text.celsius, metavar="80C", help="Recommend no combination that gets hotter."),
     option("--max-rss", type=text.size, metavar="512M", help="Recommend no combination that needs more memory."),
     option("--labels", "classes", rules=[needs("keep_outputs", "resume")], **text.LABELS),
@@ -93,7 +97,8 @@ OWN_OPTIONS = (
     option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html")]),
 )  # fmt: skip
 
-
+_PROGRAM_OPTIONS = sweep_program.of_program(_OF_RUN)
+_DIMENSIONS = {"models", "more_models", "models_file", "values", "threads", "providers", "batch", "rate"}
 _ORDERS = ("delegates", "engine_python", "i2c", "providers")  # must be given again with --resume
 _BESIDE_RESUME = {
     *("resume", "as_json", "csv_file", "html", "force", "detach", "dry_run"),
@@ -101,8 +106,10 @@ _BESIDE_RESUME = {
 }
 
 
-@click.command("sweep", params=[*OWN_OPTIONS, *_OF_RUN], epilog=EXAMPLES)
-@click.argument("models", nargs=-1, type=PATH, metavar="MODEL...")
+@click.command(
+    "sweep", cls=sweep_program.SweepCommand, params=[*OWN_OPTIONS, *_OF_RUN, *sweep_program.OPTIONS], epilog=EXAMPLES
+)
+@click.argument("models", nargs=-1, type=PATH, metavar="[MODEL...] [-- COMMAND]")
 @click.pass_context
 def command(ctx: click.Context, /, **values: Value) -> int:
     """Measure every combination of MODELs and settings, each in its own session, and recommend one.
@@ -110,12 +117,19 @@ def command(ctx: click.Context, /, **values: Value) -> int:
     The order is random within each repetition, and the board cools down before each run, so that neither heat
     nor drift affects the result. Ctrl+C stops the sweep. --resume continues a sweep that was stopped or killed,
     which loses at most one run. Other options are those of `edgetop run` and apply to each run.
+
+    With COMMAND, each run is one of this program, as under `edgetop watch`. {model}, {threads}, {provider}, {batch},
+    {rate} and the {NAME} of --values are replaced in its words.
     """
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     given = given_names(ctx)
-    options = taken(SweepOptions, values)
-    if options.resume and (wrong := [name for name in given if name not in (*_BESIDE_RESUME, *_ORDERS)]):
+    options, program = taken(SweepOptions, values), sweep_program.command_of(ctx)
+    written = {str(param.name): _written(ctx, str(param.name)) for param in ctx.command.params}
+    sweep_program.refuse_mixed(given, written, program)
+    options = sweep_program.with_values(options)
+    beside = {*_BESIDE_RESUME, *_ORDERS, *(_DIMENSIONS if program else ())}
+    if options.resume and (wrong := [name for name in given if name not in beside]):
         raise InputError(f"--resume continues a plan, which {_written(ctx, wrong[0])} cannot change")
     if options.as_json and options.detach:
         raise InputError(
@@ -128,7 +142,12 @@ def command(ctx: click.Context, /, **values: Value) -> int:
     if options.resume:
         folder = Path(os.path.abspath(options.resume))  # noqa: PTH100  links are kept
         orders = list(raw_words(_OF_RUN, [name for name in given if name in _ORDERS], ctx.params))
-        return resume_sweep(folder, checked_plan(folder), options, given, orders, terminal)
+        return resume_sweep(folder, checked_plan(folder), options, given, orders, terminal, program)
+    options = replace(options, goal=sweep_program.goal_of(options.goal, program))
+    if program:
+        sweep_program.refuse_unused(options, program)
+        seed = int(ctx.params["seed"] or 0)
+        return start_sweep(options, list(raw_words(_PROGRAM_OPTIONS, given, ctx.params)), terminal, program, seed)
     return start_sweep(options, _run_options(ctx, given), terminal)
 
 
@@ -139,11 +158,14 @@ def checked_plan(folder: Path) -> Plan:
     """
     plan = read_plan(folder)
     own = [param for param in OWN_OPTIONS if param.name in ("scenario", "speed")]
+    params: list[click.Parameter] = [*_OF_RUN, *own] if plan.program is None else [*_PROGRAM_OPTIONS]
     try:
-        ctx = click.Command("sweep", params=[*_OF_RUN, *own]).make_context("sweep", list(plan.options))
+        ctx = click.Command("sweep", params=params).make_context("sweep", list(plan.options))
     except (click.ClickException, InputError) as error:
         why = error.format_message() if isinstance(error, click.ClickException) else str(error)
         raise InputError(f"{folder / FILE}: is not the plan of a sweep: {why}") from None
+    if plan.program is not None:
+        return replace(plan, options=tuple(raw_words(_PROGRAM_OPTIONS, given_names(ctx), ctx.params)))
     return replace(plan, options=tuple(_run_options(ctx, given_names(ctx))))
 
 

@@ -10,14 +10,16 @@ class SweepOptions:
     """The options that `edgetop sweep` does not pass on to its runs."""
 
     models: tuple[Path, ...]
+    more_models: tuple[Path, ...]  # of --models; a list with commas is one path
     models_file: Path | None
+    values: tuple[tuple[str, tuple[str, ...]], ...]  # texts by placeholder of a program's command
     threads: tuple[int, ...] | None
     providers: tuple[tuple[str, ...], ...]  # one list for each time that the option was given
     batch: tuple[int, ...] | None
     rate: tuple[float, ...] | None  # Hz
     repeat: int
     cooldown_to: float | None  # C
-    goal: str
+    goal: str | None  # None: the default
     deadline: str | None  # as it was written
     max_temp: float | None  # C
     max_rss: int | None  # bytes

@@ -3,7 +3,7 @@
 import shlex
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
@@ -22,13 +22,14 @@ from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session.typed_json import Document
-from edgetop.sweep_plan import GOALS, KEYS, Candidate, Choice, Plan, Settings, Wanted, choose, same_runs
+from edgetop.sweep_plan import FIELDS, GOALS, KEYS, PROGRAM_KEYS, Candidate, Choice, Plan, Wanted, choose, same_runs
 
-_HEADS = ("p50 ms", "p99 ms", "items/s", "mJ/item", "MiB", "max °C")  # headers for KEYS
+_HEADS = ("p50 ms", "p99 ms", "items/s", "mJ/item", "MiB", "max °C", "time ms", "J")  # headers for PROGRAM_KEYS
 # Headers for kept outputs: agreement with the first combination, and accuracy by --labels and --metric.
 _AGREEING = {"same_top": ("same class", "share"), "snr_db": ("SNR dB", "dB"), "top-1": ("top-1", "share"),
              "top-5": ("top-5", "share"), "metric": ("metric", "")}  # fmt: skip
-_AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib": "memory"}
+_AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib": "memory",
+         "total_time_ms": "time", "run_j": "energy of the run"}  # fmt: skip
 
 
 def print_result(
@@ -38,7 +39,7 @@ def print_result(
     groups, candidates, problems = _read(folder, plan)
     deadline, most_rss = plan.wanted.get("deadline"), plan.wanted.get("max_rss")
     wanted = Wanted(
-        goal=plan.wanted.get("goal") or "p99",
+        goal=_goal(plan, candidates),
         deadline_ms=text.duration(deadline) / 1e6 if deadline else None,
         max_c=plan.wanted.get("max_temp"),
         max_rss_mib=most_rss / 2**20 if most_rss else None,
@@ -61,9 +62,18 @@ def print_result(
         lines = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # a command to copy must be on one line
         shown = (one for line in lines for one in ((line,) if line.startswith(whole) else wrapped((line,))))
-        print_text("\n".join([*_table(candidates, choice, comparison), *usages, *shown]))
+        print_text(
+            "\n".join([*_table(candidates, choice, comparison, is_of_models=plan.program is None), *usages, *shown])
+        )
     raise_problems(problems, "the rest is compared")
     return EXIT_DONE if groups else EXIT_ENGINE_DIED
+
+
+def _goal(plan: Plan, candidates: Sequence[Candidate]) -> str:
+    """Return the goal. The energy of a program without inferences is that of its run."""
+    goal = plan.wanted.get("goal") or ("p99" if plan.program is None else "time")
+    is_known = {key: any(one.figures.get(key) is not None for one in candidates) for key in ("energy_mj", "run_j")}
+    return "run-energy" if goal == "energy" and is_known["run_j"] and not is_known["energy_mj"] else goal
 
 
 def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
@@ -80,14 +90,15 @@ def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[
     candidates, problems = [], []
     found: dict[str, list[Sample]] = {}
     for settings in plan.combinations:
-        name = settings.words(plan.varied)
+        name = plan.name_of(settings)
         runs = [run for run in plan.runs if run.settings == settings]
         done = sorted(run.session for run in runs if run.state == "done")
         samples, unreadable = read_samples([str(folder / session) for session in done])
         problems += unreadable
         failed = next((run.reason for run in runs if run.state == "failed"), None)
-        ran_on = samples[0].session.engine.providers if samples else ()
-        candidates.append(Candidate(settings, name, tuple(done), _figures(samples), failed, ran_on))
+        ran_on = samples[0].session.engine.providers if samples and plan.program is None else ()
+        one = Candidate(settings, name, tuple(done), _figures(samples), failed, ran_on, command=_watched(samples))
+        candidates.append(one)
         found[name] = samples
     merged = []
     for one, *others in same_runs(candidates):
@@ -103,17 +114,23 @@ def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[
     return groups, merged, problems
 
 
+def _watched(samples: Sequence[Sample]) -> tuple[str, ...]:
+    """Return the command of the watched program, or () if edgetop ran a model."""
+    return next((one.session.watched.command for one in samples if one.session.watched), ())
+
+
 def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
     """Return the medians over the sessions. `max_c` is the highest value instead."""
-    values: dict[str, list[float]] = {key: [] for key in KEYS}
+    values: dict[str, list[float]] = {key: [] for key in PROGRAM_KEYS}
     for one in samples:
         latency, energy, batch = one.report.latency, one.report.energy.gross_mj, one.session.load.batch or 1
         hottest = max((zone.max for zone in one.report.temperature.values() if zone.max is not None), default=None)
         each = (
             latency.p50_ms, latency.p99_ms, latency.items_per_s, None if energy is None else energy / batch,
             one.report.memory.rss_peak_mib, hottest,
+            one.report.usage.total_time_ms if one.report.usage else None, one.report.energy.run_j,
         )  # fmt: skip
-        for key, value in zip(KEYS, each, strict=True):
+        for key, value in zip(PROGRAM_KEYS, each, strict=True):
             values[key] += [] if value is None else [value]
     medians = {key: round(statistics.median(of), 6) if of else None for key, of in values.items()}
     return {**medians, "max_c": max(values["max_c"], default=None)}
@@ -146,11 +163,21 @@ def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
     yield f"all rows   edgetop compare {clean(shlex.quote(str(folder)))}/*.edgetop --group-by combination"
 
 
-def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparison | None) -> Iterator[str]:
-    """Yield the table of medians, and then the failed combinations with their reasons."""
+def _table(
+    candidates: Sequence[Candidate], choice: Choice, comparison: Comparison | None, *, is_of_models: bool
+) -> Iterator[str]:
+    """Yield the table of medians, and then the failed combinations with their reasons.
+
+    Columns that no run of a program can fill are left out.
+    """
     front = {one.name for one in choice.pareto}
     agree = {one.name: verdict for one in candidates if (verdict := worst(comparison, one.name))}
-    has_asked = any(one.settings.provider for one in candidates)
+    keys = (
+        KEYS
+        if is_of_models
+        else [key for key in (*PROGRAM_KEYS[-2:], *KEYS) if any(one.figures[key] is not None for one in candidates)]
+    )
+    has_asked = is_of_models and any(one.settings.provider for one in candidates)
     ran_on = ["ran on"] if has_asked else []
     agreeing = {end: head for end, head in _AGREEING.items() if any(end in verdict for verdict in agree.values())}
     rows = [
@@ -159,15 +186,16 @@ def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparis
             clean(one.name),
             *([clean(", ".join(one.ran_on)) or UNKNOWN] if has_asked else []),
             f"{len(one.sessions)}",
-            *(UNKNOWN if (value := one.figures[key]) is None else f"{value:.4g}" for key in KEYS),
+            *(UNKNOWN if (value := one.figures[key]) is None else f"{value:.4g}" for key in keys),
             *(value_text(agree.get(one.name, {}).get(end), unit) for end, (_, unit) in agreeing.items()),
         ]
         for one in candidates
         if one.sessions
     ]
     if rows:
+        heads = (_HEADS[PROGRAM_KEYS.index(key)] for key in keys)
         yield from table(
-            ["", "settings", *ran_on, "n", *_HEADS, *(head for head, _ in agreeing.values())],
+            ["", "settings", *ran_on, "n", *heads, *(head for head, _ in agreeing.values())],
             rows,
             {"", "settings", *ran_on},
         )
@@ -203,6 +231,8 @@ def _recommended(
 def _command(plan: Plan, one: Candidate) -> str:
     left_out = ("--duration", "--cooldown", "--scenario", "--speed")
     options = [word for word in plan.options if not word.startswith(left_out)]
+    if plan.program is not None:
+        return shlex.join(["edgetop", "watch", *options, "--", *one.command])
     return shlex.join(["edgetop", "run", *one.settings.arguments, *options])
 
 
@@ -224,17 +254,19 @@ def _document(
         "start_c": plan.start_c,
         "cooldown_to_c": plan.cooldown_to_c,
         "runs": [
-            {"number": number, "repetition": run.repetition, "combination": run.settings.words(plan.varied),
+            {"number": number, "repetition": run.repetition, "combination": plan.name_of(run.settings),
              "session": run.session, "state": run.state, "reason": run.reason, **run.figures}
             for number, run in enumerate(plan.runs, 1)
         ],
         "combinations": [
-            {"name": one.name, **asdict(one.settings), "sessions": list(one.sessions), **one.figures,
+            {"name": one.name, **asdict(one.settings), "values": one.settings.texts,
+             "sessions": list(one.sessions), **one.figures,
              "ran_on": list(one.ran_on), "merged": list(one.merged),
              "usage": used.get(one.name), "outputs": worst(comparison, one.name) or None, "reason": one.reason,
              "excluded": choice.excluded.get(one.name), "pareto": one.name in front}
             for one in candidates
         ],
+        "program": plan.program,
         "goal": plan.wanted.get("goal"),
         "recommended": best and {"name": best.name, "command": _command(plan, best), "not_told_apart": list(as_good)},
         "compare": comparison and comparison_document(comparison),
@@ -243,9 +275,11 @@ def _document(
 
 def _csv_rows(candidates: Sequence[Candidate], usages: Sequence[UsageRow]) -> Iterator[list[object]]:
     used = {row.name: row.values for row in usages}
-    yield [*(field.name for field in fields(Settings)), "ran_on", "merged", "sessions", *KEYS, "failed", *USAGE]
+    named = dict.fromkeys(pair[0] for one in candidates for pair in one.settings.values)
+    yield [*FIELDS, *named, "ran_on", "merged", "sessions", *KEYS, "failed", *USAGE]
     for one in candidates:
-        figures = (one.figures[key] for key in KEYS)
-        yield [*asdict(one.settings).values(), clean(",".join(one.ran_on)), clean(", ".join(one.merged)),
-               len(one.sessions), *figures, clean(one.reason or ""),
+        figures, texts = (one.figures[key] for key in KEYS), one.settings.texts
+        own = (getattr(one.settings, name) for name in FIELDS)
+        yield [*own, *(clean(texts.get(name, "")) for name in named), clean(",".join(one.ran_on)),
+               clean(", ".join(one.merged)), len(one.sessions), *figures, clean(one.reason or ""),
                *used.get(one.name, [None] * len(USAGE))]  # fmt: skip

@@ -1,19 +1,22 @@
 """Run a sweep: one run after another, with a row of a table for each. It can continue without its terminal."""
 
 import contextlib
+import math
 import os
 import shlex
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from edgetop import formatting
+from edgetop.cli.comparing import program_runs, sweep_program
+from edgetop.cli.comparing.plan_words import plan_words
 from edgetop.cli.comparing.sweep_options import SweepOptions
 from edgetop.cli.comparing.sweep_result import print_result
 from edgetop.cli.output import print_text
@@ -55,31 +58,39 @@ from edgetop.sweep_plan import (
 
 LOOK_S = 0.5
 REST_C = 2.0  # runs start at most this much warmer than the first run
-STARTING_S = 10.0  # rough time to start a run: interpreter, runtime, model and warm-up
 ENDING_S = 30.0
 LOG = "sweep.log"
 ELSEWHERE = "choose another path with --csv"
 BOARD = "board.json"  # file with the heat of a virtual board
 HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "throughput_hz": "1/s", "gross_mj": "mJ", "rss_peak_mib": "MiB",
          "max_c": "max °C", "cooldown_s": "cool s"}  # fmt: skip
+PROGRAM_HEADS = {"total_time_ms": "time ms", "cpu_mean_pct": "CPU %", "run_j": "J", **HEADS}
+MOST_RUNS = 10_000
 WANTED = ("goal", "deadline", "max_temp", "max_rss", "classes", "metric")
 
 
-def start_sweep(options: SweepOptions, run_options: list[str], terminal: Terminal) -> int:
-    """Start a new sweep and return the exit code. Raises InputError if an option cannot be used."""
-    providers = [name for each in options.providers for name in each]
-    combinations = combined(
-        models_of(options.models, options.models_file),
-        options.threads or (None,),
-        tuple(dict.fromkeys(providers)) or (None,),
-        options.batch or (None,),
-        options.rate or (None,),
-    )
+def start_sweep(
+    options: SweepOptions,
+    run_options: list[str],
+    terminal: Terminal,
+    program: Sequence[str] | None = None,
+    seed: int = 0,
+) -> int:
+    """Start a new sweep and return the exit code. Raises InputError if an option cannot be used.
+
+    `program`: the command of a program to watch, with placeholders. `seed`: for the order of its runs.
+    """
+    combinations = _combinations(options, is_program=program is not None)
     _outputs(options)
-    request = _checked(combinations, run_options)
-    seed = model_of(request.subject).seed
+    if program is None:
+        request = _checked(combinations, run_options)
+        seed, name = model_of(request.subject).seed, None
+    else:
+        request, name = program_runs.checked(combinations, run_options, program), sweep_program.program_name(program)
+    if len(combinations) * options.repeat > MOST_RUNS:
+        raise InputError("there are too many runs", f"a sweep has at most {MOST_RUNS}")
     plan = Plan(
-        runs=tuple(ordered(tuple(dict.fromkeys(combinations)), options.repeat, seed)),
+        runs=tuple(ordered(combinations, options.repeat, seed, name or "")),
         options=tuple(run_options),
         folder=str(Path.cwd()),
         seed=seed,
@@ -87,11 +98,16 @@ def start_sweep(options: SweepOptions, run_options: list[str], terminal: Termina
         cooldown_max_s=request.board.cooldown_max_ns / 1e9,
         cooldown_to_c=options.cooldown_to,
         wanted=_wanted(options, WANTED),
+        program=name,
+        command_sha256=None if program is None else sweep_program.digest(program),
     )
     if options.dry_run:
-        print_text(_plan_words(plan, None, None, each=True))
+        print_text(plan_words(plan, None, None, each=program or ()))
         return EXIT_DONE
-    _refuse_unrunnable(combinations, run_options)
+    if program is None:
+        _refuse_unrunnable(combinations, run_options)
+    else:
+        program_runs.refuse_unlimitable(run_options)
     folder = new_folder(options.output, "sweep", SUFFIX, "edgetop sweep --resume {}")
     with _held(folder):
         if isinstance(request.subject, DemoSubject):
@@ -99,8 +115,25 @@ def start_sweep(options: SweepOptions, run_options: list[str], terminal: Termina
         heat = heat_now(request)
         target = plan.cooldown_to_c if plan.cooldown_to_c is not None else heat[1] + REST_C if heat else None
         plan = replace(plan, start_c=heat[1] if heat else None, cooldown_to_c=target if heat else None)
-        print_text(_plan_words(plan, folder, heat), err=True)
-        return Sweep(folder, plan, terminal).run(options)
+        print_text(plan_words(plan, folder, heat), err=True)
+        return Sweep(folder, plan, terminal, program).run(options)
+
+
+def _combinations(options: SweepOptions, *, is_program: bool) -> tuple[Settings, ...]:
+    """Return the combinations. Raises InputError if a model is no file, or if there is none without a program."""
+    given, providers = (*options.models, *options.more_models), [name for each in options.providers for name in each]
+    has_models = bool(given or options.models_file) or not is_program
+    dimensions = (
+        models_of(given, options.models_file) if has_models else [""],
+        options.threads or (None,),
+        tuple(dict.fromkeys(providers)) or (None,),
+        options.batch or (None,),
+        options.rate or (None,),
+    )
+    values = dict(options.values)
+    if math.prod(map(len, (*dimensions, *values.values()))) > MOST_RUNS:
+        raise InputError("there are too many runs", f"a sweep has at most {MOST_RUNS}")
+    return tuple(dict.fromkeys(combined(*dimensions, values)))
 
 
 def _outputs(options: SweepOptions) -> tuple[NamedOutput | None, NamedOutput | None]:
@@ -144,12 +177,22 @@ def _request_of(words: list[str]) -> RunRequest:
 
 
 def resume_sweep(
-    folder: Path, plan: Plan, options: SweepOptions, given: Sequence[str], orders: Sequence[str], terminal: Terminal
+    folder: Path,
+    plan: Plan,
+    options: SweepOptions,
+    given: Sequence[str],
+    orders: Sequence[str],
+    terminal: Terminal,
+    program: Sequence[str] | None = None,
 ) -> int:
     """Continue a sweep.
 
     `given`: the names of the options on the command line. `orders`: those that a plan does not store, as written.
+    `program`: the command of a program to watch, with placeholders.
     """
+    if program is not None or (plan.program is not None and plan.next_run):
+        again = None if program is None else _combinations(options, is_program=True)
+        sweep_program.refuse_another(folder, plan, program, again)
     plan = without_orders(plan)
     plan = replace(plan, wanted={**plan.wanted, **_wanted(options, given)})
     if METRIC in plan.asked and not plan.wanted.get("metric"):
@@ -163,10 +206,10 @@ def resume_sweep(
         )
     plan = replace(plan, options=(*plan.options, *_given_again(folder, plan, orders, options)))
     with _held(folder):
-        print_text(_plan_words(plan, folder, None), err=True)
+        print_text(plan_words(plan, folder, None), err=True)
         if options.dry_run:
             return EXIT_DONE
-        return Sweep(folder, plan, terminal).run(options)
+        return Sweep(folder, plan, terminal, program).run(options)
 
 
 def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: SweepOptions) -> list[str]:
@@ -179,6 +222,8 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Sweep
     missing = [f"{name} ..." for name in asked if name not in given]
     providers = {run.settings.provider for run in plan.runs if ":" in (run.settings.provider or "")}
     again = {name for each in options.providers for name in each}
+    if plan.program is not None:  # its providers are words of the command, which have been compared
+        providers, again = set(), set()
     missing += [f"--provider {shlex.quote(name or '')}" for name in sorted(providers - again, key=str)]
     if missing:
         advice = f"edgetop sweep --resume {shlex.quote(str(folder))} {' '.join(missing)}"
@@ -248,42 +293,17 @@ def _held(folder: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _plan_words(plan: Plan, folder: Path | None, heat: tuple[str, float] | None, *, each: bool = False) -> str:
-    """Describe the runs, their duration and their folder, which is None in a dry run that does not read the board."""
-    left = sum(one.state == "planned" for one in plan.runs)
-    combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)
-    times = "once" if repetitions == 1 else f"{repetitions} times"
-    lines = [f"{left} of {len(plan.runs)} runs to go: {combinations} combinations, {times} each, in random order"]
-    cools = folder is None or plan.cooldown_to_c is not None
-    if plan.duration_s is None:
-        lines.append("  duration unknown, because each run ends after a number of inferences (--runs)")
-    else:
-        least_s = left * (plan.duration_s + STARTING_S)
-        each_s, about, most = (
-            formatting.stopwatch(s * 1e9) for s in (plan.duration_s, least_s, least_s + left * plan.cooldown_max_s)
-        )
-        lines.append(f"  {each_s} each: about {about}" + (f" without cool-downs, {most} at most" if cools else ""))
-    if folder:
-        now = f"; {clean(heat[0])} is at {heat[1]:.1f} °C now" if heat else ""
-        target = "no cool-down, because no temperature can be read"
-        if plan.cooldown_to_c is not None:
-            target = f"cool-down before each to {plan.cooldown_to_c:.1f} °C{now}"
-        lines += [f"  {target}", f"  in {clean(str(folder))}"]
-    if each:
-        lines += [f"  {one.repetition}  {clean(one.settings.words(plan.varied))}" for one in plan.runs]
-    return "\n".join(lines)
-
-
 class Sweep:
     """Runs the plan. This process must hold the lock of its folder."""
 
-    def __init__(self, folder: Path, plan: Plan, terminal: Terminal) -> None:
-        self._folder, self._terminal = folder, terminal
+    def __init__(self, folder: Path, plan: Plan, terminal: Terminal, program: Sequence[str] | None = None) -> None:
+        """`program`: the command of a program to watch, with placeholders."""
+        self._folder, self._terminal, self._program = folder, terminal, program
         self._plan = plan
         self._child: ChildRun | None = None
         self._stopped: int | None = None  # signal that stopped the sweep
         self._hung_up = False
-        self._width = max(len(settings.words(plan.varied)) for settings in plan.combinations)
+        self._width = max(len(plan.name_of(settings)) for settings in plan.combinations)
         self._took_s: list[float] = []  # durations of the runs of this process
 
     def run(self, options: SweepOptions) -> int:
@@ -298,12 +318,17 @@ class Sweep:
                 self._run_all()
         if self._stopped is not None or self._plan.next_run:
             done = sum(one.state != "planned" for one in self._plan.runs)
-            text = (
-                f"stopped after {done} of {len(self._plan.runs)} runs; continue: edgetop sweep --resume {self._folder}"
-            )
+            text = f"stopped after {done} of {len(self._plan.runs)} runs; continue: {self._resuming(options)}"
             self._say(f"edgetop: {text}")
             return EXIT_INTERRUPTED if self._stopped == signal.SIGINT else EXIT_DONE
         return print_result(self._folder, self._plan, as_json=options.as_json, csv_file=csv_file, page=page)
+
+    def _resuming(self, options: SweepOptions) -> str:
+        """Return the command that continues this sweep."""
+        if self._program is None:
+            return f"edgetop sweep --resume {self._folder}"
+        words = ["edgetop", "sweep", "--resume", str(self._folder), *sweep_program.again(options, self._program)]
+        return clean(shlex.join(words))
 
     def _on_signal(self, number: int) -> None:
         if number == signal.SIGHUP:
@@ -314,7 +339,7 @@ class Sweep:
             self._child.stop()
 
     def _run_all(self) -> None:
-        self._say(self._row("", "settings", HEADS.values()))
+        self._say(self._row("", "settings", self._heads.values()))
         for done in (one for one in self._plan.runs if one.state != "planned"):
             self._say(self._row_of(done))
         while self._stopped is None and (one := self._plan.next_run):
@@ -331,20 +356,27 @@ class Sweep:
         """Do one run. Return the changes to its entry in the plan, or None if it was stopped and must be repeated."""
         folder = self._folder / one.session
         _clear(folder)
+        is_program = self._program is not None
         is_virtual = any(word.startswith("--scenario") for word in self._plan.options)
         cool = [] if self._plan.cooldown_to_c is None else [f"--cooldown-to={self._plan.cooldown_to_c:.2f}C"]
         board = [f"--board-state={self._folder / BOARD}"] if is_virtual else []
-        label = [f"--label=sweep={self._folder.stem}", f"--label=combination={one.settings.words(self._plan.varied)}"]
-        command = "demo" if is_virtual else "run"
-        arguments = [command, *one.settings.arguments, *self._plan.options, *cool, *board, *label, "-o", str(folder)]
-        self._child = ChildRun(arguments, self._folder, self._plan.folder)
+        label = [f"--label=sweep={self._folder.stem}", f"--label=combination={self._plan.name_of(one.settings)}"]
+        command = ["watch", "--app-log"] if is_program else ["demo" if is_virtual else "run", *one.settings.arguments]
+        arguments = [*command, *self._plan.options, *cool, *board, *label, "-o", str(folder)]
+        words = sweep_program.filled(self._program or (), one.settings)
+        self._child = ChildRun(arguments, self._folder, self._plan.folder, program=words)
         outcome, self._child = self._child.run(partial(self._follow, one)), None
         if outcome.is_complete and not outcome.reason:
             assert outcome.report
             return {"state": "done", "figures": figures_of(outcome.report)}
         if self._stopped is not None or outcome.end_reason in ("user", "signal") or outcome.code == EXIT_INTERRUPTED:
             return None
-        return {"state": "failed", "reason": outcome.reason or f"it ended: {outcome.end_reason}"}
+        reason = outcome.reason or f"it ended: {outcome.end_reason}"
+        return {"state": "failed", "reason": program_runs.why_failed(outcome, folder) if is_program else reason}
+
+    @property
+    def _heads(self) -> Mapping[str, str]:
+        return HEADS if self._plan.program is None else PROGRAM_HEADS
 
     def _follow(self, one: Run) -> None:
         """Show the progress of the run on one line, if there is a terminal."""
@@ -358,7 +390,7 @@ class Sweep:
                 to_go = sum(one.state == "planned" for one in self._plan.runs)
                 left = f", {formatting.stopwatch(sum(self._took_s) / len(self._took_s) * to_go * 1e9)} left"
             now = self._child.progress or "starting"
-            line = f"{place}/{len(self._plan.runs)}{left}  {one.settings.words(self._plan.varied)}: {now}"
+            line = f"{place}/{len(self._plan.runs)}{left}  {self._plan.name_of(one.settings)}: {now}"
             show_progress(formatting.cut(clean(line), shutil.get_terminal_size().columns - 1))
 
     def _leave(self, *, is_asked: bool) -> None:
@@ -380,10 +412,10 @@ class Sweep:
         trim_log(self._folder / LOG)
 
     def _row_of(self, one: Run) -> str:
-        place, name = f"{self._plan.runs.index(one) + 1}", one.settings.words(self._plan.varied)
+        place, name = f"{self._plan.runs.index(one) + 1}", self._plan.name_of(one.settings)
         if one.state == "failed":
             return f"{place:>3}  {clean(name):<{self._width}}  failed: {clean(one.reason or UNKNOWN)}"
-        values = [one.figures.get(key) for key in HEADS]
+        values = [one.figures.get(key) for key in self._heads]
         cells = (UNKNOWN if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}" for value in values)
         return self._row(place, name, cells)
 

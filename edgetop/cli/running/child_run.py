@@ -1,4 +1,4 @@
-"""Child runs: `edgetop run` in a process of its own, for the commands that run many sessions."""
+"""Child runs: `edgetop run` or `watch` in a process of its own, for the commands that run many sessions."""
 
 import contextlib
 import math
@@ -38,8 +38,11 @@ class Outcome:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run measured for the whole requested time. A gate may still have failed."""
-        return self.code in (0, EXIT_GATE_FAILED) and self.end_reason in ("duration", "runs")
+        """Whether the run measured for the whole requested time, or its program ended by itself without an error.
+
+        A gate may still have failed.
+        """
+        return self.code in (0, EXIT_GATE_FAILED) and self.end_reason in ("duration", "runs", "exit")
 
 
 class ChildRun:
@@ -51,14 +54,15 @@ class ChildRun:
         folder: Path,
         cwd: str | None = None,
         environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = (),
     ) -> None:
         """Start `edgetop ARGUMENTS`. Its output goes to unnamed files in `folder`.
 
-        `environment`: the variables of the run; None for those of this process.
+        `environment`: the variables of the run; None for those of this process. `program`: the command to watch.
         """
         self._log, self._result = (tempfile.TemporaryFile(dir=folder, buffering=0) for _ in range(2))  # noqa: SIM115  closed by run
         self._process = subprocess.Popen(  # noqa: S603  this very program
-            edgetop_command(*arguments, "--headless", "--json"),
+            edgetop_command(*arguments, "--headless", "--json", *(("--", *program) if program else ())),
             stdin=subprocess.DEVNULL,
             stdout=self._result,
             stderr=self._log,

@@ -1,1 +1,1 @@
-"""Commands that watch a program or a running session: watch, attach, stop, relay."""
+"""Commands that watch a program or a running session: watch, gap, attach, stop, relay."""

@@ -42,6 +42,10 @@ PARAMS = (
         help="Append the output of the program to FILE. Default: program.log in the recording, and events.",
     ),
     option(
+        "--app-log", is_flag=True, hidden=True,
+        help="Write the output of the program to program.log with --headless too.",
+    ),
+    option(
         "--stop-signal", type=text.stop_signal, metavar="SIGNAL", default="TERM", show_default=True,
         help="Signal that asks the program to end, such as INT.",
     ),

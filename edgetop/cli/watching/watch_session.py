@@ -33,6 +33,7 @@ from edgetop.taps.watched_process import (
 from edgetop.taps.watched_program import ProgramSpec, Surroundings, WatchedProgram, preload_library
 
 if TYPE_CHECKING:
+    from edgetop.cli.running.run_request import RunRequest
     from edgetop.cli.running.run_session import End
 
 COMMAND_WIDTH = 30  # most characters of a command in the table of processes
@@ -47,6 +48,7 @@ class WatchOptions:
     unit: str | None
     all_: bool
     app_output: Path | None
+    app_log: bool
     follow_children: bool
     against: Path | None
     stop_signal: signal.Signals
@@ -82,7 +84,7 @@ def watch_program(command: tuple[str, ...], given: Given) -> int:
         if isinstance(program, WatchedProgram):
             _report_end(program, sys.argv[1 : len(sys.argv) - len(command)])
     if options.against and end.folder and not (end.error or end.interrupted):
-        from edgetop.cli.comparing.gap import loop_after  # noqa: PLC0415
+        from edgetop.cli.watching.gap import loop_after  # noqa: PLC0415
 
         loop_after(end.folder, options.against)
     if program.exit_status and not program.was_stopped:
@@ -132,11 +134,11 @@ def without_hooks(words: Sequence[str]) -> list[str]:
     return [*changed[:at], "--no-preload", "--no-hook", *changed[at:]]
 
 
-def _watch(given: Given, program: WatchedProgram | WatchedProcess) -> "End":
+def watch_request(given: Given, program: WatchedProgram | WatchedProcess) -> "RunRequest":
+    """Make a request from the options of `watch`. Raises InputError for options that cannot be used together."""
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415
 
-    request = asked.RunRequest(
+    return asked.RunRequest(
         subject=asked.ProgramSubject(program, limit_of(given["limits"])),
         phases=asked.Phases(given["duration"], given["runs"]),
         load=asked.LoadRequest(deadline_ns=given["deadline"]),
@@ -146,6 +148,12 @@ def _watch(given: Given, program: WatchedProgram | WatchedProcess) -> "End":
         metrics=asked.MetricsRequest.of(given),
         showing=asked.Showing.of(given),
     )
+
+
+def _watch(given: Given, program: WatchedProgram | WatchedProcess) -> "End":
+    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
+
+    request = watch_request(given, program)
     showing = request.showing
     is_recorded = request.keeping.is_recorded
     terminal = terminal_for(headless=showing.headless, detach=showing.detach, is_recorded=is_recorded)
@@ -159,7 +167,7 @@ def _watch(given: Given, program: WatchedProgram | WatchedProcess) -> "End":
     return run_session(request, terminal)
 
 
-def _limited_cpus(limit: Limit, cpus: frozenset[int]) -> frozenset[int]:
+def limited_cpus(limit: Limit, cpus: frozenset[int]) -> frozenset[int]:
     """Return the CPUs that the program may use, of those that edgetop may use. Raises InputError if it has too few."""
     if limit.cpus is None:
         return cpus
@@ -172,14 +180,14 @@ def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
     from edgetop.paths import cache_home  # noqa: PLC0415
 
     output, limit, now = options.app_output, options.limit, Surroundings.now()
-    surroundings = replace(now, cpus=_limited_cpus(limit, now.cpus))
+    surroundings = replace(now, cpus=limited_cpus(limit, now.cpus))
     if output is not None:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             os.close(os.open(output, flags, 0o600))  # opened as for the program, but without waiting for a pipe
         except OSError as error:
             raise InputError(f"--app-output {output}: cannot be written: {error.strerror}") from None
-    shows = options.headless and output is None
+    shows = options.headless and output is None and not options.app_log
     # A program beside a screen cannot read the terminal, because the screen does.
     reads = options.headless or (sys.stdin and not sys.stdin.isatty())
     spec = ProgramSpec(

@@ -1,0 +1,82 @@
+"""The runs of a sweep over a program: what is checked before the first one, and why one failed."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from edgetop.cli.companions import Given
+from edgetop.cli.comparing.sweep_program import DASHES, filled
+from edgetop.cli.running import session_parts
+from edgetop.cli.running.child_run import Outcome
+from edgetop.cli.running.run_request import RunRequest
+from edgetop.cli.running.session_board import log_spec
+from edgetop.cli.watching import watch
+from edgetop.cli.watching.watch_session import limited_cpus, watch_request
+from edgetop.errors import InputError
+from edgetop.files import open_regular
+from edgetop.formatting import clean, shortened
+from edgetop.recording.session_folder import PROGRAM_LOG
+from edgetop.runner.cgroup_limits import enclosed
+from edgetop.runner.engine_limit import limit_of
+from edgetop.sweep_plan import Settings
+from edgetop.taps.watched_program import ProgramSpec, WatchedProgram
+
+LAST_BYTES, LAST_CELLS = 4096, 120  # of a program's output, for the reason why it failed
+
+
+def checked(combinations: Sequence[Settings], options: Sequence[str], command: Sequence[str]) -> RunRequest:
+    """Parse and check the command lines of the runs, so that their errors are reported before the first run.
+
+    Return the request of the first run that can start. Raises InputError if none can.
+    """
+    given = _parsed(options)
+    first: InputError | None = None
+    for one in combinations:
+        request = watch_request(given, WatchedProgram(ProgramSpec(filled(command, one))))
+        try:
+            session_parts.refuse_absent(request, None)
+        except InputError as error:
+            first = first or error
+            continue
+        log_spec(request.board.power_log)
+        return request
+    assert first
+    raise first
+
+
+def refuse_unlimitable(options: Sequence[str]) -> None:
+    """Raise InputError if this machine or this user cannot limit a program in this way."""
+    limit = limit_of(_parsed(options)["limits"])
+    limited_cpus(limit, frozenset(os.sched_getaffinity(0)))
+    with enclosed(limit):
+        pass
+
+
+def _parsed(options: Sequence[str]) -> Given:
+    words = [*options, "--headless", "--json", DASHES, "true"]
+    context: click.Context = watch.command.make_context("watch", words)
+    return context.params
+
+
+def why_failed(outcome: Outcome, session: Path) -> str:
+    """Return why a run failed: how the program ended, with the last line that it printed."""
+    if outcome.report is None or outcome.end_reason is None:
+        return outcome.reason or "it wrote no report"
+    verdict, last = outcome.report["verdict"]["first"], _last_line(session / PROGRAM_LOG)
+    return f"{verdict}; its last line: {last}" if last else str(verdict)
+
+
+def _last_line(path: Path) -> str:
+    with suppress(OSError):
+        fd = open_regular(path)
+        try:
+            size = os.fstat(fd).st_size
+            text = os.pread(fd, LAST_BYTES, max(0, size - LAST_BYTES)).decode("utf-8", "replace")
+        finally:
+            os.close(fd)
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return shortened(clean(lines[-1]), LAST_CELLS) if lines else ""
+    return ""
