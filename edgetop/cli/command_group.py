@@ -5,7 +5,9 @@ import importlib
 import click
 
 from edgetop import __version__
+from edgetop.cli.companions import Value, needs, option
 from edgetop.cli.overview import COMMANDS, help_text
+from edgetop.errors import EXIT_DONE
 from edgetop.nearest import nearest_hint
 
 
@@ -30,12 +32,37 @@ class Commands(click.Group):
             raise click.UsageError(f"no such command: {name} ({hint})", ctx)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Value:
+        is_asked, is_verbose = ctx.params.pop("version"), ctx.params.pop("verbose")
+        if not is_asked:
+            return super().invoke(ctx)
+        if is_verbose:
+            from edgetop.cli.versions import verbose_lines  # noqa: PLC0415  --help needs none of it
+
+            click.echo("\n".join(verbose_lines()))
+        else:
+            click.echo(f"edgetop {__version__}")
+        return EXIT_DONE
+
     def get_help(self, ctx: click.Context) -> str:
         return help_text().rstrip("\n")
 
 
-@click.command(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, "-V", "--version", message="edgetop %(version)s")
+OPTIONS = (
+    option("--version", "-V", is_flag=True, help="Show the version and exit."),
+    option(
+        "--verbose", is_flag=True, help="With --version: also those of Python, runtimes and packages.",
+        rules=[needs("version")],
+    ),
+)  # fmt: skip
+
+
+@click.command(
+    cls=Commands,
+    invoke_without_command=True,
+    params=[*OPTIONS],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.pass_context
 def edgetop(ctx: click.Context) -> int | None:
     """Without a command: run the built-in demo model on the live screen."""

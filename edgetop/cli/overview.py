@@ -67,6 +67,7 @@ def help_text() -> str:
 
 Options:
   -V, --version  Show the version and exit.
+  --verbose      With --version: also those of Python, runtimes and packages.
   -h, --help     Show this message and exit.
 
 Commands:

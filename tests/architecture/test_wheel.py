@@ -1,11 +1,20 @@
 """What is shipped: everything the program needs, and nothing it does not."""
 
+import shlex
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import click
 import pytest
+
+import edgetop
+from edgetop.cli import command_group
+from edgetop.cli.man_page import page
+from edgetop.cli.overview import COMMANDS
+from tests.support.commands import environment
+from tests.support.waiting import scaled
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,6 +24,18 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)], cwd=ROOT, check=True)
     return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def shared(wheel):
+    """What is installed below `share` of the environment: contents by path."""
+    place = "edgetop-" + edgetop.__version__ + ".data/data/share/"
+    with zipfile.ZipFile(wheel) as archive:
+        return {
+            name.removeprefix(place): archive.read(name).decode()
+            for name in archive.namelist()
+            if name.startswith(place)
+        }
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +97,58 @@ def test_all_pulls_in_neither_tflite_runtime_nor_jetson_stats(wheel):
     pulled = [line for line in lines if line.startswith("Requires-Dist:") and "extra == 'all'" in line]
     assert pulled
     assert not [line for line in pulled if "tflite-runtime" in line or "jetson" in line]
+
+
+def test_the_man_page_has_every_command_and_option(shared):
+    text = shared["man/man1/edgetop.1"]
+    assert text == page()
+    for name in COMMANDS:
+        command = command_group.edgetop.get_command(click.Context(command_group.edgetop), name)
+        written = name.replace("-", "\\-")
+        section = text.partition(f'.SS "edgetop {written} ')[2].partition(".SS")[0].partition(".SH")[0]
+        assert section, name
+        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        missing = [one.opts for one in options if max(one.opts, key=len).replace("-", "\\-") not in section]
+        assert not missing, name
+
+
+def test_the_man_page_holds_no_line_that_roff_would_take_for_a_request(shared):
+    known = {".TH", ".SH", ".SS", ".TP", ".PP", ".nf", ".fi", ".B"}
+    lines = shared["man/man1/edgetop.1"].splitlines()
+    assert {line.split()[0] for line in lines if line.startswith((".", "'"))} == known
+
+
+def test_the_man_page_is_made_with_click_alone():
+    """The build environment has nothing else."""
+    code = (
+        "import sys; from edgetop.cli.man_page import page; page()\n"
+        "places = [str(getattr(module, '__file__', '')) for module in sys.modules.values()]\n"
+        "print(*{one.split('site-packages/')[1].split('/')[0] for one in places if 'site-packages/' in one})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"click", "_distutils_hack", "_virtualenv.py", "typing_extensions.py"}
+
+
+def test_completions_travel_to_where_shells_look(shared):
+    assert set(shared) == {
+        "man/man1/edgetop.1",
+        "bash-completion/completions/edgetop",
+        "zsh/site-functions/_edgetop",
+        "fish/vendor_completions.d/edgetop.fish",
+    }
+    assert shared["zsh/site-functions/_edgetop"].startswith("#compdef edgetop\n")
+
+
+def test_bash_completes_with_the_file_that_is_installed(shared, tmp_path):
+    (tmp_path / "completion").write_text(shared["bash-completion/completions/edgetop"])
+    program = tmp_path / "bin/edgetop"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m edgetop "$@"\n')
+    program.chmod(0o755)
+    words = "COMP_WORDS=(edgetop self); COMP_CWORD=1"
+    line = f'source completion; {words}; _edgetop_completion edgetop; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=scaled(60), check=True,
+        env=environment(tmp_path, PATH=f"{program.parent}:/usr/local/bin:/usr/bin:/bin"),
+    )  # fmt: skip
+    assert done.stdout == "self-test\n"

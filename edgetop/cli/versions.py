@@ -1,0 +1,69 @@
+"""`edgetop --version --verbose`: the versions that a bug report needs, and nothing that identifies a person."""
+
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from edgetop import __version__
+from edgetop.engines.child.adapters import RUNTIMES
+from edgetop.formatting import clean
+from edgetop.sensors.board_identity import read_board
+from edgetop.sensors.capture.private import Private
+from edgetop.sensors.root import Root
+
+PACKAGES = ("textual", "numpy", "pyarrow", "psutil", "click")
+
+
+def verbose_lines() -> Iterator[str]:
+    """Yield the version of edgetop, then one line for each thing below it. A dash: not installed."""
+    yield f"edgetop {__version__}"
+    rows = [("python", _python()), ("platform", _platform()), *_runtimes(), *((name, _of(name)) for name in PACKAGES)]
+    width = max(len(name) for name, _ in rows)
+    for name, version in rows:
+        yield f"{name:<{width}}  {version}"
+
+
+def _python() -> str:
+    return f"{platform.python_version()}, {platform.python_implementation()}, {_place()}"
+
+
+def _place() -> str:
+    """Return what kind of environment edgetop is installed in. Its path may have the name of a user."""
+    prefix = Path(sys.prefix)
+    if (prefix / "pipx_metadata.json").exists():
+        return "pipx"
+    if (prefix / "uv-receipt.toml").exists():
+        return "uv tool"
+    if sys.prefix != sys.base_prefix:
+        return "virtual environment"
+    is_managed = Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
+    return "the system's, externally managed" if is_managed else "the system's"
+
+
+def _platform() -> str:
+    """Return machine, kernel, C library, distribution and board, without the names of the host and its users."""
+    root, kernel = Root(), os.uname()
+    board = read_board(root)
+    c_library = " ".join(platform.libc_ver()) or "C library unknown"
+    parts = (kernel.machine, f"{kernel.sysname} {kernel.release}", c_library, board.os, board.model)
+    found = ", ".join(part for part in parts if part)
+    return clean(Private(root).scrub(found.encode(errors="replace")).decode())
+
+
+def _runtimes() -> Iterator[tuple[str, str]]:
+    """Yield each runtime with the packages that provide it. Two packages for one runtime overwrite each other."""
+    providers = metadata.packages_distributions()
+    for name, (_, module, *_) in RUNTIMES.items():
+        packages = sorted(set(providers.get(module, ())))
+        yield name, ", ".join(f"{package} {_of(package)}" for package in packages) or "-"
+
+
+def _of(package: str) -> str:
+    try:
+        return clean(metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return "-"

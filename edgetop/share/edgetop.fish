@@ -1,0 +1,2 @@
+# Completion of edgetop for fish: the script of the edgetop that is installed.
+edgetop completion fish 2>/dev/null | source
