@@ -14,7 +14,7 @@ from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.slowdowns.slowdown import Slowdown, SlowdownsView, slowdown_events
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttle_events
 from edgetop.frozen import frozen
-from edgetop.session.event_kinds import AlertBegan, RecordsLost, Remark
+from edgetop.session.event_kinds import AlertBegan, OutputsKept, RecordsLost, Remark
 from edgetop.session.events import Event
 
 MAX_EVENTS = 1_000
@@ -65,8 +65,18 @@ class EventsView:
     criticals: int
 
 
+@frozen
+class OutputFigures:
+    """The numbers in the outputs that a session stored; in an A/B session, those of both models."""
+
+    elements: int
+    non_finite: int  # NaN or infinite
+    non_finite_share: float
+
+
 class EventLog:
     def __init__(self) -> None:
+        self._outputs = OutputsKept()
         self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
         self._lasting: dict[tuple[str, str], Lasting] = {}
         self._total = self._warnings = self._criticals = 0
@@ -80,9 +90,23 @@ class EventLog:
             self._criticals += event.severity == "critical"
             if event.severity != "info" and event.kind != "log":
                 self._keep(event)
+            if isinstance(event.body, OutputsKept):
+                self._add_outputs(event.body)
         if shown:
             self._total += len(shown)
             self._view = None
+
+    def _add_outputs(self, kept: OutputsKept) -> None:
+        before = self._outputs
+        if kept.elements and kept.non_finite is not None and 0 <= kept.non_finite <= kept.elements:
+            self._outputs = OutputsKept(
+                (before.elements or 0) + kept.elements, (before.non_finite or 0) + kept.non_finite
+            )
+
+    def outputs(self) -> OutputFigures | None:
+        """Return the figures of the stored outputs, or None if none were stored."""
+        elements, bad = self._outputs.elements, self._outputs.non_finite
+        return OutputFigures(elements, bad or 0, round((bad or 0) / elements, 9)) if elements else None
 
     def _keep(self, event: Event) -> None:
         key = (event.kind, "" if event.kind in RECURRING else event.message)

@@ -170,11 +170,20 @@ def _leak(report: Report, _unit: str) -> Number:
     return float(memory.growth_mib_per_h or 0.0) if memory.leak else 0.0
 
 
+def _non_finite(report: Report, unit: str) -> Number:
+    """Return how many numbers of the stored outputs are NaN or infinite, or their share in %. None without outputs."""
+    outputs = report.outputs
+    if outputs is None:
+        return None
+    return float(outputs.non_finite_share * 100 if unit == "%" else outputs.non_finite)
+
+
 METRICS: dict[str, Metric] = {
     **{
         name: Metric(_TIME, _latency(f"{name}_ms"), name == "max", f"{name}>33ms", is_per_stream=True)
         for name in ("p50", "p90", "p95", "p99", "p999", "mean", "max")
     },
+    "jitter": Metric(_TIME, _latency("jitter_ms"), False, "jitter>1ms", is_per_stream=True),
     "misses": Metric(_SHARE | _COUNT, _misses, True, "misses>0.1%", is_per_stream=True),
     "miss-risk": Metric(_COUNT | _SHARE, _miss_risk, False, "miss-risk>1e-5", is_per_stream=True),
     "rss": Metric(_SIZE, _figure("memory.rss_peak_mib"), True, "rss>512MiB"),
@@ -192,9 +201,10 @@ METRICS: dict[str, Metric] = {
     "decode": Metric(_RATE, _token_rate("decode_tok_s"), False, "decode<12tok/s"),
     "prefill": Metric(_RATE, _token_rate("prefill_tok_s"), False, "prefill<100tok/s"),
     "errors": Metric(_COUNT | _SHARE, _errors, True, "errors>0", is_per_stream=True),
+    "non-finite": Metric(_SHARE | _COUNT, _non_finite, False, "non-finite>0%"),
 }
 TOKEN_METRICS = tuple(name for name in METRICS if "." in name or name in ("decode", "prefill"))
-ALONE = ("throttled", "errors", "misses")  # Names that are a condition by themselves: at least one.
+ALONE = ("throttled", "errors", "misses", "non-finite")  # Names that are a condition by themselves: at least one.
 
 
 def parse_gate(text: str, offered: Collection[str] = tuple(METRICS)) -> Gate:
@@ -290,7 +300,11 @@ def _count(gate: Gate, report: Report) -> int | None:
 
 def _is_settled(gate: Gate, report: Report) -> bool:
     """Whether there are enough inferences for the value. A mean and a share need as many as p99."""
-    if gate.is_final or gate.name == "miss-risk" or not (gate.metric.units is _TIME or gate.unit == "%"):
+    if (
+        gate.is_final
+        or gate.name in ("miss-risk", "non-finite")
+        or not (gate.metric.units is _TIME or gate.unit == "%")
+    ):
         return True
     if "." in gate.name:  # of tokens
         return bool(getattr(getattr(report.generation, gate.name.partition(".")[0], None), "settled", False))

@@ -22,6 +22,7 @@ from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.input_shapes import InputSizes, ShapeView
 from edgetop.analysis.notices import notices
 from edgetop.analysis.program_frames import FramesView
+from edgetop.analysis.recent_events import OutputFigures
 from edgetop.analysis.report_generation import GenerationFigures, generation_figures
 from edgetop.analysis.report_operators import (
     OperatorFigures,
@@ -231,6 +232,8 @@ class Report:
     generation: GenerationFigures | None = _part(
         lambda of: generation_figures(of.analysis, of.manifest, of.energy_view), OMIT
     )
+    # The numbers in the stored outputs; None if none were stored.
+    outputs: OutputFigures | None = _part(lambda of: of.analysis.events.outputs(), OMIT)
     frames: FramesView | None = _part(lambda of: of.analysis.frames.view(), OMIT)  # None if no stages were reported.
     ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None unless this is an A/B session.
     warnings: tuple[Finding, ...] = _part(lambda of: notices(of.analysis))

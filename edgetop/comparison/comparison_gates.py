@@ -10,7 +10,8 @@ from typing import Any
 
 from edgetop.analysis.session_gates import ENERGY_UNITS, METRICS, matching
 from edgetop.comparison.figures import STREAM_KEYS
-from edgetop.comparison.ratios import Comparison, Ratio, Row
+from edgetop.comparison.output_agreement import NON_FINITE
+from edgetop.comparison.ratios import Comparison, Ratio, Row, Value
 from edgetop.comparison.sample import of_stream
 from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
@@ -27,10 +28,13 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     "energy": {**ENERGY_UNITS, **_PERCENT},
     **{name: {**METRICS["p50"].units, **_PERCENT} for name in ("load", "first", "jitter")},
     "temp": METRICS["temp"].units, "misses": {"%": 0.01}, "throughput": {"/s": 1.0, "Hz": 1.0} | _PERCENT,
+    **{name: {"%": 0.01} for name in ("top-1", "top-5", "non-finite")}, "metric": {"": 1.0} | _PERCENT,
 }  # fmt: skip
 # Rows that each stream of sessions with several models has.
 OF_STREAMS = tuple(name for name in _LATENCIES if f"{name}_ms" in STREAM_KEYS)
-_GATE = re.compile(r"\s*([a-z0-9]+)\s*(?:\[([^\]]*)\]\s*)?([<>])\s*([+-]\d+(?:\.\d*)?)\s*([^\s\d]+)\s*")
+# Figures of the stored outputs: the keys of their rows end so. Their change is in the unit of the figure.
+OUTPUTS = {"top-1": "/top-1", "top-5": "/top-5", "non-finite": f"/{NON_FINITE}", "metric": ""}
+_GATE = re.compile(r"\s*([a-z0-9-]+)\s*(?:\[([^\]]*)\]\s*)?([<>])\s*([+-]?\d+(?:\.\d*)?)\s*([^\s\d]*)\s*")
 
 
 @frozen
@@ -41,6 +45,12 @@ class RelativeGate:
     limit: float  # limit of the change, in percent or in the unit of the row
     is_percent: bool
     stream: str = ""  # the stream that it limits; "": each
+    is_change: bool = True  # whether it limits the change from the baseline, and not the value itself
+
+    @property
+    def is_of_outputs(self) -> bool:
+        """Whether it limits a figure of the stored outputs."""
+        return self.name in OUTPUTS
 
 
 @frozen
@@ -60,22 +70,29 @@ class RelativeResult:
 
 
 def parse_relative_gate(text: str) -> RelativeGate:
-    """Parse `p50>+3%`, `rss>+20MiB` or `throughput<-5%`. Raises ValueError, which says how to write a gate."""
+    """Parse `p50>+3%`, `rss>+20MiB`, `throughput<-5%` or `top-1<-1%`.
+
+    Of `non-finite>0%` the limit has no sign: it is that of the share itself, and not of its change. Raises ValueError,
+    which says how to write a gate.
+    """
     match = _GATE.fullmatch(text)
-    if not match:
+    is_change = match is None or match[4][0] in "+-"
+    if not match or not (is_change or match[1] == "non-finite"):
         raise ValueError(f"{text!r} is not a gate of a comparison; write NAME>+LIMIT, as in p50>+3% or rss>+20MiB")
     name, stream, compare, limit, unit = match.groups()
-    if name not in ROWS:
-        raise ValueError(f"{text!r}: unknown value {name} ({nearest_hint(name, ROWS)})")
+    if name not in ROWS and name not in OUTPUTS:
+        raise ValueError(f"{text!r}: unknown value {name} ({nearest_hint(name, (*ROWS, *OUTPUTS))})")
     if stream is not None and not (name in OF_STREAMS and stream.strip()):
         problem = "the brackets hold no name" if name in OF_STREAMS else f"{name} is not compared for each stream"
         raise ValueError(f"{text!r}: {problem}; write {' or '.join(OF_STREAMS)}, as in p99[detector]>+3%")
     if unit not in _UNITS[name]:
-        raise ValueError(f"{text!r}: {unit} is not a unit of {name}; use {', '.join(filter(None, _UNITS[name]))}")
-    is_percent = unit == "%" and name != "misses"
+        says = f"{unit} is not a unit of {name}" if unit else f"{name} needs a unit"
+        raise ValueError(f"{text!r}: {says}; use {', '.join(filter(None, _UNITS[name]))}")
+    is_percent = unit == "%" and _UNITS[name]["%"] == 1.0
     return RelativeGate(
-        text.strip(), name, compare == ">", float(limit) * _UNITS[name][unit], is_percent, (stream or "").strip()
-    )
+        text.strip(), name, compare == ">", float(limit) * _UNITS[name][unit], is_percent, (stream or "").strip(),
+        is_change,
+    )  # fmt: skip
 
 
 def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict: bool) -> tuple[RelativeResult, ...]:
@@ -86,7 +103,11 @@ def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict
 
 def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bool) -> RelativeResult:
     """Judge one group by a gate. In sessions with several streams, the worst stream of those that it limits counts."""
-    key, session = ROWS[gate.name], comparison.names[place]
+    session = comparison.names[place]
+    if gate.is_of_outputs:
+        found = (row for row in comparison.rows if is_of(gate.name, row.key))
+        return judge_outputs(gate, session, [(row.unit, row.values[0], row.values[place]) for row in found])
+    key = ROWS[gate.name]
     streams = list(dict.fromkeys(row.stream for row in comparison.rows if row.stream))
     if not (gate.stream or (streams and gate.name in OF_STREAMS)):
         return _judge_row(gate, session, _row(comparison, key, place), place, strict=strict)
@@ -102,6 +123,44 @@ def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bo
     sign = 1 if gate.is_above else -1
     worst = max(results, key=lambda one: (not one.ok, sign * (one.value or 0.0)))
     return replace(worst, session=session)
+
+
+def is_of(name: str, key: str) -> bool:
+    """Whether the row with this key has the figure of the stored outputs that a gate calls `name`."""
+    return key.startswith("metric/") if name == "metric" else key.startswith("output/") and key.endswith(OUTPUTS[name])
+
+
+def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Value, Value]]) -> RelativeResult:
+    """Judge a figure of the stored outputs. It is exact for their inputs, so it has no interval.
+
+    `rows`: the unit, the value of the baseline and that of the session, for each output. The worst counts.
+    """
+    changes = []
+    for unit, before, after in rows:
+        if not isinstance(after, int | float) or (gate.is_change and not isinstance(before, int | float)):
+            continue
+        change = float(after)
+        if gate.is_change and isinstance(before, int | float):
+            change -= before
+            if gate.is_percent and before == 0:
+                continue
+            change = 100 * change / abs(before) if gate.is_percent else change
+        changes.append((change, unit))
+    if not changes:
+        wants = {"top-1": " and --labels", "top-5": " and --labels", "metric": " and --metric"}.get(gate.name, "")
+        why = f"it needs outputs that both sessions kept (--keep-outputs){wants}"
+        return RelativeResult(gate, session, None, None, ok=False, reason=f"{gate.text}: {session}: unknown: {why}")
+    sign = 1 if gate.is_above else -1
+    value, unit = max(changes, key=lambda one: sign * one[0])
+    value = round(value, 9)
+    ok = sign * value <= sign * gate.limit
+    plus = "+" if gate.is_change else ""
+    shown = (
+        f"{100 * value:{plus}.4g} {'points' if gate.is_change else '%'}" if unit == "share" else f"{value:{plus}.4g}"
+    )
+    shown = f"{value:{plus}.4g} %" if gate.is_percent else shown
+    reason = f"{gate.text}: {session}: {shown}, on the inputs of the kept outputs"
+    return RelativeResult(gate, session, value, (value, value), ok, reason)
 
 
 def _row(comparison: Comparison, key: str, place: int) -> Row | None:

@@ -27,6 +27,7 @@ AGREEMENT = {
     "same_top": ("same highest class", "share"),
     "non_finite": ("finite in one only", "elements"),
 }
+NON_FINITE = "non_finite_share"  # end of the key of the row with each side's share of NaN and infinite elements
 
 
 @frozen
@@ -49,6 +50,8 @@ class Agreement:
     snr_db: float | None = None  # None if the outputs are equal or that of the baseline is all zeros
     same_top: float | None = None  # share of rows; None if the output has no classes
     non_finite: float | None = None  # number of elements that are finite in only one of the two; None if zero
+    # Share of elements that are NaN or infinite, of the baseline and of the other.
+    non_finite_shares: tuple[float, float] = (0.0, 0.0)
 
 
 def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
@@ -110,13 +113,18 @@ class _Sums:
     """Sums over the inferences of an output and its counterpart."""
 
     def __init__(self) -> None:
-        self._count = self._one_only = self._rows = self._same = 0
+        self._count = self._one_only = self._rows = self._same = self._elements = 0
+        self._bad = [0, 0]  # elements of each side that are not finite
         self._most = self._abs = self._noise = self._signal = self._other = self._both = 0.0
 
     def add(self, first: Array, second: Array) -> None:
-        if _has_classes(first):
-            highest = first.argmax(-1) == second.argmax(-1)
+        if (scores := class_scores(first)) is not None:
+            others = second.reshape(scores.shape)
+            highest = (scores.argmax(-1) == others.argmax(-1)) & _has_order(scores) & _has_order(others)
             self._rows, self._same = self._rows + highest.size, self._same + int(highest.sum())
+        self._elements += first.size
+        for side, array in enumerate((first, second)):
+            self._bad[side] += array.size - int(np.isfinite(array).sum())
         finite = np.isfinite(first) & np.isfinite(second)
         self._one_only += int((np.isfinite(first) != np.isfinite(second)).sum())
         a, b = first[finite], second[finite]
@@ -131,8 +139,10 @@ class _Sums:
         )  # fmt: skip
 
     def agreement(self, name: str) -> Agreement:
+        shares = (self._bad[0] / max(1, self._elements), self._bad[1] / max(1, self._elements))
+        same_top = self._same / self._rows if self._rows else None
         if not self._count:
-            return Agreement(name, non_finite=self._one_only or None)
+            return Agreement(name, same_top=same_top, non_finite=self._one_only or None, non_finite_shares=shares)
         lengths = math.sqrt(self._signal * self._other)
         return Agreement(
             name,
@@ -140,13 +150,27 @@ class _Sums:
             mean_abs=self._abs / self._count,
             cosine=min(self._both / lengths, 1.0) if lengths else None,
             snr_db=10 * math.log10(self._signal / self._noise) if self._signal and self._noise else None,
-            same_top=self._same / self._rows if self._rows else None,
+            same_top=same_top,
             non_finite=self._one_only or None,
+            non_finite_shares=shares,
         )
 
 
-def _has_classes(array: Array) -> bool:
-    return 1 <= array.ndim <= MOST_CLASS_AXES and array.shape[-1] > 1 and array.size > 0
+def class_scores(array: Array) -> Array | None:
+    """Return the scores with the classes along the last axis, or None if the output has no classes.
+
+    Classes are along the last axis of up to three, or the only axis besides the batch: [N,C,1,1] and [N,1,1,C].
+    """
+    if array.ndim > MOST_CLASS_AXES:
+        sizes = [size for size in array.shape[1:] if size != 1]
+        return array.reshape(array.shape[0], sizes[0]) if len(sizes) == 1 and array.size else None
+    return array if array.ndim and array.shape[-1] > 1 and array.size else None
+
+
+def _has_order(scores: Array) -> Array:
+    """Whether each row of classes has an order. With NaN or inf, no class is the highest, so none is right."""
+    found: Array = np.isnan(scores) | np.isposinf(scores)
+    return np.asarray(~found.any(-1))
 
 
 def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
@@ -155,11 +179,12 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
     An accuracy is the share of rows whose label is among the highest classes. "top-5" needs more than five classes.
     Return None if no output has classes. Raises InputError if the labels do not match.
     """
-    place = next((p for p in range(len(kept.outputs)) if _has_classes(kept.numbers(0, p))), None)
-    if place is None:
+    found = ((p, class_scores(kept.numbers(0, p))) for p in range(len(kept.outputs)))
+    place, first = next(((p, scores) for p, scores in found if scores is not None), (0, None))
+    if first is None:
         return None
     rows = [kept.numbers(inference, place) for inference in range(len(kept.inputs))]
-    classes = rows[0].shape[-1]
+    classes = first.shape[-1]
     scores = np.concatenate([row.reshape(-1, classes) for row in rows])
     if labels.dtype.kind not in "iu" or labels.size < len(scores):
         text = f"{labels.size} of {labels.dtype} for {len(scores)} rows of {classes} classes"
@@ -167,7 +192,7 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
     wanted = labels.reshape(-1)[: len(scores), None]
     if wanted.min() < 0 or wanted.max() >= classes:
         raise InputError(f"--labels: {wanted.min()} to {wanted.max()} do not match: classes are 0 to {classes - 1}")
-    ranked = np.argsort(-scores, axis=1, kind="stable") == wanted
+    ranked = (np.argsort(-scores, axis=1, kind="stable") == wanted) & _has_order(scores)[:, None]
     return kept.outputs[place].name, {
         f"top-{top}": float(ranked[:, :top].any(1).mean()) for top in (1, TOP) if top == 1 or classes > top
     }
@@ -231,6 +256,10 @@ def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line],
             each = tuple(getattr(found[place][output], end) if place in found else None for place in range(len(kept)))
             if any(value is not None for value in each):
                 rows.append(Line(f"output/{of.name}/{end}", f"{of.name}: {label}", unit, each))
+        shares = {place: one[output].non_finite_shares for place, one in found.items()}
+        own = {place: theirs for place, (_, theirs) in shares.items()} | {0: next(iter(shares.values()))[0]}
+        each = tuple(own.get(place) for place in range(len(kept)))
+        rows.append(Line(f"output/{of.name}/{NON_FINITE}", f"{of.name}: NaN or infinite", "share", each))
     return [*rows, *judged_lines(kept, judge)], refused
 
 

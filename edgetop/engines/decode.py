@@ -83,7 +83,9 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
     message_frames.HELLO: lambda m: Started(m["pid"], m["python"]),
     message_frames.LOADED: lambda m: built(Loaded, m, "what was loaded"),
     message_frames.PHASE: lambda m: PhaseBegan(m["phase"], m["t_ns"]),
-    message_frames.LOG: lambda m: LogLine(m["severity"], "engine", m["message"], m.get("kind", "log")),
+    message_frames.LOG: lambda m: LogLine(
+        m["severity"], "engine", m["message"], m.get("kind", "log"), m.get("data", {})
+    ),
     message_frames.FAILED: lambda m: Failed(m["stage"], m["message"], m["advice"]),
     message_frames.ENDED: lambda m: Ended(m["reason"], m["t_ns"]),
     message_frames.LOST: lambda m: RecordsLost(m["count"]),

@@ -88,6 +88,7 @@ class LogLine:
     source: str  # "engine", "engine stdout" or "engine stderr"
     message: str
     kind: str = "log"
+    data: Mapping[str, object] = field(default_factory=dict)  # of an event of this kind
 
 
 @frozen

@@ -238,7 +238,7 @@ class SessionState:
             case PhaseBegan():
                 self._phase_began(message)
             case LogLine():
-                self.add_event(decoded(message.kind, {}), message.severity, message.source, message.message)
+                self.add_event(decoded(message.kind, message.data), message.severity, message.source, message.message)
             case Noted():
                 self.add_event(message.body, message.severity, message.source, message.message)
             case RecordsLost():

@@ -55,7 +55,8 @@ RemarkKind = Literal[
     "alert-ended", "assumed-shape", "calls-unseen", "deadline-begin", "deadline-end", "demo-model", "detached",
     "engine-killed", "engine-loaded", "foreign-times", "inference-failed", "internal-error", "left-behind", "log",
     "mark", "metrics-back", "metrics-failed", "model-misnamed", "no-control", "no-inference", "no-sensors",
-    "no-starts", "not-registered", "outputs-kept", "outputs-not-kept", "partly-accelerated", "profile-burst-begins",
+    "no-starts", "non-finite-outputs", "not-registered", "outputs-not-kept", "partly-accelerated",
+    "profile-burst-begins",
     "program-unwatched", "provider-dropped", "raw-dropped", "recording-paused", "recording-resumed", "records-late",
     "records-on-time", "rotation-failed", "sensor-back", "sensor-lost", "sensor-stuck", "session-not-counted",
     "session-removed", "slowdown-ended", "stopping", "streams-full", "tables-delayed", "virtual-board",
@@ -226,6 +227,15 @@ class DataDependent(Body):
 
     kind = "data-dependent"
     types: str  # of these operators, with commas between
+
+
+@frozen
+class OutputsKept(Body):
+    """The outputs of some inferences were stored (`--keep-outputs`)."""
+
+    kind = "outputs-kept"
+    elements: int | None = _optional()  # numbers in all of them; None: not counted
+    non_finite: int | None = _optional()  # those that are NaN or infinite
 
 
 @frozen
@@ -564,8 +574,8 @@ class AlertBegan(Body):
 _CLASSES: tuple[type[Body], ...] = (
     Remark, PhaseBegan, SessionOver, Rotated, Cut, ClockStepped, GateSet, GateFailed, AlertRuleSet, HookDone,
     AnalysisFailed, EngineStarted, EngineFailed, EngineDied, EngineMemory, RecordsLost, StreamSeen, DataDependent,
-    SlowInference, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts, TurnsBegan, LoadBegan, TurnsSettled,
-    QuadDone,
+    OutputsKept, SlowInference, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts, TurnsBegan, LoadBegan,
+    TurnsSettled, QuadDone,
     SensorMissing, SensorSlow, Competing, ThreadsUsed, ClockSource, SettingChanged, LimitReached, OomKilled,
     ProgramEnded, RecordingTrouble, RecordingRestored, RecordingCaughtUp, RecordingMoved, SessionImported, ToolSummary,
     CoarseTimes, ThrottleBegan, ThrottleEnded, SlowdownBegan, AlertBegan,

@@ -15,7 +15,7 @@ from edgetop.wording.slowdown_words import sizes_words
 _NOTHING_MEASURED = "nothing was measured"
 # By the name of a gate's value: why it is unknown if the session has no data of this kind.
 ABSENT: Mapping[str, str] = {
-    **dict.fromkeys(("p50", "p90", "p95", "p99", "p999", "mean", "max", "errors"), _NOTHING_MEASURED),
+    **dict.fromkeys(("p50", "p90", "p95", "p99", "p999", "mean", "max", "jitter", "errors"), _NOTHING_MEASURED),
     "misses": "no deadline was given",
     "miss-risk": "no deadline was given",
     "rss": "the engine's memory was not read",
@@ -24,6 +24,7 @@ ABSENT: Mapping[str, str] = {
     "energy": "there is no figure of energy",
     "throttled": "the board has no throttle flag that edgetop reads",
     "drift": "there is no steady beginning and end to compare",
+    "non-finite": "no outputs were kept",
     "leak": "growth is unknown before two minutes of measuring",
     **dict.fromkeys(TOKEN_METRICS, "no token of a language model was measured"),
 }

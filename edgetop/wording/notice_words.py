@@ -38,6 +38,7 @@ ADVICE: Mapping[str, str] = {
     "recording-failed": "free space or record elsewhere with -o; the run itself went on",
     "recording-behind": "record on a faster disk, or without single inferences: --no-raw",
     "data-dependent": "measure with real samples: --input NAME=FILE.npy",
+    "non-finite-outputs": "its results are of no use: see where it overflows (float16), or what the inputs should hold",
     "governor-changed": "set it before the run, and see what else sets it: tuned, power-profiles-daemon, a script",
     "power-mode-changed": "figures of two modes are mixed here: set the mode before the run and measure anew",
     "cpu-quota": "a quota is not a slower CPU: it raises p99 more than p50; for fewer CPUs give --limit cpus=N",

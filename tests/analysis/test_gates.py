@@ -9,6 +9,7 @@ from edgetop.analysis import streams
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.energy import EnergyUnknown
 from edgetop.analysis.miss_risk import MissRisk
+from edgetop.analysis.recent_events import OutputFigures
 from edgetop.analysis.refused_rule import Flaw, RefusedRuleError
 from edgetop.analysis.report_generation import ContextFigures, GenerationFigures, TokenTimes
 from edgetop.analysis.session_gates import METRICS, judge_gate, parse_gate
@@ -56,6 +57,8 @@ def report_of(count: int = 1_000, *, load: Load | None = None, throttled: float 
 
 
 REPORT = report_of()
+# Steps of 1 ms up, one of 2 ms over the failed one, and one of 19 ms down.
+JITTER_MS = 1.982086
 # What only longer sessions tell.
 FULL = replace(
     REPORT,
@@ -64,6 +67,7 @@ FULL = replace(
         REPORT.latency, deadline=replace(REPORT.latency.deadline, risk=MissRisk(1.234e-5, (4e-6, 3e-5)))  # type: ignore[type-var]
     ),
     drift_ratio=1.12,
+    outputs=OutputFigures(elements=40, non_finite=5, non_finite_share=0.125),
     memory=replace(REPORT.memory, growth_mib_per_h=2.5, leak=True),
     generation=GenerationFigures(
         requests=9, tokens_in=90, tokens_cached=0, tokens_out=900,
@@ -85,6 +89,9 @@ FULL = replace(
         ("p999>21ms", "p999>19ms", 20.0),
         ("mean>11ms", "mean>10ms", 10.47),
         ("max>20.1ms", "max>19999us", 20.0),
+        ("jitter>3ms", "jitter>1500us", JITTER_MS),
+        ("non-finite>13%", "non-finite>12%", 12.5),
+        ("non-finite>5", "non-finite", 5),
         ("ttft.p50>600ms", "ttft.p50>400ms", 500.0),
         ("ttft.p90>1s", "ttft.p90>0.6s", 0.7),
         ("ttft.p99>0.8s", "ttft.p99>=800ms", 800.0),
@@ -156,9 +163,26 @@ def test_a_live_gate_computes_the_risk_of_a_miss_only_if_it_limits_it(
 
 
 def test_every_name_is_exercised_above() -> None:
-    names = "p50 p90 p95 p99 p999 mean max misses miss-risk rss temp power energy throttled drift leak errors"
+    names = [
+        "p50",
+        "p90",
+        "p95",
+        "p99",
+        "p999",
+        "mean",
+        "max",
+        "jitter",
+        "misses",
+        "miss-risk",
+        "non-finite",
+        "rss",
+        "temp",
+        "power",
+        "energy",
+    ]
+    names += ["throttled", "drift", "leak", "errors"]
     tokens = {f"{kind}.{key}" for kind in ("ttft", "itl") for key in ("p50", "p90", "p99", "mean", "max")}
-    assert set(METRICS) == {*names.split(), *tokens, "decode", "prefill"}
+    assert set(METRICS) == {*names, *tokens, "decode", "prefill"}
 
 
 NOTHING = report(folded([Batch(manifest=make_manifest(), restart=True)]))

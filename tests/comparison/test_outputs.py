@@ -42,6 +42,31 @@ def test_what_is_not_finite_is_counted_and_left_out() -> None:
     assert (found.max_abs, found.non_finite) == (0.0, 2)
 
 
+def test_outputs_that_overflow_on_both_sides_are_seen() -> None:
+    """Equal infinities look like a good model in every other row."""
+    both = kept([np.array([[np.inf, np.inf, np.nan, 1.0]])])
+    (found,) = agreements(both, both)
+    assert (found.non_finite, found.non_finite_shares, found.same_top) == (None, (0.75, 0.75), 0.0)
+    assert right(both, np.array([0]))[1] == {"top-1": 0.0}
+    nothing = kept([np.full((1, 3), np.nan)])
+    (row,) = (one for one in lines([nothing, nothing], Judge())[0] if one.key == "output/out0/non_finite_share")
+    assert row.values == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 1, 1), (2, 1, 1, 3), (2, 3)])
+def test_classes_may_have_axes_of_one_pixel_beside_them(shape: tuple[int, ...]) -> None:
+    scores = np.array([[0.0, 1.0, 0.5], [0.9, 0.1, 0.2]])
+    assert right(kept([scores.reshape(shape)]), np.array([1, 1]))[1] == {"top-1": 0.5}
+    (found,) = agreements(kept([scores.reshape(shape)]), kept([scores[::-1].reshape(shape)]))
+    assert found.same_top == 0.0
+
+
+def test_an_image_has_no_classes() -> None:
+    image = kept([np.zeros((1, 3, 4, 4))])
+    assert right(image, np.array([0])) is None
+    assert agreements(image, image)[0].same_top is None
+
+
 def test_quantised_outputs_are_dequantised() -> None:
     raw = kept([np.array([[5, 13]], np.int8)], outputs=[Output("y", 0.5, 3)])
     (found,) = agreements(kept([np.array([[1.0, 5.25]])]), raw)

@@ -46,6 +46,7 @@ _OF_TURNS = ("until", "max_duration", "turn")
 _NOT_OF_EACH = {"output", "no_record", "as_json", "headless", "live", "detach", "refresh", "theme", "ascii_only"}
 LEAST_DURATION_NS = 2_000_000_000
 RATIOS = ("p50", "p90", "p99", "throughput", "energy")  # as in edgetop.analysis.ab_figures
+OF_OUTPUTS = ("top-1", "top-5", "metric", "non-finite")  # as in edgetop.comparison.comparison_gates
 
 SideOptions = tuple[str, Given]
 
@@ -74,8 +75,9 @@ def share(given: str) -> float:
 def ratio_gate(given: str) -> "RelativeGate":
     """Parse a gate on a change, such as `p50>+3%`."""
     gate: RelativeGate = text.relative_gate(given)
-    if gate.name not in RATIOS or not gate.is_percent:
-        raise BadParameter(f"{given!r}: write a change in % of {', '.join(RATIOS)}, as in 'p50>+3%'")
+    if gate.name not in OF_OUTPUTS and (gate.name not in RATIOS or not gate.is_percent):
+        names = ", ".join((*RATIOS, *OF_OUTPUTS))
+        raise BadParameter(f"{given!r}: write a change in % of {names}, as in 'p50>+3%'")
     return gate
 
 
@@ -114,7 +116,7 @@ PARAMS = (
     ),
     option(
         "--fail-if", "ratio_gates", type=ratio_gate, multiple=True, metavar="CHANGE",
-        help="Exit with code 1 if the change from A to B is certainly greater: 'p50>+3%', 'energy>+5%'. Repeatable.",
+        help="Exit with code 1 if the change from A to B is certainly greater: 'p50>+3%', 'top-1<-1%'. Repeatable.",
     ),
     option("--labels", "classes", rules=[needs("keep_outputs")], **text.LABELS),
     option("--metric", rules=[needs("keep_outputs")], **text.METRIC),

@@ -7,7 +7,7 @@ import numpy as np
 
 from edgetop.analysis.timeline import Floats
 from edgetop.cli.output import gate_lines
-from edgetop.cli.printing.comparison_words import ranking_lines, ratio_cells, row_label, value_text
+from edgetop.cli.printing.comparison_words import ranking_lines, ratio_cells, row_label, shown_rows, value_text
 from edgetop.cli.printing.page import COLOURS, GREY, MOST_SERIES, Chart, plain, put_legend_above, section, write_page
 from edgetop.cli.printing.usage_text import HEADS, usage_cell
 from edgetop.comparison.comparison_gates import RelativeResult
@@ -35,8 +35,8 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
     )
     verdict = [[(head, ""), (words.strip(), "FAILED" if "FAILED" in words else "")] for head, _, words in lines]
     heads = ["", names[0], *(head for name in names[1:] for head in (name, "change", "95 %", ""))]
-    facts = [row for row in comparison.rows if not any(row.ratios)]
-    figures = [row for row in comparison.rows if any(row.ratios) and any(value is not None for value in row.values)]
+    rows = shown_rows(comparison)
+    facts, figures = ([row for row in rows if any(row.ratios) == is_figure] for is_figure in (False, True))
     usages = usage_rows(comparison.groups)
     text = [
         section("verdict", verdict),

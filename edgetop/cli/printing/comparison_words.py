@@ -9,6 +9,7 @@ from edgetop.cli.output import gate_lines, notice_lines, table
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.cli.printing.usage_text import usage_lines
 from edgetop.comparison.comparison_gates import RelativeResult
+from edgetop.comparison.output_agreement import NON_FINITE
 from edgetop.comparison.ratios import Comparison, Ratio, Row, Value
 from edgetop.comparison.usage_table import usage_rows
 from edgetop.formatting import UNKNOWN, clean, shortened
@@ -48,7 +49,7 @@ def _table(comparison: Comparison) -> Iterator[str]:
     """Yield tables, each with the baseline and as many other sessions as the terminal has room for."""
     columns = terminal_columns()
     cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
-    rows = [row for row in comparison.rows if any(value is not None for value in row.values)]
+    rows = shown_rows(comparison)
     facts, figures = ([row for row in rows if any(row.ratios) == is_figure] for is_figure in (False, True))
     waiting = list(range(1, len(comparison.names)))
     while waiting:
@@ -66,6 +67,12 @@ def _table(comparison: Comparison) -> Iterator[str]:
         yield ""
         yield from lines
         waiting = waiting[shown:]
+
+
+def shown_rows(comparison: Comparison) -> list[Row]:
+    """Return the rows with a value. Those of NaN and infinite outputs are left out if all outputs are finite."""
+    rows = (row for row in comparison.rows if any(value is not None for value in row.values))
+    return [row for row in rows if any(row.values) or not row.key.endswith(f"/{NON_FINITE}")]
 
 
 def terminal_columns() -> int:

@@ -4,14 +4,15 @@ import contextlib
 import importlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from edgetop.cli.printing.comparison_words import value_text
-from edgetop.comparison.output_agreement import AGREEMENT, Judge, agreements, judged_lines
+from edgetop.comparison.comparison_gates import RelativeGate, is_of, judge_outputs
+from edgetop.comparison.output_agreement import AGREEMENT, Judge, Line, agreements, judged_lines, lines
 from edgetop.comparison.ratios import Comparison
 from edgetop.errors import InputError
 from edgetop.files import read_file
@@ -67,11 +68,30 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
         yield f"outputs    {'' if found['agreement'] else 'not compared: '}{clean(found['refused'])}"
     for one in found["agreement"] if found else ():
         shown = ((key, *AGREEMENT[key]) for key in SHOWN if one[key] is not None)
-        parts = (f"{what} {value_text(one[key], unit)}{' dB' if unit == 'dB' else ''}" for key, what, unit in shown)
+        parts = [f"{what} {value_text(one[key], unit)}{' dB' if unit == 'dB' else ''}" for key, what, unit in shown]
+        if any(shares := one["non_finite_shares"]):
+            parts.append(f"NaN or infinite {' and '.join(value_text(share, 'share') for share in shares)}")
         yield f"outputs    {clean(one['name'])} of B to A's: {', '.join(parts)}"
     for one in found["judged"] if found else ():
         each = (f"{side} {value_text(value, one['unit'])}" for side, value in zip(SIDES, one["values"], strict=True))
         yield f"outputs    {clean(one['label'])}: {', '.join(each)}"
+
+
+def failed_gates(gates: Sequence[RelativeGate], folder: Path | None, judge: Judge | None = None) -> list[str]:
+    """Return the reasons why gates on the stored outputs of an A/B session have failed."""
+    rows: list[Line] = []
+    try:
+        both = [read_outputs(folder, side) if folder else None for side in SIDES]
+        rows = lines(both, judge or Judge())[0] if all(both) else []
+    except InputError as error:
+        return [f"{gate.text}: unknown: {clean(str(error))}" for gate in gates]
+    judged = [
+        judge_outputs(
+            gate, "B", [(row.unit, row.values[0], row.values[1]) for row in rows if is_of(gate.name, row.key)]
+        )
+        for gate in gates
+    ]
+    return [one.reason for one in judged if not one.ok]
 
 
 def _found(folder: Path, judge: Judge | None) -> Document | None:

@@ -56,15 +56,15 @@ def stop_when_resolved(stop: Callable[[str], None], analysis: Analysis) -> None:
         stop("resolved")
 
 
-def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = ()) -> bool:
+def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (), also: Sequence[str] = ()) -> bool:
     """Print the failed gates to stderr. Return whether a gate has failed or has ended the session.
 
-    `ratio_gates`: gates on B divided by A, in an A/B session.
+    `ratio_gates`: gates on B divided by A, in an A/B session. `also`: reasons why other gates have failed.
     """
     failed = [gate_words(gate) for gate in report.gates or () if not gate.ok]
     failed += [f"gates: {fault_words(fault)}" for name, fault in (report.unavailable or {}).items() if name == "gates"]
     failed += filter(None, (_beyond(report, gate) for gate in ratio_gates))
-    return print_failures(failed) or report.session.end_reason == "slo"
+    return print_failures([*failed, *also]) or report.session.end_reason == "slo"
 
 
 def _beyond(report: Report, gate: "RelativeGate") -> str | None:

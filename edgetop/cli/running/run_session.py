@@ -161,7 +161,14 @@ def _end(session: LiveSession, request: RunRequest) -> End:
     if showing.junit:
         with _note_failure(unwritten):
             junit.write(showing.junit, result, outcome.error)
-    failed = print_failed_gates(result, judging.ratio_gates)
+    of_outputs = [gate for gate in judging.ratio_gates if gate.is_of_outputs]
+    of_turns = [gate for gate in judging.ratio_gates if not gate.is_of_outputs]
+    also: list[str] = []
+    if of_outputs:
+        from edgetop.cli.printing.output_agreement_words import failed_gates  # noqa: PLC0415
+
+        also = failed_gates(of_outputs, session.folder.path if session.folder else None, judging.judge)
+    failed = print_failed_gates(result, of_turns, also)
     folder = session.folder.name if session.folder else None
     return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed, folder)
 

@@ -41,10 +41,14 @@ def keep_outputs(
         return
     path = spec["outputs_file"]
     try:
-        size = _write(path + ".partial", spec, adapter, _feeds(spec, adapter, inputs, shapes), is_over)
+        counts = _Finite()
+        size = _write(path + ".partial", spec, adapter, _feeds(spec, adapter, inputs, shapes), is_over, counts)
         os.replace(path + ".partial", path)
         text = "outputs of the inferences before the warm-up are kept: {:,} bytes".format(size)
-        message = {"severity": "info", "kind": "outputs-kept", "message": text}
+        message = {"severity": "info", "kind": "outputs-kept", "message": text, "data": counts.data()}
+        if counts.non_finite:
+            warning = {"severity": "warning", "kind": "non-finite-outputs", "message": counts.sentence()}
+            send(message_frames.LOG, warning)
     except EngineError:
         raise
     except Exception as error:  # of the disk, or of the runtime, which may be of any type
@@ -57,8 +61,35 @@ def keep_outputs(
     send(message_frames.LOG, message)
 
 
+class _Finite:
+    """Counts the numbers of all stored outputs that are NaN or infinite."""
+
+    def __init__(self) -> None:
+        self.elements = self.non_finite = 0
+        self._of: Dict[str, List[int]] = {}  # by output: its numbers, and how many of them are not finite
+
+    def add(self, name: str, array: Any) -> None:
+        bad = array.size - int(np.isfinite(array).sum())
+        self.elements, self.non_finite = self.elements + array.size, self.non_finite + bad
+        of = self._of.setdefault(name, [0, 0])
+        of[0], of[1] = of[0] + array.size, of[1] + bad
+
+    def data(self) -> Dict[str, int]:
+        return {"elements": self.elements, "non_finite": self.non_finite}
+
+    def sentence(self) -> str:
+        name, (elements, bad) = max(self._of.items(), key=lambda one: one[1][1] / max(1, one[1][0]))
+        share = "all numbers" if bad == elements else "%.2g %% of the numbers" % max(0.01, 100.0 * bad / elements)
+        return "%s in output %s are NaN or infinite" % (share, name)
+
+
 def _write(
-    path: str, spec: Dict[str, Any], adapter: Any, feeds: Iterator[Tuple[Dict[str, Any], str]], is_over: Any
+    path: str,
+    spec: Dict[str, Any],
+    adapter: Any,
+    feeds: Iterator[Tuple[Dict[str, Any], str]],
+    is_over: Any,
+    counts: _Finite,
 ) -> int:
     """Write the file, and return the size of all outputs in bytes.
 
@@ -87,6 +118,7 @@ def _write(
                 about = _about(spec, adapter, numeric, others)
             for place, output in enumerate(numeric):
                 _add(archive, "%05d-%d" % (len(hashes), place), output[1])
+                counts.add(output[0], output[1])
             hashes.append(digest)
         _add(archive, "inputs", np.array(hashes))
         _add(archive, "about", np.array(json.dumps(about)))

@@ -35,7 +35,7 @@ SAID_ONCE = frozenset({
     *("imported", "tool-summary", "no-starts"),
     *("sensor-missing", "no-sensors", "clock-source"),
     *("calls-unseen", "foreign-times", "streams-full", "oom-kill"),
-    *("gate", "alert-rule"),
+    *("gate", "alert-rule", "outputs-kept", "non-finite-outputs"),
 })  # fmt: skip
 _STATE_OF = {
     "phase": "phase", "profiler": "profiler", "sensor-lost": "sensor", "sensor-back": "sensor",

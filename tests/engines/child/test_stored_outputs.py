@@ -54,6 +54,28 @@ def test_the_file_has_what_was_given_and_nobody_else_reads_it(tmp_path: Any) -> 
     assert "x [1,3] int8 random; seed 7" in found.fed
 
 
+class Overflowing(Doubling):
+    """Its output overflows in a float16."""
+
+    def outputs(self, done: Any) -> Any:
+        return [("fine", done, 0.0, 0), ("y", (done * np.float32(1e6)).astype(np.float16), 0.0, 0)]
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_outputs_that_are_not_finite_are_counted_and_said(tmp_path: Any) -> None:
+    adapter = Overflowing(Tensor("x", [1, 4], "float32"))
+    said: list[Any] = []
+    spec = {"keep_outputs": 3, "outputs_file": str(tmp_path / "outputs.npz"), "seed": 7, "inputs": {}}
+    inputs = make_inputs(adapter.inputs, {"x": [1, 4]}, {}, 7)
+    keep_outputs(spec, adapter, inputs, {"x": [1, 4]}, lambda _, message: said.append(message), lambda: False)
+    warning, kept = said
+    assert (warning["kind"], warning["severity"]) == ("non-finite-outputs", "warning")
+    bad = sum(int((array >= 65520 / 2e6).sum()) for array in adapter.bound[:3])
+    share = f"{100 * bad / 12:.2g} % of the numbers" if bad < 12 else "all numbers"
+    assert warning["message"] == f"{share} in output y are NaN or infinite"
+    assert kept["data"] == {"elements": 24, "non_finite": bad}
+
+
 def test_the_first_draw_is_what_the_run_is_fed(tmp_path: Any) -> None:
     adapter = Doubling(Tensor("x", [1, 8], "float32"))
     keep(tmp_path, adapter, 2)
