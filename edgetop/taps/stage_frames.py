@@ -4,7 +4,7 @@ Samples are in ms, and have the time at which the measured span begins. Sensors 
 `frame/between` and `frame/queue` for frames, `drop/frames`, and `call/...` for each stream.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +22,9 @@ THREAD_PATIENCE_NS = 10_000_000_000  # wait for the next stage of a thread; serv
 PATIENCE_NS = 2_000_000_000  # wait for the next part of a numbered frame
 
 RUN_QUEUE_WAIT = "rate/call-run-queue-wait"
+# Few calls are measured, and a call waits for a whole turn of another process or not at all. So their mean over some
+# seconds is reported.
+WAIT_SPAN_NS = 5_000_000_000
 
 Floats = npt.NDArray[np.float64]
 Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) by sensor id
@@ -168,9 +171,20 @@ def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
     return took_ms, cpu_ms, waited_ms
 
 
-def run_queue_wait(calls: Calls) -> list[tuple[int, float]]:
-    """Return samples of the time that calls waited for a CPU, in ms per second, for sessions with one thread."""
-    took_ms, _, waited_ms = _spent(calls)
-    if not len(waited_ms):
-        return []
-    return [(int(calls["start_ns"].max()), 1e3 * float(waited_ms.sum() / took_ms.sum()))]
+class RunQueueWait:
+    """The time that calls waited for a CPU in the last seconds, in ms per second of the calls."""
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[int, float, float]] = deque()  # start in ns, ms that calls took and waited
+
+    def add(self, calls: Calls) -> list[tuple[int, float]]:
+        """Add calls of sessions with one thread. Return a sample, or none if no wait was measured in these calls."""
+        took_ms, _, waited_ms = _spent(calls)
+        if not len(waited_ms):
+            return []
+        newest_ns = int(calls["start_ns"].max())
+        self._recent.append((newest_ns, float(took_ms.sum()), float(waited_ms.sum())))
+        while self._recent[0][0] < newest_ns - WAIT_SPAN_NS:
+            self._recent.popleft()
+        took, waited = (sum(each[place] for each in self._recent) for place in (1, 2))
+        return [(newest_ns, 1e3 * waited / took)] if took else []

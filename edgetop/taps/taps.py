@@ -28,7 +28,7 @@ from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences, join
 from edgetop.taps.ring import CallName, Calls, Ring
 from edgetop.taps.rings import SHARED_MEMORY, Rings
-from edgetop.taps.stage_frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait, size_sensor
+from edgetop.taps.stage_frames import RUN_QUEUE_WAIT, Frames, RunQueueWait, Samples, call_samples, size_sensor
 
 QUIET_NS = 10_000_000_000  # after this time without an inference, a warning says what the process has loaded
 MAX_STREAMS = 255  # most streams, one per model and session; the last one collects all that do not fit
@@ -61,6 +61,7 @@ class Streams:
         self._last_ns = 0  # begin of the last released inference
         self.load_ns: int | None = None  # time to load the first model; None: unknown
         self._samples: Samples = {}
+        self._waits = RunQueueWait()
         self._threads_of: dict[tuple[int, int], int] = {}  # threads of a session by (ring, name); 0: the default
         self._inputs_of: dict[tuple[int, int], str] = {}  # inputs of the first call by (ring, name), with their shapes
         self._sizes: dict[tuple[int, int], float] = {}  # elements in the inputs of the last call by (ring, name)
@@ -119,7 +120,7 @@ class Streams:
                 room = WARMUP_CALLS - len(stream.latencies_ns)
                 stream.latencies_ns += inferences[of_name]["latency_ns"][:room].tolist()
         is_single = all(self._threads_of.get((ring.number, name)) == 1 for name in names)
-        if is_single and (samples := run_queue_wait(calls)):
+        if is_single and (samples := self._waits.add(calls)):
             self._samples.setdefault(RUN_QUEUE_WAIT, []).extend(samples)
         if len(self._threads) <= 1:  # only whether there are several threads matters
             self._threads.update((ring.number, thread) for thread in np.unique(calls["thread"]).tolist()[:2])

@@ -78,6 +78,31 @@ def test_calls_are_counted_and_their_cost_is_measured(program):
     assert 0 < cost < 10_000_000
 
 
+@pytest.mark.parametrize("calls", [2, 7, 8, 16])
+def test_each_call_of_a_program_that_calls_its_models_in_turns_is_sampled(program, calls):
+    """The CPU time and the wait of a few calls is measured, of each model alike. A clock of 5 ms saves real time."""
+    script = f"""
+import itertools, json, time
+clock = itertools.count(time.monotonic_ns(), 5_000_000)
+time.monotonic_ns = lambda: next(clock)
+from ai_edge_litert.interpreter import Interpreter
+models = [Interpreter(f"/m/{{number}}.tflite") for number in range({calls})]
+for turn in range(1_200):
+    for model in models:
+        model.invoke(lambda: sum(range(500)))
+print(json.dumps(0))
+"""
+    assert program(script)[1:] == (0, "")
+    (path,) = program.rings.glob("*.tap")
+    ring = Ring(path)
+    ring.find_whole()
+    made = ring.read()
+    sampled = [ring.name(row["name"]).model for row in made[(made["kind"] == CALL) & (made["cpu_us"] > 0)]]
+    ring.close()
+    counts = [sampled.count(f"/m/{number}.tflite") for number in range(calls)]
+    assert max(counts) <= 3 * min(counts), counts
+
+
 def test_a_lost_cpu_is_not_the_cost_of_timing_a_call(program):
     script = """
 import time

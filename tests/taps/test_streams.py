@@ -112,6 +112,21 @@ def test_waits_for_a_cpu_are_apart_from_other_waits():
     assert sampled([10], [4]) == {"call/0-cpu": 4.0, "call/0-off-cpu": 6.0}  # where the kernel does not tell
 
 
+def test_the_wait_is_the_mean_of_five_seconds():
+    """A call waits for a turn of another process or not at all: of one call alone it would be 0 or nearly all."""
+    streams, reported = Streams(), []
+    load = calls(100, kind=layout.LOAD)
+    load["number"] = 2
+    streams.add(RING, load)
+    for start_ms, waited_ms in ((1_000, 0), (2_000, 10), (4_000, 0), (6_500, 0), (8_000, 0)):
+        made = calls(20, start_ms=start_ms)
+        made["cpu_us"] = 5_000
+        made["flags"] |= np.uint32((waited_ms * 1_000 + 1) << layout.WAITED_SHIFT)
+        streams.add(RING, made)
+        reported += [value for _, value in streams.take_samples()["rate/call-run-queue-wait"]]
+    assert reported == pytest.approx([0, 250, 500 / 3, 500 / 3, 0])
+
+
 def test_waits_are_not_reported_for_sessions_of_many_threads():
     assert "rate/call-run-queue-wait" not in sampled([10], [4], [2], threads=4)
 

@@ -15,7 +15,7 @@ from _frozen_importlib_external import PathFinder, spec_from_file_location
 HERE = os.path.dirname(os.path.abspath(__file__))
 TAP = "EDGETOP_TAP"  # folder for rings
 CHILDREN = "EDGETOP_TAP_CHILDREN"  # if set, programs that this one starts are watched as well
-SAMPLE_NS, SAMPLE_CALLS = 20_000_000, 16  # least time and number of calls from one sampled call to the next
+SAMPLE_NS, SAMPLE_CALLS, SPREAD = 20_000_000, 8, 32  # least time and calls to the next sampled call, and how many more
 FIRST_COST_AT, COSTS_KEPT = 8, 9
 CALM_CALLS, SURE_LOOKS = 7, 32  # after 32 equal input shapes, check only one call in eight, since checks are slow
 SESSIONS_NAMED = 8  # sessions of one model with their own name; further ones share a name
@@ -100,8 +100,8 @@ class _Look:
     """Work that is done only after one call in eight. Threads may race for the counter: any call may be sampled."""
 
     def __init__(self, wrapper):
-        self._wrapper, self._turn, self._due = wrapper, 0, 0
-        self.is_sampled = False  # whether the next call is sampled
+        self._wrapper, self._turn, self._due, self._random = wrapper, 0, 0, 0
+        self.left = 0  # the sampled call is this many calls away; 0: it is not chosen yet
 
     def after(self, start, end, args, options, *, is_recorded):
         try:
@@ -114,7 +114,9 @@ class _Look:
             if self._turn == FIRST_COST_AT:
                 self._wrapper.costs(time.monotonic_ns() - end, is_first=True)
             if self._turn >= SAMPLE_CALLS and end >= self._due:
-                self._turn, self._due, self.is_sampled = 0, end + SAMPLE_NS, True
+                # A program calls its models in turns. With equal distances, one model would have all samples.
+                self._random = (25_173 * self._random + 13_849) % 65_536
+                self._turn, self._due, self.left = 0, end + SAMPLE_NS, 1 + self._random * SPREAD // 65_536
         except Exception:  # noqa: S110  nothing of this may reach the program
             pass
 
@@ -154,9 +156,10 @@ class _Wrapper:
         now, note, sample, look = time.monotonic_ns, self.note, self._sampled(real), _Look(self)
 
         def timed(*args, **options):
-            if look.is_sampled:
-                look.is_sampled = False
-                return sample(args, options)
+            if look.left > 0:
+                look.left -= 1
+                if not look.left:
+                    return sample(args, options)
             start = now()
             try:
                 result = real(*args, **options)
@@ -178,7 +181,7 @@ class _Wrapper:
         """Return a version of `real` that is also timed by the CPU time of its thread and its wait for a CPU.
 
         This costs up to 0.2 ms if calls are rare. Since that would change the result at 20 calls a second, only one in
-        SAMPLE_CALLS is measured in this way.
+        24 is measured in this way.
         """
         now, cpu, waited, note = time.monotonic_ns, time.thread_time_ns, _waiting(), self.note
 
@@ -222,7 +225,7 @@ class _Wrapper:
             if is_first and self._costs_ns:
                 return
             _keep(self._costs_ns, took_ns)
-            sample_ns = _median(self._samples_ns) // SAMPLE_CALLS if self._samples_ns else 0
+            sample_ns = _median(self._samples_ns) // (SAMPLE_CALLS + SPREAD // 2) if self._samples_ns else 0
             self._tap.made.has_cost(_median(self._costs_ns) + sample_ns)
         except Exception:  # noqa: S110  nothing of this may reach the program
             pass
