@@ -1,4 +1,4 @@
-"""The vital signs: how far each quantity is from its limit now. A quantity without a sensor is left out."""
+"""The vital signs: how much of its limit each quantity uses now. A quantity without a sensor is left out."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.rolling_latency import StreamLatency
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.signals import INPUT_FLOOR_V
+from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.usage import PROGRAM_CPU
 from edgetop.analysis.verdict import Level
 from edgetop.frozen import frozen
@@ -36,10 +37,10 @@ PI_CLOSE_V = 4.75
 class Tail:
     """p99 with its deadline, or with the p99 of the burst."""
 
-    p99_ns: float
+    p99_ns: float | None  # None if nothing was measured in the window.
     is_settled: bool  # Whether there are enough inferences for p99.
     deadline_ns: int | None = None
-    before_ns: float | None = None  # p99 of the burst; None if it is about the same or unknown.
+    before_ns: float | None = None  # p99 of the burst; None against a deadline.
     stream: str = ""  # The stream with the highest p99, in a session with several streams.
 
 
@@ -63,7 +64,7 @@ class Context:
 
 @frozen
 class Celsius:
-    celsius: float
+    celsius: float | None  # None if the sensor is lost.
     trip_c: float | None  # The temperature at which the zone throttles; None if unknown.
 
 
@@ -79,7 +80,7 @@ class Leak:
 
 @frozen
 class MemoryLeft:
-    left_mib: float
+    left_mib: float | None  # None if the sensor is lost.
     limit_mib: float | None  # Of the cgroup or the board; None if unknown.
 
 
@@ -102,61 +103,77 @@ Figure = Tail | TokenRate | TokenTime | Context | Celsius | InputVolts | Leak | 
 class Vital:
     name: str
     figure: Figure
-    share: float | None = None  # Share of the limit: 1 is full. None if there is no limit.
+    share: float | None = None  # Used share of the limit: 1 is all of it. None if there is no limit.
     level: Level = "good"
+
+    @property
+    def is_gauge(self) -> bool:
+        """Whether the quantity has a limit."""
+        return self.share is not None
 
 
 def vitals(view: "MonitorView") -> tuple[Vital, ...]:
-    """Return the vital signs, the most needed first."""
-    makers = (_tokens, _tail, _heat, _clock_and_input, _misses, _program, _memory, _power, _time)
-    return tuple(vital for make in makers for vital in make(view))
+    """Return the vital signs: those with a limit first, and always in the same order."""
+    limited = (_tail, _heat, _memory, _context, _time)
+    found = [vital for make in (*limited, *_OTHERS) for vital in make(view)]
+    return tuple(sorted(found, key=lambda vital: not vital.is_gauge))
 
 
 def _tokens(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the rate of a language model, its times to the first token and between tokens, and the context in use."""
-    tokens, asked = view.generation, view.manifest and view.manifest.generation
-    if tokens is None or not asked or tokens.itl is None:
+    """Yield the rate of a language model, and its times to the first token and between tokens."""
+    tokens = view.generation
+    if tokens is None or tokens.itl is None:
         return
     yield Vital("decode", TokenRate(tokens.recent_decode_per_s))
     yield Vital("ITL", TokenTime(tokens.recent_itl_ns))
     if tokens.ttft:
         yield Vital("TTFT", TokenTime(tokens.ttft.percentile_ns(0.5)))
-    yield Vital("context", Context(tokens.position, asked.context), tokens.position / asked.context, "neutral")
+
+
+def _context(view: "MonitorView") -> Iterator[Vital]:
+    """Yield the used part of the context of a language model."""
+    tokens, asked = view.generation, view.manifest and view.manifest.generation
+    if tokens and asked and asked.context and tokens.itl:
+        yield Vital("context", Context(tokens.position, asked.context), tokens.position / asked.context, "neutral")
 
 
 def _tail(view: "MonitorView") -> Iterator[Vital]:
-    """Yield p99 with the deadline, or with the p99 of the burst."""
-    window, deadline = view.latency.window, view.deadline
-    if view.latency.streams and view.ab is None:
-        yield from _tail_of_streams(view.latency.streams, deadline)
+    """Yield p99 with the deadline. If there is a rate, the latency counts from the intended start."""
+    if not view.deadline or view.ab is not None:
         return
-    # The figures of an A/B session and of a language model without a deadline are shown elsewhere.
-    if window is None or view.ab is not None or (view.generation and not deadline):
-        return
-    # If there are a deadline and a rate, the latency counts from the intended start.
-    counted = (view.latency.window_response if deadline else None) or window
+    if view.latency.streams:
+        yield from _tail_of_streams(view.latency.streams, view.deadline)
+    else:
+        yield _against(view.latency.window_response or view.latency.window, view.deadline)
+
+
+def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "") -> Vital:
+    """Return p99 with the deadline; `stream` is the name of its stream, or "" if there is one stream."""
+    if counted is None:
+        return Vital("p99", Tail(None, is_settled=True, deadline_ns=deadline.deadline_ns), 0.0, "neutral")
     p99_ns, is_settled = counted.percentile_ns(0.99), counted.is_settled(0.99)
-    if deadline:
-        share = p99_ns / deadline.deadline_ns
-        yield Vital("p99", Tail(p99_ns, is_settled, deadline.deadline_ns), share, _level(share))
+    share = p99_ns / deadline.deadline_ns
+    return Vital("p99", Tail(p99_ns, is_settled, deadline.deadline_ns, stream=stream), share, _level(share))
+
+
+def _grown(view: "MonitorView") -> Iterator[Vital]:
+    """Yield p99 with the p99 of the burst if it changed. Against a deadline, `_tail` has it."""
+    window, burst = view.latency.window, view.burst
+    if view.deadline or view.latency.streams or view.ab is not None or view.generation or not (window and burst):
         return
-    first_ns = view.burst.p99_ns if view.burst else None
-    ratio = p99_ns / first_ns if first_ns else 1.0
-    before_ns = first_ns if first_ns and abs(ratio - 1) > SLOWER_SHARE else None
-    level: Level = "warning" if ratio > MUCH_SLOWER and is_settled else "good"
-    yield Vital("p99", Tail(p99_ns, is_settled, before_ns=before_ns), None, level)
+    p99_ns, is_settled = window.percentile_ns(0.99), window.is_settled(0.99)
+    ratio = p99_ns / burst.p99_ns if burst.p99_ns else 1.0
+    if abs(ratio - 1) > SLOWER_SHARE:
+        level: Level = "warning" if ratio > MUCH_SLOWER and is_settled else "good"
+        yield Vital("p99", Tail(p99_ns, is_settled, before_ns=burst.p99_ns), None, level)
 
 
-def _tail_of_streams(streams: Sequence[StreamLatency], deadline: DeadlineView | None) -> Iterator[Vital]:
+def _tail_of_streams(streams: Sequence[StreamLatency], deadline: DeadlineView) -> Iterator[Vital]:
     """Yield the highest p99 of the streams with the deadline, which all of them have."""
     known = [(one.window, one.name) for one in streams if one.window]
-    if not known or not deadline:
-        return
-    window, name = max(known, key=lambda pair: pair[0].percentile_ns(0.99))
-    p99_ns = window.percentile_ns(0.99)
-    share = p99_ns / deadline.deadline_ns
-    tail = Tail(p99_ns, window.is_settled(0.99), deadline.deadline_ns, stream=name)
-    yield Vital("p99", tail, share, _level(share))
+    if known:
+        window, name = max(known, key=lambda pair: pair[0].percentile_ns(0.99))
+        yield _against(window, deadline, name)
 
 
 def _level(share: float) -> Level:
@@ -165,13 +182,17 @@ def _level(share: float) -> Level:
 
 def _heat(view: "MonitorView") -> Iterator[Vital]:
     zone, trip_c = view.thermal.zone, view.thermal.trip_c
-    if zone is None or zone.value is None or zone.is_lost:
+    if zone is None:
         return
+    celsius = None if zone.is_lost else zone.value
     if trip_c is None:
-        yield Vital("heat", Celsius(zone.value, None))
-        return
-    level: Level = "critical" if zone.value >= trip_c else "warning" if zone.value > trip_c - CLOSE_C else "good"
-    yield Vital("heat", Celsius(zone.value, trip_c), max(0.0, zone.value / trip_c), level)
+        if celsius is not None:
+            yield Vital("heat", Celsius(celsius, None))
+    elif celsius is None:
+        yield Vital("heat", Celsius(None, trip_c), 0.0, "neutral")
+    else:
+        level: Level = "critical" if celsius >= trip_c else "warning" if celsius > trip_c - CLOSE_C else "good"
+        yield Vital("heat", Celsius(celsius, trip_c), max(0.0, celsius / trip_c), level)
 
 
 def _clock_and_input(view: "MonitorView") -> Iterator[Vital]:
@@ -179,7 +200,7 @@ def _clock_and_input(view: "MonitorView") -> Iterator[Vital]:
     if throttles.clock_mhz and throttles.best_mhz:
         share = throttles.clock_mhz / throttles.best_mhz
         is_slow = share < SLOW_CLOCK and throttles.now is not None
-        yield Vital("clock", Share(share), share, "critical" if is_slow else "good")
+        yield Vital("clock", Share(share), None, "critical" if is_slow else "good")
     track = next((sensor for sensor in view.sensors if sensor.info.id == PI_INPUT), None)
     if track and track.value is not None and not track.is_lost:
         level: Level = "critical" if track.value < INPUT_FLOOR_V else "warning" if track.value < PI_CLOSE_V else "good"
@@ -201,19 +222,28 @@ def _program(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:
-    """Yield memory in use with the nearer limit of cgroup or board; for a leak, its rate and end."""
+    """Yield memory in use with the nearer limit of cgroup or board."""
     memory = view.memory
-    if memory.growth.is_leak and memory.growth.mib_per_h:
-        yield Vital("memory", Leak(memory.growth), None, "warning")
-        return
     left, limit_mib = memory.room, memory.board_mib
-    if left is None or left.value is None or left.is_lost:
+    if left is None:
         return
     if left == memory.cgroup_left and memory.cgroup_limit:
         limit_mib = memory.cgroup_limit.value
-    share = 1 - left.value / limit_mib if limit_mib else None
-    level = "good" if share is None else _level(share)
-    yield Vital("memory", MemoryLeft(left.value, limit_mib), share, level)
+    left_mib = None if left.is_lost else left.value
+    if limit_mib and left_mib is not None:
+        share = max(0.0, 1 - left_mib / limit_mib)
+        yield Vital("memory", MemoryLeft(left_mib, limit_mib), share, _level(share))
+    elif limit_mib:
+        yield Vital("memory", MemoryLeft(None, limit_mib), 0.0, "neutral")
+    elif left_mib is not None:
+        yield Vital("memory", MemoryLeft(left_mib, None))
+
+
+def _leak(view: "MonitorView") -> Iterator[Vital]:
+    """Yield the rate and the end of a leak."""
+    growth = view.memory.growth
+    if growth.is_leak and growth.mib_per_h:
+        yield Vital("leak", Leak(growth), None, "warning")
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:
@@ -233,3 +263,6 @@ def _time(view: "MonitorView") -> Iterator[Vital]:
     if shares and progress.phase == "measure":
         share = min(1.0, max(shares))
         yield Vital("done", Share(share), share, "neutral")
+
+
+_OTHERS = (_clock_and_input, _misses, _program, _power, _tokens, _leak, _grown)

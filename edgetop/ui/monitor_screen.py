@@ -4,6 +4,7 @@ The commands of keys are in `key_commands`. They are passed to the screen, which
 """
 
 import gc
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -250,7 +251,7 @@ class MonitorScreen(Screen[None]):
             self._timer = self.set_interval(seconds, self.tick)
 
     def draw(self) -> None:
-        """Draw the current or the frozen view in the panes. Header and status line always show the current state."""
+        """Draw the current or the frozen view. The second and the last line always show the current state."""
         lens, details = (Lens(columns=self.lens.columns), ()) if self._frozen else (self.lens, self._details)
         with self.analysis.lock:  # panes read parts of the analysis while they draw
             self._drawn_folds = self.analysis.folds
@@ -288,17 +289,23 @@ class MonitorScreen(Screen[None]):
         return {widget: widget.update_lines() for widget in (self._header, self._transport, self._status)}
 
     def _header_lines(self, area: Area) -> list[Line]:
-        live, second = self.live, self.cursor_s
-        first = verdict_line(live, area, live.progress.now_ns - self.view.progress.now_ns if self._frozen else None)
+        live, shown, second = self.live, self.view, self.cursor_s
+        is_tiny_alone = is_tiny(*self.size) and self._zoomed is None  # the figures are then in the lines below
+        behind_ns = live.progress.now_ns - shown.progress.now_ns if self._frozen else None
+        first = verdict_line(shown, area, behind_ns, has_figures=not is_tiny_alone)
         if is_tiny(*self.size):
-            return [first, *tiny_lines(live)] if self._zoomed is None else [first]
-        said = identity_line(live, area, self._recording_words(), is_trouble=bool(self.feed.trouble))
-        return [first, said, vitals_line(live, area) if second is None else readout_line(self.view, second, area)]
+            return [first, *tiny_lines(shown)] if is_tiny_alone else [first]
+        said = identity_line(
+            live, area, self._recording_words(), is_trouble=bool(self.feed.trouble),
+            frozen=shown.verdict if self._frozen else None,
+        )  # fmt: skip
+        return [first, said, vitals_line(shown, area) if second is None else readout_line(shown, second, area)]
 
     @property
     def verdict_text(self) -> str:
-        """Return the verdict and its details in full."""
-        return "".join(text for text, _ in verdict_line(self.live, Area(400, 1, self.characters), None)).strip()
+        """Return the verdict, its details and its figures in full."""
+        text = "".join(text for text, _ in verdict_line(self.live, Area(400, 1, self.characters), None))
+        return re.sub(" {3,}", "  ", text).strip()
 
     def _recording_words(self) -> str:
         if self.feed.trouble:

@@ -86,11 +86,16 @@ def as_fits(cells: int, *pieces: Piece) -> Line:
     for span in line(*pieces):
         used += cells_of(span.text)
         if used > cells:
-            if fitted and fitted[-1].style == "dim" and fitted[-1].text.endswith(" "):
+            while fitted and _is_label(fitted[-1]):
                 fitted.pop()
             break
         fitted.append(span)
     return tuple(fitted)
+
+
+def _is_label(span: Span) -> bool:
+    """Whether a value belongs behind the span: a dim text with a space at its end, or the coloured name of a line."""
+    return span.style in ("p50", "p99") or (span.style == "dim" and span.text.endswith(" "))
 
 
 def spread(left: Line, right: Line, cells: int) -> Line:

@@ -6,11 +6,12 @@ from edgetop import formatting
 from edgetop.analysis import verdict_reasons as why
 from edgetop.analysis.verdict import GATE_ENDED, ROTATED, Verdict
 from edgetop.analysis.verdict_reasons import State
+from edgetop.frozen import frozen
 from edgetop.wording.ab_words import difference_words, turn_words
 from edgetop.wording.clue_words import clue_words
 from edgetop.wording.fault_words import fault_words
 from edgetop.wording.gate_words import gate_words
-from edgetop.wording.load_words import late_in_brief, late_words, overload_words
+from edgetop.wording.load_words import asked_rate, late_in_brief, late_words, overload_words
 from edgetop.wording.memory_words import leak_ends, leak_rate
 from edgetop.wording.slowdown_words import cause_words, streams_words
 
@@ -69,6 +70,66 @@ def _with_streams(verdict: Verdict) -> str:
     'SLOWED yolo.onnx and 1 more'
     """
     return f"{state_word(verdict)} {streams_words(verdict.streams)}" if verdict.streams else state_word(verdict)
+
+
+@frozen
+class Headline:
+    """The parts of a verdict for the first line of a screen, from the most important to the least."""
+
+    state: str  # in capitals
+    figure: str  # what proves the state; "" for nothing
+    brief: str  # the figure in fewer words
+    since: str  # since when the state holds; "" if it has no beginning
+    causes: tuple[str, ...]
+    evidence: tuple[str, ...]
+
+
+_FROM_START = " FROM THE START"
+
+
+def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912  a place for each reason
+    """Return the parts of the first line of a screen.
+
+    >>> headline(Verdict(State.LEAKING, "warning", (why.LimitedBy("thermal"), why.Lasts(9**10))), 0)
+    Headline(state='LEAKING', figure='', brief='', since='for 0:03', causes=('thermal',), evidence=())
+    """
+    state, from_start, _ = state_word(verdict).partition(_FROM_START)
+    figure = brief = ""
+    if verdict.p50_change is not None and (percent := round(verdict.p50_change * 100)):
+        figure, brief = f"{abs(percent)} % {'slower' if percent > 0 else 'faster'}", f"{percent:+d} %"
+    since = from_start.strip().lower()
+    if verdict.state is State.STEADY and verdict.since_ns is not None:
+        since = f"for {formatting.stopwatch(now_ns - verdict.since_ns)}"
+    causes = [streams_words(verdict.streams)] if verdict.streams else []
+    evidence = []
+    for reason in verdict.reasons:
+        match reason:
+            case why.Lasts():
+                since = reason_words(reason)
+            case why.ClockNow() | why.TemperatureNow():
+                evidence.append(reason_words(reason))
+            case why.MissedNow(share):
+                figure = brief = f"{formatting.fine_percent(share)}"
+            case why.Overdue(ns):
+                since = f"for {formatting.duration(ns)}"
+                causes.append("an inference has not come back")
+            case why.LeakRate(growth):
+                figure, brief = reason_words(reason), leak_rate(growth)
+            case why.Queueing(asked_hz, done_hz):
+                figure, brief = reason_words(reason), f"{formatting.rate(done_hz)} of {asked_rate(asked_hz)} Hz"
+            case why.BaselineDone() | why.WarmupDone():
+                figure = brief = reason_words(reason)
+            case why.Raised(errors, count):
+                figure = brief = f"{errors} of {count} inferences"
+                causes.append("raised an error")
+            case why.Scatters(share):
+                figure, brief = reason_words(reason), f"scatters by {formatting.whole_percent(share)}"
+            case why.AwayFromBurst(change):
+                figure = brief = f"p50 {formatting.signed_percent(change)}"
+                causes.append("against that of the burst")
+            case _:
+                causes.append(reason_words(reason))
+    return Headline(state, figure, brief, since, tuple(causes), tuple(evidence))
 
 
 def also(verdict: Verdict) -> tuple[str, ...]:

@@ -13,25 +13,29 @@ if TYPE_CHECKING:
     from edgetop.analysis.analysis import MonitorView
 
 
+MS_CELLS = 5  # width of a latency in ms
+
+
 def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each figure
-    """Return the figure with its limit and unit.
+    """Return the figure with its limit and unit. A usual value has the same width as any other of its kind.
 
     >>> vital_words(of.Celsius(71.0, 85.0)), vital_words(of.Tail(31.2e6, is_settled=False, before_ns=20e6))
-    ('71 of 85 C', '31.20? ms, was 20.00')
+    (' 71 of 85 C', '31.20? ms, was 20.00')
     >>> vital_words(of.MemoryLeft(1024.0, 4096.0)), vital_words(of.MemoryLeft(1024.0, None))
-    ('3.0 of 4.0 GiB', '1.0 GiB free')
+    ('3.0 of 4.0 GiB', '   1.0 GiB free')
     """
     match figure:
         case of.Tail():
             return _tail(figure)
         case of.TokenRate(per_s):
-            return f"{formatting.or_unknown(per_s, formatting.rate)} tok/s"
+            return f"{formatting.or_unknown(per_s, formatting.rate):>5} tok/s"
         case of.TokenTime(ns):
-            return f"{formatting.or_unknown(ns, milliseconds)} ms"
+            return f"{formatting.or_unknown(ns, milliseconds):>{MS_CELLS}} ms"
         case of.Context(position, size):
-            return f"{position}/{size}"
+            return f"{position:>{len(str(size))}} of {size}"
         case of.Celsius(celsius, trip_c):
-            return f"{celsius:.0f} C" if trip_c is None else f"{celsius:.0f} of {trip_c:.0f} C"
+            value = f"{formatting.or_unknown(celsius, lambda celsius: f'{celsius:.0f}'):>3}"
+            return f"{value} C" if trip_c is None else f"{value} of {trip_c:.0f} C"
         case of.InputVolts(volts):
             return f"{volts:.2f} V, needs {INPUT_FLOOR_V}"
         case of.Leak(growth):
@@ -39,25 +43,27 @@ def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each 
         case of.MemoryLeft():
             return _memory(figure)
         case of.Watts(watts, is_part):
-            return f"{formatting.reading(watts, 'W')} W{', a part' if is_part else ''}"
+            return f"{formatting.reading(watts, 'W'):>5} W{', a part' if is_part else ''}"
         case of.Share(share, is_fine):
-            return formatting.fine_percent(share) if is_fine else formatting.whole_percent(share)
+            return f"{formatting.fine_percent(share):>7}" if is_fine else f"{formatting.whole_percent(share):>5}"
 
 
 def _tail(tail: of.Tail) -> str:
-    p99 = f"{milliseconds(tail.p99_ns)}{'' if tail.is_settled else '?'}"
+    p99 = f"{formatting.or_unknown(tail.p99_ns, milliseconds):>{MS_CELLS}}{' ' if tail.is_settled else '?'}"
     if tail.deadline_ns is not None:
         stream = f", {formatting.clean(tail.stream)}" if tail.stream else ""
         return f"{p99} of {tail.deadline_ns / 1e6:g} ms{stream}"
-    return f"{p99} ms{'' if tail.before_ns is None else f', was {milliseconds(tail.before_ns)}'}"
+    return f"{p99.rstrip()} ms{'' if tail.before_ns is None else f', was {milliseconds(tail.before_ns)}'}"
 
 
 def _memory(memory: of.MemoryLeft) -> str:
     if not memory.limit_mib:
-        return f"{formatting.size(memory.left_mib * 2**20)} free"
-    used_mib = max(0.0, memory.limit_mib - memory.left_mib)
-    used, limit = (formatting.size(mib * 2**20) for mib in (used_mib, memory.limit_mib))
-    return f"{used.removesuffix(limit[-4:])} of {limit}"  # If both have the same unit, it is written once.
+        return f"{formatting.or_unknown(memory.left_mib, lambda mib: formatting.size(mib * 2**20)):>10} free"
+    limit_mib, limit = memory.limit_mib, formatting.size(memory.limit_mib * 2**20)
+    number = limit.partition(" ")[0]
+    unit_mib = limit_mib / float(number)  # The used memory has the unit of the limit, so that it keeps its width.
+    used = formatting.or_unknown(memory.left_mib, lambda left: f"{max(0.0, limit_mib - left) / unit_mib:.1f}")
+    return f"{used:>{len(number)}} of {limit}"
 
 
 def elapsed_words(view: "MonitorView") -> str:

@@ -285,15 +285,15 @@ def of_screen(view: MonitorView) -> Iterator[tuple[str, Figures]]:
     window = SESSION if view.latency.window_ns is None else WINDOW
     header = plain(verdict_line(view, area(400, 1), None))
     latency = {
-        (f"p50{stream}", window): (r"last p50 #\??", "ms"),
-        (f"p99{stream}", window): (r"  p99 #\??", "ms"),
-        (f"rate{stream}", window): (r"  #/s", "/s"),
+        (f"p50{stream}", window): (r"last p50 +#\??", "ms"),
+        (f"p99{stream}", window): (r"  p99 +#\??", "ms"),
+        (f"rate{stream}", window): (r" #/s", "/s"),
     }
     yield "header", found_in(header, latency) | of_verdict(header)
     vitals = plain(vitals_line(view, area(400, 1)))
     yield "vitals", found_in(vitals, {
-        ("missed", SESSION): (r"missed # %", "%"), ("deadline", SESSION): (r"p99 \S+ of # ms", "ms"),
-        ("hottest", NOW): (r"heat #", "C"), ("power", NOW): (r"power # W", "W"),
+        ("missed", SESSION): (r"missed +# %", "%"), ("deadline", SESSION): (r"p99 +\S+ +of # ms", "ms"),
+        ("hottest", NOW): (r"heat +#", "C"), ("power", NOW): (r"power +# W", "W"),
     })  # fmt: skip
     for name, line in (("line", progress_line(view)), ("plain line", plain_line(view))):
         yield name, of_verdict(line) | found_in(line, {

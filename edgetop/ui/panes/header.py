@@ -8,105 +8,152 @@ from itertools import groupby
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.verdict_reasons import Lasts
+from edgetop.analysis.verdict import Verdict
 from edgetop.analysis.vitals import Vital, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport
-from edgetop.formatting import clean, milliseconds, or_unknown, shortened
+from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.panes.sensor_series import last, readout
-from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, joined, line, spread, width
+from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, joined, line, width
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import p50_words
 from edgetop.wording.vital_words import elapsed_words, vital_words
 
-WALL_FROM_CELLS = 100
-BAR_CELLS = (4, 10)  # least and greatest width of a gauge
-MARKS = {"warning": "!", "critical": "!"}  # severity must not be shown by colour alone
+WIDE_FROM_CELLS = 100  # from this width on, the first line has the requested duration and longer words
+STREAM_FROM_CELLS = 120  # from this width on, it names the model of the figures, if there are several
+WALL_FROM_CELLS = 140  # from this width on, it has the time of day of the end
 LEAST_DETAIL_CELLS = 12  # least width of a cut text, since less would say nothing
-LASTS, FIRST_DETAIL, FIRST_PAST = 0, 1, 5  # ranks; how long the state has lasted is the last to be left out
+MS_CELLS, CLOCK_CELLS = 5, 7  # widths of a latency in ms and of the elapsed time
+RATE_CELLS, WIDE_RATE_CELLS = 5, 6
+BAR_CELLS = ((160, 10), (WIDE_FROM_CELLS, 4))  # width of the screen from which a gauge has a bar of this width
+MARKS = {"warning": "!", "critical": "!"}  # severity must not be shown by colour alone
 _PHRASE_END = re.compile(r"[,;:] | \(")
-CUT = (FIRST_DETAIL, FIRST_PAST)  # parts with these ranks are cut instead of left out
+_NUMBER = re.compile(r"(?:^|[ +-])\d")
 
 
-def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
-    """Return the current verdict with the figures of the chosen window.
+def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None, *, has_figures: bool = True) -> Line:
+    """Return the verdict: the figure that proves it, since when it holds, its cause, and the evidence.
 
-    If the line is too short, the least important parts are left out, but never the elapsed time and p50.
-    `frozen_ns`: how far a frozen screen is behind, or None.
+    At the right end, p50, p99, rate and elapsed time have the same places whatever the verdict is. What does not fit
+    is cut from the end of the words, so the evidence is cut first. `frozen_ns`: how far a frozen screen is behind, or
+    None. `has_figures`: whether p50, p99 and rate are in the line.
     """
-    whole, is_wide = elapsed_words(view), area.width >= WALL_FROM_CELLS
-    clock = line(f"{whole if is_wide else whole.partition(', ends')[0]} ")  # with the time of day if there is room
-    frozen = "" if frozen_ns is None else f" FROZEN {formatting.duration(frozen_ns)} behind "
-    simulated = " SIMULATED " if view.manifest and view.manifest.board.simulated else ""
-    head = line(
-        (frozen, "focus"), (simulated, "simulated"), (f" {verdict_words.state_word(view.verdict)} ", view.verdict.level)
+    head = verdict_words.headline(view.verdict, view.progress.now_ns)
+    state = Span(f" {head.state} ", view.verdict.level)
+    figures = _figures(view, area) if has_figures else []
+    clock = Span(f"{_elapsed(view, area.width)} ")
+    is_wide = area.width >= WIDE_FROM_CELLS
+    for count in range(len(figures), -1, -1):  # only a frozen or very narrow screen leaves out a figure
+        right = (*figures[:count], clock)
+        for frozen in _frozen_words(frozen_ns, is_wide=is_wide):
+            left = line((frozen, "focus"), state)
+            room = area.width - width(left) - width(right)
+            if room >= 0:
+                body = _body(_parts(view, area, head, room), room - 1 - is_wide, " " * is_wide)
+                return (*left, *body, *line(" " * (room - width(body))), *right)
+    return fit((state,), area.width)
+
+
+def _frozen_words(frozen_ns: int | None, *, is_wide: bool) -> Sequence[str]:
+    """Return how far a frozen screen is behind, in words from the longest to the shortest."""
+    if frozen_ns is None:
+        return ("",)
+    return (f" FROZEN {formatting.duration(frozen_ns)}{' behind' if is_wide else ''} ", " FROZEN ")
+
+
+def _elapsed(view: MonitorView, cells: int) -> str:
+    """Return the elapsed time at a fixed place, with the requested duration and its end if there is room."""
+    now, of, end = elapsed_words(view).partition(" of ")
+    asked = end if cells >= WALL_FROM_CELLS else end.partition(", ends")[0]
+    return f"{now:>{CLOCK_CELLS}}{of + asked if cells >= WIDE_FROM_CELLS else ''}"
+
+
+def _figures(view: MonitorView, area: Area) -> list[Span]:
+    """Return p50, p99 and rate of the window, each as wide whatever its value is."""
+    window, progress = view.latency.window, view.progress
+    if view.latency.session is None or view.ab is not None or progress.phase not in ("measure", "over"):
+        return []
+    is_wide = area.width >= WIDE_FROM_CELLS
+    gap, style = COLUMN_GAP if is_wide else "", "dim" if progress.phase == "over" else "text"
+    values = [UNKNOWN.rjust(MS_CELLS) + " "] * 2
+    if window is not None:
+        values = [
+            f"{milliseconds(window.percentile_ns(of)):>{MS_CELLS}}{' ' if window.is_settled(of) else '?'}"
+            for of in (0.50, 0.99)
+        ]
+    rate = or_unknown(window.throughput_hz if window else None, formatting.rate)
+    named = shortened(clean(view.latency.stream), STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
+    before = f"{named:>{STREAM_CELLS}}  " if named else ""
+    rate = f"{rate:>{WIDE_RATE_CELLS}}" if is_wide else f"{rate.replace(' ', ''):>{RATE_CELLS}}"
+    texts = (
+        f"{before}{last(view) if is_wide else ''}p50 {values[0]}{gap}",
+        f"p99 {values[1]}ms {gap}",
+        f"{rate}/s {gap}",
     )
-    room = area.width - width(head) - width(clock)  # one cell before the first part, and one before the clock
-    parts = _parts(view, area)
-    kept: dict[int, Span] = {}
-    for place, (rank, text, style) in sorted(enumerate(parts), key=lambda item: item[1][0]):
-        gap = 1 if rank == LASTS and not is_wide else len(COLUMN_GAP)
-        part = Span(" " * gap + text, style)
-        if cells_of(part.text) > room > LEAST_DETAIL_CELLS and rank in CUT:
-            part = Span(_cut(part.text, room), style)
-        if cells_of(part.text) <= room:
-            kept[place] = part
-            room -= cells_of(part.text)
-    body = [kept[place] for place in sorted(kept)]
-    body = [Span(f" {part.text.lstrip()}", part.style) for part in body[:1]] + body[1:]
-    return spread((*head, *body), clock, area.width)
+    return [Span(area.clean(text), style) for text in texts]
 
 
-def _cut(text: str, cells: int) -> str:
+def _body(parts: Iterable[tuple[str, str]], cells: int, before: str) -> Line:
+    """Return the parts that fit into a line. The first one that does not fit is cut or left out, as are all others.
+
+    `before`: what precedes the first part; others have a space more before them.
+    """
+    body: list[Span] = []
+    for text, style in parts:
+        part = f"{before}{' ' if body else ''}{text}"
+        if cells_of(part) > cells:
+            if style == "text" and cells > LEAST_DETAIL_CELLS:
+                body += line((_cut(part, cells, is_only=not body), style))
+            break
+        body.append(Span(part, style))
+        cells -= cells_of(part)
+    return tuple(body)
+
+
+def _cut(text: str, cells: int, *, is_only: bool = True) -> str:
     """Cut a text at the end of a phrase, or else at the end of a word.
+
+    A phrase with a number is not cut within, unless the text `is_only` one that the line has: without a number, its
+    words would say something else.
 
     >>> [_cut("killed by SIGSEGV (it crashed)", cells) for cells in (17, 25)], _cut("no reason that is known", 17)
     (['killed by SIGSEGV', 'killed by SIGSEGV'], 'no reason that >')
+    >>> _cut("full in 12h31m", 12, is_only=False)
+    ''
     """
     ends = [end.start() for end in _PHRASE_END.finditer(text) if cells_of(text[: end.start()]) <= cells]
     if ends:
         return text[: ends[-1]]
+    if not is_only and _NUMBER.search(text):
+        return ""
     (part, *_) = fit((Span(text),), cells - 1)
     return f"{part.text.rpartition(' ')[0].rstrip() or part.text} >"
 
 
-def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
-    """Yield the parts of the line in order, as (rank, text, style). The most important part has the lowest rank."""
-    verdict = view.verdict
-    is_over = view.progress.phase == "over"
-    ended_well = is_over and verdict.level != "critical"  # past events then matter more than the reason of the end
-    past_now = 11 if verdict.reasons else FIRST_PAST  # of less weight than what holds
-    first_detail, first_past = (3, FIRST_DETAIL) if ended_well else (FIRST_DETAIL, 3 if is_over else past_now)
-    details = [
-        (LASTS if isinstance(reason, Lasts) else first_detail + 3 * place, verdict_words.reason_words(reason), "text")
-        for place, reason in enumerate(verdict.reasons)
-    ]
-    also = [(2 + 4 * place, text, "warning") for place, text in enumerate(verdict_words.also(verdict))]
-    past = [(first_past + 4 * place, text, "dim") for place, text in enumerate(verdict_words.past(verdict))]
-    figures = list(_figures(view))
-    parts = [*details, *past, *figures] if is_over else [*details, *also, *figures, *past]
-    return [(rank, area.clean(text), style) for rank, text, style in parts]
+def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: int) -> list[tuple[str, str]]:
+    """Return the words of the line in order, as (text, style), the most important first."""
+    verdict, is_over = view.verdict, view.progress.phase == "over"
+    figure = head.figure if area.width >= WIDE_FROM_CELLS else head.brief
+    causes = [(text, "text") for text in head.causes]
+    if is_over and verdict.level != "critical":  # past events then matter more than the reason of the end
+        parts = [*((text, "text") for text in verdict_words.past(verdict)), *causes]
+    else:
+        also = () if is_over else verdict_words.also(verdict)
+        parts = [(text, "text") for text in (figure, head.since) if text] + causes + [(text, "text") for text in also]
+        past, evidence = ([(text, "dim") for text in of] for of in (verdict_words.past(verdict), head.evidence))
+        whole = sum(cells_of(text) + len(COLUMN_GAP) for text, _ in (*parts, *past, *evidence))
+        parts += (*past, *evidence) if whole <= cells else (*evidence, *past)  # the past only takes free columns
+    return [(area.clean(text), style) for text, style in parts]
 
 
-def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
-    window = view.latency.window
-    if window is None or view.ab is not None or view.progress.phase not in ("measure", "over"):
-        return
-    p50, p99 = (f"{milliseconds(window.percentile_ns(of))}{'' if window.is_settled(of) else '?'}" for of in (0.5, 0.99))
-    change = "" if view.verdict.p50_change is None else f" {formatting.signed_percent(view.verdict.p50_change)}"
-    style = "dim" if view.progress.phase == "over" else "text"
-    if view.latency.stream:  # the change is of the stream that the verdict names
-        change = ""
-        yield -2, shortened(clean(view.latency.stream), STREAM_CELLS), style
-    yield -1, f"{last(view)}p50 {p50} ms{change}", style
-    yield 6, f"p99 {p99}", style
-    if window.throughput_hz is not None:
-        yield 10, f"{formatting.rate(window.throughput_hz)}/s", style
+def identity_line(
+    view: MonitorView, area: Area, recording: str, *, is_trouble: bool = False, frozen: Verdict | None = None
+) -> Line:
+    """Return model, runtime and board. `recording`: text on the recording, or on a problem of the feed.
 
-
-def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: bool = False) -> Line:
-    """Return model, runtime and board. `recording`: text on the recording, or on a problem of the feed."""
+    `frozen`: the verdict that the first line shows, if the screen is frozen. A worse state since then comes first.
+    """
     manifest = view.manifest
     if manifest is None:
         return line((" edgetop", "dim"))
@@ -123,47 +170,57 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     right = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
     right = fit(right, area.width) if width(right) > area.width else right
     shown = [area.clean(name) for name in names if name]
-    room = max(0, area.width - width(right))
+    verdict = view.verdict
+    news = f" now {verdict_words.state_word(verdict)} " if frozen and _is_worse(verdict, frozen) else ""
+    before = line((news, verdict.level), (" SIMULATED " if manifest.board.simulated else "", "simulated"))
+    room = max(0, area.width - width(right) - width(before))
     while len(shown) > 1 and cells_of(f" {'   '.join(shown)}") > room:
         shown.pop()
-    return (*fit(line((f" {'   '.join(shown)}", "dim")), room), *right)
+    return (*before, *fit(line((f" {'   '.join(shown)}", "dim")), room), *right)
+
+
+def _is_worse(now: Verdict, before: Verdict) -> bool:
+    """Whether another state needs the user's attention."""
+    return now.state is not before.state and now.level in MARKS
 
 
 def vitals_line(view: MonitorView, area: Area) -> Line:
-    """Return a gauge for each vital sign. If they do not fit, the last ones without a problem are left out.
+    """Return a gauge for each quantity with a limit, then the figures of the others.
 
-    For a session that is over, they show the last values, dimmed.
+    Every one has the same width whatever its value is, and the order never changes. If they do not fit, the last ones
+    are left out, first those without a problem. For a session that is over, they show the last values, dimmed.
     """
     is_over = view.progress.phase == "over"
     before = f" last values, {formatting.stopwatch(view.progress.now_ns)} " if is_over else ""
     shown, cells = list(vitals(view)), area.width - len(before) - 1  # keep one cell free at the edge
-    least_bar = BAR_CELLS[0] + 1 if area.width >= WALL_FROM_CELLS and not is_over else 0
-    while shown and _cells(shown) + least_bar * sum(vital.share is not None for vital in shown) > cells:
-        well = [vital for vital in shown if vital.level not in MARKS]
-        shown.remove((well or shown)[-1])
+    gauges = [vital for vital in shown if vital.is_gauge]
+    bars = next((bar for least, bar in BAR_CELLS if area.width >= least and not is_over), 0)
+    if _cells(gauges) + (bars + 1) * len(gauges) > cells:
+        bars = 0
+    while shown and _cells(shown) + (bars + 1 if bars else 0) * sum(vital.is_gauge for vital in shown) > cells:
+        figures = [vital for vital in shown if not vital.is_gauge] or shown
+        well = [vital for vital in figures if vital.level not in MARKS]
+        shown.remove((well or figures)[-1])
     if not shown:
         return as_fits(area.width, (" no vital signs yet", "dim"))
-    gauges = sum(vital.share is not None for vital in shown)
-    spare = (cells - _cells(shown)) // gauges - 1 if gauges and not is_over else 0
-    bars = min(spare, BAR_CELLS[1]) if spare >= BAR_CELLS[0] else 0
     pieces: list[Piece] = [(before, "dim"), " "]
     for vital in shown:
         style = "dim" if is_over else vital.level if vital.level in MARKS else "text"
-        pieces += [(f"{vital.name} ", "dim"), (f"{vital_words(vital.figure)}{MARKS.get(vital.level, '')}", style)]
+        pieces += [(f"{vital.name} ", "dim"), (f"{vital_words(vital.figure)}{MARKS.get(vital.level, ' ')}", style)]
         if vital.share is not None and bars:
             rest = "." if area.characters.ascii_only else "\u2591" if area.characters.boxes else "\u28c0"
             filled = bar(vital.share, bars, area.characters, rest=rest)
-            cells = math.ceil(min(max(vital.share, 0.0), 1.0) * bars)
+            full = math.ceil(min(max(vital.share, 0.0), 1.0) * bars)
             level = vital.level if vital.level != "critical" else "hot"
-            pieces += [" ", (filled[:cells], level), (filled[cells:], "frame")]
+            pieces += [" ", (filled[:full], level), (filled[full:], "frame")]
         pieces.append(COLUMN_GAP)
     return line(*pieces[:-1])
 
 
 def _cells(shown: Sequence[Vital]) -> int:
     """Return the width of these values without bars."""
-    widths = (len(vital.name) + len(vital_words(vital.figure)) + 1 + (vital.level in MARKS) for vital in shown)
-    return 1 - len(COLUMN_GAP) + sum(cells + len(COLUMN_GAP) for cells in widths)
+    widths = (len(of.name) + cells_of(vital_words(of.figure)) + 2 + len(COLUMN_GAP) for of in shown)
+    return 1 - len(COLUMN_GAP) + sum(widths)
 
 
 def readout_line(view: MonitorView, second: float, area: Area) -> Line:

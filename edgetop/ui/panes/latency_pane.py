@@ -145,7 +145,7 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
     pieces: list[Piece] = [(label, "dim")]
     for name, quantile in zip(NAMES[:4], QUANTILES, strict=False):
         value, doubt = milliseconds(window.percentile_ns(quantile)), " " if window.is_settled(quantile) else "?"
-        pieces += [(name, STYLES.get(name, "dim")), f" {value}{doubt}  "]
+        pieces += [(f"{name} ", STYLES.get(name, "dim")), f"{value}{doubt}  "]
     rate = "" if window.throughput_hz is None else f"{formatting.rate(window.throughput_hz)}/s"
     return as_fits(cells, *pieces, ("max ", "dim"), f"{milliseconds(window.max_ns)}   ", rate)
 
