@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean, size
 from edgetop.sensors.memory_sensors import read_meminfo
-from edgetop.sensors.process_table import TICK_S, Use, percent_by_name
+from edgetop.sensors.plausible import most_cpus
+from edgetop.sensors.process_table import HOST, TICK_S, Use, percent_by_name
 from edgetop.sensors.throttling import UNREPORTED
 from edgetop.session.quiet import BACKGROUND_PCT, STEAL_PCT
 from edgetop.session.trips import is_zone, throttles_at_c, zones_of_interest
@@ -149,7 +150,7 @@ def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]
     before, begin_s = _used_by_others(), time.monotonic()
     yield
     time.sleep(max(0.0, begin_s + at_least_s - time.monotonic()))  # process times have a resolution of 10 ms
-    into.update(percent_by_name(before, _used_by_others(), time.monotonic() - begin_s))
+    into.update(percent_by_name(before, _used_by_others(), time.monotonic() - begin_s, most_cpus(HOST)))
 
 
 def _used_by_others() -> Use:

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Literal
 
 from edgetop.frozen import frozen
-from edgetop.sensors.counters import FIRST, Rate
+from edgetop.sensors.counters import FIRST, WENT_BACK, Rate, bounded
 from edgetop.sensors.memory_sensors import MIB
+from edgetop.sensors.plausible import EVENTS_PER_CPU, most_cpus
 from edgetop.sensors.process_table import HOST, parse_counters
 from edgetop.sensors.root import File, Root, parse_int
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, SensorEvent, Values, attempt, join, sensor
@@ -26,6 +27,8 @@ from edgetop.session.manifest import SensorInfo
 NO_LIMIT_FROM = 1 << 42
 
 CPU_STAT = "cpu.stat"  # the same name in both versions
+LONGEST_STALL_S = 10.0  # a stall counts when it ends; a period has a second at most (scheduler/sched-bwc.rst)
+PERIODS_PER_S = 1000.0  # min_cfs_quota_period in kernel/sched/fair.c is 1 ms
 QUIET_READINGS = 10  # an onset is reported again only after this many readings of 0
 
 _OFF = Missing(
@@ -65,7 +68,7 @@ class Group:
 
 def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
     """Return a reader of the memory in use and, if their files exist, of peak, limit, rest and OOM kills."""
-    files, own = group.files, group.folders[0]
+    files, own, most = group.files, group.folders[0], most_cpus(root) * EVENTS_PER_CPU
     infos: list[SensorInfo] = []
     parts: list[Callable[[], Values]] = []
     onset = Onset("memory-limit", "the memory limit is reached: something of the engine must go before it gets more")
@@ -94,13 +97,13 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
 
         def read_kills() -> Values:
             count = parse_counters(events.read_text()).get("oom_kill")  # version 1 lacks it before Linux 4.13
-            return [Gap("no oom_kill in the file") if count is None else kills.per_second(count, now())]
+            return [Gap("no oom_kill in the file") if count is None else kills.per_second(count, now(), most)]
 
         add(files.events, ("rate", "oom-kills"), read=read_kills)
     if root.exists(hit.relative) and _limits(levels[: len(files.limits)]):
         hits = Rate()
         rate = ("rate", "memory-limit-hits")
-        add(files.hits, rate, read=lambda: [onset.checked(hits.per_second(_hits(hit), now()))])
+        add(files.hits, rate, read=lambda: [onset.checked(hits.per_second(_hits(hit), now(), most))])
     return Reader(
         tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory", events=onset.events
     )
@@ -130,7 +133,8 @@ def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = tim
     `folders` are those of its cgroup and of the cgroups above it that have a quota: each can stop the engine. The
     figures are those of the quota that stops it most.
     """
-    levels = [_Quota(root.file(f"{folder}/{CPU_STAT}")) for folder in folders]
+    cpus = most_cpus(root)
+    levels = [_Quota(root.file(f"{folder}/{CPU_STAT}"), cpus) for folder in folders]
     onset = Onset("cpu-quota", "the CPU quota is used up: the engine waits for its next period")
 
     def read() -> Values:
@@ -147,10 +151,11 @@ def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = tim
 class _Quota:
     """The counts of one cgroup's quota."""
 
-    def __init__(self, file: File) -> None:
-        self.file = file
-        self._before: tuple[int, int] | None = None  # number of periods, and of those in which it waited
-        self._stall = Rate()
+    def __init__(self, file: File, cpus: int) -> None:
+        """`cpus` is the number of CPUs that the quota can stop at the same time."""
+        self.file, self._cpus = file, cpus
+        self._before: tuple[int, int, float] | None = None  # number of periods, of those in which it waited, and time
+        self._stall = Rate(LONGEST_STALL_S)
 
     def read_at(self, at_s: float) -> tuple[float | Gap, float | Gap]:
         """Return the percentage of periods in which the group waited, and for how many ms a second it did."""
@@ -158,14 +163,24 @@ class _Quota:
         # Version 2 counts microseconds, version 1 nanoseconds.
         stalled_ms = fields.get("throttled_usec", 0) / 1e3 + fields.get("throttled_time", 0) / 1e6
         is_timed = "throttled_usec" in fields or "throttled_time" in fields
-        stall = self._stall.per_second(stalled_ms, at_s) if is_timed else Gap("no throttled time in the file")
+        stall = (
+            self._stall.per_second(stalled_ms, at_s, 1e3 * self._cpus)
+            if is_timed
+            else Gap("no throttled time in the file")
+        )
         if not {"nr_periods", "nr_throttled"} <= fields.keys():
             return Gap("no count of periods in the file"), stall
-        last, self._before = self._before, (fields["nr_periods"], fields["nr_throttled"])
-        if last is None:
+        last, self._before = self._before, (fields["nr_periods"], fields["nr_throttled"], at_s)
+        if last is None or at_s <= last[2]:
             return FIRST, stall
         periods, waited = self._before[0] - last[0], self._before[1] - last[1]
-        return 100 * waited / periods if periods > 0 else 0.0, stall
+        if periods < 0 or waited < 0:
+            return WENT_BACK, stall
+        if isinstance(leap := bounded(periods, at_s - last[2], PERIODS_PER_S, LONGEST_STALL_S), Gap):
+            return leap, stall
+        if waited > periods + 1:  # the file may be read between the two
+            return Gap(f"it waited in {waited} of {periods} periods, which is impossible"), stall
+        return (min(100 * waited / periods, 100.0) if periods else 0.0), stall
 
 
 def _most(values: Sequence[float | Gap]) -> float | Gap:

@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edgetop.sensors.counters import Rate, SumRate
-from edgetop.sensors.cpu_load import waited_by_thread
+from edgetop.sensors.cpu_load import LONGEST_WAIT_S, NS, waited_by_thread
 from edgetop.sensors.memory_sensors import MIB, resident_bytes
+from edgetop.sensors.plausible import most_cpus
 from edgetop.sensors.process_table import (
     HOST,
+    SEARCH_S,
     TICK_S,
     Family,
     Use,
@@ -156,7 +158,7 @@ class Competitors:
         if self._family is None:
             self._has_found |= not self._started.keys() >= set(started)
             self._started = {pid: self._root.file(f"proc/{pid}/stat") for pid in started}
-        used = percent_by_name(before, self._seen, span_s) if before else {}
+        used = percent_by_name(before, self._seen, span_s, self._cpus) if before else {}
         for name, percent in used.items():
             self._taken[name] = self._taken.get(name, 0.0) + percent * span_s
         return _most(used)
@@ -177,7 +179,8 @@ def application(
 ) -> Reader:
     """Return a reader of a watched program's memory and CPU use, with all its descendants."""
     family = family or Family(pid, root, now)
-    cpu, waited = Rate(), SumRate()
+    # The CPU time of a child that is found late counts at once.
+    cpu, waited, cpus = Rate(SEARCH_S), SumRate(LONGEST_WAIT_S), most_cpus(root)
     threads = _Threads(root, now())
     events: list[SensorEvent] = []
 
@@ -186,14 +189,14 @@ def application(
         if not pids:
             return [Gap("the application has ended")] * 3
         events.extend(threads.news(pids, at_s))
-        load = cpu.percent(family.used_ticks() * TICK_S, at_s)
+        load = cpu.percent(family.used_ticks() * TICK_S, at_s, cpus)
         memory = sum(map(resident_bytes, pids)) / MIB
         waited_ns: dict[str, int] = {}
         for child in pids:
             if child != pid:
                 with contextlib.suppress(OSError, ValueError):
                     waited_ns |= waited_by_thread(child, root)
-        wait_ns = waited.per_second(waited_ns, at_s)
+        wait_ns = waited.per_second(waited_ns, at_s, lambda *_: NS)
         wait_ms = 0.0 if not waited_ns else wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
         return [memory, load, wait_ms]
 
@@ -210,7 +213,7 @@ class _Threads:
     """Reports the CPU use of a program's threads, by name, from time to time."""
 
     def __init__(self, root: Root, at_s: float) -> None:
-        self._root = root
+        self._root, self._cpus = root, most_cpus(root)
         self._used: Use = {}  # by process and thread: name, and ticks used
         self._used_s, self._due_s = at_s, at_s + FIRST_THREADS_S
 
@@ -223,7 +226,7 @@ class _Threads:
         if not before or span_s <= 0:
             return
         self._due_s = at_s + THREADS_S
-        if most := _most(percent_by_name(before, self._used, span_s), THREADS_LEAST_PCT, THREADS_SHOWN):
+        if most := _most(percent_by_name(before, self._used, span_s, self._cpus), THREADS_LEAST_PCT, THREADS_SHOWN):
             body = ThreadsUsed(len(pids), {f"thread {name}": round(pct, 1) for name, pct in most})
             yield SensorEvent(body, f"CPU by thread, of a core: {_words(most)}")
 

@@ -1,10 +1,10 @@
 """Turn counters into rates. The first reading only begins an interval.
 
 A counter that went back (a reset, a new device) begins another interval, and so does one that leapt: it grew faster
-than is possible, as the steal counter of some guests does.
+than is possible (`plausible.py`), as the steal counter of some guests does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from edgetop.sensors.sensor_protocol import Gap
 
@@ -16,39 +16,42 @@ MAX_COUNTED_W = 2000.0  # no chip with an energy counter draws more; a higher va
 LATE_S = 0.1  # a counter may be renewed this long after the time that it counts, since ticks are counted at their end
 MARGIN = 1.1  # two clocks measure the interval
 
+# Takes the name of a counter and its rate, and returns the highest rate per second that is possible.
+Most = Callable[[str, float], float]
 
-def bounded(grown: float, passed_s: float, most: float | None) -> float | Gap:
+
+def bounded(grown: float, passed_s: float, most: float, late_s: float = LATE_S, name: str = "") -> float | Gap:
     """Return the rate of a counter that grew by `grown`, at most `most` per second.
 
     A counter that grew more than lateness and the two clocks explain has leapt, and its rate is a gap.
     """
-    rate = grown / passed_s
-    if most is None:
-        return rate
-    if grown > MARGIN * most * (passed_s + LATE_S):
-        return Gap(f"the counter leapt by {grown:g} in {passed_s:.3g} s; at most {most:g} a second is possible")
-    return min(rate, float(most))
+    if grown > MARGIN * most * (passed_s + late_s):
+        of = f" of {name}" if name else ""
+        return Gap(f"the counter{of} leapt by {grown:g} in {passed_s:.3g} s; at most {most:g} a second is possible")
+    return min(grown / passed_s, float(most))
 
 
 class Rate:
     """The growth of a counter per second."""
 
-    def __init__(self) -> None:
+    def __init__(self, late_s: float = LATE_S) -> None:
+        """`late_s` is how long after the time that it counts the counter may be renewed."""
         self._before: tuple[float, float] | None = None
+        self._late_s = late_s
 
-    def per_second(self, amount: float, at_s: float, most: float | None = None) -> float | Gap:
-        """Return the growth per second, or a gap. `most` is the highest rate that is possible; None if unknown."""
+    def per_second(self, amount: float, at_s: float, most: float) -> float | Gap:
+        """Return the growth per second, or a gap. `most` is the highest rate that is possible."""
         before, self._before = self._before, (amount, at_s)
         if before is None or at_s <= before[1]:
             return FIRST
         if amount < before[0]:
             return WENT_BACK
-        return bounded(amount - before[0], at_s - before[1], most)
+        return bounded(amount - before[0], at_s - before[1], most, self._late_s)
 
-    def percent(self, seconds: float, at_s: float, cpus: int | None = None) -> float | Gap:
+    def percent(self, seconds: float, at_s: float, cpus: int) -> float | Gap:
         """Return the growth of a counter of seconds as a percentage of the time that passed.
 
-        `cpus` is the number of CPUs that can count at the same time; None if unknown.
+        `cpus` is the number of CPUs that can count at the same time.
         """
         value = self.per_second(seconds, at_s, cpus)
         return value if isinstance(value, Gap) else 100 * value
@@ -57,14 +60,16 @@ class Rate:
 class SumRate:
     """The growth per second of several counters together, whose devices may come and go.
 
-    A device counts from its second reading on. If a counter went back, the result is a gap.
+    A device counts from its second reading on. If a counter went back or leapt, the result is a gap.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, late_s: float = LATE_S) -> None:
+        """`late_s` is how long after the time that it counts a counter may be renewed."""
         self._before: tuple[Mapping[str, int], float] | None = None
+        self._late_s = late_s
 
-    def per_second(self, amounts: Mapping[str, int], at_s: float, most: float | None = None) -> float | Gap:
-        """Return the growth per second, or a gap. `most` is the highest rate of all together; None if unknown."""
+    def per_second(self, amounts: Mapping[str, int], at_s: float, most: Most) -> float | Gap:
+        """Return the growth per second, or a gap."""
         before, self._before = self._before, (dict(amounts), at_s)
         if before is None or at_s <= before[1]:
             return FIRST
@@ -74,7 +79,14 @@ class SumRate:
             return Gap(f"the counter of {', '.join(back)} went back")
         if not again:
             return FIRST
-        return bounded(sum(amounts[name] - before[0][name] for name in again), at_s - before[1], most)
+        passed_s, total = at_s - before[1], 0.0
+        for name in again:
+            grown = amounts[name] - before[0][name]
+            rate = bounded(grown, passed_s, most(name, grown / passed_s), self._late_s, name)
+            if isinstance(rate, Gap):
+                return rate
+            total += rate
+        return total
 
 
 class EnergyCounter:

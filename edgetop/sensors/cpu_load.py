@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from edgetop.sensors.counters import Rate, SumRate
+from edgetop.sensors.plausible import EVENTS_PER_CPU, most_cpus
 from edgetop.sensors.process_table import HOST, TICK_S, count_cpus, own_threads, parse_cpu_ticks, parse_stat
 from edgetop.sensors.root import File, Root, parse_int
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
@@ -36,13 +37,15 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     return Found((Reader(infos, read, name="system load"),))
 
 
-def process_load(info: SensorInfo, cpu_seconds: Callable[[], float]) -> Reader:
+def process_load(
+    info: SensorInfo, cpu_seconds: Callable[[], float], now_s: Callable[[], float] = time.monotonic
+) -> Reader:
     """Return a reader of a process's load. `cpu_seconds` returns the process's CPU time so far."""
-    rate = Rate()
+    rate, cpus = Rate(), most_cpus(HOST)
 
     def read() -> Values:
         try:
-            return [rate.percent(cpu_seconds(), time.monotonic())]
+            return [rate.percent(cpu_seconds(), now_s(), cpus)]
         except (FileNotFoundError, ProcessLookupError):
             return [Gap("the process is gone")]
 
@@ -116,7 +119,7 @@ def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
         text, at_s = file.read_text(), now_s()
         totals = {match[1]: match[2] for match in map(_LINE.match, text.splitlines()) if match}
         return [
-            _share(rate.percent(parse_int(totals[kind]) / 1e6, at_s))
+            rate.percent(parse_int(totals[kind]) / 1e6, at_s, cpus=1)
             if kind in totals
             else Gap(f"no {kind} line in the file")
             for kind, rate in rates.items()
@@ -126,22 +129,15 @@ def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
     return Reader(infos, read, name=f"{resource} pressure")
 
 
-def _share(percent: float | Gap) -> float | Gap:
-    """Return a share of at most 100 %, or a gap if it is impossible.
-
-    Two clocks measure the interval, so that a share may be slightly above 100 %.
-    """
-    if isinstance(percent, Gap):
-        return percent
-    return min(percent, 100.0) if percent <= 110 else Gap("the total grew faster than time")
-
-
 # How long the engine's threads waited for a CPU, and how often they were preempted. Both show what other processes do
 # to the engine, while its load shows what it does itself. Sources: Documentation/scheduler/sched-stats.rst,
 # `/proc/PID/schedstat` (of a thread: ns on the CPU, ns waited for a CPU, timeslices); proc_pid_status(5),
 # `nonvoluntary_ctxt_switches`.
 
 _SWITCHES = re.compile(r"^nonvoluntary_ctxt_switches:(.*)$", re.MULTILINE)
+# A thread's wait counts when it gets a CPU, in whole. A fair scheduler lets no thread wait for so many seconds.
+LONGEST_WAIT_S = 60.0
+NS = 1e9  # a thread waits for 10^9 ns a second at most
 UNCOUNTED = Gap("this kernel keeps no account of it (CONFIG_SCHED_INFO)")
 
 
@@ -164,7 +160,7 @@ def engine_scheduling(
     `others` returns the threads of the process that are not the engine's.
     """
     tasks = f"proc/{pid}/task"
-    waiting, switching = SumRate(), SumRate()
+    waiting, switching = SumRate(LONGEST_WAIT_S), SumRate()
 
     def read() -> Values:
         at_s, left_out = now(), {str(tid) for tid in others()}
@@ -183,9 +179,9 @@ def engine_scheduling(
             if (match := _SWITCHES.search(status)) is None:
                 raise ValueError("no count of involuntary switches in the file")
             switched[tid] = parse_int(match[1].strip())
-        wait_ns = waiting.per_second(waited, at_s)
+        wait_ns = waiting.per_second(waited, at_s, lambda *_: NS)
         wait_ms = wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
-        return [wait_ms if is_counted else UNCOUNTED, switching.per_second(switched, at_s)]
+        return [wait_ms if is_counted else UNCOUNTED, switching.per_second(switched, at_s, lambda *_: EVENTS_PER_CPU)]
 
     infos = (
         sensor("rate", "run-queue-wait", f"/{tasks}/*/schedstat", note=f"ms a second, {note}"),

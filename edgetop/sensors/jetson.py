@@ -17,9 +17,9 @@ from dataclasses import field
 
 from edgetop.frozen import frozen
 from edgetop.sensors.clocks import DEVFREQ, device_kind, policies
-from edgetop.sensors.counters import FIRST, WENT_BACK
+from edgetop.sensors.counters import Rate
 from edgetop.sensors.root import Root, chips_named, is_compatible
-from edgetop.sensors.sensor_protocol import Found, Missing, Reader, Values, sensor
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.trips import OVER_CURRENT_PERCENT
 
@@ -162,6 +162,7 @@ def discover_power_mode(root: Root) -> Found:
 CHIP = "soctherm_oc"
 UNDER_VOLTAGE = 1  # number of the alarm that is about voltage, not current
 CADENCE_S = 2.0  # that of the BPMP
+MOST_EVENTS = 1e5  # choice, per second and alarm: one for each 10 us, where an event takes about a millisecond
 EVENT_S = 0.001  # duration of an event, seen on an Orin Nano, whose BPMP has `throt_period` 1
 
 
@@ -180,19 +181,22 @@ def over_current_of(
     counters = {n: root.file(f"{folder}/oc{n}_event_cnt") for n in alarms}
     slowing = tuple(n for n in alarms if root.line(f"{folder}/oc{n}_throt_en") != "0")
     currents = [n for n in alarms if n != UNDER_VOLTAGE]
-    before: tuple[float, dict[int, int]] | None = None
+    counted = {n: Rate(CADENCE_S) for n in alarms}
     infos = tuple(_over_current_sensors(root.absolute(folder), alarms, slowing))
 
     def read() -> Values:
-        nonlocal before
         now = clock_s()
         counts = {n: counter.read_int() for n, counter in counters.items()}
-        last, before = before, (now, counts)
-        if last is None or now <= last[0]:
-            return [FIRST] * len(infos)
-        if any(counts[n] < last[1][n] for n in alarms):
-            return [WENT_BACK] * len(infos)
-        rates = {n: (counts[n] - last[1][n]) / (now - last[0]) for n in alarms}
+        rates: dict[int, float] = {}
+        gaps: list[Gap] = []
+        for n, count in counts.items():
+            rate = counted[n].per_second(count, now, MOST_EVENTS)
+            if isinstance(rate, Gap):
+                gaps.append(rate)
+            else:
+                rates[n] = rate
+        if gaps:
+            return [gaps[0]] * len(infos)
         values = list(rates.values())
         if currents:
             share = min(100.0, 100 * EVENT_S * sum(rates[n] for n in currents if n in slowing))

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from edgetop.sensors.counters import Rate
+from edgetop.sensors.plausible import EVENTS_PER_CPU, most_cpus
 from edgetop.sensors.process_table import HOST, SHARED_NOTE, everyone, parse_counters, parse_stat
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, file_reader, sensor
@@ -240,13 +241,13 @@ def discover_paging(root: Root) -> Found:
 
 def system_paging(root: Root, now: Now = time.monotonic) -> Reader:
     file, source = root.file(VMSTAT), root.absolute(VMSTAT)
-    rates = {label: Rate() for label in COUNTERS}
+    rates, most = {label: Rate() for label in COUNTERS}, most_cpus(root) * EVENTS_PER_CPU
 
     def read() -> Values:
         at_s = now()
         fields = parse_counters(file.read_text())
         return [
-            rates[label].per_second(fields[key], at_s) if key in fields else Gap(f"no {key} in the file")
+            rates[label].per_second(fields[key], at_s, most) if key in fields else Gap(f"no {key} in the file")
             for label, key in COUNTERS.items()
         ]
 
@@ -260,11 +261,11 @@ def discover_engine_faults(pid: int, *, shares_process: bool) -> Found:
 
 def engine_faults(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
     """Return a reader of the engine's major faults, in each of which an inference waits for a disk."""
-    file, rate = root.file(f"proc/{pid}/stat"), Rate()
+    file, rate, most = root.file(f"proc/{pid}/stat"), Rate(), most_cpus(root) * EVENTS_PER_CPU
 
     def read() -> Values:
         at_s = now()
-        return [rate.per_second(parse_stat(file.read_text()).major_faults, at_s)]
+        return [rate.per_second(parse_stat(file.read_text()).major_faults, at_s, most)]
 
     info = sensor("rate", "major-faults", f"/proc/{pid}/stat", note=note)
     return Reader((info,), read, name="engine major faults")

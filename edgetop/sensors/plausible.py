@@ -1,8 +1,12 @@
-"""Decide which temperatures, trips and powers of a sensor can be right. Every reader of a sensor asks here.
+"""Decide which temperatures, trips, powers and rates of a sensor can be right. Every reader of a sensor asks here.
 
 A value that cannot be right becomes a gap with its reason; a trip that cannot be right counts as none.
 """
 
+import re
+
+from edgetop.sensors.process_table import MAX_CPUS, count_cpus
+from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Gap
 
 PLAUSIBLE_C = (-40.0, 150.0)
@@ -55,3 +59,53 @@ def trip_c(millidegrees: int | None) -> float | None:
 def power_w(watts: float) -> float | Gap:
     """Return the power, or a gap if it is more than any board can draw."""
     return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")
+
+
+# The highest rates that are possible. `counters.py` makes a gap of a rate beyond them.
+
+# Choice, per second and CPU: no kernel takes a page fault, swaps a page or switches tasks in less than 100 ns.
+EVENTS_PER_CPU = 1e7
+# Choice, bytes per second and CPU: a core of today copies about 30 GB/s. What a process writes counts when it is in the
+# page cache, which is faster than the disk (Documentation/filesystems/proc.rst, "write_bytes").
+COPIED_PER_CPU = 100e9
+# Interrupts of one source per second, such as a thermal limit that begins; the kernel itself takes no more.
+INTERRUPTS = 1e6
+
+# Bytes per second in one direction: an interface of 800 Gbit/s; Wi-Fi 7 with 46 Gbit/s (IEEE 802.11be).
+MOST_LINK, MOST_RADIO = 100e9, 5.75e9
+# SD cards and eMMC: SD Express is an NVMe disk, and UHS-III ends at 624 MB/s (SD Physical Layer 8.0).
+MOST_CARD = 1e9
+MOST_DISK = 64e9  # 16 lanes of PCI Express 5.0
+# Drivers of interfaces of virtual machines, which are often faster than the speed that they state.
+_NOMINAL = frozenset({"virtio_net", "vmxnet3", "xen_netfront", "hv_netvsc", "veth", "tun"})
+# What the kernel shows for an unknown speed: -1, or the same with 16 or 32 bits (SPEED_UNKNOWN, older kernels).
+_UNKNOWN_SPEEDS = (65_535, 4_294_967_295)
+_CPU_FOLDER = re.compile(r"cpu[0-9]+")
+
+
+def most_cpus(root: Root) -> int:
+    """Return the number of a board's CPUs, those that are offline included, or the most of any kernel if unknown."""
+    present = sum(1 for name in root.names("sys/devices/system/cpu") if _CPU_FOLDER.fullmatch(name))
+    online = count_cpus(root.text("proc/stat"))
+    return present if online == MAX_CPUS and present else max(present, online)
+
+
+def most_of_link(root: Root, interface: str) -> float:
+    """Return how many bytes per second an interface can receive or send: its speed from sysfs, or a general ceiling.
+
+    `speed` is in Mbit/s (Documentation/ABI/testing/sysfs-class-net). Wireless interfaces have none.
+    """
+    folder = f"sys/class/net/{interface}"
+    names = root.names(folder)
+    if "wireless" in names or "phy80211" in names:
+        return MOST_RADIO
+    driver = (root.resolve(f"{folder}/device/driver") or "").rpartition("/")[2]
+    megabits = root.number(f"{folder}/speed") or 0
+    if "device" not in names or driver in _NOMINAL or megabits <= 0 or megabits in _UNKNOWN_SPEEDS:
+        return MOST_LINK
+    return min(megabits * 1e6 / 8, MOST_LINK)
+
+
+def most_of_disk(disk: str) -> float:
+    """Return how many bytes per second a disk can read or write at most."""
+    return MOST_CARD if disk.startswith("mmcblk") else MOST_DISK

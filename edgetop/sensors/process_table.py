@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from edgetop.sensors.counters import bounded
 from edgetop.sensors.root import Root, parse_int
+from edgetop.sensors.sensor_protocol import Gap
 
 HOST = Root()  # the real root, whatever board the sensors read
 SEARCH_S = 5.0  # interval of searches for new processes
@@ -146,13 +148,16 @@ def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use]:
     return started, others
 
 
-def percent_by_name(before: Use, after: Use, span_s: float) -> dict[str, float]:
-    """Return the CPU use between two surveys by name, in percent of a core. A new process counts in full."""
+def percent_by_name(before: Use, after: Use, span_s: float, cpus: int) -> dict[str, float]:
+    """Return the CPU use between two surveys by name, in percent of a core. A new process counts in full.
+
+    A process that used more than `cpus` CPUs can give is left out: its counter leapt.
+    """
     percent: dict[str, float] = {}
     for process, (name, ticks) in after.items():
-        grown = ticks - before.get(process, (name, 0))[1]
-        if grown > 0 and span_s > 0:
-            percent[name] = percent.get(name, 0.0) + 100 * grown * TICK_S / span_s
+        used = bounded((ticks - before.get(process, (name, 0))[1]) * TICK_S, span_s, cpus) if span_s > 0 else 0.0
+        if not isinstance(used, Gap) and used > 0:
+            percent[name] = percent.get(name, 0.0) + 100 * used
     return percent
 
 

@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from edgetop.frozen import frozen
-from edgetop.sensors.counters import FIRST, WENT_BACK
+from edgetop.sensors.counters import FIRST, LATE_S, WENT_BACK, bounded
+from edgetop.sensors.plausible import INTERRUPTS
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
 from edgetop.sensors.thermal_zones import THERMAL, cooling_devices
 from edgetop.session.manifest import SensorInfo
 
 CPUS = "sys/devices/system/cpu"
+MS_PER_S = 1000.0
+LONGEST_EVENT_S = 30 * 86_400.0  # choice: an event's time counts when it ends, and none lasts for a month
 OFFLINE = Gap("its CPUs are offline")
 UNREPORTED = "throttling cooling devices"  # reported as missing if a CPU may throttle without reporting it
 _OF_A_PC = ("Processor", "intel_powerclamp")
@@ -33,8 +36,8 @@ class Counter:
         self._before: tuple[str, int] | None = None
         self.total: int | None = None  # None if it cannot be read now
 
-    def advance(self) -> int | Gap:
-        """Return the growth since the last call, or a gap."""
+    def advance(self, passed_s: float, most: float, late_s: float = LATE_S) -> int | Gap:
+        """Return the growth since the last call, `passed_s` ago, or a gap. See `bounded` for `most` and `late_s`."""
         before, self._before, self.total = self._before, None, None
         for file in self._files:
             total = attempt(file.read_int)
@@ -45,7 +48,10 @@ class Counter:
             return OFFLINE
         if before is None or self._before is None or before[0] != self._before[0]:  # another CPU's count
             return FIRST
-        return self.total - before[1] if self.total >= before[1] else WENT_BACK
+        if self.total < before[1]:
+            return WENT_BACK
+        leap = bounded(self.total - before[1], passed_s, most, late_s) if passed_s > 0 else FIRST
+        return leap if isinstance(leap, Gap) else self.total - before[1]
 
 
 class Advance(NamedTuple):
@@ -64,10 +70,12 @@ class ThrottleCounts:
     packages: Sequence[Counter]
     times: Sequence[Counter]
 
-    def advance(self) -> Advance:
-        cores, packages, times = (
-            [counter.advance() for counter in group] for group in (self.cores, self.packages, self.times)
+    def advance(self, passed_s: float) -> Advance:
+        """Return the growth since the last call, `passed_s` ago."""
+        cores, packages = (
+            [counter.advance(passed_s, INTERRUPTS) for counter in group] for group in (self.cores, self.packages)
         )
+        times = [counter.advance(passed_s, MS_PER_S, LONGEST_EVENT_S) for counter in self.times]
         every = [*cores, *packages, *times]
         total = _sum(every)
         has_grown = any(not isinstance(value, Gap) and value > 0 for value in every)
@@ -132,7 +140,7 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
             return [_any(throttling), *states] if flags else states
         at_s = now_s()
         passed_s, before_s = 0.0 if before_s is None else at_s - before_s, at_s
-        advance = counts.advance()
+        advance = counts.advance(passed_s)
         rates = [
             events if isinstance(events, Gap) else events / passed_s if passed_s > 0 else FIRST
             for events in (advance.package_events, advance.core_events)

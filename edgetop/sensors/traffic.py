@@ -9,13 +9,20 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from edgetop.sensors.counters import Rate, SumRate
+from edgetop.sensors.counters import Most, Rate, SumRate
+from edgetop.sensors.plausible import COPIED_PER_CPU, most_cpus, most_of_disk, most_of_link
 from edgetop.sensors.process_table import HOST, SHARED_NOTE, parse_counters
 from edgetop.sensors.root import Root, parse_int
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
 
 NET_DEV, NET_CLASS = "proc/net/dev", "sys/class/net"
 DISKSTATS, BLOCK = "proc/diskstats", "sys/block"
+
+# Drivers whose chip counts fetch the counts every two seconds at most (drivers/net/ethernet/intel/igb, mellanox/mlx5).
+# Disks count what is complete, a large transfer at its end.
+LATE_S = 2.0
+SLOWEST_LINK = 10e6 / 8  # bytes per second; below it no link's speed matters
+LINK_CHECK_S = 60.0  # interval of reading a link's speed, since some drivers ask the chip for it
 
 SECTOR_BYTES = 512  # whatever the disk's sectors are: Documentation/admin-guide/iostats.rst
 
@@ -73,10 +80,28 @@ _KINDS: dict[str, tuple[str, tuple[str, str], Callable[[str], Counts], Callable[
 }
 
 
+class LinkSpeeds:
+    """How many bytes per second each interface can receive or send. A link may become faster or slower."""
+
+    def __init__(self, root: Root, now: Now) -> None:
+        self._root, self._now = root, now
+        self._known: dict[str, tuple[float, float]] = {}  # by name: bytes per second, and when it was read
+
+    def most(self, name: str, rate: float) -> float:
+        """Return the ceiling of an interface whose counter grew by `rate` per second."""
+        most, read_s = self._known.get(name, (0.0, 0.0))
+        if most and (rate <= SLOWEST_LINK or (rate <= most and self._now() - read_s < LINK_CHECK_S)):
+            return most
+        most = most_of_link(self._root, name)
+        self._known[name] = most, self._now()
+        return most
+
+
 def traffic_reader(kind: str, root: Root, now: Now = time.monotonic) -> Reader:
     """Return a reader of the two rates of "net" or "disk"."""
     path, labels, parse, choose = _KINDS[kind]
-    file, rates = root.file(path), (SumRate(), SumRate())
+    file, rates = root.file(path), (SumRate(LATE_S), SumRate(LATE_S))
+    most: Most = LinkSpeeds(root, time.monotonic).most if kind == "net" else lambda name, _: most_of_disk(name)
     devices: tuple[str, ...] = ()  # devices in the file when `chosen` was made
     chosen: list[str] = []
 
@@ -89,7 +114,7 @@ def traffic_reader(kind: str, root: Root, now: Now = time.monotonic) -> Reader:
         if not chosen:
             return [Gap("no hardware device among those in the file")] * 2
         amounts = ({device: counts[device][way] for device in chosen} for way in range(2))
-        return [rate.per_second(amount, at_s) for rate, amount in zip(rates, amounts, strict=True)]
+        return [rate.per_second(amount, at_s, most) for rate, amount in zip(rates, amounts, strict=True)]
 
     return Reader(tuple(sensor(kind, label, root.absolute(path)) for label in labels), read, name=f"{kind} traffic")
 
@@ -117,12 +142,13 @@ def discover_engine(pid: int, *, shares_process: bool) -> Found:
 def engine_disk(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
     """Return a reader of the bytes that the engine caused to be read from and written to disks (/proc/PID/io)."""
     file, rates = root.file(f"proc/{pid}/io"), {"read_bytes": Rate(), "write_bytes": Rate()}
+    most = most_cpus(root) * COPIED_PER_CPU
 
     def read() -> Values:
         at_s = now()
         fields = parse_counters(file.read_text().replace(":", ""))
         return [
-            rate.per_second(fields[name], at_s) if name in fields else Gap("no such count in the file")
+            rate.per_second(fields[name], at_s, most) if name in fields else Gap("no such count in the file")
             for name, rate in rates.items()
         ]
 

@@ -283,6 +283,34 @@ def test_a_quota_tells_for_how_long_it_stopped_the_engine(field: str, unit: int,
     assert stalls == [0.0, 500.0]
 
 
+IMPOSSIBLE_QUOTAS = {
+    "more periods than the shortest allow": ((10, 0), (10**9, 0), "leapt"),
+    "waited more often than there were periods": ((10, 0), (20, 5000), "impossible"),
+    "went back": ((10, 5), (20, 4), "back"),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE_QUOTAS)
+def test_counts_of_a_quota_that_cannot_be_right_are_a_gap(case: str, tmp_path: Path) -> None:
+    before, after, why = IMPOSSIBLE_QUOTAS[case]
+    clock = iter(range(100))
+    root = plant(tmp_path, {"a/cpu.stat": ""})
+    source = cgroup.cpu_quota(root, ["a"], lambda: float(next(clock)))
+    texts = (f"nr_periods {n}\nnr_throttled {m}\n" for n, m in (before, after))
+    _, share = (value for value, _ in read_while(source, root, "a/cpu.stat", *texts))
+    assert isinstance(share, Gap)
+    assert why in share.reason
+
+
+def test_a_count_of_hits_that_leaps_is_a_gap_and_no_event(tmp_path: Path) -> None:
+    clock = iter(range(100))
+    root = plant(tmp_path, {**V2, **v2_group(SCOPE, 50, limit=str(60 * MIB))})
+    source = cgroup.cgroup_memory(root, cgroup.Group(cgroup.V2, (SCOPE,)), lambda: float(next(clock)))
+    values = counted(source, root, f"{SCOPE}/memory.events", *(f"oom_kill 0\nmax {hits}\n" for hits in (3, 2**63)))
+    assert isinstance(values[1], Gap)
+    assert source.take_events() == ()
+
+
 def test_of_several_quotas_the_one_that_stops_the_engine_counts(tmp_path: Path) -> None:
     """A service of its own in a container: only the container's quota is used up."""
     stat = "nr_periods 10\nnr_throttled 0\n"

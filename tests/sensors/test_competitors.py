@@ -88,6 +88,17 @@ def test_who_takes_much_is_named_the_most_first(tmp_path: Path) -> None:
     assert news.body == Competing("stress-ng", pytest.approx(98, abs=2))
 
 
+def test_a_process_whose_counter_leaps_is_not_named(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    for pid, name in ((80, "guest"), (81, "rsync")):
+        machine.start(pid, name)
+    machine.run()
+    machine.source.begin_survey()
+    machine.used[80] += 1e9
+    machine.run(rsync=90)
+    assert [name for name, _ in machine.source.survey()] == ["rsync"]
+
+
 def test_several_processes_of_one_name_are_one(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.start(80, "worker")

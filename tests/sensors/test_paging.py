@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import memory_sensors
+from edgetop.sensors.counters import FIRST
 from edgetop.sensors.memory_sensors import engine_faults, system_paging
 from edgetop.sensors.process_table import parse_stat
 from edgetop.sensors.root import Root
@@ -30,6 +31,21 @@ def test_swap_traffic_and_faults_of_the_system_are_rates(tmp_path: Path) -> None
     plant(tmp_path, vmstat(14, 40, 30))
     assert [info.id for info in source.sensors] == ["rate/swap-in", "rate/swap-out", "rate/system-major-faults"]
     assert source.read() == [1.0, 5.0, 0.0]
+
+
+def test_counters_that_leap_are_gaps(tmp_path: Path) -> None:
+    """One of the system's, and the engine's."""
+    cpu = {"proc/stat": "cpu0 0 0\ncpu1 0 0\n"}
+    root = plant(tmp_path, vmstat(0, 0, 0) | cpu | {"proc/4711/stat": stat(0)})
+    at_s = iter((0.0, 0.0, 1.0, 1.0))
+    system, engine = system_paging(root, lambda: next(at_s)), engine_faults(4711, root=root, now=lambda: next(at_s))
+    assert [*system.read(), *engine.read()] == [FIRST] * 4
+    plant(tmp_path, vmstat(2**32, 4, 0) | {"proc/4711/stat": stat(10**9)})
+    swapped, out, _ = system.read()
+    (faults,) = engine.read()
+    assert isinstance(swapped, Gap)
+    assert out == 4.0
+    assert isinstance(faults, Gap)
 
 
 def test_a_counter_that_is_not_there_is_a_gap_of_its_own(tmp_path: Path) -> None:

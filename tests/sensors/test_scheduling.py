@@ -41,6 +41,17 @@ def test_threads_that_end_or_begin_make_no_jump(tmp_path: Path) -> None:
     assert source.read() == [1.0, 1.0]
 
 
+def test_no_thread_waits_for_longer_than_it_can(tmp_path: Path) -> None:
+    """A wait counts at its end, so that one of three seconds is no leap."""
+    source = engine(tmp_path, 10.0, 11.0, 12.0)
+    plant(tmp_path, thread(77, 10**9, 0, 0))
+    source.read()
+    plant(tmp_path, thread(77, 10**9, 3 * 10**9, 0))
+    assert source.read() == [1000.0, 0.0]
+    plant(tmp_path, thread(77, 10**9, 10**15, 2**40))
+    assert [type(value) for value in source.read()] == [Gap, Gap]
+
+
 def test_threads_that_are_not_the_engines_are_left_out(tmp_path: Path) -> None:
     source = engine(tmp_path, 10.0, 11.0, others=lambda: {78})
     plant(tmp_path, thread(77, 10**9, 0, 0) | thread(78, 10**8, 0, 0))

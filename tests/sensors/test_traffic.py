@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import traffic
+from edgetop.sensors.plausible import most_of_link
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Gap, Source
@@ -67,6 +68,63 @@ def test_network_traffic_is_that_of_the_hardware(tmp_path: Path) -> None:
     after = net_dev(lo=(9005, 9005), eth0=(5000, 900), wlan0=(410, 10), docker0=(8007, 8007), bond0=(5410, 910))
     named = hardware("class/net", "eth0", "wlan0")
     assert rates(tmp_path, network, before | named, after) == [1100.0, 100.0]
+
+
+LEAP = 5 * 10**9  # bytes in four seconds
+LINKS: dict[str, tuple[dict[str, str], bool]] = {  # files of the interface, and whether its counter may grow by LEAP
+    "100 Mbit/s": ({"device/vendor": "0x1\n", "speed": "100\n"}, False),
+    "10 Gbit/s": ({"device/vendor": "0x1\n", "speed": "10000\n"}, True),
+    "unknown": ({"device/vendor": "0x1\n", "speed": "-1\n"}, True),
+    "unknown, of 32 bits": ({"device/vendor": "0x1\n", "speed": "4294967295\n"}, True),
+    "Wi-Fi": ({"device/vendor": "0x1\n", "wireless/x": "", "speed": "100\n"}, True),
+    "of a container": ({"speed": "10\n"}, True),
+}
+
+
+@pytest.mark.parametrize("case", LINKS)
+def test_no_link_is_faster_than_its_speed(tmp_path: Path, case: str) -> None:
+    files, is_possible = LINKS[case]
+    before = net_dev(lan0=(0, 0)) | {f"sys/class/net/lan0/{name}": text for name, text in files.items()}
+    received, sent = rates(tmp_path, network, before, net_dev(lan0=(LEAP, 4000)))
+    if is_possible:
+        assert (received, sent) == (LEAP / 4, 1000.0)
+    else:
+        assert isinstance(received, Gap)
+        assert "lan0 leapt" in received.reason
+        assert sent == 1000.0  # the other direction is not affected
+
+
+def test_nothing_is_faster_than_any_link(tmp_path: Path) -> None:
+    before, after = net_dev(wan0=(0, 0)), net_dev(wan0=(10**15, 0))
+    received, _ = rates(tmp_path, network, before, after)
+    assert isinstance(received, Gap)
+
+
+def test_a_link_that_became_faster_is_read_again(tmp_path: Path) -> None:
+    speed = "sys/class/net/lan0/speed"
+    root = plant(tmp_path, net_dev(lan0=(0, 0)) | hardware("class/net", "lan0") | {speed: "100\n"})
+    source = network(root, seconds(0.0, 1.0, 2.0))
+    source.read()
+    plant(tmp_path, net_dev(lan0=(12 * 10**6, 0)))
+    assert source.read() == [12e6, 0.0]
+    plant(tmp_path, net_dev(lan0=(112 * 10**6, 0)) | {speed: "1000\n"})
+    assert source.read() == [100e6, 0.0]
+
+
+def test_the_nominal_speed_of_a_virtual_interface_is_no_bound(tmp_path: Path) -> None:
+    root = plant(tmp_path, {"sys/class/net/ens3/device/vendor": "1\n", "sys/class/net/ens3/speed": "100\n"})
+    assert most_of_link(root, "ens3") == 12.5e6
+    plant(tmp_path, {"sys/bus/virtio/drivers/virtio_net/uevent": ""})
+    (tmp_path / "sys/class/net/ens3/device/driver").symlink_to(tmp_path / "sys/bus/virtio/drivers/virtio_net")
+    assert most_of_link(root, "ens3") > 1e9
+
+
+@pytest.mark.parametrize(("disk", "is_possible"), [("mmcblk0", False), ("nvme0n1", True)])
+def test_no_card_is_faster_than_its_bus(tmp_path: Path, disk: str, is_possible: bool) -> None:
+    named = {f"sys/block/{disk}/device/vendor": "1\n"}
+    grown = 12 * 10**9 // SECTOR
+    read, _ = rates(tmp_path, disks, diskstats(**{disk: (0, 0)}) | named, diskstats(**{disk: (grown, 0)}))
+    assert isinstance(read, Gap) is not is_possible
 
 
 def test_in_a_container_its_own_end_of_the_pair_counts(tmp_path: Path) -> None:
@@ -155,6 +213,17 @@ def test_the_engines_disk_traffic_is_a_rate(tmp_path: Path) -> None:
     source.read()
     plant(tmp_path, engine_io(5000, 4096))
     assert source.read() == [2000.0, 0.0]
+
+
+def test_a_count_of_the_engine_that_leaps_is_a_gap(tmp_path: Path) -> None:
+    plant(tmp_path, engine_io(0, 0) | {"proc/stat": "cpu0 0 0\n"})
+    source = engine_disk(7, root=Root(tmp_path), now=seconds(10.0, 11.0))
+    source.read()
+    plant(tmp_path, engine_io(10**15, 4096))
+    read, written = source.read()
+    assert isinstance(read, Gap)
+    assert "leapt" in read.reason
+    assert written == 4096.0
 
 
 def test_a_count_that_is_not_there_is_a_gap(tmp_path: Path) -> None:

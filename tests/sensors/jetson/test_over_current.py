@@ -100,7 +100,14 @@ def test_an_alarm_that_the_chip_has_not_is_not_told(tmp_path: Path) -> None:
 
 
 def test_no_share_is_more_than_the_whole(tmp_path: Path) -> None:
-    assert Watched(tmp_path, 0, 0, 0).after(1.0, 0, 0, 4_000_000_000)["pressure/over-current"] == 100.0
+    assert Watched(tmp_path, 0, 0, 0).after(1.0, 0, 0, 2_000)["pressure/over-current"] == 100.0
+
+
+def test_a_count_that_leaps_is_a_gap_and_no_alarm(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, 0, 0, 0)
+    leap = watched.after(2.0, 0, 0, 4_000_000_000).values()
+    assert all(isinstance(value, Gap) and "leapt" in value.reason for value in leap)
+    assert watched.after(2.0, 0, 0, 4_000_000_004)["rate/oc3"] == 2.0
 
 
 def test_a_counter_that_went_back_is_a_gap_once(tmp_path: Path) -> None:
