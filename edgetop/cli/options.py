@@ -40,6 +40,9 @@ METRIC: dict[str, Value] = {
     "metavar": "MODULE:FUNCTION",
     "help": "Python function that scores outputs against labels and returns a number: eval:score in eval.py.",
 }
+MARKDOWN: dict[str, Value] = {
+    "metavar": "FILE", "help": "Write tables as Markdown, for a pull request or a wiki; - prints them alone.",
+}  # fmt: skip
 
 
 class FiniteRange(click.FloatRange):

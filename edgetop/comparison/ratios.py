@@ -18,7 +18,8 @@ from edgetop.comparison.fairness import fairness, warmth
 from edgetop.comparison.figures import FACTS, FIGURES, TOTAL_TIME, Figure, figures_for, figures_of_streams, operators
 from edgetop.comparison.output_agreement import Judge, lines
 from edgetop.comparison.sample import Group, Sample, in_turns, turns_ratio
-from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
+from edgetop.comparison.student import LEVEL, Contrast, Side, contrast, sessions_needed
+from edgetop.formatting import rounded
 from edgetop.frozen import frozen
 from edgetop.session.events import Notice
 from edgetop.wording.ab_words import verdict_words
@@ -31,6 +32,8 @@ LEADS = frozenset(figure.key for figure in FIGURES if figure.is_lead)
 LONE = "cannot tell: one session each"
 FEW = "cannot tell (too few)"
 CHANCE = "cannot tell (one of many rows)"
+# Number of sessions that measure the spread between them. Choice: as `edgetop help compare` advises.
+SEVERAL = 5
 AS_MANY = "keep as many of both, from the same --input and --seed: edgetop run --keep-outputs 64"
 
 
@@ -45,6 +48,9 @@ class Ratio:
     difference_ci95: tuple[float, float] | None
     words: str
     chance: float | None = None  # probability of such a difference if there is none in truth
+    # What would settle a verdict that is "unknown", as far as it is known:
+    needs_sessions: int | None = None  # sessions of each side, as long as these
+    needs_s: float | None = None  # seconds of measuring, of all sessions together
 
 
 @frozen
@@ -75,6 +81,13 @@ class Comparison:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(group.name for group in self.groups)
+
+    @property
+    def leads(self) -> tuple[Row, ...]:
+        """Return the rows of the main figures, which sum up the comparison. The first is what groups are ranked by."""
+        keys = {*LEADS, self.ranked_by}
+        rows = [row for row in self.rows if row.key.partition("[")[0] in keys and any(row.ratios)]
+        return tuple(sorted(rows, key=lambda row: row.key != self.ranked_by))
 
     def row(self, key: str) -> Row | None:
         return next((row for row in self.rows if row.key == key), None)
@@ -156,8 +169,46 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
             return whole
         value, low, high = (round(end, 6) for end in (turns.value, *turns.ci95))
         apart = [round(math.exp(min(before, 700.0)) * (end - 1), 6) for end in (value, low, high)]
-        return Ratio(value, (low, high), turns.verdict, apart[0], (apart[1], apart[2]), verdict_words(turns))
-    return judged(_contrast(base, other, figure), before, after, figure, level, is_lone=is_lone)
+        needs_s = rounded(turns.needs_s) if turns.verdict == "unknown" else None
+        words = verdict_words(turns)
+        return Ratio(value, (low, high), turns.verdict, apart[0], (apart[1], apart[2]), words, needs_s=needs_s)
+    found = _contrast(base, other, figure)
+    one = judged(found, before, after, figure, level, is_lone=is_lone)
+    if one.verdict != "unknown" or not figure.is_judged:
+        return one
+    sessions, seconds = _needs(base, other, figure, found, level)
+    return replace(one, needs_sessions=sessions, needs_s=rounded(seconds))
+
+
+def _needs(
+    base: Group, other: Group, figure: Figure, found: Contrast | None, level: float
+) -> tuple[int | None, float | None]:
+    """Return how many sessions of each side, and how many seconds in all, would settle what is not known yet.
+
+    It is settled when the interval is so narrow that it excludes 0, or lies within what counts as the same. Either is
+    None if it cannot be told.
+    """
+    samples = (*base.samples, *other.samples)
+    lasted_s = [(one.session.duration_ns or 0) / 1e9 for one in samples]
+    counts = [one.report.latency.count or 0 for one in samples]
+    if min(counts) < figure.least_count:
+        if not (min(counts) and min(lasted_s)):
+            return None, None
+        return None, sum(s * max(1.0, figure.least_count / count) for s, count in zip(lasted_s, counts, strict=True))
+    if found is None or not found.error:
+        return None, None
+    sizes = len(base.samples), len(other.samples)
+    off = abs(found.difference)
+    within = figure.within if figure.is_difference else math.log1p(figure.within)
+    spread = found.error / math.sqrt(sum(1 / size for size in sizes))
+    sessions = sessions_needed(spread, max(off, within - off), level)
+    if sessions is None and max(sizes) > 1:
+        return None, None
+    sessions = max(sessions or SEVERAL, max(sizes) + 1)
+    if max(sizes) == 1:  # the spread is a cautious assumption; several sessions measure it
+        sessions = min(sessions, SEVERAL)
+    mean_s = sum(lasted_s) / len(lasted_s)
+    return sessions, 2 * sessions * mean_s if min(lasted_s) else None
 
 
 def judged(

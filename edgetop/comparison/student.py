@@ -6,6 +6,7 @@ Welch 1947, The generalization of Student's problem when several population vari
 each side has one session, the spread between runs is unknown, so each session brings its own, cautious estimate.
 """
 
+import bisect
 import functools
 import math
 from collections.abc import Sequence
@@ -73,10 +74,29 @@ def contrast(first: Side, second: Side) -> Contrast | None:
     return Contrast(difference, math.sqrt(whole), sum(sizes) - 2.0 if is_even or not weight else whole**2 / weight)
 
 
+def sessions_needed(spread: float, target: float, level: float = LEVEL) -> int | None:
+    """Return how many sessions a side needs so that half the interval is at most `target`, or None if over 1,000.
+
+    `spread`: standard deviation between sessions of one side.
+
+    >>> sessions_needed(0.01, 0.02), sessions_needed(0.01, 0.01), sessions_needed(1.0, 0.001)
+    (4, 9, None)
+    """
+
+    def is_enough(sessions: int) -> bool:
+        return quantile(level, 2.0 * (sessions - 1)) * spread * math.sqrt(2 / sessions) <= target
+
+    if not is_enough(_MOST_SESSIONS):
+        return None
+    sessions = bisect.bisect_left(range(_LEAST_SESSIONS, _MOST_SESSIONS), True, key=is_enough)
+    return _LEAST_SESSIONS + sessions
+
+
 def _variance(side: Side) -> float:
     return float(np.var(side.values, ddof=1))
 
 
+_LEAST_SESSIONS, _MOST_SESSIONS = 2, 1000
 _PLACES = 20_001
 _MOST_FREEDOM = 1e4
 

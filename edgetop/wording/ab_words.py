@@ -49,11 +49,20 @@ def verdict_words(ratio: Ratio) -> str:
 
 def change_words(ratio: Ratio) -> str:
     """`+4.9 % (4.1 to 5.7)`; `x 0.012 (0.011 to 0.013)` where one takes twice as much as the other."""
-    if not FACTOR > ratio.value > 1 / FACTOR:
-        value, low, high = (f"{number:.3g}" for number in (ratio.value, *ratio.ci95))
-        return f"x {value} ({low} to {high})"
-    low, high = (f"{(end - 1) * 100:.1f}" for end in ratio.ci95)
-    return f"{(ratio.value - 1) * 100:+.1f} % ({low} to {high})"
+    return change_text(ratio.value, ratio.ci95)
+
+
+def change_text(value: float, ci95: tuple[float, float] | None) -> str:
+    """Return a ratio as a change with its interval.
+
+    >>> change_text(1.049, (1.041, 1.057)), change_text(0.012, (0.011, 0.013)), change_text(0.9, None)
+    ('+4.9 % (4.1 to 5.7)', 'x 0.012 (0.011 to 0.013)', '-10.0 %')
+    """
+    if not FACTOR > value > 1 / FACTOR:
+        ends = "" if ci95 is None else f" ({ci95[0]:.3g} to {ci95[1]:.3g})"
+        return f"x {value:.3g}{ends}"
+    ends = "" if ci95 is None else f" ({(ci95[0] - 1) * 100:.1f} to {(ci95[1] - 1) * 100:.1f})"
+    return f"{(value - 1) * 100:+.1f} %{ends}"
 
 
 def _share(share: float) -> str:
@@ -70,22 +79,21 @@ def needs_words(view: AbView) -> str:
 
 
 def ab_lines(view: AbView) -> Iterator[str]:
-    """Yield the lines of the table in the text report."""
+    """Yield the answer, how to read it, and the table of the text report."""
     if not view.variants:
         yield "A/B        too few turns to compare"
         return
+    yield f"A/B        {p50_words(view)}"
+    yield f"           {reading_words(view)}"
     for letter, variant in zip("AB", view.variants, strict=False):
         yield f"{letter:<10} {formatting.clean(variant.name)}"
-    yield f"           {'A':>10} {'B':>10}   B to A (95 %)"
+    yield f"           {'A':>10}   B to A (95 %)          B is"
     for metric, ratio in view.ratios.items():
-        values = [_value(view, metric, side) for side in range(2)]
         if ratio is None:
             words = "no power is read in the turns" if metric == "energy" else "too few turns"
         else:
             words = f"{change_words(ratio):<22} {verdict_words(ratio)}"
-        yield f"{metric:<10} {values[0]:>10} {values[1]:>10}   {words}"
-    yield "           A and B are medians over quads; B to A compares quad by quad, so it is not"
-    yield "           exactly the quotient of the two"
+        yield f"{metric:<10} {ab_value(view, metric, 0):>10}   {words}"
     if words := needs_words(view):
         yield f"           {words}"
     disturbed = f", {view.disturbed} of them disturbed and left out of p50" if view.disturbed else ""
@@ -97,6 +105,21 @@ def ab_lines(view: AbView) -> Iterator[str]:
         yield f"           by A alone, {_share(smallest)} can be told apart at p50 in the time that was given"
 
 
+def reading_words(view: AbView) -> str:
+    """Return how to read the difference of p50 and its interval."""
+    ratio = view.ratios["p50"]
+    if ratio is None:
+        return "an interval needs more turns (longer --max-duration)"
+    low, high = (end - 1 for end in ratio.ci95)
+    ends = f"{low * 100:+.1f} to {high * 100:+.1f} %"
+    interval = f"the true difference is from {ends} in 95 of 100 such sessions"
+    if ratio.verdict == "same":
+        return f"{interval}: if there is one, it is no larger than {_share(ratio.within)}"
+    if ratio.verdict == "unknown":
+        return f"{interval}: it may be either sign" if low < 0 < high else f"{interval}: too little to be sure"
+    return f"{interval}: chance alone does not explain it"
+
+
 def loads_words(view: AbView) -> str:
     """Return how many loads the ratios rest on."""
     loads = "one load" if view.loads == 1 else f"{view.loads} loads"
@@ -105,7 +128,8 @@ def loads_words(view: AbView) -> str:
     return f"{loads} of each model: {LEAST_PAIRS} or more would tell a small difference (longer --max-duration)"
 
 
-def _value(view: AbView, metric: str, side: int) -> str:
+def ab_value(view: AbView, metric: str, side: int) -> str:
+    """Return a figure of a variant with its unit. `side`: 0 for A, 1 for B."""
     value = getattr(view.variants[side], METRICS[metric][1])
     if value is None:
         return formatting.UNKNOWN

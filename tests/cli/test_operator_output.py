@@ -77,6 +77,14 @@ def test_the_largest_come_first_by_time_and_shares_add_up(tmp_path: Path) -> Non
     assert table[-1][4] == "100.0"
 
 
+def test_the_answer_comes_first(tmp_path: Path) -> None:
+    found = made(tmp_path / "m.onnx", slow="rung4")
+    text = operator_tables("m.onnx", found)
+    assert text.splitlines()[1] == f"all {len(found.rows)} operators, the slowest first"
+    places = [text.index(words) for words in ("by time", "hint ", "where it ran", "in run order", "how it was")]
+    assert places == sorted(places)
+
+
 def test_unsettled_shares_have_a_question_mark_and_no_hint(tmp_path: Path) -> None:
     found = made(tmp_path / "m.onnx", slow="rung1", bursts=2)
     text = operator_tables("m.onnx", found)

@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def onnx(folder):
     """With ceilings, which are measured as well."""
-    files = ("--json", "--csv", "operators.csv", "--trace", "run.json")
+    files = ("--json", "--csv", "operators.csv", "--trace", "run.json", "--md", "operators.md")
     done = edgetop("ops", "ladder.onnx", *BRIEF, *files, home=folder)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
@@ -127,6 +127,16 @@ def test_it_agrees_with_onnx_runtimes_own_session_profile(onnx, folder):
     assert all(abs(shares[name] - ns / total) < 0.10 for name, ns in own.items())
     largest = sorted(own, key=lambda name: -own[name])[:5]
     assert sorted(shares, key=lambda name: -shares[name])[:5] == largest
+
+
+def test_the_markdown_begins_with_the_largest_operators(onnx, folder):
+    text = (folder / "operators.md").read_text()
+    largest = max(onnx["operators"], key=lambda operator: operator["share"])
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert text.startswith("### edgetop ops `ladder.onnx`\n\n`onnxruntime ")
+    assert rows[0] == "| operator | type | on | ms | % | 95 % | GFLOP/s | bound |"
+    assert rows[2].startswith(f"| `{largest['name']}")
+    assert len(rows) == 2 + 10 + 2 + len(onnx["by_type"])
 
 
 def test_the_csv_has_a_line_an_operator(onnx, folder):

@@ -61,6 +61,11 @@ def test_a_killed_sweep_resumes_and_ends_with_the_same_table(home: Path) -> None
     again = edgetop("sweep", "--resume", "s.sweep", "--csv", "s.csv", home=home)
     assert "recommended for p99: probe." in again.stdout
     assert (home / "s.csv").read_text().count("probe.") == 2
+    markdown = edgetop("sweep", "--resume", "s.sweep", "--md", "-", home=home).stdout
+    assert markdown.startswith("### edgetop sweep: recommended for p99: `probe.")
+    assert f"```sh\n{document['recommended']['command']}\n```" in markdown
+    assert "\n| `probe.onnx` | " in markdown
+    assert "\n### edgetop compare `probe.onnx`, `probe.tflite`" in markdown
 
 
 @pytest.mark.slow

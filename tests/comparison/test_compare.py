@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from edgetop.analysis.statistics import SETTLED_COUNTS
 from edgetop.comparison.ratios import CHANCE, LONE, Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample, grouped
 from edgetop.errors import InputError
@@ -180,3 +181,39 @@ def test_sessions_of_one_law_are_called_different_in_few_of_many() -> None:
         verdicts.append(words(compare([first, second]), "p50_ms")[0])
         verdicts.append(words(compare([Group("a", first.samples[:1]), Group("b", second.samples[:1])]), "p50_ms")[0])
     assert sum(verdict in ("slower", "faster") for verdict in verdicts) <= 2
+
+
+def test_what_is_not_known_says_how_many_sessions_would_settle_it() -> None:
+    """The same pair of models with as many sessions as were said to be needed is told apart, or the same."""
+    few = [Group(name, tuple(made(seed, times=times) for seed in range(at, at + 3))) for name, times, at in
+           (("a", 1.0, 200), ("b", 1.02, 230))]  # fmt: skip
+    one = compare(few).row("p50_ms").ratios[1]  # type: ignore[union-attr]
+    assert one
+    assert one.verdict == "unknown"
+    assert one.needs_sessions
+    assert 4 <= one.needs_sessions <= 60
+    assert one.needs_s == pytest.approx(2 * one.needs_sessions * 60, rel=0.01)
+    count = one.needs_sessions * 2  # chance: the spread of three is known to a factor of two
+    many = [Group(name, tuple(made(seed, times=times) for seed in range(at, at + count))) for name, times, at in
+            (("a", 1.0, 300), ("b", 1.02, 400))]  # fmt: skip
+    settled = compare(many).row("p50_ms").ratios[1]  # type: ignore[union-attr]
+    assert settled
+    assert settled.verdict in ("slower", "same")
+    assert (settled.needs_sessions, settled.needs_s) == (None, None)
+
+
+def test_a_percentile_of_too_few_inferences_needs_a_longer_run() -> None:
+    few = [Group(name, (made(seed, seconds=20),)) for seed, name in ((1, "a"), (2, "b"))]
+    one = compare(few).row("p999_ms").ratios[1]  # type: ignore[union-attr]
+    assert one
+    assert (one.verdict, one.needs_sessions) == ("unknown", None)
+    assert one.needs_s == pytest.approx(2 * SETTLED_COUNTS[0.999] / 40, rel=0.05)
+
+
+def test_of_one_session_each_no_more_than_five_are_asked_for() -> None:
+    """The spread between runs is a cautious assumption then; five sessions measure it."""
+    for times, needed in ((1.01, 4), (1.025, 5)):
+        groups = [Group("a", (made(1),)), Group("b", (made(2, times=times),))]
+        one = compare(groups).row("p50_ms").ratios[1]  # type: ignore[union-attr]
+        assert one
+        assert (one.words, one.needs_sessions) == (LONE, needed)

@@ -25,7 +25,8 @@ OPTIONS = (
         rules=[needs("gates")],
     ),
     option("--html", type=PATH, metavar="FILE", help="Write charts and tables as one HTML page, which works offline."),
-    option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html")]),
+    option("--md", "md_file", **text.MARKDOWN),
+    option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html", "md_file")]),
 )  # fmt: skip
 
 

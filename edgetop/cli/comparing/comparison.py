@@ -11,8 +11,10 @@ import click
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.cli.output import csv_output_of, print_failures, print_text, raise_problems, write_csv
+from edgetop.cli.printing.comparison_markdown import comparison_markdown
 from edgetop.cli.printing.comparison_words import comparison_text, csv_rows
 from edgetop.cli.printing.junit import Case, refuse_unwritable, suite_xml, write_xml
+from edgetop.cli.printing.markdown import markdown_output, write_markdown
 from edgetop.cli.printing.output_agreement_words import judge_of
 from edgetop.cli.printing.page import refuse_html
 from edgetop.comparison.comparison_gates import RelativeResult, judge_gates
@@ -46,6 +48,7 @@ class CompareOptions:
     strict: bool
     junit: Path | None
     html: Path | None
+    md_file: str | None  # "-": standard output
     force: bool
 
 
@@ -56,6 +59,7 @@ def print_comparison(sessions: Sequence[str], options: CompareOptions) -> int:
     """
     csv_output = _outputs_checked(options)
     page = refuse_html(options.html, force=options.force) if options.html else None
+    markdown = markdown_output(options.md_file, as_json=options.as_json, csv=options.csv_file, force=options.force)
     samples, problems = read_samples(sessions)
     found = _compared(samples, options)
     results = judge_gates(options.gates, found, strict=options.strict)
@@ -71,9 +75,11 @@ def print_comparison(sessions: Sequence[str], options: CompareOptions) -> int:
     with contextlib.suppress(ReaderLeftError):  # the exit code still says whether a gate failed
         if csv_output:
             write_csv(csv_output, csv_rows(found))
+        if markdown:
+            write_markdown(markdown, comparison_markdown(found, results))
         if options.as_json:
             click.echo(comparison_json(found, results, indent=1))
-        elif options.csv_file != "-":
+        elif "-" not in (options.csv_file, options.md_file):
             print_text(comparison_text(found, results))
     raise_problems(problems, "the rest is compared")
     return exit_code(results)

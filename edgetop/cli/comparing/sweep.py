@@ -94,14 +94,15 @@ OWN_OPTIONS = (
     option("--json", "as_json", is_flag=True, help="Print the result as one JSON document (edgetop help sweep)."),
     option("--csv", "csv_file", type=PATH, metavar="FILE", help="Also write the table as CSV."),
     option("--html", type=PATH, metavar="FILE", help="Write the comparison as one HTML page, which works offline."),
-    option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html")]),
+    option("--md", "md_file", **text.MARKDOWN),
+    option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html", "md_file")]),
 )  # fmt: skip
 
 _PROGRAM_OPTIONS = sweep_program.of_program(_OF_RUN)
 _DIMENSIONS = {"models", "more_models", "models_file", "values", "threads", "providers", "batch", "rate"}
 _ORDERS = ("delegates", "engine_python", "i2c", "providers")  # must be given again with --resume
 _BESIDE_RESUME = {
-    *("resume", "as_json", "csv_file", "html", "force", "detach", "dry_run"),
+    *("resume", "as_json", "csv_file", "html", "md_file", "force", "detach", "dry_run"),
     *("goal", "max_temp", "max_rss", "deadline", "classes", "metric"),
 }
 
@@ -131,9 +132,10 @@ def command(ctx: click.Context, /, **values: Value) -> int:
     beside = {*_BESIDE_RESUME, *_ORDERS, *(_DIMENSIONS if program else ())}
     if options.resume and (wrong := [name for name in given if name not in beside]):
         raise InputError(f"--resume continues a plan, which {_written(ctx, wrong[0])} cannot change")
-    if options.as_json and options.detach:
+    if options.detach and (options.as_json or options.md_file == "-"):
+        printed = "--json" if options.as_json else "--md -"
         raise InputError(
-            "--json and --detach contradict each other", "edgetop sweep --resume FOLDER --json gives the result"
+            f"{printed} and --detach contradict each other", f"edgetop sweep --resume FOLDER {printed} gives the result"
         )
     runs_here = not options.dry_run
     terminal = terminal_for(headless=False, detach=options.detach and runs_here, is_recorded=runs_here)

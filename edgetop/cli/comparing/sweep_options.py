@@ -32,4 +32,5 @@ class SweepOptions:
     as_json: bool
     csv_file: Path | None
     html: Path | None
+    md_file: str | None  # "-": standard output
     force: bool

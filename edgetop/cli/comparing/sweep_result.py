@@ -10,7 +10,9 @@ from pathlib import Path
 from edgetop.cli import options as text
 from edgetop.cli.comparing.comparison import read_samples
 from edgetop.cli.output import notice_lines, print_json, print_text, raise_problems, table, write_csv
+from edgetop.cli.printing.comparison_markdown import comparison_markdown
 from edgetop.cli.printing.comparison_words import ranking_lines, terminal_columns, value_text
+from edgetop.cli.printing.markdown import block, bullets, code, escaped, markdown_table, write_markdown
 from edgetop.cli.printing.output_agreement_words import judge_of, worst
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.cli.printing.usage_text import usage_lines
@@ -20,7 +22,8 @@ from edgetop.comparison.usage_table import KEYS as USAGE
 from edgetop.comparison.usage_table import UsageRow, usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
 from edgetop.formatting import UNKNOWN, clean
-from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.frozen import frozen
+from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
 from edgetop.session.typed_json import Document
 from edgetop.sweep_plan import FIELDS, GOALS, KEYS, PROGRAM_KEYS, Candidate, Choice, Plan, Wanted, choose, same_runs
 
@@ -32,9 +35,17 @@ _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib"
          "total_time_ms": "time", "run_j": "energy of the run"}  # fmt: skip
 
 
-def print_result(
-    folder: Path, plan: Plan, *, as_json: bool, csv_file: NamedOutput | None, page: NamedOutput | None
-) -> int:
+@frozen
+class Outputs:
+    """What the result is written to, beside or instead of its text."""
+
+    as_json: bool
+    csv_file: NamedOutput | None
+    page: NamedOutput | None
+    markdown: NamedOutput | StreamOutput | None
+
+
+def print_result(folder: Path, plan: Plan, outputs: Outputs) -> int:
     """Print the result, write the requested files, and return the exit code."""
     groups, candidates, problems = _read(folder, plan)
     deadline, most_rss = plan.wanted.get("deadline"), plan.wanted.get("max_rss")
@@ -47,6 +58,7 @@ def print_result(
     choice = choose(candidates, wanted)
     comparison = _comparison(plan, groups, GOALS[wanted.goal][3], problems) if len(groups) > 1 else None
     as_good = _as_good(plan, comparison, choice)
+    csv_file, page = outputs.csv_file, outputs.page
     if csv_file:
         write_csv(csv_file, _csv_rows(candidates, usage_rows(groups)))
     if page and comparison:
@@ -55,9 +67,11 @@ def print_result(
         write_comparison(page, comparison, ())
     elif page:
         print_text("edgetop: --html: no page, because fewer than two combinations have results to compare", err=True)
-    if as_json:
+    if outputs.markdown:
+        write_markdown(outputs.markdown, _markdown(plan, candidates, choice, wanted, comparison, as_good))
+    if outputs.as_json:
         print_json(_document(folder, plan, candidates, choice, comparison, as_good, usage_rows(groups)))
-    else:
+    elif not isinstance(outputs.markdown, StreamOutput):
         usages = usage_lines(usage_rows(groups), terminal_columns())
         lines = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # a command to copy must be on one line
@@ -271,6 +285,40 @@ def _document(
         "recommended": best and {"name": best.name, "command": _command(plan, best), "not_told_apart": list(as_good)},
         "compare": comparison and comparison_document(comparison),
     }  # fmt: skip
+
+
+def _markdown(
+    plan: Plan,
+    candidates: Sequence[Candidate],
+    choice: Choice,
+    wanted: Wanted,
+    comparison: Comparison | None,
+    as_good: Sequence[str],
+) -> Iterator[str]:
+    """Yield the recommendation, the table of medians, and the comparison with the first combination as Markdown."""
+    one = choice.recommended
+    yield f"### edgetop sweep: recommended for {GOALS[wanted.goal][2]}: {code(one.name) if one else 'none'}"
+    if as_good:
+        yield from ("", f"Not significantly different: {', '.join(map(code, as_good))}")
+    if one:
+        yield from block(clean(_command(plan, one)), "sh")
+    keys = [key for key in PROGRAM_KEYS if any(each.figures[key] is not None for each in candidates)]
+    heads = ("sessions", *(_HEADS[PROGRAM_KEYS.index(key)] for key in keys))
+    front = {each.name for each in choice.pareto}
+    rows = (
+        [
+            code(each.name), "yes" if each.name in front else "", str(len(each.sessions)),
+            *(UNKNOWN if (value := each.figures[key]) is None else f"{value:.4g}" for key in keys),
+        ]
+        for each in candidates
+    )  # fmt: skip
+    yield from markdown_table(("settings", "Pareto front", *heads), rows, heads)
+    yield from bullets("Left out", (f"{code(name)}: {escaped(why)}" for name, why in choice.excluded.items()))
+    failed = (f"{code(each.name)}: {escaped(each.reason)}" for each in candidates if each.reason)
+    yield from bullets("Failed", failed)
+    if comparison:
+        yield ""
+        yield from comparison_markdown(comparison)
 
 
 def _csv_rows(candidates: Sequence[Candidate], usages: Sequence[UsageRow]) -> Iterator[list[object]]:

@@ -18,8 +18,9 @@ from edgetop import formatting
 from edgetop.cli.comparing import program_runs, sweep_program
 from edgetop.cli.comparing.plan_words import plan_words
 from edgetop.cli.comparing.sweep_options import SweepOptions
-from edgetop.cli.comparing.sweep_result import print_result
+from edgetop.cli.comparing.sweep_result import Outputs, print_result
 from edgetop.cli.output import print_text
+from edgetop.cli.printing.markdown import markdown_output
 from edgetop.cli.printing.output_agreement_words import judge_of
 from edgetop.cli.printing.page import refuse_html
 from edgetop.cli.running import demo, run, session_parts, trial_run
@@ -136,13 +137,18 @@ def _combinations(options: SweepOptions, *, is_program: bool) -> tuple[Settings,
     return tuple(dict.fromkeys(combined(*dimensions, values)))
 
 
-def _outputs(options: SweepOptions) -> tuple[NamedOutput | None, NamedOutput | None]:
-    """Return the files for the table and the page. Raises InputError if one cannot be used."""
-    force = options.force
-    csv_file = None
+def _outputs(options: SweepOptions) -> Outputs:
+    """Return what the options ask for. Raises InputError if a file cannot be used."""
+    force, csv_file = options.force, None
     if options.csv_file:
         csv_file = NamedOutput.of_option("--csv", options.csv_file, force=force, elsewhere=ELSEWHERE)
-    return csv_file, refuse_html(options.html, force=force) if options.html else None
+    written = str(options.csv_file) if options.csv_file else None
+    return Outputs(
+        as_json=options.as_json,
+        csv_file=csv_file,
+        page=refuse_html(options.html, force=force) if options.html else None,
+        markdown=markdown_output(options.md_file, as_json=options.as_json, csv=written, force=force),
+    )
 
 
 def _checked(combinations: Sequence[Settings], run_options: Sequence[str]) -> RunRequest:
@@ -308,7 +314,7 @@ class Sweep:
 
     def run(self, options: SweepOptions) -> int:
         """Run to the end or until the sweep is stopped. Return the exit code."""
-        csv_file, page = _outputs(options)
+        outputs = _outputs(options)
         if self._plan.next_run:
             self._write()
         with signals_to(self._on_signal):
@@ -321,7 +327,7 @@ class Sweep:
             text = f"stopped after {done} of {len(self._plan.runs)} runs; continue: {self._resuming(options)}"
             self._say(f"edgetop: {text}")
             return EXIT_INTERRUPTED if self._stopped == signal.SIGINT else EXIT_DONE
-        return print_result(self._folder, self._plan, as_json=options.as_json, csv_file=csv_file, page=page)
+        return print_result(self._folder, self._plan, outputs)
 
     def _resuming(self, options: SweepOptions) -> str:
         """Return the command that continues this sweep."""

@@ -10,9 +10,10 @@ from edgetop.cli.printing.report_text import wrapped
 from edgetop.cli.printing.usage_text import usage_lines
 from edgetop.comparison.comparison_gates import RelativeResult
 from edgetop.comparison.output_agreement import NON_FINITE
-from edgetop.comparison.ratios import Comparison, Ratio, Row, Value
+from edgetop.comparison.ratios import LONE, Comparison, Ratio, Row, Value
 from edgetop.comparison.usage_table import usage_rows
 from edgetop.formatting import UNKNOWN, clean, shortened
+from edgetop.wording.difference_words import Compared, difference_sentence, needs_text
 
 NAME_CELLS, WIDE_CELLS = 22, 40
 NARROW = 118  # on a terminal with fewer columns, names are shortened
@@ -26,6 +27,7 @@ def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()
     return "\n".join(
         line
         for part in (
+            wrapped(clean(sentence) for sentence in sentences(comparison)),
             _head(comparison),
             _table(comparison),
             usage_lines(usage_rows(comparison.groups), terminal_columns()),
@@ -37,7 +39,22 @@ def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()
     )
 
 
+def sentences(comparison: Comparison) -> Iterator[str]:
+    """Yield what differs between the baseline and each other group. Names in the sentences are not made safe."""
+    for place, name in enumerate(comparison.names):
+        if place:
+            figures = [
+                Compared(
+                    row.label, one.verdict, one.value, one.ci95, one.needs_sessions, one.needs_s, one.words == LONE
+                )
+                for row in comparison.leads
+                if (one := row.ratios[place])
+            ]
+            yield difference_sentence(name, comparison.names[0], figures)
+
+
 def _head(comparison: Comparison) -> Iterator[str]:
+    yield ""
     for place, group in enumerate(comparison.groups):
         count = len(group.samples)
         simulated = "  SIMULATED" if any(one.session.board.simulated for one in group.samples) else ""
@@ -93,6 +110,8 @@ def _lines(
             change, interval, words = ratio_cells(row.ratios[other], row.unit)
             if is_brief and words.startswith("cannot tell"):
                 words = "cannot tell"
+            elif needs := needs_words(row.ratios[other]):
+                words = f"{words}: needs {needs}"
             line += [value_text(row.values[other], row.unit), change, interval, words]
         lines.append(line)
     return table(heads, lines, LEFT)
@@ -120,6 +139,11 @@ def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
     return (
         formatting.millijoules(value) if unit == "mJ" else formatting.count(value) if value >= 1e4 else f"{value:.4g}"
     )
+
+
+def needs_words(one: Ratio | None) -> str:
+    """Return how much measuring would settle a verdict; "" if it is settled, or if nobody knows."""
+    return needs_text(one.needs_sessions, one.needs_s, is_lone=one.words == LONE) if one else ""
 
 
 def ratio_cells(one: Ratio | None, unit: str) -> tuple[str, str, str]:

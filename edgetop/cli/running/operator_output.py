@@ -12,12 +12,13 @@ from edgetop.analysis.hotspots import full_name, partitions
 from edgetop.analysis.operator_hints import fell_back, slow_kernels
 from edgetop.analysis.report_operators import rate_figures, share_figures
 from edgetop.cli.output import notice_lines, print_json, print_text, table, write_csv
+from edgetop.cli.printing.markdown import bullets, code, escaped, folded, markdown_table, write_markdown
 from edgetop.cli.running.operator_run import OperatorProfile, Row, key_of
 from edgetop.errors import InputError
 from edgetop.formatting import UNKNOWN, clean, interval_text, rounded, share_text, shortened
 from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph
-from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.session.typed_json import Document
 from edgetop.wording.operator_words import bound_unknown_words
@@ -42,7 +43,13 @@ def _output_file(option: str, path: Path | None, *, force: bool) -> NamedOutput 
 
 
 def write(
-    model: str, found: OperatorProfile, csv: NamedOutput | None, trace: NamedOutput | None, *, as_json: bool
+    model: str,
+    found: OperatorProfile,
+    csv: NamedOutput | None,
+    trace: NamedOutput | None,
+    markdown: NamedOutput | StreamOutput | None = None,
+    *,
+    as_json: bool,
 ) -> None:
     """Write the requested files, and print the JSON document or the tables."""
     if csv:
@@ -55,9 +62,11 @@ def write(
         content = {"traceEvents": list(_events(found)), "displayTimeUnit": "ns"}
         with trace.stream(is_text=True) as file:
             file.write(json.dumps(content, indent=1).encode())
+    if markdown:
+        write_markdown(markdown, operator_markdown(model, found))
     if as_json:
         print_json(operator_document(model, found))
-    else:
+    elif not isinstance(markdown, StreamOutput):
         print_text(operator_tables(model, found))
 
 
@@ -168,16 +177,65 @@ def _events(found: OperatorProfile) -> Iterator[Document]:
 
 
 def operator_tables(model: str, found: OperatorProfile) -> str:
-    top = sorted(found.rows, key=lambda row: -row.view.share)[:TOP]
-    sections = _section("in run order", found.rows), _section("by time", top)
+    """Return the text: first the operators that matter, then what to do about them, and then everything else."""
     hints = notice_lines("hint", found.hints, lambda hint: _shapes(found) if hint.code == "slow-kernel" else ())
-    parts = (_head(model, found), *sections, _types(found), _places(found), hints)
-    return "\n".join(line for part in parts for line in part)
+    answer = (_title(model, found), [answer_words(found)], _section("by time", _top(found)), hints)
+    more = (_places(found), _types(found), _section("in run order", found.rows), [""], _head(found))
+    return "\n".join(line for part in (*answer, *more) for line in part)
 
 
-def _head(model: str, found: OperatorProfile) -> Iterator[str]:
-    profiled, loaded = found.profiled, found.loaded
+def _top(found: OperatorProfile) -> list[Row]:
+    return sorted(found.rows, key=lambda row: -row.view.share)[:TOP]
+
+
+def answer_words(found: OperatorProfile) -> str:
+    """Return how much of the time the largest operators take."""
+    top, every = _top(found), len(found.rows)
+    share = formatting.percent(sum(row.view.share for row in top))
+    doubt = "" if all(row.view.settled for row in top) else ", not settled"
+    if len(top) == every:
+        return f"all {every} operators, the slowest first"
+    return f"{len(top)} of {every} operators take {share} of the time{doubt}"
+
+
+def operator_markdown(model: str, found: OperatorProfile) -> Iterator[str]:
+    """Yield the lines of a Markdown document: the largest operators, the types, hints, and the text to unfold."""
+    loaded = found.loaded
+    yield f"### edgetop ops {code(model)}"
+    runtime = code(f"{loaded.runtime} {loaded.version}")
+    yield from ("", f"{runtime} on {', '.join(map(code, loaded.providers))}: {escaped(answer_words(found))}.")
+    heads = ("operator", "type", "on", "ms", "%", "95 %", "GFLOP/s", "bound")
+    rows = (
+        (
+            code(full_name(row.view)), code(row.view.op_type), code(row.view.provider), _ms(row.mean_ns),
+            share_text(row.view.share, settled=row.view.settled), interval_text(row.view.share_ci95),
+            _giga(row.rates.flops_per_s), row.bound or UNKNOWN,
+        )
+        for row in _top(found)
+    )  # fmt: skip
+    yield from markdown_table(heads, rows, heads[3:7])
+    yield from _types_markdown(found)
+    yield from bullets("Hints", (f"{escaped(hint.message)}. {escaped(hint.advice)}" for hint in found.hints))
+    yield from folded("All operators", operator_tables(model, found))
+
+
+def _types_markdown(found: OperatorProfile) -> Iterator[str]:
+    heads = ("type", "operators", "ms", "%")
+    types = (
+        (code(of.op_type), str(of.count), _ms(sum(row.mean_ns for row in rows)), f"{100 * of.share:.1f}")
+        for of, _, rows in found.types()
+    )
+    yield from markdown_table(heads, types, heads[1:])
+
+
+def _title(model: str, found: OperatorProfile) -> Iterator[str]:
+    loaded = found.loaded
     yield f"{clean(model)}  {clean(loaded.runtime)} {clean(loaded.version)} on {clean(', '.join(loaded.providers))}"
+
+
+def _head(found: OperatorProfile) -> Iterator[str]:
+    profiled = found.profiled
+    yield "how it was measured"
     why = f" ({clean(found.chosen.reason)})" if found.chosen.reason else ""
     yield f"  profiled   {profiled.runs} inferences by {clean(found.chosen.way)}{why}"
     yield from _doubts(found)

@@ -22,7 +22,8 @@ OPTIONS = (
     option("--junit", type=PATH, metavar="FILE", help="Write the results of the gates as a JUnit file."),
     option("--csv", "csv_file", metavar="FILE", help="Also write the usage as CSV; - prints it alone."),
     option("--html", type=PATH, metavar="FILE", help="Write charts and text as one HTML page, which works offline."),
-    option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html")]),
+    option("--md", "md_file", **text.MARKDOWN),
+    option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html", "md_file")]),
 )  # fmt: skip
 
 
@@ -36,6 +37,7 @@ def command(
     junit: Path | None,
     csv_file: str | None,
     html: Path | None,
+    md_file: str | None,
     force: bool,
 ) -> int:
     """Summarise SESSION, given as a path, a name or the beginning of an id.
@@ -49,8 +51,11 @@ def command(
       edgetop report soak-42.edgetop --json
       edgetop report soak-42 --fail-if 'p99>33ms' --fail-if throttled
       edgetop report soak-42 --html soak-42.html
+      edgetop report soak-42 --md - | gh pr comment --body-file -
       edgetop report train-20261121-101502 --csv usage.csv
     """
     from edgetop.cli.sessions.reporting import print_report  # noqa: PLC0415  --help needs none of it
 
-    return print_report(session, as_json=as_json, gates=gates, junit=junit, csv_file=csv_file, html=html, force=force)
+    return print_report(
+        session, as_json=as_json, gates=gates, junit=junit, csv_file=csv_file, html=html, md_file=md_file, force=force
+    )

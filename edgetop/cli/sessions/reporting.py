@@ -9,6 +9,7 @@ from edgetop.analysis.session_report import report
 from edgetop.cli.choosing import recorded
 from edgetop.cli.output import csv_output_of, print_json, print_text, raise_problems, write_csv
 from edgetop.cli.printing.junit import refuse_unwritable, write
+from edgetop.cli.printing.markdown import markdown_output, write_markdown
 from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs
 from edgetop.cli.printing.page import refuse_html
 from edgetop.cli.printing.report_text import summary, wrapped
@@ -16,6 +17,7 @@ from edgetop.cli.printing.usage_text import usage_csv
 from edgetop.cli.running.early_end import print_failed_gates
 from edgetop.comparison.usage_table import usage_row
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
+from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.recording.reader import Recording
 from edgetop.wording.report_document import to_json
 
@@ -28,6 +30,7 @@ def print_report(
     junit: Path | None,
     csv_file: str | None = None,
     html: Path | None,
+    md_file: str | None = None,
     force: bool,
 ) -> int:
     """Print the report of a session and return the exit code.
@@ -38,6 +41,7 @@ def print_report(
         refuse_unwritable(junit)
     page = refuse_html(html, force=force) if html else None
     csv_output = csv_output_of(csv_file, as_json=as_json, force=force)
+    markdown = markdown_output(md_file, as_json=as_json, csv=csv_file, force=force)
     recording = Recording(recorded(session))
     analysis = Analysis.of(recording.play())
     analysis.gates = gates or analysis.gates
@@ -54,10 +58,17 @@ def print_report(
         if csv_output:
             row = usage_row(result.session.name, [result.usage])
             write_csv(csv_output, usage_csv([row] if row else []))
-        if csv_file == "-":
+        if markdown:
+            from edgetop.cli.printing.report_markdown import report_markdown  # noqa: PLC0415  where it is asked for
+
+            write_markdown(markdown, report_markdown(result, list(outputs_lines(recording.folder))))
+        written = [page, markdown if isinstance(markdown, NamedOutput) else None]
+        if "-" in (csv_file, md_file):
             pass
         elif as_json:
             print_json(with_outputs(to_json(result), recording.folder))
+        elif any(written):  # whoever asks for a file does not read the text
+            print_text("\n".join(str(output.path.absolute()) for output in written if output))
         else:
             print_text("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
     raise_problems(recording.problems, "the rest is reported")

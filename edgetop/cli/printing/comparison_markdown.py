@@ -1,0 +1,66 @@
+"""A comparison as Markdown: what differs in a sentence each, tables, the ranking, gates, and what is unfair."""
+
+from collections.abc import Iterator, Sequence
+
+from edgetop.cli.printing.comparison_words import WIDE_CELLS, needs_words, ratio_cells, row_label, sentences, value_text
+from edgetop.cli.printing.markdown import bullets, code, escaped, markdown_table
+from edgetop.cli.printing.usage_text import HEADS, usage_cell
+from edgetop.comparison.comparison_gates import RelativeResult
+from edgetop.comparison.ratios import Comparison, Row
+from edgetop.comparison.usage_table import KEYS, usage_rows
+
+
+def comparison_markdown(comparison: Comparison, gates: Sequence[RelativeResult] = ()) -> Iterator[str]:
+    """Yield the lines of the document."""
+    names = [code(group.name) for group in comparison.groups]
+    yield f"### edgetop compare {', '.join(names)}"
+    for sentence in sentences(comparison):
+        yield from ("", escaped(sentence))
+    simulated = [code(g.name) for g in comparison.groups if any(one.session.board.simulated for one in g.samples)]
+    if simulated:
+        yield from ("", f"SIMULATED: {', '.join(simulated)}")
+    rows = [row for row in comparison.rows if any(value is not None for value in row.values)]
+    yield from _figures([row for row in rows if any(row.ratios)], names)
+    facts = (
+        [escaped(row.label), *(_value(row, place) for place in range(len(names)))]
+        for row in rows
+        if not any(row.ratios)
+    )
+    yield from markdown_table(("", *names), facts)
+    yield from _usage(comparison)
+    ranks = (f"{rank.rank}: {', '.join(map(code, rank.sessions))}" for rank in comparison.ranking)
+    row = comparison.row(comparison.ranked_by)
+    yield from bullets(f"Rank by {escaped(row.label if row else comparison.ranked_by)}", ranks)
+    results = (
+        (code(one.gate.text), code(one.session), "passed" if one.ok else "**FAILED**", escaped(one.reason))
+        for one in gates
+    )
+    yield from markdown_table(("gate", "session", "result", ""), results)
+    yield from bullets("Was it fair?", (f"{escaped(one.message)}. {escaped(one.advice)}" for one in comparison.fair))
+
+
+def _figures(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    heads = ["", names[0], *(head for name in names[1:] for head in (name, "change", "95 %", " "))]
+    lines = []
+    for row in rows:
+        line = [escaped(row_label(row, WIDE_CELLS)), _value(row, 0)]
+        for place in range(1, len(names)):
+            one = row.ratios[place]
+            change, interval, words = ratio_cells(one, row.unit)
+            needs = needs_words(one)
+            line += [_value(row, place), change, interval, escaped(f"{words}: needs {needs}" if needs else words)]
+        lines.append(line)
+    yield from markdown_table(heads, lines, {*names, "change", "95 %"})
+
+
+def _value(row: Row, place: int) -> str:
+    value = row.values[place]
+    return code(value) if isinstance(value, str) else value_text(value, row.unit)
+
+
+def _usage(comparison: Comparison) -> Iterator[str]:
+    rows = usage_rows(comparison.groups)
+    shown = [key for key in KEYS if any(row.values[KEYS.index(key)] is not None for row in rows)]
+    lines = ([code(row.name), *(usage_cell(row, key) for key in shown)] for row in rows)
+    heads = [HEADS[key] for key in shown]
+    yield from markdown_table(["usage", *heads], lines, heads)
