@@ -5,7 +5,6 @@ optional input is -1. Profiles refer to operators by position and name.
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -162,30 +161,22 @@ _TFLITE = frozenset(
 _BRANCHES, _LOOPS = "If", "Loop"
 
 
-def data_dependent(model: Model) -> dict[str, int]:
-    """Return the number of operators whose work depends on values, by type, the most first, in all graphs."""
-    found = Counter(
-        operator.op_type
-        for graph in (model.graph, *model.subgraphs)
-        for operator in graph.operators
-        if _depends(graph, operator, is_onnx=model.format == "onnx")
-    )
-    return dict(found.most_common())
-
-
 def tensors_by_value(model: Model) -> set[int]:
     """Return the tensors of the main graph whose shapes may depend on values, as a set of places.
 
-    They are the outputs of `data_dependent` operators, and all tensors that are computed from those.
+    They are the outputs of operators whose work depends on values, and all tensors that are computed from those.
     """
     found: set[int] = set()
     for operator in model.graph.operators:
-        if _depends(model.graph, operator, is_onnx=model.format == "onnx") or not found.isdisjoint(operator.inputs):
+        if depends_on_values(model.graph, operator, is_onnx=model.format == "onnx") or not found.isdisjoint(
+            operator.inputs
+        ):
             found.update(operator.outputs)
     return found - {OMITTED}
 
 
-def _depends(graph: Graph, operator: Operator, *, is_onnx: bool) -> bool:
+def depends_on_values(graph: Graph, operator: Operator, *, is_onnx: bool) -> bool:
+    """Whether the work of an operator depends on the values of its inputs, and not only on their shapes."""
     if not is_onnx:
         return operator.op_type in _TFLITE
     if operator.op_type == _BRANCHES:

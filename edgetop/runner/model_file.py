@@ -7,7 +7,7 @@ page cache and make the load look faster than the first one on a user's machine.
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -76,7 +76,10 @@ class Work:
         self._inspection: Inspection | None = None
         self.precision: str | None = None  # dtype of most of the computation; None until the file is read
         # Number of operators of each type whose work depends on values; empty until the file is read.
-        self.data_dependent: dict[str, int] = {}
+        self.data_dependent: Mapping[str, int] = {}
+        self.deciding: Mapping[
+            str, frozenset[str]
+        ] = {}  # names of the inputs that decide about them, by type, if known
         self._patience_s = PATIENCE_S
         # The operators of the last burst, without and with their work.
         self._joined: tuple[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = ((), ())
@@ -113,15 +116,16 @@ class Work:
     def _read(self) -> None:
         _lower_priority()
         with contextlib.suppress(Exception):  # an unusual model, which the engine has loaded all the same
+            from edgetop.models.deciding_inputs import deciding_inputs  # noqa: PLC0415
             from edgetop.models.executed import main_dtype  # noqa: PLC0415  not needed if nothing is profiled
-            from edgetop.models.graph import data_dependent  # noqa: PLC0415
             from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
             declared = read_model(Path(self._model.path), str(self._model.format))
             shapes = {tensor.name: tensor.shape for tensor in self._inputs}
             self._inspection = inspected(declared, shapes, self._ask)
             self.precision = main_dtype(self._inspection.operators)
-            self.data_dependent = data_dependent(self._inspection.declared)
+            deciding = deciding_inputs(self._inspection.declared)
+            self.deciding, self.data_dependent = deciding.inputs, deciding.types
 
 
 class ModelFiles:
@@ -158,7 +162,7 @@ class ModelFiles:
         """Report what has been read so far to the session's state."""
         self._report_digests()
         self._state.precision_known(self.work.precision)
-        self._state.data_dependent(self.work.data_dependent)
+        self._state.data_dependent(self.work.data_dependent, self.work.deciding)
 
     def finish(self) -> None:
         """Wait for the digests, for a limited time, and report them."""

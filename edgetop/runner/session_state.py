@@ -5,12 +5,13 @@ steps.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 
+from edgetop.engines.child.literals import GENERATED, input_words, source_for
 from edgetop.engines.engine_protocol import (
     BurstBegan,
     BurstTaken,
@@ -167,17 +168,27 @@ class SessionState:
         if dtype is not None and self.manifest.model.precision is None:
             self._amend(model=replace(self.manifest.model, precision=dtype))
 
-    def data_dependent(self, types: Mapping[str, int]) -> None:
-        """Report once, if the input is made up, the operators whose work depends on its values.
+    def data_dependent(self, types: Mapping[str, int], inputs: Mapping[str, Collection[str]]) -> None:
+        """Report once, if an input is made up, the operators whose work depends on its values.
 
-        `types` has the number of such operators by type.
+        `types` has the number of such operators by type, and `inputs` the names of the inputs that decide about them;
+        a type that is not in `inputs` may depend on any input.
         """
-        made_up = {"random", "zeros"} & set(self.manifest.load.input.split(", "))
+        made_up = set(GENERATED) & set(self.manifest.load.input.split(", "))
         if self._dependence_reported or not types or not made_up:
             return
+        sources = self._spec.inputs
+        made = {
+            one: {name for name in names if source_for(name, sources) in GENERATED} for one, names in inputs.items()
+        }
+        types = {one: number for one, number in types.items() if made.get(one, one)}
+        if not types:
+            return
         self._dependence_reported = True
+        deciding = sorted({name for one in types for name in made.get(one, ())})
+        which = f" {', '.join(deciding[:3])}" if all(one in made for one in types) else ""
         named = ", ".join(f"{name} ({number})" if number > 1 else name for name, number in list(types.items())[:3])
-        text = f"{' and '.join(sorted(made_up))} input, but the work of {named} depends on what is in it"
+        text = f"{' and '.join(sorted(made_up))} input{which}, but the work of {named} depends on what is in it"
         self.add_event(kinds.DataDependent(", ".join(types)), "warning", "edgetop", text)
 
     def sensors_known(self, sensors: tuple[SensorInfo, ...], missing: tuple[Missing, ...]) -> None:
@@ -304,6 +315,8 @@ class SessionState:
             self._amend(watched=self._counts.with_streams(watched))
 
     def _loaded(self, loaded: Loaded) -> None:
+        if self._spec.inputs and (words := input_words(self._spec.inputs, [one.name for one in loaded.inputs])):
+            self._amend(load=replace(self.manifest.load, input=words))
         both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
         self._amend(engine=both.engine, model=both.model)
         if self.manifest.generation:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor, data_dependent
+from edgetop.models.deciding_inputs import deciding_inputs
+from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor
 
 INPUT, CONSTANT = 0, 1
 TENSORS = (Tensor("x", "float32", (1,)), Tensor("c", "int64", (), is_constant=True))
@@ -14,7 +15,7 @@ def graph(*operators: tuple[str, tuple[int, ...]]) -> Graph:
 
 
 def found(format_name: str, *operators: tuple[str, tuple[int, ...]]) -> dict[str, int]:
-    return data_dependent(Model(format_name, graph(*operators)))
+    return dict(deciding_inputs(Model(format_name, graph(*operators))).types)
 
 
 def test_a_model_of_fixed_work_has_none() -> None:
@@ -46,4 +47,19 @@ def test_a_loop_is_one_unless_it_runs_a_known_number_of_times() -> None:
 
 def test_what_a_branch_holds_counts() -> None:
     model = Model("onnx", graph(("If", (CONSTANT,))), (graph(("NonZero", (INPUT,))),))
-    assert data_dependent(model) == {"NonZero": 1}
+    deciding = deciding_inputs(model)
+    assert (deciding.types, deciding.inputs) == ({"NonZero": 1}, {})
+
+
+def test_the_inputs_that_decide_are_named_through_the_operators_between() -> None:
+    tensors = (*TENSORS, *(Tensor(name, "int64", ()) for name in ("rate", "text", "is_8k", "long", "shape", "y", "z")))
+    x, c, rate, text, is_8k, long, shape, y, z = range(9)
+    operators = [
+        ("Equal", (rate, c), (is_8k,)), ("If", (is_8k,), ()),
+        ("Shape", (x,), (shape,)), ("Reshape", (x, shape), (y,)),
+        ("Cast", (text,), (long,)), ("Expand", (x, long), (z,)), ("Reshape", (text, c), ()),
+    ]  # fmt: skip
+    made = [Operator(i, of, of, "", inputs, outputs) for i, (of, inputs, outputs) in enumerate(operators)]
+    found = deciding_inputs(Model("onnx", Graph("g", tensors, tuple(made), (x, rate, text), ())))
+    assert found.types == {"If": 1, "Expand": 1}
+    assert found.inputs == {"If": {"rate"}, "Expand": {"text"}}

@@ -302,10 +302,10 @@ def test_work_that_depends_on_made_up_values_is_reported_once(input_words: str) 
     session_state.manifest = replace(
         session_state.manifest, load=replace(session_state.manifest.load, input=input_words)
     )
-    session_state.data_dependent({})
+    session_state.data_dependent({}, {})
     assert told(session_state) == []
-    session_state.data_dependent(TYPES)
-    session_state.data_dependent(TYPES)
+    session_state.data_dependent(TYPES, {})
+    session_state.data_dependent(TYPES, {})
     (event,) = told(session_state)
     assert (event.kind, event.severity) == ("data-dependent", "warning")
     assert "NonMaxSuppression (2), If depends" in event.message
@@ -316,5 +316,19 @@ def test_work_on_real_samples_is_not_doubted() -> None:
     session_state.manifest = replace(
         session_state.manifest, load=replace(session_state.manifest.load, input="faces.npy")
     )
-    session_state.data_dependent(TYPES)
+    session_state.data_dependent(TYPES, {})
     assert told(session_state) == []
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        ({}, "random input boxes, rate, but the work of NonMaxSuppression (2), If depends on what is in it"),
+        ({"rate": "16000"}, "random input boxes, but the work of NonMaxSuppression (2) depends on what is in it"),
+        ({"rate": "16000", "boxes": "boxes.npy"}, None),
+    ],
+)
+def test_only_a_made_up_value_that_decides_is_reported(sources: dict[str, str], message: str | None) -> None:
+    session_state, _ = state_and_clock(inputs=sources)
+    session_state.data_dependent(TYPES, {"NonMaxSuppression": {"boxes"}, "If": {"rate"}})
+    assert [event.message for event in told(session_state)] == ([message] if message else [])

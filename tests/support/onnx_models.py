@@ -203,6 +203,26 @@ def onnx_zero_batch() -> bytes:
     )
 
 
+def onnx_embeddings() -> bytes:
+    """As a text model begins: three inputs index tables of 300, 2 and 7 rows, one of them dequantised."""
+    return _model(
+        {name: (INT64, [1, 16]) for name in ("ids", "kinds", "places")},
+        [
+            make_node("Gather", ["words", "ids"], ["a"], "gather/ids"),
+            make_node("Cast", ["kinds"], ["kinds32"], "cast", to=TensorProto.INT32),
+            make_node("DequantizeLinear", ["kind_bytes", "scale"], ["kind_rows"], "dequantise"),
+            make_node("Gather", ["kind_rows", "kinds32"], ["b"], "gather/kinds", axis=-2),
+            make_node("Gather", ["place_columns", "places"], ["c"], "gather/places", axis=1),
+            make_node("Add", ["a", "b"], ["y"], "add"),
+        ],
+        {"y": [1, 16, 8], "c": [8, 1, 16]},
+        {
+            "words": noise(300, 8), "place_columns": noise(8, 7),
+            "kind_bytes": np.ones((2, 8), np.int8), "scale": np.array(0.5, np.float32),
+        },
+    )  # fmt: skip
+
+
 def write_mapped(path: Path) -> None:
     """`x` [1,2300] to `y`, whose 106 MB of weights are a file beside it, which the runtime maps."""
     from onnx import load_from_string, save

@@ -204,6 +204,22 @@ def tflite_gather() -> bytes:
     return file.serialise()
 
 
+def tflite_embeddings() -> bytes:
+    """As a text model begins: `ids` [1] and `kinds` [1] index tables of 300 and 2 rows."""
+    file, graph = _new()
+    ids, kinds = (graph.add_tensor(name, [1], "int32") for name in ("ids", "kinds"))
+    words, rows = (
+        graph.add_tensor("words", [300, 4], data=noise(300, 4)),
+        graph.add_tensor("rows", [2, 4], data=noise(2, 4)),
+    )
+    a, b, y = (graph.add_tensor(name, [1, 4]) for name in ("a", "b", "y"))
+    graph.add_operator("GATHER", table("GatherOptions", axis=0), [words, ids], [a])
+    graph.add_operator("GATHER", table("GatherOptions", axis=0), [rows, kinds], [b])
+    graph.add_operator("ADD", table("AddOptions"), [a, b], [y])
+    graph.set_signature([ids, kinds], [y])
+    return file.serialise()
+
+
 def tflite_string_input() -> bytes:
     """Takes text, `words` [3], which no generated input can be."""
     file, graph = _new()

@@ -33,6 +33,7 @@ from edgetop.cli.running.run_request import (
     model_of,
 )
 from edgetop.engines.child.adapters import RUNTIMES
+from edgetop.engines.child.literals import GENERATED, input_words, is_literal
 from edgetop.engines.formats import ModelFile, identify
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, GENERATION_WARMUP_RUNS, EngineSpec, GenerationSpec, engine_for
@@ -287,7 +288,7 @@ def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
         deadline_ns=deadline_ns,
         streams=spec.streams,
         batch=spec.batch,
-        input=", ".join(sorted(set(spec.inputs.values()))) or ("prompts" if _has_texts(spec) else "random"),
+        input=input_words(spec.inputs) or ("prompts" if _has_texts(spec) else "random"),
         delay_ns=spec.delay_ns or None,
         duty_on_ns=on_ns,
         duty_off_ns=off_ns,
@@ -476,11 +477,8 @@ def refuse_absent(request: RunRequest, folder: Path | None) -> None:
         return
     models = [each.model for each in subject.variants] if isinstance(subject, VariantsSubject) else [model_of(subject)]
     for source in (source for model in models for source in model.inputs.values()):
-        if not is_there(Path(source)):
-            from edgetop.engines.child.inputs import GENERATED  # noqa: PLC0415  loads NumPy
-
-            if source not in GENERATED:
-                raise InputError(f"{source}: no such file", "give random, zeros, a .npy, a .npz or a folder")
+        if source not in GENERATED and not is_literal(source) and not is_there(Path(source)):
+            raise InputError(f"{source}: no such file", "give random, zeros, numbers, a .npy, a .npz or a folder")
 
 
 def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess") -> Manifest:

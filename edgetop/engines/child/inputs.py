@@ -1,7 +1,7 @@
 """The model's inputs: the shape of each, and arrays that are made or read before any time is measured.
 
-A source is "random", "zeros", or the path of a `.npy` file, a `.npz` file, or a folder of these, which are used in
-turn. Error messages use the names that the user typed.
+A source is "random", "zeros", numbers (literals.py), or the path of a `.npy` file, a `.npz` file, or a folder of these,
+which are used in turn. Error messages use the names that the user typed.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 import numpy as np
 
 from .engine_error import EngineError, one_line
+from .literals import GENERATED, is_literal, source_for, values_of
 
 Dim = Union[int, str, None]
 Shapes = Dict[str, List[int]]
 
-GENERATED = ("random", "zeros")
 # Inputs that are cycled through stay in memory up to this size; larger ones are read again each time.
 MAX_CACHED_BYTES = 256 * 1024 * 1024
 
 ASSUMED_BATCH = 1
 ASSUMED_IMAGE_SIDE = 224
 ASSUMED_LENGTH = 128
+WIDE_IDS = 100  # random integers of 16 bits and more are below this, so that they can be the index of a word or a class
 
 
 class Tensor:
@@ -47,6 +48,12 @@ class Tensor:
         self.dtype = np.dtype(dtype)
         self.resizable = resizable
         self.quantisation = quantisation
+        self.ids_below = WIDE_IDS  # an adapter lowers it if the values of the input index a shorter table
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the values may be the index of a word or a class: integers of 16 bits or more."""
+        return self.dtype.kind in "iu" and self.dtype.itemsize > 1
 
     def accepts(self, position: int, size: int) -> bool:
         dim = self.shape[position]
@@ -78,17 +85,33 @@ def refuse_unknown_names(given: Iterable[str], tensors: Sequence[Tensor], option
 
 
 def source_of(tensor: Tensor, sources: Dict[str, str]) -> str:
-    """Return the source of an input: its own, else the one for all inputs (under ""), else "random"."""
-    return sources.get(tensor.name, sources.get("", "random"))
+    """Return the source of an input, as `literals.source_for` does."""
+    return source_for(tensor.name, sources)
 
 
 def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Dim]]:
-    """Return the shape of the array in the input's file, or None if there is no file or the shape does not fit."""
+    """Return the shape of the array in the input's file, or one for its literal. None if neither decides the shape."""
     source = source_of(tensor, sources)
     if source in GENERATED:
         return None
+    if is_literal(source):
+        return _shape_of_literal(tensor, len(values_of(source)))
     shape: List[int] = list(read_array(_paths(source)[0], tensor.name).shape)
     return list(shape) if tensor.fits(shape) else None
+
+
+def _shape_of_literal(tensor: Tensor, count: int) -> Optional[List[Dim]]:
+    """Return a shape of `count` elements, in which the last unknown dimension has what the others leave.
+
+    One number has no shape of its own, since it can fill any shape.
+    """
+    free = [position for position, dim in enumerate(tensor.shape) if not is_known(dim)]
+    if count == 1 or not free:
+        return None
+    shape: List[Dim] = [dim if is_known(dim) else 1 for dim in tensor.shape]
+    others = int(np.prod([int(dim) for dim in shape]))  # type: ignore[arg-type]
+    shape[free[-1]] = count // others
+    return shape if count % others == 0 else None
 
 
 def resolve_shapes(
@@ -234,9 +257,11 @@ def make_inputs(
     for tensor in tensors:
         source, shape = source_of(tensor, sources), shapes[tensor.name]
         try:
-            if source in GENERATED:
-                is_random = source == "random"
-                array = random_array(rng, shape, tensor.dtype) if is_random else np.zeros(shape, tensor.dtype)
+            if source in GENERATED or is_literal(source):
+                if source == "random":
+                    array = random_array(rng, shape, tensor.dtype, tensor.ids_below)
+                else:
+                    array = np.zeros(shape, tensor.dtype) if source == "zeros" else _filled_with(tensor, shape, source)
                 steps[tensor.name] = _Steps(tensor, shape, generated=array)
             else:
                 steps[tensor.name] = _Steps(tensor, shape, paths=_paths(source), max_bytes=max_cached_bytes)
@@ -273,8 +298,36 @@ def _too_large(tensor: Tensor, shape: List[int], why: str) -> EngineError:
     return EngineError("input", text, "give it a smaller --shape or --batch")
 
 
-def random_array(rng: Any, shape: Sequence[int], dtype: Any) -> Any:
-    """Return random numbers: in [0, 1) for floats, of the whole range for 8-bit integers, 0 to 99 for wider ones."""
+def _filled_with(tensor: Tensor, shape: List[int], source: str) -> Any:
+    """Return an array with the numbers of a literal. One number fills the array. Raises EngineError("input")."""
+    values, dtype = values_of(source), tensor.dtype
+    size = int(np.prod(shape))
+    if len(values) not in (1, size):
+        words = tensor.name, source, len(values), format_shape(shape), size
+        raise EngineError("input", "--input %s=%s: %d numbers, but %s takes %d" % words, "give one number, or as many")
+    for value in values:
+        if not _holds(dtype, value):
+            raise EngineError("input", "--input %s: %s is no %s" % (tensor.name, value, dtype))
+    array = np.array(values, dtype)
+    return np.full(shape, array[0], dtype) if len(values) == 1 else array.reshape(shape)
+
+
+def _holds(dtype: Any, value: Any) -> bool:
+    """Whether a number or a truth value of a literal is one of this dtype."""
+    if dtype.kind == "b":
+        return bool(value in (0, 1))
+    if isinstance(value, bool) or (dtype.kind in "iu" and not isinstance(value, int)):
+        return False
+    if dtype.kind in "iu":
+        return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
+    return dtype.kind in "fc" and abs(value) <= float(np.finfo(dtype).max)
+
+
+def random_array(rng: Any, shape: Sequence[int], dtype: Any, ids_below: int = WIDE_IDS) -> Any:
+    """Return random numbers: in [0, 1) for floats, of the whole range for 8-bit integers.
+
+    Wider integers are at least 0 and below `ids_below`.
+    """
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         return below_one(rng.random_sample(shape).astype(dtype))
@@ -285,7 +338,7 @@ def random_array(rng: Any, shape: Sequence[int], dtype: Any) -> Any:
     if dtype.itemsize == 1:
         info = np.iinfo(dtype)
         return rng.randint(info.min, info.max + 1, shape).astype(dtype)
-    return rng.randint(0, 100, shape).astype(dtype)
+    return rng.randint(0, ids_below, shape).astype(dtype)
 
 
 def below_one(array: Any) -> Any:
@@ -301,7 +354,9 @@ def _paths(source: str) -> List[str]:
             raise EngineError("input", "%s: the folder holds no .npy or .npz file" % source)
         return [os.path.join(source, name) for name in names]
     if not os.path.exists(source):
-        raise EngineError("input", "%s: no such file" % source, "give random, zeros, a .npy, a .npz or a folder")
+        raise EngineError(
+            "input", "%s: no such file" % source, "give random, zeros, numbers, a .npy, a .npz or a folder"
+        )
     return [source]
 
 

@@ -181,7 +181,7 @@ def draw(rng: Any, tensor: Tensor, shape: List[int]) -> Tuple[Any, Any]:
         numbers = rng.random_sample(first)
         array = below_one(numbers.astype(tensor.dtype))
     else:
-        array = numbers = random_array(rng, first, tensor.dtype)
+        array = numbers = random_array(rng, first, tensor.dtype, tensor.ids_below)
     # `ascontiguousarray` would make a scalar one-dimensional.
     return np.asarray(array.transpose(0, 2, 3, 1) if is_last else array, order="C"), numbers
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.engines.child.engine_error import EngineError
-from edgetop.engines.child.inputs import Tensor, make_inputs, random_array
+from edgetop.engines.child.inputs import Tensor, make_inputs, random_array, resolve_shapes
+from edgetop.engines.child.literals import input_words, is_literal
 
 FLOATS = ["float16", "float32", "float64"]
 EIGHT_BITS = ["int8", "uint8"]
@@ -99,6 +100,50 @@ def test_the_seed_alone_decides_what_is_random() -> None:
 def test_zeros_are_zeros() -> None:
     (array,) = feeds(FIXED, "zeros")
     assert not array.any()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "source", "expected"),
+    [
+        ("int64", [], "16000", 16000),
+        ("float32", [3], "0.667,1,.8", [np.float32(0.667), 1, np.float32(0.8)]),
+        ("float32", [1, 3], " 1 , -2.5e-1,+3", [[1, -0.25, 3]]),
+        ("int8", [2, 2], "-7", [[-7, -7], [-7, -7]]),
+        ("bool", [2], "true,false", [True, False]),
+        ("bool", [1], "1", [True]),
+        ("float16", [1], "2", [2.0]),
+    ],
+)
+def test_numbers_are_fed_as_they_were_written(dtype: str, shape: list[int], source: str, expected: Any) -> None:
+    (array,) = feeds(Tensor("x", shape, dtype), source, shape)
+    assert (array.tolist(), array.dtype, list(array.shape)) == (np.array(expected, dtype).tolist(), dtype, shape)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "source", "words"),
+    [
+        ("int64", "0.5,1", "0.5 is no int64"), ("int8", "300,1", "300 is no int8"), ("uint8", "-1,1", "-1 is no uint8"),
+        ("float32", "true,1", "True is no float32"), ("bool", "2,0", "2 is no bool"),
+        ("float16", "1e6,1", "1000000.0 is no float16"), ("float32", "1,2,3", "3 numbers, but [2] takes 2"),
+    ],
+)  # fmt: skip
+def test_numbers_that_the_input_cannot_hold_are_refused(dtype: str, source: str, words: str) -> None:
+    assert words in refusal(lambda: feeds(Tensor("x", [2], dtype), source))
+
+
+def test_numbers_fill_an_unknown_dimension() -> None:
+    tokens, state = Tensor("tokens", ["N", "T"], "int64"), Tensor("state", [2, "T"], "float32")
+    assert resolve_shapes([tokens, state], {}, None, {"tokens": "1,2,3", "state": "0"})[0] == {
+        "tokens": [1, 3], "state": [2, 3]
+    }  # fmt: skip
+
+
+def test_what_is_no_number_is_a_file_and_words_name_the_input() -> None:
+    assert [is_literal(one) for one in ("1.npy", "./1", "1,", "random", "1e5", "-.5", "nan", "1 2", "")] == [
+        False, False, False, False, True, True, False, False, False
+    ]  # fmt: skip
+    assert input_words({"sr": "16000", "x": "a.npy"}, ["x", "sr", "y"]) == "a.npy, random, sr=16000"
+    assert input_words({}) == ""
 
 
 def test_an_input_of_its_own_source_wins_over_that_for_all(tmp_path: Path) -> None:

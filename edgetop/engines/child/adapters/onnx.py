@@ -14,9 +14,9 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 import numpy as np
 
 from ..engine_error import EngineError, one_line
-from ..inputs import Tensor
+from ..inputs import Tensor, source_of
 from . import import_runtime, open_helper
-from .onnx_wire import without_zero_dimensions
+from .onnx_wire import table_lengths, without_zero_dimensions
 
 SUFFIX = "ExecutionProvider"
 # Folder of the weights' files of a model that is not loaded by its path
@@ -81,6 +81,7 @@ class OnnxRuntime:
             if changed is not None:
                 options.add_session_config_entry(_EXTERNAL_FOLDER, os.path.dirname(os.path.abspath(spec["model"])))
                 self._session = self._loaded(changed, options, usable)
+        self._limit_ids(spec)
         # If a provider failed at run time, ONNX Runtime would rebuild the session on the CPU and print a line; a
         # benchmark must not change what it measures.
         self._session.disable_fallback()
@@ -96,6 +97,13 @@ class OnnxRuntime:
                 return self.import_runtime().InferenceSession(model, options, providers=providers)
         except Exception as error:
             raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error))) from None
+
+    def _limit_ids(self, spec: Dict[str, Any]) -> None:
+        """Keep random ids inside the tables that they index."""
+        ids = [one for one in self.inputs if one.has_ids and source_of(one, spec["inputs"]) == "random"]
+        lengths = table_lengths(spec["model"], [one.name for one in ids]) if ids else {}
+        for one in ids:
+            one.ids_below = max(1, min(one.ids_below, lengths.get(one.name, one.ids_below)))
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
         """Do nothing, since ONNX Runtime takes the shapes from the feeds."""

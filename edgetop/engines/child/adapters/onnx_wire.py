@@ -6,9 +6,10 @@ https://github.com/onnx/onnx/blob/main/onnx/onnx.proto. Encoding: https://protob
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
-from typing import Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 MAX_BYTES = 2**31 - 1  # largest message of protocol buffers
 MAX_FIELDS = 20_000_000  # upper bound of the fields that are read of one file
@@ -32,7 +33,7 @@ class WireError(ValueError):
 class Wire:
     """The fields of messages in a file."""
 
-    def __init__(self, data: bytearray) -> None:
+    def __init__(self, data: Any) -> None:
         self.data = data
         self._left = MAX_FIELDS
 
@@ -82,15 +83,118 @@ class Wire:
         raise WireError("a number that does not end")
 
 
-def read_file(path: str) -> Optional[bytearray]:
-    """Return the content of a model file, or None if it is too large for a message or cannot be read."""
+class _Node(NamedTuple):
+    op_type: str
+    inputs: List[str]
+    outputs: List[str]
+    axis: int
+
+
+# Operators whose output has the values of their first input, in this or another shape.
+_SAME_VALUES = frozenset(
+    {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Expand", "Slice", "Split", "Tile"}
+)
+_SAME_SHAPE = frozenset({"Identity", "Cast", "DequantizeLinear"})
+# Of com.microsoft's EmbedLayerNormalization: an input with ids, and the table that they index.
+_EMBEDDING = ((0, 2), (1, 4))
+NODE_OP_TYPE, NODE_INPUT, NODE_OUTPUT, NODE_ATTRIBUTE = 4, 1, 2, 5
+ATTRIBUTE_NAME, ATTRIBUTE_INT = 1, 3
+NODE, INITIALIZER, TENSOR_DIMS, TENSOR_NAME = 1, 5, 1, 8
+
+
+def table_lengths(path: str, inputs: Sequence[str]) -> Dict[str, int]:
+    """Return the length of the shortest table that each input indexes, for those that index a table of the file."""
+    data = mapped(path)
+    if data is None:
+        return {}
+    try:
+        tables, nodes = _main_graph(Wire(data))
+    except (WireError, UnicodeDecodeError):
+        return {}
+    source = {name: name for name in inputs}
+    found: Dict[str, int] = {}
+    for node in nodes:
+        for ids, axis, table in _lookups(node):
+            dims = tables.get(table, [])
+            if ids in source and -len(dims) <= axis < len(dims):
+                found[source[ids]] = min(dims[axis], found.get(source[ids], dims[axis]))
+        first = node.inputs[0] if node.inputs else ""
+        if node.op_type in _SAME_VALUES and first in source:
+            source.update((output, source[first]) for output in node.outputs)
+        if node.op_type in _SAME_SHAPE and first in tables:
+            tables.update((output, tables[first]) for output in node.outputs)
+    return found
+
+
+def _main_graph(wire: Wire) -> Tuple[Dict[str, List[int]], List[_Node]]:
+    """Return the shapes of the initializers by name, and the nodes in their order."""
+    tables: Dict[str, List[int]] = {}
+    nodes: List[_Node] = []
+    for graph in wire.inside((0, len(wire.data)), GRAPH):
+        for number, content in wire.fields(graph):
+            if number == INITIALIZER:
+                name, dims = _initializer(wire, content)
+                tables[name] = dims
+            elif number == NODE:
+                nodes.append(_node(wire, content))
+    return tables, nodes
+
+
+def _lookups(node: _Node) -> Iterator[Tuple[str, int, str]]:
+    """Yield (name of the ids, axis, name of the table) of each table that a node reads."""
+    if node.op_type == "Gather" and len(node.inputs) > 1:
+        yield node.inputs[1], node.axis, node.inputs[0]
+    if node.op_type == "EmbedLayerNormalization":
+        for ids, table in _EMBEDDING:
+            if table < len(node.inputs):
+                yield node.inputs[ids], 0, node.inputs[table]
+
+
+def _initializer(wire: Wire, span: Span) -> Tuple[str, List[int]]:
+    name, dims = "", []
+    for number, (begin, end) in wire.fields(span):
+        if number == TENSOR_NAME:
+            name = wire.data[begin:end].decode()
+        elif number == TENSOR_DIMS:
+            position = begin
+            while position < end:  # one number, or several that are packed
+                size, position = wire.varint(position, end)
+                dims.append(size)
+    return name, dims
+
+
+def _node(wire: Wire, span: Span) -> _Node:
+    texts: Dict[int, List[str]] = {NODE_OP_TYPE: [], NODE_INPUT: [], NODE_OUTPUT: []}
+    axis = 0
+    for number, (begin, end) in wire.fields(span):
+        if number in texts:
+            texts[number].append(wire.data[begin:end].decode())
+        elif number == NODE_ATTRIBUTE:
+            axis = _axis(wire, (begin, end), axis)
+    return _Node("".join(texts[NODE_OP_TYPE]), texts[NODE_INPUT], texts[NODE_OUTPUT], axis)
+
+
+def _axis(wire: Wire, span: Span, otherwise: int) -> int:
+    """Return the value of an attribute if it is the one called "axis"."""
+    name, value = b"", otherwise
+    for number, (begin, end) in wire.fields(span):
+        if number == ATTRIBUTE_NAME:
+            name = bytes(wire.data[begin:end])
+        elif number == ATTRIBUTE_INT:
+            value, _ = wire.varint(begin, end)
+    value -= 2**64 if value >= 2**63 else 0
+    return value if name == b"axis" else otherwise
+
+
+def mapped(path: str) -> Any:
+    """Return the content of a model file as a private mapping, or None if it is too large or cannot be read."""
     try:
         with open(path, "rb") as file:
             about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_BYTES:
+            if not stat.S_ISREG(about.st_mode) or not 0 < about.st_size <= MAX_BYTES:
                 return None
-            return bytearray(file.read(MAX_BYTES))
-    except (OSError, MemoryError):
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    except (OSError, ValueError):
         return None
 
 
@@ -99,7 +203,7 @@ def without_zero_dimensions(path: str) -> Optional[bytes]:
 
     Some exporters write 0 for an unknown batch. ONNX Runtime then accepts no input with any element.
     """
-    data = read_file(path)
+    data = mapped(path)
     if data is None:
         return None
     wire = Wire(data)
@@ -111,4 +215,4 @@ def without_zero_dimensions(path: str) -> Optional[bytes]:
                         data[begin:end] = UNNAMED
     except WireError:
         return None
-    return bytes(data)
+    return bytes(data[:])

@@ -68,7 +68,22 @@ class _Interpreter:
         except Exception as error:
             raise EngineError("model", "%s: %s" % (spec["model"], one_line(error))) from None
         self.inputs = [_tensor(name, detail) for name, detail in self._details.items()]
+        with contextlib.suppress(Exception):  # a private call, of some versions
+            self._limit_ids()
         self._delegates = [path for path, _ in spec["delegates"]]
+
+    def _limit_ids(self) -> None:
+        """Keep random ids inside the tables that they index. Called before a delegate takes operators."""
+        tensors = {detail["index"]: detail["shape"] for detail in self.interpreter.get_tensor_details()}
+        source = {self._details[one.name]["index"]: one for one in self.inputs if one.has_ids}
+        for op in self.interpreter._get_ops_details() if source else ():  # noqa: SLF001
+            taken, given = list(op["inputs"]), list(op["outputs"])
+            ids, table = {"GATHER": (1, 0), "EMBEDDING_LOOKUP": (0, 1)}.get(op["op_name"], (-1, -1))
+            if ids >= 0 and taken[ids] in source and len(tensors[taken[table]]) > 1:
+                limited = source[taken[ids]]
+                limited.ids_below = max(1, min(limited.ids_below, int(tensors[taken[table]][0])))
+            if op["op_name"] in ("CAST", "RESHAPE", "EXPAND_DIMS", "SQUEEZE") and taken[0] in source:
+                source.update(dict.fromkeys(given, source[taken[0]]))
 
     def refuse_providers(self, providers: List[Any]) -> None:
         """Raise EngineError("input") if another provider than the CPU or XNNPACK is requested, or one with options."""

@@ -19,7 +19,7 @@ from edgetop.engines.child.loop import Control
 from edgetop.engines.child.profilers import onnx_runs
 from edgetop.engines.child.record_outlet import Outlet
 from edgetop.engines.decode import decode
-from edgetop.engines.engine_protocol import Failed, Loaded, ProfilerChosen
+from edgetop.engines.engine_protocol import Ended, Failed, Loaded, ProfilerChosen
 from tests.support import onnx_models, tflite_models
 from tests.support.delegates import claiming_delegate
 from tests.support.engine_runs import Heard, spec_for
@@ -141,6 +141,21 @@ def test_a_file_that_is_no_message_is_left_as_it_is(data: bytes, tmp_path: Path)
     (tmp_path / "x.onnx").write_bytes(data)
     assert without_zero_dimensions(str(tmp_path / "x.onnx")) in (None, data)
     assert without_zero_dimensions(str(tmp_path)) is None
+
+
+def ids_of(model: bytes, path: Path) -> dict[str, int]:
+    path.write_bytes(model)
+    adapter, _ = choose("auto", path.suffix[1:])
+    adapter.open(spec_for(path).to_json())
+    return {one.name: one.ids_below for one in adapter.inputs}
+
+
+def test_random_ids_lie_in_the_table_that_they_index(tmp_path: Path) -> None:
+    """`kinds` has 2 rows, `words` more than a random id could name."""
+    assert ids_of(onnx_models.onnx_embeddings(), tmp_path / "m.onnx") == {"ids": 100, "kinds": 2, "places": 7}
+    assert ids_of(tflite_models.tflite_embeddings(), tmp_path / "m.tflite") == {"ids": 100, "kinds": 2}
+    for name in ("m.onnx", "m.tflite"):
+        assert run(tmp_path / name, runs=3).one(Ended).reason == "runs"
 
 
 def test_xnnpack_is_told_where_it_runs_operators(tflite: Path, tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Input data that is given as numbers in place of a file: `--input sr=16000`, `--input scales=0.667,1,0.8`.
+
+Nothing heavy is imported here, because the conductor asks too what a source is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import List, Mapping, Sequence, Union
+
+Number = Union[bool, int, float]
+
+GENERATED = ("random", "zeros")
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?"
+_VALUE = r"(?:true|false|%s)" % _NUMBER
+_LITERAL = re.compile(r"\s*%s\s*(?:,\s*%s\s*)*" % (_VALUE, _VALUE))
+MOST_CHARACTERS = 100_000
+
+
+def is_literal(source: str) -> bool:
+    """Whether a source is numbers with commas between, or `true` and `false`. A file of such a name needs a `./`."""
+    return len(source) <= MOST_CHARACTERS and _LITERAL.fullmatch(source) is not None
+
+
+def values_of(source: str) -> List[Number]:
+    """Return the values of a literal.
+
+    >>> values_of("0.5, 2,true")
+    [0.5, 2, True]
+    """
+    return [_value(part.strip()) for part in source.split(",")]
+
+
+def _value(text: str) -> Number:
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+
+
+def source_for(name: str, sources: Mapping[str, str]) -> str:
+    """Return the source of an input: its own, else the one for all inputs (under ""), else "random"."""
+    return sources.get(name, sources.get("", "random"))
+
+
+def input_words(sources: Mapping[str, str], names: Sequence[str] = ()) -> str:
+    """Describe the sources of a run: `random, sr=16000`. `names`: the model's inputs, or () if they are unknown yet."""
+    found = {name: source_for(name, sources) for name in names} if names else dict(sources)
+    words = {"%s=%s" % (name, source) if name and is_literal(source) else source for name, source in found.items()}
+    return ", ".join(sorted(words))
