@@ -1,5 +1,5 @@
-"""Analysis explains a session: pure folds over batches, each giving a frozen view.
+"""Analysis explains a session: pure folds over batches, each of which gives a frozen view.
 
-The same folds judge a live run, a replay and a report, so they come to the same words.
-They read no clock, no file and no thread; memory is fixed however long the session is.
+The same folds judge a live run, a replay and a report, so all three come to the same results. Folds read no clock and
+no file, start no threads, and use a fixed amount of memory, however long the session is.
 """

@@ -1,7 +1,7 @@
-"""The figures of an A/B session's quads while the session runs, and the comparison that follows from them.
+"""The figures of the turns of an A/B session while it runs, and the comparison of A and B that follows from them.
 
-While it runs, the inferences of each quad of turns become the figures of an event, `ab-quad`. A fold over these
-events, live or from a recording, gives the same ratios; it needs no single inferences.
+While the session runs, the figures of each quad (four turns) are recorded as an event, `ab-quad`. A fold over these
+events gives the same ratios live and from a recording, and needs no single inferences.
 """
 
 import math
@@ -243,7 +243,7 @@ def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: 
 
 @frozen
 class Ratio:
-    """The ratio of a figure of B to that of A."""
+    """A figure of B divided by the same figure of A."""
 
     value: float
     ci95: tuple[float, float]
@@ -407,10 +407,11 @@ def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArra
 
 
 def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | None:
-    """Return the difference between two models. `logs`: the logarithm of each quad's ratio; `loads`: each quad's load.
+    """Return the difference between the two models. `logs`: the logarithm of each quad's ratio; `loads`: each quad's
+    load.
 
-    The models are compared, and each load is one sample of a model. So the interval is that of the means of the loads,
-    however many quads a load has. With too few loads it is the interval of the quads, widened by UNKNOWN_SPREAD.
+    Each load of the models counts as one sample, so the interval is that of the means of the loads, however many quads
+    a load has. If there are too few loads, it is the interval of the quads, widened by UNKNOWN_SPREAD.
     """
     counted = undisturbed(logs)
     if len(counted) < len(logs):

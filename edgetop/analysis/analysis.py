@@ -67,9 +67,9 @@ class Analysis(Folds):
         return replace(view, streams=tuple(rows))
 
     def shown_latency(self) -> tuple[RollingLatency, str]:
-        """Return the latency that charts of the whole session show, with the name of its stream.
+        """Return the latency that charts of the whole session show, and the name of its stream.
 
-        With several streams it is that of the busiest. With one, the name is "".
+        If there are several streams, this is the busiest one. If there is only one stream, the name is "".
         """
         views = self.stream_views()
         return views[0].latency, views[0].name if len(views) > 1 else ""

@@ -1,7 +1,8 @@
 """Sums over a limited number of time blocks, and the precision of a mean computed from them.
 
-A session may last a week, but a fold has fixed memory. So blocks begin with one second each, and are joined in pairs
-when there are too many. They hold whole numbers, so that the result does not depend on how the session was batched.
+A session may last a week, but a fold has fixed memory. So each block begins with the length of one second, and blocks
+are joined in pairs when there are too many. The sums are whole numbers, so that the result does not depend on how the
+session was batched.
 """
 
 import math
@@ -104,18 +105,18 @@ class Mean:
 def batch_mean(
     amount: Ints, weight: Ints, least_weight: float, lacking: float = 0.0, at_ends: float | None = None
 ) -> Mean | None:
-    """Return the mean of `amount` per unit of `weight`, from blocks in time order, or None if they are too few.
+    """Return the mean of `amount` per unit of `weight` with its interval, or None if there are too few blocks.
 
-    Blocks are joined to batches of equal weight, at least `least_weight` each. How much each
-    batch differs from the one before tells how well the whole is known, not how much it varies:
-    what changes slowly is followed by the readings and is no error (von Neumann 1941,
-    Distribution of the ratio of the mean square successive difference, Annals of Mathematical
-    Statistics 12(4); for samples in systematic order Wolter 2007, Introduction to Variance
-    Estimation, 8.2). Under correlated readings this holds because batches are long against them.
+    The blocks, in order of time, are joined to batches of equal weight, at least `least_weight` each. The interval
+    follows from how much each batch differs from the one before it. The scatter of all batches would include slow
+    changes, which the readings follow and which are no error (von Neumann 1941, Distribution of the ratio of the mean
+    square successive difference, Annals of Mathematical Statistics 12(4); for samples in systematic order Wolter 2007,
+    Introduction to Variance Estimation, 8.2). Readings may be correlated, because batches are long compared with the
+    correlation.
 
-    `lacking`: a weight of which nothing is known; it may be like any of the batches.
-    `at_ends`: the amount that is not known where nothing was left out between readings, which then are no sample,
-    and what batches differ by is no error; None: readings are samples.
+    `lacking`: the weight for which nothing was read; it may be like any of the batches. `at_ends`: for a sensor whose
+    readings cover all of the time, the amount at both ends of it that is not known exactly. Differences between batches
+    are then no error. None if the readings are samples.
     """
     whole = float(weight.sum())
     count = min(MOST_BATCHES, len(weight), int(whole / least_weight)) if least_weight > 0 else 0

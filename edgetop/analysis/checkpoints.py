@@ -1,4 +1,4 @@
-"""Checkpoints of an analysis in memory, from which it continues after a seek instead of starting at the beginning."""
+"""Saved states of an analysis in memory. After a seek, it continues from one of them instead of from the beginning."""
 
 import io
 import pickle

@@ -18,9 +18,9 @@ TOO_SLOW = "too slow"
 
 @frozen
 class MissCause:
-    """Why a deadline, or the time until the next inference, is not kept.
+    """The reason why a deadline, or the time until the next inference, is not kept.
 
-    Times have three digits: an event about it stays the same until they change.
+    Times are rounded to three digits, so that an event about them changes only if they change by more.
     """
 
     # TOO_SLOW at full speed, "slow" now, "waiting" for earlier ones, "scheduling", "unknown", or one of the causes of
@@ -80,7 +80,11 @@ def view_deadline(
     since_ns: int | None = None,
     cause: MissCause | None = None,
 ) -> DeadlineView | None:
-    """Return the misses of the deadline, by response times if the load has them. None: no deadline or no data."""
+    """Return the misses of the deadline, or None if there is no deadline or no data.
+
+    Response times count if the load has them, else service times. `since_ns`: when the present misses began. `cause`:
+    the cause of the misses; None if unknown.
+    """
     if load.deadline_ns is None or service is None or service.misses is None:
         return None
     p99_ns = service.percentile_ns(0.99)

@@ -86,7 +86,8 @@ class EnergyUnknown:
 
 @frozen
 class RailView:
-    """The figures of one power sensor over the measured phase so far. A figure is None without readings."""
+    """The figures of one power sensor over the measured phase so far. A figure is None if there are no readings for
+    it."""
 
     track: TrackView
     mean_w: float | None
@@ -298,7 +299,8 @@ def _why_power_is_unknown(rail: RailView, covered: float, statistics: Counted, l
 def _is_in_step(rail: RailView, statistics: Counted, load: Load) -> bool:
     """Whether readings may be in step with the load, so that all of them fall on the same phase of its period.
 
-    If 30 of each 100 ms are busy and readings come evenly at 10 Hz, the energy is wrong by half.
+    For example, if the board is busy for 30 ms of every 100 ms and readings come evenly at 10 Hz, the energy may be
+    wrong by half.
     """
     rate_hz = statistics.throughput_hz or 0.0
     busy = statistics.mean_ns / 1e9 * rate_hz / max(load.streams, 1)

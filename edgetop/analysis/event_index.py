@@ -53,7 +53,7 @@ class EventIndex:
         self._ends.pop(kind, None)
 
     def in_second(self, kind: type[B], second: int) -> Sequence[Dated[B]]:
-        """Return what the events of this kind in this second say, each with its time."""
+        """Return the bodies of the events of this kind in this second, each with its time."""
         if kind not in self._by_second:
             # Events of one class, that of the key under which they are kept.
             by_second: dict[int, list[Dated[Any]]] = {}
@@ -96,7 +96,7 @@ class EventIndex:
 
 
 class Competitors:
-    """Collects the names of the other processes that took CPU during the session."""
+    """Collects the names of other processes that took CPU time during the session."""
 
     def __init__(self) -> None:
         self._names: dict[str, float] = {}  # The highest CPU use of each process, in percent of a core.

@@ -28,8 +28,10 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _Notes(threading.local):
-    """The failed folds and figures that were read, in their order, by all figures that are being made: one is made of
-    what was read since it began."""
+    """The failed folds and figures that were read while figures are being made, in the order of reading.
+
+    If one figure is made while another is, the inner figure depends on what was read since it began.
+    """
 
     names: list[str] | None = None  # None while no figure is being made.
 
@@ -79,17 +81,17 @@ class Faults:
         return tuple(fault for name, fault in self.found.items() if fault.where == name)
 
     def behind(self, names: Iterable[str]) -> Fault:
-        """Return the fault that makes a figure unavailable which depends on these names. There is at least one."""
+        """Return the fault because of which a figure that depends on these names is unavailable. There must be one."""
         return self.first(names) or next(iter(self.found.values()))
 
     def first(self, names: Iterable[str]) -> Fault | None:
-        """Return the first fault behind one of these names, or None if all work."""
+        """Return the first fault that affects one of these names, or None if none is affected."""
         return next((fault for name, fault in self.found.items() if name in set(names)), None)
 
     def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
         """Make the figure `name`. Return it with the names of all failed folds and figures that it depends on.
 
-        If `make` fails, the figure itself is among these names, and `unknown` gives its value: what it is if nothing is
+        If `make` fails, `name` itself is among these names, and `unknown` makes the figure: its value if nothing is
         known. A figure that failed once is not tried again. Raises UnavailableError if `unknown` fails as well.
         """
         if (names := _notes.names) is not None:
@@ -218,7 +220,7 @@ def guarded(name: str, fold: T, faults: Faults, readers: tuple[str, ...] = ()) -
 
 @contextmanager
 def noting() -> Iterator[set[str]]:
-    """Return a set that, after this context, has the names of the failed folds and figures that were read in it."""
+    """Return a set that receives the names of all failed folds and figures that are read within this context."""
     outer, read = _notes.names, set[str]()
     names = _notes.names = [] if outer is None else outer
     begin = len(names)

@@ -1,7 +1,7 @@
-"""What the analysis finds about a session that its reader should know: doubts about its figures, and hints.
+"""What a reader should know about a session: reasons to doubt its figures, and hints.
 
-All of it is data. `edgetop.wording.notice_words` has the message and the advice of each. The codes are a contract
-(`edgetop help warnings`).
+All findings are data. `edgetop.wording.notice_words` has their messages and advice. The codes are a contract (`edgetop
+help warnings`).
 """
 
 from typing import ClassVar
@@ -28,7 +28,7 @@ EVENT_CODES = frozenset(
 
 @frozen
 class PartsFailed:
-    """An error of edgetop, and everything that is not available because of it."""
+    """An error of edgetop, and all parts that are unavailable because of it."""
 
     parts: tuple[str, ...]  # names of folds and figures
     fault: Fault
@@ -123,7 +123,7 @@ class SettingDiffers:
 
 @frozen
 class HalvesDiffer:
-    """The p99 of the second half is not that of the first."""
+    """The p99 of the second half of the session differs from that of the first half."""
 
     first_ns: float
     second_ns: float
@@ -286,7 +286,7 @@ class NotFused:
 
 @frozen
 class SmallForDelegate:
-    """An inference so short that handing it over may be most of it."""
+    """Inferences are so short that handing them over to a delegate may take most of the time."""
 
     inference_ns: float
     providers: tuple[str, ...]  # to which it is handed over

@@ -66,9 +66,9 @@ class Feed(Protocol):
 
 
 def once(make: Made) -> Made:
-    """Decorate a function of `Folds`: its result is cached until the next batch.
+    """Decorate a function of `Folds` so that its result is cached until the next batch.
 
-    If the function fails, its result is that of a session of which nothing is known.
+    If the function fails, the result is what it returns for a session of which nothing is known.
     """
     name = f"figures: {make.__name__.strip('_')}"
 
@@ -105,9 +105,9 @@ _READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those 
 
 
 class Folds:
-    """Folds batches, on any thread. An error in one fold or figure becomes one of `faults`; all others go on.
+    """Folds batches, on any thread. An error in one fold or figure is added to `faults`, and all others continue.
 
-    Folding holds `lock`, and so does every function that reads several folds. A caller that needs several
+    `lock` is held while a batch is folded, and by every function that reads several folds. A caller that needs several
     results of one moment must hold it too.
     """
 
@@ -136,7 +136,7 @@ class Folds:
     positions: EqualPosition
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
-        """Begin with no data. `rules`: alert rules of the viewer, in addition to those of the session."""
+        """Begin without data. `rules`: alert rules of the viewer, in addition to the rules of the session."""
         self._rules = rules
         self.lock = threading.RLock()
         self.folds = 0  # Number of folds so far: a painter compares it to see whether there is new data.
@@ -334,7 +334,8 @@ class Folds:
 
     @once
     def stream_views(self) -> tuple[StreamView, ...]:
-        """Return the streams in which something was measured, the busiest first; if there is none, the first stream."""
+        """Return the streams in which something was measured, the busiest first. If there are none, return the first
+        stream."""
         moment = Moment(self.progress.measured_until_ns, self.progress.view().phase == "over")
         with aside():
             missing = self.alerts.missing_since()
@@ -391,7 +392,7 @@ class Folds:
     def usage_figures(self) -> UsageFigures | None:
         """Return the use of CPU, memory, network and disks, or None if nothing was measured.
 
-        It is that of the measured phase; for a watched program, that of the whole run.
+        It covers the measured phase or, for a watched program, the whole run.
         """
         if (began_ns := self.phases.program_from_ns) is not None:
             now_ns = self.progress.view().now_ns if self.phases.over_ns is None else self.phases.over_ns
@@ -406,7 +407,7 @@ class Folds:
 
     @once
     def ab_view(self) -> AbView | None:
-        """Return the comparison of an A/B session, or None if this is another session or its turns have not begun."""
+        """Return the comparison of an A/B session, or None if this is no A/B session or its turns have not begun."""
         return self.ab.view(self.manifest)
 
     @once
@@ -490,7 +491,7 @@ class Folds:
         return self._derived_events.joined(self.events.view(), *derived)
 
     def sensor_series(self, axis: Axis, kinds: Sequence[str], until_s: float | None = None) -> dict[str, Points]:
-        """Return the timelines of all sensors of these kinds, by sensor id; up to `until_s` if given."""
+        """Return the timelines of all sensors of these kinds by sensor id, up to the time `until_s` if it is given."""
         ids = [track.info.id for track in self.tracks.views(*kinds)] if kinds else []
         each = ((sensor_id, self.tracks.points(sensor_id, axis, until_s)) for sensor_id in ids)
         return {sensor_id: points for sensor_id, points in each if points is not None}

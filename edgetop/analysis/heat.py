@@ -107,7 +107,7 @@ def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackVi
 
 
 def _lowest_cap(tracks: Tracks, clock: TrackView) -> float:
-    """Return the clock's lowest cap so far, as a share of its highest clock."""
+    """Return the lowest cap of the clock so far, as a share of the highest frequency of the clock."""
     cap = tracks.one(f"freqcap/{clock.info.label}")
     highest = max((mhz for mhz in (clock.info.max, cap and cap.max) if mhz), default=0.0)
     return cap.min / highest if cap and cap.min is not None and highest else 1.0

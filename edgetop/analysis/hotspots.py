@@ -153,7 +153,7 @@ class Operators:
                 del unmatched[number]
 
     def marks(self, axis: Axis) -> Points:
-        """Return a timeline that has a value where a round was, and NaN elsewhere."""
+        """Return a timeline that has a value where there was a profiling round, and NaN elsewhere."""
         return self._marks.points(axis)
 
     def _on_event(self, event: Event) -> None:

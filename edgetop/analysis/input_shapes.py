@@ -1,7 +1,7 @@
 """The latency of calls by the size of their inputs: tokens, batch, image size.
 
-The hook of a watched program reports the size and the latency of each call whose inputs have another shape than those
-of the call before. Calls between two changes are not among them, so the counts are those of changes.
+The hook of a watched program reports the size and the latency of a call only if the shape of its inputs differs from
+that of the previous call. So the counts are numbers of changes, and not of calls.
 """
 
 import math
@@ -82,7 +82,7 @@ class InputShapes:
             self._add(number, readings[readings["sensor"] == size], readings[readings["sensor"] == took])
 
     def _add(self, number: int, sizes: Readings, calls: Readings) -> None:
-        """Add the calls that both the size and the latency are known of: those with the same time."""
+        """Add the calls of which both the size and the latency are known, which are those with equal times."""
         _, of_size, of_call = np.intersect1d(sizes["t_ns"], calls["t_ns"], return_indices=True)
         elements, latency_ms = sizes["value"][of_size], calls["value"][of_call]
         known = (elements >= 1) & (elements <= LARGEST) & (latency_ms >= 0) & (latency_ms < MOST_MS)

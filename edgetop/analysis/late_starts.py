@@ -1,8 +1,8 @@
-"""Why inferences that are fast enough are late: they queue, or the engine wakes up late.
+"""Finds out why inferences start late although they are fast enough: they queue, or the engine wakes up late.
 
-An inference queued only if the one before it in its stream was still running when it was due. If none was running, the
-engine was to wake up at that time and did not: the kernel let it wait for a CPU, its CPU quota was used up, or its
-timer was slow. Readings of those seconds say which; without them the cause is unknown.
+An inference queued only if the previous one of its stream was still running when it was due. If none was running, the
+engine should have woken up and did not: it waited for a CPU, its CPU quota was used up, or its timer was slow. Readings
+of those seconds tell which of the three it was. Without readings, the cause is unknown.
 """
 
 from dataclasses import replace
@@ -62,10 +62,11 @@ class LateStarts:
 
 
 def find_late_starts(seconds: Seconds, load: Load, signals: Signals | None = None) -> LateStarts | None:
-    """Return how inferences started late; None: unknown, because the load is not even or none of them did.
+    """Return how inferences started late, or None if none did or if this is unknown because the load is not even.
 
-    If inferences are due once a period, one is due before the end of the last exactly if the last responds later than
-    after a period. So rows of seconds prove it, which every reader of a session has. `signals`: what was read in them.
+    If inferences are due once a period, one is due before the end of the previous one exactly if the previous one
+    responds later than after a period. So rows of seconds, which every reader of a session has, are enough to tell.
+    `signals`: the readings of these seconds.
     """
     if seconds.response is None or load.mode != "fixed" or not load.rate_hz or not load.deadline_ns:
         return None

@@ -61,9 +61,10 @@ class LatencyAxis:
         return np.geomspace(self.low_ns, self.high_ns, rows + 1)
 
     def shares(self, column: HeatColumn, rows: int) -> Floats:
-        """Return the share of the column's inferences in each row, from the bottom; the last is that of longer ones.
+        """Return the share of the column's inferences in each row, from the bottom. The last share is that of even
+        longer ones.
 
-        The inferences of a bucket are spread evenly over it.
+        The inferences of a bucket are spread evenly over the bucket.
         """
         bucket = column.bucket.astype(np.int64)
         low, high = (histogram.lower_edge_ns(bucket + side).astype(np.float64) for side in (0, 1))
@@ -81,9 +82,9 @@ class LatencyAxis:
 
 
 def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None, zoom: int = 0) -> LatencyAxis:
-    """Return the axis for these columns, of which there must be one. One outlier never rules it.
+    """Return the latency axis for these columns, of which there is at least one. A single outlier does not change it.
 
-    `zoom`: each step divides the range above the least median by 1.5.
+    `zoom`: number of steps; each divides the range above the least median by 1.5.
     """
     medians = [column.p50_ns for column in columns]
     least, greatest = max(min(medians), 1.0), max(*medians, 1.0)
@@ -135,10 +136,10 @@ class LatencyHeat:
     def columns(
         self, axis: Axis, latest: LatestSeconds, latest_s: int, unfinished: Seconds, *, of_response: bool = False
     ) -> tuple[HeatColumn, ...]:
-        """Return the columns of the axis in which something ran.
+        """Return the columns of the axis in which inferences ran.
 
-        `latest` has the last `latest_s` seconds. `unfinished` is what is known of the second after them.
-        `of_response`: whether these are response times.
+        `latest`: the last `latest_s` seconds. `unfinished`: the part of the second after them that is known.
+        `of_response`: whether the latencies are response times.
         """
         width = axis.column_s
         first, end = axis.from_s // width, -(-min(axis.to_s, self._closed_until_s + 1) // width)

@@ -104,9 +104,9 @@ class LatestInferences:
 
 
 class LatestSeconds:
-    """The latest seconds. All but the last minute or two have compressed histograms, which only long windows need.
+    """The latest seconds. Histograms older than a minute or two are compressed, because only long windows need them.
 
-    At thousands of inferences per second they would be most of what an analysis holds.
+    At thousands of inferences a second, histograms would otherwise take most of the memory of an analysis.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,8 +1,8 @@
-"""Memory: how much the engine holds, of which kinds, how much it may hold, and whether it leaks.
+"""Memory: how much the engine uses, of which kinds, how much it may use, and whether it leaks.
 
-Every runtime grows while it warms up, and again when an input is larger than those before.
-A leak does not stop: it is reported when the growth is significant, more than a MiB an hour, spread
-over the whole time, and not levelling off. The growth itself, with its interval, is told from the first minute on.
+Every runtime grows while it warms up, and again when an input is larger than all before. A leak does not stop. It is
+reported if the growth is significant, faster than a MiB an hour, spread over the whole time, and not levelling off. The
+growth with its interval is shown from the first minute on.
 """
 
 # ruff: noqa: RUF009  `_of` makes fields of a dataclass
@@ -99,7 +99,8 @@ def _of(sensor_id: str) -> Any:  # as `field`, which takes the type of the field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """The memory views, all in MiB, except rates. None: the board has no such sensor."""
+    """The tracks of all memory sensors, in MiB, and of memory traffic, in rates. None if the board has no such
+    sensor."""
 
     rss: TrackView | None = _of("mem/rss")
     anon: TrackView | None = _of("mem/rss-anon")
@@ -129,7 +130,7 @@ class MemoryView:
 
     @property
     def gpu(self) -> TrackView | None:
-        """The engine's part of the GPU's memory or, where only that is known, all processes'."""
+        """Return the GPU memory of the engine or, if this is unknown, that of all processes."""
         return self.accelerator or self.system_accelerator
 
 
@@ -154,7 +155,7 @@ def _stage_view(stage: str, rss_mib: float, *kinds_mib: float | None) -> StageVi
 
 
 def room(tracks: Tracks) -> TrackView | None:
-    """Return what is left to the limit of the cgroup or of the board's memory, whichever is nearer."""
+    """Return how much more may be used up to the limit of the cgroup or of the board, whichever is nearer."""
     available = tracks.one("mem/system-available")
     left = (tracks.one("mem/cgroup-left"), available)
     known = [track for track in left if track and track.value is not None and not track.is_lost]
@@ -259,19 +260,21 @@ def _is_leak(slope: Slope, t_h: Floats, mib: Floats) -> bool:
 
 
 def slope_between(t: Floats, y: Floats) -> float:
-    """The median slope of all pairs (Theil 1950, A rank-invariant method of linear regression; Sen 1968)."""
+    """Return the median slope of all pairs of points.
+
+    Theil 1950, A rank-invariant method of linear regression; Sen 1968.
+    """
     i, j = np.triu_indices(len(t), 1)
     return float(np.median((y[j] - y[i]) / (t[j] - t[i])))
 
 
 def robust_slope(t: Floats, y: Floats) -> Slope:
-    """The median slope of some ten points or more at even times, with an interval.
+    """Return the median slope of at least ten points at even times, with its interval.
 
-    The memory of a process is its memory before plus a change: a line through such a series seems more certain than
-    it is. So the interval is that of a random walk with drift, by the scatter of its steps: the slope of a line has
-    6/5 of the variance of their mean (Durlauf and Phillips 1988, Trends
-    versus random walks in time series analysis, Econometrica 56(6)). If the errors of the points are
-    independent, it is wider than necessary.
+    The memory of a process is its earlier memory plus a change, so a line through such a series seems more certain than
+    it is. So the interval is that of a random walk with drift, from the scatter of its steps: the slope of a line has
+    6/5 of the variance of their mean (Durlauf and Phillips 1988, Trends versus random walks in time series analysis,
+    Econometrica 56(6)). If the errors of the points are independent, the interval is wider than necessary.
     """
     value = slope_between(t, y)
     steps = np.diff(y) / np.diff(t)

@@ -127,7 +127,8 @@ def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) ->
 
 
 def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
-    """Return the laws above the lowest threshold that one fits and above all higher ones, or why there is none."""
+    """Return the laws above the lowest threshold at which a law fits, and fits at all higher thresholds too; or why
+    there is none."""
     whole, weight = blocks.sum(axis=0), blocks.sum(axis=1)
     count, last = int(weight.sum()), int(np.flatnonzero(whole)[-1])
     above = np.cumsum(whole[::-1])[::-1]

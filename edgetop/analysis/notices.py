@@ -1,6 +1,6 @@
-"""Warnings on the trust in a session's figures, as values: the same on screen, in reports and files.
+"""Findings about the trust in a session's figures: the same on screen, in reports and in files.
 
-While a session is still running, doubts that a longer run would remove are left out.
+While a session is running, doubts that a longer run would remove are left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -86,7 +86,7 @@ def notices(folds: Folds) -> tuple[Finding, ...]:
 
 
 def notices_now(folds: Folds) -> tuple[Finding, ...]:
-    """Return the notices of a screen: the same doubts, and hints on the last bursts."""
+    """Return the notices of a screen: the doubts of `notices`, and hints that follow from the last profiling rounds."""
     return (*_doubts(folds), *_hints(folds, lambda: folds.burst_hints.now(folds.operators, folds.providers)))
 
 
@@ -111,7 +111,7 @@ def _all_of(doubt: Callable[[Folds], Iterable[Doubt]], folds: Folds) -> tuple[Do
 
 
 def _faults(folds: Folds) -> Iterator[Doubt]:
-    """Warn of what an error of edgetop has cost: everything that is made of it is not available."""
+    """Yield a warning for each error of edgetop, with all parts that are unavailable because of it."""
     for fault in folds.faults.distinct:
         yield PartsFailed(tuple(of.name for of in folds.faults.found.values() if of.where == fault.name), fault)
 
@@ -136,7 +136,7 @@ def _events(folds: Folds) -> Iterator[Doubt]:
 
 
 def _few(folds: Folds) -> Iterator[Doubt]:
-    """Warn of few warm-up runs, and of percentiles that are not settled."""
+    """Yield warnings of too few warm-up runs, and of percentiles that are not settled."""
     session, warmup_runs = folds.statistics(), folds.progress.view().warmup_done
     if not _is_over(folds):
         return
@@ -237,7 +237,10 @@ def _limits(folds: Folds) -> Iterator[Doubt]:
 
 
 def _settings(folds: Folds) -> Iterator[Doubt]:
-    """A power mode and a burst that cannot be sustained. NVIDIA calls MAXN unconstrained (doctor/setting_checks.py)."""
+    """Yield warnings of a power mode or a burst that cannot be sustained.
+
+    NVIDIA calls the mode MAXN unconstrained (see doctor/setting_checks.py).
+    """
     assert folds.manifest
     mode = folds.manifest.board.power_mode or ""
     if mode.upper().replace("MODE_", "").startswith("MAXN"):

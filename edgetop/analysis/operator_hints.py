@@ -67,10 +67,12 @@ def operator_hints(
     *,
     is_enough: bool = True,
 ) -> tuple[Hint, ...]:
-    """Return the hints that apply, the most expensive first. Hints on times need settled operators.
+    """Return the hints that apply, the most expensive first. Hints about times are given only for operators that are
+    settled.
 
-    `providers`: the requested ones, then those of the engine, first choice first. `is_enough`: the bursts
-    suffice for hints on `threads` and on handing over.
+    `inference_ns`: time of an inference. `providers`: the requested providers, then those of the engine, first choice
+    first. `is_enough`: whether there are enough profiling rounds for hints about `threads` and about handing over to a
+    delegate.
     """
     settled = [operator for operator in operators if operator.settled]
     found = (
@@ -115,7 +117,10 @@ def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> li
 
 
 def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Hint]:
-    """One inference shows where an operator ran; its time is reported when it is settled."""
+    """Yield the operators that ran elsewhere than on the preferred provider.
+
+    A single inference shows where an operator ran. The share of its time is reported once it is settled.
+    """
     if found := fell_back(operators, providers):
         yield FellBack(tuple(found), providers[0], partitions(operators) or 1)
 
@@ -160,7 +165,8 @@ def _slow(operators: Sequence[OperatorView], inference_ns: float | None) -> Iter
 
 
 def _avoidable(operators: Sequence[OperatorView]) -> Iterator[Hint]:
-    """Report what computes nothing, or could have been merged into a convolution before it, where it takes time."""
+    """Yield operators that take time but compute nothing, or that the runtime could have merged into a convolution
+    before them."""
     settled = [operator for operator in operators if operator.settled]
     dynamic = [o for o in settled if o.op_type.startswith(_DYNAMIC)]
     conversions = [o for o in settled if any(word in o.op_type.lower() for word in _CONVERSIONS) and o not in dynamic]

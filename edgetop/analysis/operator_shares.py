@@ -50,7 +50,7 @@ class OperatorView:
 
 @frozen
 class BurstInfo:
-    """What is known of a profiling round besides its operators."""
+    """The figures of a profiling round other than those of its operators."""
 
     runs: int
     run_ns: int  # Median time of a whole instrumented inference.
@@ -100,7 +100,7 @@ class Tally:
         self._groups += last
 
     def _find(self, infos: tuple[OperatorInfo, ...]) -> tuple[Places, Places]:
-        """Return which of these operators count, since their number is limited, and the place of each one."""
+        """Return which of these operators count, because their number is limited, and the index of each."""
         for info in infos:
             key = _key(info)
             if key not in self._places and len(self._places) < MAX_OPERATORS:
@@ -172,7 +172,7 @@ class Tally:
 def half_widths(values: Floats) -> Floats | None:
     """Return half of the 95 % interval of each column's median, by Student's t, or None if there are too few rows.
 
-    The interval uses the standard deviation. A single outlier makes it large, and then no share counts as settled.
+    It is computed from the standard deviation, so a single outlier makes it large, and then no share counts as settled.
     """
     count = len(values)
     if count < LEAST_BURSTS:

@@ -1,9 +1,9 @@
 """Whether a paced load asks for more than the engine can do, so that the queue grows without end.
 
 A queue alone is no overload: a stall fills a queue that drains again, and random arrivals fill and empty it all the
-time (M/G/1, L. Kleinrock, Queueing Systems, vol. 1, ch. 5). An overload is found if the mean wait grew in each third of
-the time since the queue was last empty, each time by more than chance explains: by two standard deviations of the work
-done in such a third of the time. A single stall makes the wait grow in only one of the thirds.
+time (M/G/1, L. Kleinrock, Queueing Systems, vol. 1, ch. 5). The time since the queue was last empty is divided into
+thirds. There is an overload if the mean wait grew in each third by more than chance explains: by two standard
+deviations of the work done in a third. A single stall makes the wait grow in only one third.
 
 The wait is the mean over each second, or over each duty cycle if the load has cycles. It follows from the sums of the
 seconds, so that a replay comes to the same verdict.

@@ -118,6 +118,6 @@ def _view(stage_id: str, times: _Times, whole_ms: float) -> StageView:
 
 
 def deadline_ns(manifest: Manifest) -> int | None:
-    """Return the deadline that the program declares for its frames, else that of its inferences."""
+    """Return the deadline in ns that the program declares for its frames, or else the deadline of its inferences."""
     declared = manifest.watched.deadline_ns if manifest.watched else None
     return declared if declared is not None else manifest.load.deadline_ns

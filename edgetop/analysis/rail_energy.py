@@ -1,10 +1,9 @@
 """Energy: the integral of one sensor's readings over one phase of the session.
 
-By trapezoid on the session's monotonic clock, cut off at the beginning and the end of the
-phase by linear interpolation. A reading that is the mean since the one before counts for all of
-that time: such a sensor misses nothing, and only how its first and last reading are to be divided
-is not known. Where readings are missing for more than a few cadences nothing is made up: that time
-counts neither in the energy nor in the mean.
+It is computed by the trapezoidal rule on the session's monotonic clock. At the beginning and the end of the phase,
+readings are interpolated linearly. If a reading is the mean since the previous one, it counts for all of the time
+between: such a sensor misses nothing, and only the shares of its first and last reading are uncertain. If readings are
+missing for more than a few cadences, nothing is made up: this time counts neither in the energy nor in the mean.
 """
 
 import math
@@ -63,7 +62,8 @@ class RailEnergy:
     """The integral of one sensor's readings over one phase."""
 
     def __init__(self, *, averages: bool = False) -> None:
-        """`averages`: each reading is the mean since the reading before, as in `SensorInfo.averages`."""
+        """Begin without readings. `averages`: whether each reading is the mean since the previous reading, as in
+        `SensorInfo.averages`."""
         self._averages = averages
         self._t_ns: Ints = np.empty(0, np.int64)  # the latest readings, not settled yet
         self._watts: Floats = np.empty(0)
@@ -101,7 +101,10 @@ class RailEnergy:
             self._settle(len(self._t_ns) - KEPT_READINGS)
 
     def add_aggregate(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
-        """Add a span, later than all before, of which only the mean is known; gaps in it do not show."""
+        """Add a span of which only the mean is known. It must be later than everything added before.
+
+        Gaps within the span are not visible, so the mean counts for all of it.
+        """
         self._intervals = None
         self._settle(len(self._t_ns))
         begin_ns, end_ns = max(t_ns, self._began_ns), min(until_ns, self._ended_ns)
@@ -111,7 +114,7 @@ class RailEnergy:
         self._t_ns, self._watts, self._ahead = np.array([until_ns], np.int64), np.array([last_w]), None
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
-        """Return the readings of the phase, and the one after it, where its last line ends."""
+        """Return the readings of the phase, and the reading after its end, to which the last line is drawn."""
         if self._ended_ns == NEVER_NS:
             return t_ns, watts
         count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1
@@ -137,7 +140,7 @@ class RailEnergy:
         return replace(power, length_ns=max(0, end_ns - self._began_ns))
 
     def precise(self, power: Integral) -> Mean | None:
-        """Return the mean of `power` in W with its interval; None: too few readings."""
+        """Return the mean of `power` in W with its interval, or None if there are too few readings."""
         interval_s = None if self._began_ns == NEVER_NS else self.intervals()[0]
         if interval_s is None:
             return None
@@ -154,7 +157,7 @@ class RailEnergy:
         return self._intervals
 
     def _joined(self, line: slice, points: slice, until_ns: int, settled: Integral) -> Integral:
-        """Add to the settled part the readings of `points` and the trapezoids along those of `line`."""
+        """Return the settled part with the readings of `points` and the trapezoids along `line` added."""
         if self._began_ns == NEVER_NS:
             return settled
         end_ns = min(until_ns, self._ended_ns)

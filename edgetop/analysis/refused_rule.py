@@ -29,10 +29,10 @@ class RefusedRuleError(ValueError):
     """Raised for a gate or an alert rule that cannot be used. `edgetop.wording.rule_words` says what to write."""
 
     def __init__(self, text: str, flaw: Flaw, name: str = "", value: str = "", offered: Collection[str] = ()) -> None:
-        """Describe the flaw.
+        """Store the flaw.
 
-        `text`: the gate or the rule. `name`: the name of the value, or the word with the flaw. `value`: what was given
-        for it, or the unit. `offered`: the names that could have been meant.
+        `text`: the gate or the rule. `name`: the name of the value, or the word with the flaw. `value`: what the user
+        wrote for it, or the unit. `offered`: the names that the user may have meant.
         """
         super().__init__(text, flaw.value, name, value)
         self.text, self.flaw, self.name, self.value, self.offered = text, flaw, name, value, tuple(offered)

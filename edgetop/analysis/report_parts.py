@@ -78,9 +78,10 @@ class LatencyFigures(Times):
 
 
 def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
-    """Return the latency of the whole session. With several streams it has only what adds up, and no percentiles.
+    """Return the latency of the whole session. With several streams, it has only figures that add up, and no
+    percentiles.
 
-    `with_risk`: whether the deadline has the risk of a miss.
+    `with_risk`: whether to estimate the risk of missing the deadline, which takes longer.
     """
     if (only := analysis.only_stream) is not None:
         return stream_latency(only, analysis, manifest, with_risk=with_risk)
@@ -270,7 +271,7 @@ class Overhead:
 
 @frozen
 class RailFigures:
-    """Power of a rail, which supplies the board or a part of it."""
+    """The power of a rail, which is the board or a part of it."""
 
     mean_w: float | None
     max_w: float | None  # Highest reading.

@@ -41,7 +41,7 @@ LATEST_NS = 600 * NS
 
 @frozen
 class StreamLatency:
-    """The latency of one of several streams, for a table of them."""
+    """The latency of one stream, for a table of several streams."""
 
     name: str
     window: Statistics | None  # None if nothing was measured in the window.
@@ -50,7 +50,7 @@ class StreamLatency:
 
 @frozen
 class LatencyView:
-    """The latency of one stream. Latencies of different models together mean nothing, so there is no view of them."""
+    """The latency of one stream. Latencies of different models together mean nothing, so they have no common view."""
 
     window_ns: int | None  # None means since the start or the last reset.
     window: Statistics | None  # None if nothing was measured in the window.
@@ -71,7 +71,8 @@ class LatencyView:
 
 @frozen
 class Recent:
-    """The last seconds, from which the present is judged in the same way live, in a replay and in a report."""
+    """The last seconds, from which the present is judged. They give the same result live, in a replay and in a
+    report."""
 
     p50_ns: float | None = None  # None if nothing was measured in them.
     count: int = 0
@@ -174,10 +175,10 @@ class RollingLatency:
         return self.statistics(now_ns) if window_ns is None else self._window(window_ns, now_ns)[0]
 
     def recent(self, now_ns: int) -> Recent:
-        """Summarise the last RECENT_S seconds or, for a slow model or pace, the last minute.
+        """Return a summary of the last RECENT_S seconds or, for a slow model or pace, of the last minute.
 
-        Only rows of seconds are used, because every feed has them. With single inferences, a replay or a remote screen
-        would come to other results than the run.
+        It is made only from rows of seconds, because every feed has them. If it used single inferences, a replay or a
+        remote screen would come to other results than the run.
         """
         found = Recent()
         for window_s in (RECENT_S, SLOW_RECENT_S):
@@ -197,7 +198,7 @@ class RollingLatency:
         return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses, slow)
 
     def late_starts(self, signals: Signals, since_ns: int = 0) -> LateStarts | None:
-        """Return how inferences of the last ten minutes, since then, started late; None: unknown."""
+        """Return how inferences started late since `since_ns`, within the last ten minutes. None if unknown."""
         if not self.load.is_paced or self.load.deadline_ns is None:
             return None
         since_ns = max(since_ns, self._closed_until_ns - LATEST_NS)
@@ -212,9 +213,10 @@ class RollingLatency:
         return self._timeline.points(axis)
 
     def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:
-        """Return the distribution in the columns of the axis: of response times if inferences are paced.
+        """Return the distribution of latency in the columns of the axis.
 
-        A response time counts from the intended start, so it is what misses a deadline. `service`: of service times.
+        It has response times if inferences are paced, because these are what misses a deadline: they count from the
+        intended start. `service`: return service times in any case.
         """
         unfinished = self._open_part()
         if self.load.is_paced and not service:

@@ -299,7 +299,7 @@ def _count(gate: Gate, report: Report) -> int | None:
 
 
 def _is_settled(gate: Gate, report: Report) -> bool:
-    """Whether there are enough inferences for the value. A mean and a share need as many as p99."""
+    """Whether there are enough inferences for the value. A mean and a share need as many as a p99 does."""
     if (
         gate.is_final
         or gate.name in ("miss-risk", "non-finite")

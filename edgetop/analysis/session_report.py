@@ -328,7 +328,7 @@ def _no_verdict(folds: Folds) -> Verdict:
 
 
 def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
-    """Return the slowdowns, or None if nothing was steady yet, so that there is nothing to compare with."""
+    """Return the slowdowns, or None if no time was steady yet with which others could be compared."""
     view = analysis.slowdowns_view()
     return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None
 

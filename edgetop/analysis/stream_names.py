@@ -20,7 +20,7 @@ def stream_names(manifest: Manifest | None) -> tuple[str, ...]:
 
 
 def distinct_names(paths: Sequence[str]) -> list[str]:
-    """Shorten paths to what distinguishes them.
+    """Shorten paths to the parts that distinguish them.
 
     >>> distinct_names(["/a/det/m.onnx", "/a/cls/m.onnx", "/a/rec.onnx", "/a/rec.onnx", ""])
     ['det/m.onnx', 'cls/m.onnx', 'rec.onnx', 'rec.onnx #2', 'unnamed']

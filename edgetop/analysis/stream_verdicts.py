@@ -82,7 +82,7 @@ def _is_ignored(one: Judged) -> bool:
 
 
 def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
-    """Return every present state once, each with the streams in it, the most serious first."""
+    """Return each present state once with the streams that are in it, the most serious state first."""
     found: dict[State, list[tuple[str, Verdict]]] = {}
     for one in judged:
         for verdict in (replace(one.verdict, also=()), *one.verdict.also):
@@ -96,7 +96,7 @@ def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
 
 
 def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
-    """Return the verdict of the stream that slowed most, with the names of all streams in the same state."""
+    """Return the verdict of the most slowed stream, with the names of all streams in the same state."""
     ordered = sorted(of, key=lambda pair: -(pair[1].p50_change or 0.0))
     begins = [verdict.since_ns for _, verdict in of if verdict.since_ns is not None]
     names = tuple(dict.fromkeys(name for name, _ in ordered)) if state in OF_STREAM else ()

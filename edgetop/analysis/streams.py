@@ -35,7 +35,7 @@ RECENT_NS = SLOW_RECENT_S * NS
 
 @dataclass(slots=True)
 class StreamFolds:
-    """What is computed of one stream, a model of the session: each part is updated with every batch."""
+    """The folds of one stream, which is one model of the session. Each gets every batch."""
 
     latency: RollingLatency
     slowdowns: Slowdowns
@@ -88,7 +88,8 @@ class StreamView:
     def __init__(
         self, number: int, name: str, folds: StreamFolds, moment: Moment, missing_since_ns: int | None = None
     ) -> None:
-        """`name`: unique in the session. `missing_since_ns`: when the present misses of the deadline began."""
+        """View a stream. `name`: unique in the session. `missing_since_ns`: when the present misses of its deadline
+        began."""
         self.number, self.name = number, name
         self._folds, self._moment, self._missing_since_ns = folds, moment, missing_since_ns
         self._windows: dict[int, Statistics | None] = {}  # By length in ns.
@@ -176,7 +177,7 @@ class StreamView:
 
     @property
     def input_growth(self) -> float:
-        """By which ratio the inputs of the last seconds are larger than those of the burst; 1.0 if unknown or equal."""
+        """Return the size of the inputs of the last seconds divided by that of the burst; 1.0 if unknown or equal."""
         until_s = self._moment.until_ns // NS
         sizes = self._sizes(until_s - SLOW_RECENT_S, until_s)
         return sizes.later / sizes.burst if sizes and sizes.differ else 1.0
@@ -213,7 +214,8 @@ class StreamView:
         return replace(deadline, risk=risk)
 
     def _miss_cause(self) -> MissCause | None:
-        """Return the cause of the last seconds' misses or, if there are none, of the whole session's misses."""
+        """Return the cause of the misses in the last seconds or, if there are none, of the misses in the whole
+        session."""
         whole, recent, latency = self.statistics, self.recent, self._folds.latency
         load = latency.load
         if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_REPORTING * whole.count:

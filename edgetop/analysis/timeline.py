@@ -53,13 +53,14 @@ class Axis:
 
     @property
     def places(self) -> int:
-        """The number of places of a timeline along this axis: the same number for each second, if there are enough."""
+        """The number of places of a timeline along this axis. If there are enough places, each second has the same
+        number of them."""
         span = self.to_s - self.from_s
         return span * max(1, POINTS // span) if span <= 2 * POINTS else POINTS
 
 
 def column_width(span_s: float, columns: int) -> int:
-    """Return the smallest usual width of a column, in s, with which so many columns show a span."""
+    """Return the smallest usual width in s with which this number of columns covers the span."""
     usual = (width for width in COLUMNS_S if width * columns >= span_s)
     return next(usual, -(-int(span_s) // (columns * COLUMNS_S[-1])) * COLUMNS_S[-1])
 
@@ -121,7 +122,7 @@ class Lens:
         return self._around_the_middle(min((s for s in ZOOMS_S if s > span), default=span), now_s, whole=whole)
 
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
-        """Change the span around the middle of the axis. An axis that follows the time goes on following it."""
+        """Change the span around the middle of the axis. An axis that follows the time continues to follow it."""
         if not self.back_s:
             return replace(self, span_s=span)
         axis = self.axis(now_s, whole=whole)
@@ -221,7 +222,8 @@ class Timeline:
             self._coarse.figures = np.concatenate([self._coarse.figures, more], axis=1)
 
     def expect(self, second: int) -> None:
-        """Announce values up to this second. Much older values are then not stored second by second."""
+        """Announce that there will be values up to this second. Values that come much later are not stored second by
+        second."""
         self._newest = max(self._newest, second)
 
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
@@ -242,7 +244,7 @@ class Timeline:
             self._add_coarse(track, second, joined)
 
     def cover(self, track: Ints, begin: Ints, end: Ints, figures: Floats, count: Ints) -> None:
-        """Add values that stand for every second from `begin` to `end`, and so for every bin between them."""
+        """Add values that are valid for each second from `begin` to `end`, and so for each bin between them."""
         width = self.coarse_width_s
         while COARSE_BINS * width <= int(end.max(initial=0)):
             width *= 2
@@ -305,7 +307,7 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Return figures for which every second of the axis has the same number of places."""
+        """Return the figures for an axis on which every second has the same number of places."""
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
         place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)

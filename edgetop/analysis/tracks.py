@@ -224,13 +224,15 @@ class Tracks:
             self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
 
     def read(self, places: Sequence[int], begin_s: int, end_s: int) -> Floats:
-        """Return the last reading in each of these seconds, or NaN, with shape (sensors, seconds)."""
+        """Return the last reading of each sensor in each of these seconds, with shape (sensors, seconds); NaN if there
+        is none."""
         second = np.arange(begin_s, end_s)
         inside = (second > self.newest_s - SECONDS) & (second <= self.newest_s) & (second >= 0)
         return np.where(inside, self._last[np.array(places, np.int64)[:, None], second % SECONDS], np.nan)
 
     def held(self, places: Sequence[int], begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """Return the valid value in each second, and whether it was read in it, each of shape (sensors, seconds)."""
+        """Return the valid value of each sensor in each second, and whether it was read in it. Both have shape
+        (sensors, seconds)."""
         values = self.read(places, begin_s - HOLD_S, end_s)
         return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
 
@@ -285,7 +287,8 @@ class Tracks:
         return None if place is None else self.views()[place]
 
     def points(self, sensor_id: str, axis: Axis, until_s: float | None = None) -> Points | None:
-        """Return the timeline with short holes filled by the value before, or None if there is no such sensor.
+        """Return the timeline of a sensor, or None if there is no such sensor. Short holes are filled with the value
+        before them.
 
         `until_s`: the end of the timeline, for a screen that is paused while the session continues.
         """

@@ -1,4 +1,4 @@
-"""What the measured phase used: the engine's CPU and memory, and bytes over the network and from disks.
+"""The resources that the measured phase used: CPU and memory of the engine, and bytes over the network and from disks.
 
 Loads and rates are means since the previous reading, so that their integral over the phase misses nothing.
 """
@@ -74,11 +74,11 @@ class Usage:
             self._counted = event.body
 
     def of_program(self, until_ns: int, length_ns: int, limit_bytes: int | None = None) -> UsageFigures:
-        """Return the usage of a watched program, with all its children.
+        """Return the usage of a watched program with all its children.
 
-        `length_ns`: how long it has been watched. `limit_bytes`: the limit of its memory, if edgetop has set one; its
-        reading comes too late for a program of less than a second.
-        What the kernel counted replaces sums of readings, which miss the last second and short peaks.
+        `length_ns`: how long the program has been watched. `limit_bytes`: the limit of its memory, if edgetop has set
+        one. (The reading of the limit would come too late for a program of less than a second.) Totals that the kernel
+        counted replace sums of readings, which miss the last second and short peaks.
         """
         counted = self._counted or ProgramEnded(length_ns)
         readings = {name: self._of(name, until_ns) for name in (*_WANTED, *BYTES.values())}

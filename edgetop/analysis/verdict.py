@@ -230,7 +230,7 @@ def _board_now(throttles: ThrottlesView) -> Iterator[Reason]:
 
 
 def _change(seen: Evidence) -> float | None:
-    """Return the change of p50 from the burst to now, as a share; None: not known."""
+    """Return the change of p50 from the burst to now, as a share, or None if it is unknown."""
     burst, p50_ns = seen.slowdowns.burst, seen.judged_p50_ns
     return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
 
@@ -379,9 +379,9 @@ def _final(seen: Evidence) -> Verdict:
 
 
 def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
-    """Return how a finished session ended, by its manifest alone.
+    """Return the verdict on how a finished session ended, from its manifest alone.
 
-    `end_error`: what the engine died of or which gate ended it, if known.
+    `end_error`: the error of which the engine died, or the gate that ended the session; None if unknown.
     """
     told: Reason = Told(end_error) if end_error else EndedBy(end_reason)
     if end_reason in FINAL:
@@ -434,7 +434,10 @@ def _past(seen: Evidence) -> Iterator[Past]:
 
 
 def _throttled_before(seen: Evidence, *, is_over: bool) -> WasThrottled | None:
-    """Return past throttling: by the board's reports or, without any, by slowdowns. None: there was none."""
+    """Return past throttling, or None if there was none.
+
+    It comes from what the board reported or, if it reported nothing, from slowdowns with such a cause.
+    """
     throttles = seen.throttles
     found: Sequence[ThrottleSpan | Slowdown]
     found = spans = [span for span in throttles.spans if is_over or span.end_ns is not None]

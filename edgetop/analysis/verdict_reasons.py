@@ -1,6 +1,6 @@
-"""What a verdict is made of: states, and the figures that are the reasons for them.
+"""The parts of a verdict: states, and the figures that are the reasons for them.
 
-All of it is data. `edgetop.wording.verdict_words` has a sentence for each.
+All of them are data. `edgetop.wording.verdict_words` has a sentence for each.
 """
 
 from enum import Enum
@@ -54,7 +54,8 @@ class State(Enum):
 
 @frozen
 class Told:
-    """Text that came with the session: the path of a model, the name of a process, what an engine died of."""
+    """Text that came with the session: the path of a model, the name of a process, the error of which an engine
+    died."""
 
     text: str
 
@@ -75,7 +76,7 @@ class Lasts:
 
 @frozen
 class LimitedBy:
-    """The cause of a throttling: one of `Cause`."""
+    """The cause of throttling: one of `Cause`."""
 
     cause: str
 
@@ -89,7 +90,7 @@ class SlowedBy:
 
 @frozen
 class TakenBy:
-    """Who or what takes the CPU."""
+    """The program, or other reason, that takes the CPU."""
 
     clue: Clue
 
@@ -218,8 +219,8 @@ class FaultFound:
 class AbDifference:
     """The difference of p50 between A and B.
 
-    `ratio`: None if there are too few turns.
-    `smallest`: the difference that can be told apart, as a share; None if it is unknown.
+    `ratio`: B divided by A; None if there are too few turns. `smallest`: the smallest difference that can be detected,
+    as a share; None if it is unknown.
     """
 
     ratio: Ratio | None

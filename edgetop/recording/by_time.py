@@ -115,9 +115,9 @@ CACHED_PIECES = 3
 class SecondsTable:
     """The seconds of a recording by time, with all their figures but only some of their histograms in memory.
 
-    A histogram takes a thousand bytes, the other figures of a second a hundred. No view needs the histogram of a single
-    second that is older than the longest window, so SUMMED_S older histograms are added up into one. The results of an
-    analysis do not change.
+    A histogram takes a thousand bytes, and all other figures of a second take a hundred. No view needs the histogram of
+    a single second that is older than the longest window, so SUMMED_S older histograms are added up into one. The
+    results of an analysis do not change.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -157,9 +157,10 @@ class SecondsTable:
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """Return the start in ns of the second from which the seconds before row `end` hold `inferences` inferences.
+        """Return the start in ns of the latest second from which on the seconds before row `end` have `inferences`
+        inferences.
 
-        Returns 0 if all of them together hold no more than that.
+        Returns 0 if all of these seconds together have no more than that.
         """
         if not end or self._runs[end - 1] <= inferences:
             return 0
@@ -191,7 +192,8 @@ class SecondsTable:
         )
 
     def _read_piece(self, number: int) -> Seconds:
-        """Read a piece, without rows that are not later than all rows before them: no analysis counts those."""
+        """Read a piece. Rows that are not later than all rows before them are dropped, because no analysis counts
+        them."""
         seconds: Seconds = self._pieces[number].read()
         begins = seconds.rows["t_ns"]
         ends = np.concatenate([[self._after_ns[number]], begins[:-1] + NS])

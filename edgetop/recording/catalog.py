@@ -94,7 +94,7 @@ class CatalogContent:
 def read_catalog(folder: Path, present: Collection[str] | None = None) -> CatalogContent:
     """Read the catalog of `folder`. Raises OSError.
 
-    `present` is the set of file names that count as existing; by default those in `folder`.
+    `present`: the names of files that count as existing; by default, those in `folder`.
     """
     present = names_in(folder) if present is None else present
     if CATALOG not in present:

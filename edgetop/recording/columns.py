@@ -31,9 +31,9 @@ from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECO
 
 
 class _NoPandas:
-    """Hides pandas from pyarrow, which tries to import it once, when it makes its first array.
+    """Hides pandas from pyarrow, which otherwise imports it when it makes its first array.
 
-    pandas would take 40 MiB that edgetop does not need, and a broken installation of it would end the recording.
+    pandas would take 40 MiB that edgetop does not need, and a broken installation of pandas would end the recording.
     """
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002
@@ -382,7 +382,7 @@ def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _codes(column: pa.ChunkedArray, values: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return the position of each row's text in `values`, or -1 if it is not there.
+    """Return the position of each row's text in `values`, or -1 if the text is missing there.
 
     Each distinct text is looked up once, not once per row.
     """
@@ -404,9 +404,9 @@ def sound_rows(table: pa.Table) -> pa.Table:
 
 
 def bursts_from_arrow(pieces: Iterable[pa.Table], shared: dict[Infos, Infos] | None = None) -> tuple[Burst, ...]:
-    """Return the bursts in consecutive pieces of the `operators` table. A burst may go on in the next piece.
+    """Return the bursts in consecutive pieces of the `operators` table. A burst may continue in the next piece.
 
-    Bursts with equal lists of operators share one list. `shared` holds the lists seen so far and is updated.
+    Bursts with equal lists of operators share one list. `shared`: the lists seen so far, to which new ones are added.
     """
     infos: dict[Infos, Infos] = {} if shared is None else shared
     return joined(burst for piece in pieces for burst in _bursts(piece, infos))
@@ -438,7 +438,7 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[object]]:
     """Return the position of each row's value among the distinct values, and the distinct values.
 
-    The position of null is either that of None among them or one after the last.
+    The position of null is that of None among the distinct values, or one after the last.
     """
     if not pa.types.is_dictionary(column.type) and len(column) <= FEW_ROWS:
         rows = column.to_pylist()

@@ -97,9 +97,9 @@ class Journal:
         return {number: (self._folder / segment_name(number)).stat().st_size for number in segments(self._folder)}
 
     def append(self, batch: Batch, partial: Seconds = NO_SECONDS) -> None:
-        """Append a batch. Raises OSError if the disk does not accept it; then no part of it is stored.
+        """Append a batch. Raises OSError if the disk does not accept it; then no part of the batch is stored.
 
-        `partial` is the second that is not complete yet, given only if single inferences are not recorded.
+        `partial`: the second that is not complete yet. It is given only if single inferences are not recorded.
         """
         self._manifest = batch.manifest or self._manifest
         try:
@@ -129,7 +129,7 @@ class Journal:
             raise
 
     def _abandon_segment(self) -> None:
-        """Cut the segment after its last complete frame and close it; the next batch begins another segment."""
+        """Cut the segment after its last complete frame and close it. The next batch begins another segment."""
         if not self.is_open:
             return
         with contextlib.suppress(OSError):
@@ -186,7 +186,7 @@ class _Reference:
 
 
 class BackgroundSync:
-    """Runs fdatasync(2) on a thread, since an SD card may take seconds for it while more batches arrive."""
+    """Runs fdatasync(2) on a thread, because an SD card may take seconds for it while more batches arrive."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -231,8 +231,9 @@ class Missing:
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
         """Return what is missing once another frame was read.
 
-        `read` is the tally of everything read before that frame (None if unknown), `before` the tally that the frame
-        gives for everything written before it. `is_damaged` says whether bytes were skipped since the last frame.
+        `read`: the tally of everything read before that frame; None if unknown. `before`: the tally of everything
+        written before that frame, which the frame contains. `is_damaged`: whether bytes were skipped since the last
+        frame.
         """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
@@ -245,8 +246,8 @@ class Missing:
     def lost(self, tally: Tally | None) -> Lost | None:
         """Return what is missing as `Lost`, or None if nothing is.
 
-        `tally` is that of everything written. If it shows no single inferences, they were not recorded, and those that
-        the missing seconds counted are the lost ones.
+        `tally`: the tally of everything written. If it has no single inferences, they were not recorded; then the
+        inferences that the missing seconds counted are lost.
         """
         inferences = self.inferences if tally is None or tally.inferences else self.counted
         if not (self.ns or inferences) and self.is_counted:
@@ -256,7 +257,7 @@ class Missing:
 
 @frozen
 class Progress:
-    """What has become table rows so far."""
+    """The part of the journal that has become table rows so far."""
 
     tally: Tally | None = field(default_factory=Tally)  # None if unknown
     missing: Missing = field(default_factory=Missing)  # what could not be read from the journal
@@ -275,7 +276,8 @@ class TableJob:
 
 @dataclass(slots=True)
 class JournalState:
-    """What the frames read so far say beside their batches. Segments are read in order with the same state."""
+    """What the frames read so far contain in addition to their batches. All segments are read in order with one
+    state."""
 
     tally: Tally | None = None  # of everything written up to the last batch; None if unknown
     missing: Missing = field(default_factory=Missing)
@@ -357,7 +359,7 @@ def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader
 
 
 class FellBehindError(Exception):
-    """Raised if a follower must start again from the tables, since a part of the journal is gone."""
+    """Raised if a part of the journal was removed before it was read. The reader must start again from the tables."""
 
 
 class Follower:
@@ -461,7 +463,7 @@ class Unwritten:
 
 
 class UnwrittenNote:
-    """Writes what the disk did not take into the name of an empty file, which needs no space."""
+    """Writes what the disk did not accept into the name of an empty file, because a name needs no space."""
 
     def __init__(self, journal: Path) -> None:
         """Create an empty note in the folder `journal`. Raises OSError."""

@@ -185,7 +185,7 @@ def _read_readings(data: bytes, most: int) -> Readings:
 
 
 def _pack_seconds(seconds: Seconds) -> bytes:
-    """Encode seconds: the columns of service time, and after them those of response time if there are any."""
+    """Encode seconds: the columns of service times, followed by those of response times if there are any."""
     return (
         pack_table(seconds.rows)
         + pack_numbers(np.diff(seconds.offsets))
@@ -225,7 +225,8 @@ def _streams_of(seconds: Seconds) -> StreamSeconds | tuple[()]:
 
 
 def _pack_streams(streams: StreamSeconds) -> bytes:
-    """Encode the streams of seconds: how many each second has, their numbers, and their rows as those of seconds."""
+    """Encode the streams of seconds: the number of streams in each second, their numbers, and their rows, encoded like
+    seconds."""
     return pack_numbers(np.diff(streams.offsets)) + pack_numbers(streams.number) + _pack_seconds(streams.seconds)
 
 
@@ -339,9 +340,9 @@ READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
 
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
-    """Encode the interval between syncs, so that recovery can say how much a loss of power may have cost.
+    """Encode the interval between syncs, so that a recovery can tell how much data a loss of power may have cost.
 
-    This part comes before those of the batch.
+    This part precedes the parts of the batch.
     """
     return pack_part(INTERVAL, _INTERVAL.pack(fsync_interval_ns))
 
@@ -381,7 +382,7 @@ class Tally:
 
 
 def pack_tally(before: Tally, after: Tally) -> bytes:
-    """Encode how much was written before a frame and with it, so that a reader knows what is missing."""
+    """Encode how much was written up to a frame, without and with it, so that a reader can tell what is missing."""
     since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
     own = after.inferences - before.inferences, after.counted - before.counted
     return pack_part(TALLY, b"".join(map(varint, (since_ms, before.inferences, before.counted, *own))))

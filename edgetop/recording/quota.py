@@ -66,10 +66,11 @@ class Quota:
         self._told: set[Path] = set()
 
     def enforce(self, home: Path, spared: Collection[Path] = ()) -> None:
-        """Remove sessions in `home` until the rest fits or no more can be removed.
+        """Remove sessions in `home` until the rest fits into the quota, or until no more can be removed.
 
-        Sessions that are in a lake (`edgetop push`) are removed first, then the others, the oldest first. Never removed
-        are a session that is being written, the sessions in `spared`, and those that a spared session continues.
+        Sessions that are in a lake (`edgetop push`) are removed first, then the others, the oldest first in each group.
+        A session that is being written, the sessions in `spared`, and the sessions that a spared one continues are
+        never removed.
         """
         sizes: dict[Path, int] = {}
         sessions: dict[Path, Manifest] = {}
@@ -138,7 +139,7 @@ def _was_completed(folder: Path) -> bool:
 
 
 def _sizes(folder: Path) -> tuple[int, int]:
-    """Return the bytes that a session takes, and those of other files in its folder. Raises OSError."""
+    """Return the bytes of a session's own files, and the bytes of other files in its folder. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         return files.own_bytes, sum(files.others.values())
 
@@ -167,7 +168,8 @@ def is_pushed(folder: Path, session_id: str) -> bool:
 
 
 def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]:
-    """Return the folders in the order of removal: pushed sessions first, then the others, each the oldest first."""
+    """Return the folders in the order of removal: first pushed sessions, then the others, and the oldest first in each
+    group."""
     began = _beginnings(sessions, now)
     return sorted(
         sessions,
@@ -176,11 +178,12 @@ def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]
 
 
 def _beginnings(sessions: Mapping[Path, Manifest], now: Now) -> dict[Path, int]:
-    """Return when each session began, in microseconds since 1970, as well as the clocks tell.
+    """Return when each session began, in microseconds since 1970, as well as the clocks can tell.
 
-    The monotonic clock orders the sessions of one boot; if the wall clock was set in one of them, the times of all
-    follow. Otherwise the session's own wall time counts, or else the time of its manifest file. If none of these is
-    plausible, the session counts as the last one before this boot, so that a wrong clock removes no session early.
+    The monotonic clock orders the sessions of one boot. If the wall clock was set during one of them, the times of all
+    of them follow from it. Otherwise the session's own wall time counts, or else the time of its manifest file. If none
+    of these is plausible, the session counts as the last one before this boot, so that a wrong clock does not remove a
+    session too early.
     """
     origins: dict[str, tuple[int, int]] = {}  # by boot: the last session with a plausible time, and when the boot began
     for manifest in sessions.values():

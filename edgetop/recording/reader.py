@@ -83,7 +83,7 @@ class Recording:
 
     @property
     def problems(self) -> list[str]:
-        """One line for each part that could not be read so far."""
+        """Return one line for each part that could not be read so far."""
         return self._snapshot.problems.lines
 
     def follow(self) -> Follower:
@@ -92,9 +92,9 @@ class Recording:
 
     @property
     def end_ns(self) -> int:
-        """Session time at the end, or at the moment of opening if the session is live.
+        """Return the session time at the end or, for a live session, at the moment of opening.
 
-        Where the manifest does not tell the duration, this is the end of the last row; 0 without rows.
+        If the manifest does not have the duration, this is the end of the last row, or 0 if there are no rows.
         """
         return (self._closing.until_ns if self._closing else self.manifest.duration_ns) or self._last_ns
 
@@ -144,7 +144,7 @@ class Recording:
 
     @property
     def lost(self) -> Lost | None:
-        """What the recording lacks, or could not be read so far; None if nothing is missing."""
+        """Return what the recording lacks or what could not be read so far, or None if nothing is missing."""
         problems = self._snapshot.problems
         lines = [line for line in problems.lines if not line.startswith(f"{self.folder / MANIFEST}: ")]
         if not lines:
@@ -167,7 +167,8 @@ class Recording:
         return None if is_summary else self.manifest.methodology.measure_runs
 
     def _uncounted(self) -> Lost | None:
-        """Return what is missing if the table of seconds is valid but incomplete, else None."""
+        """Return the inferences that the table of seconds lacks although it is not damaged, or None if it lacks
+        none."""
         ran = self._ran
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
             return None
@@ -234,7 +235,7 @@ class Recording:
         return (int(t_ns.min()), int(t_ns.max())) if len(t_ns) else None
 
     def _read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """Read row groups together. Those that are damaged are reported and left out."""
+        """Read several row groups together. Damaged row groups are reported and left out."""
         try:
             return self._plausible(file.name, self._snapshot.read(file, numbers))
         except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Write a session while it runs: each batch goes into the journal, and from there into the tables.
+"""Write a session while it runs. Each batch goes into the journal, and later from the journal into the tables.
 
 A failing disk never stops the run. Batches that the disk does not accept wait in memory, and rows are dropped if too
-many wait. The beginning and the end of such a gap are reported. A `TableWriter` makes the tables, from time to time and
-at the end.
+many wait. The beginning and the end of such a gap are reported as events. A `TableWriter` makes the tables from time to
+time, and at the end.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class Recorder:
     ) -> None:
         """Create the session's folder. Raises InputError if that fails.
 
-        `keep` says what is recorded; `tables` makes the tables, by default in this process.
+        `keep`: which data is recorded. `tables`: makes the tables; by default, in this process.
         """
         self._keep = keep or Retention()
         create_folder(folder)
@@ -195,10 +195,10 @@ class Recorder:
         self._events.append(Event(self._now_ns, body, severity, "edgetop", text))
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Publish the tables and the final manifest. Returns what is missing in them, or None.
+        """Publish the tables and the final manifest. Return what is missing in them, or None.
 
-        Raises RecordingError if something could not be written, now or before. Rows that could not be written as tables
-        stay in the journal, and opening the session later completes the tables.
+        Raises RecordingError if something could not be written, now or earlier. Rows that could not be written to
+        tables stay in the journal, and the tables are completed when the session is opened.
         """
         failure = None
         lost = lost_in_all(manifest.lost, self._gap.lost_before())
@@ -303,7 +303,7 @@ def _reason(error: OSError) -> str:
 
 
 class _Gap:
-    """Counts what the disk has not accepted since it first refused a batch."""
+    """Counts the rows that were dropped because the disk does not accept them, in this gap and in earlier ones."""
 
     def __init__(self) -> None:
         self.first: OSError | None = None

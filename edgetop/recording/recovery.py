@@ -1,8 +1,8 @@
 """Complete the session of a writer that died.
 
-Its rows are in the journal and in the pieces of its tables. Missing are the last, incomplete second, the event that
-tells of the end, and the tables under their final names. The journal's files are removed only when everything is on the
-disk, so a recovery may be killed at any moment and repeated.
+The rows of the session are in the journal and in the pieces of its tables. What is missing are the last, incomplete
+second, the event of the end, and the final names of the tables. The files of the journal are removed only when
+everything is on the disk, so a recovery may be killed at any moment and repeated.
 """
 
 import json
@@ -90,9 +90,9 @@ def _recover(folder: Path) -> None:
 
 
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batch:
-    """Return what recovery adds after the last row that was written: seconds, an event and the final manifest.
+    """Return what a recovery adds after the last row: seconds, an event and the final manifest.
 
-    `manifest` is the one in the folder. For a live session, the batch has only the newest manifest.
+    `manifest`: the manifest in the folder. For a live session, only the newest manifest is added.
     """
     last = _JournalEnd(manifest)
     last.damaged_bytes = snapshot.catalog.damaged_bytes
@@ -125,9 +125,9 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
 
 
 def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: str | None) -> Lost | None:
-    """Return what cannot be read although it was, or should have been, written; None if nothing is lost.
+    """Return the data that cannot be read although it was, or should have been, written; None if nothing is lost.
 
-    `death` says why the writer did not finish; None if it did.
+    `death`: the reason why the writer did not finish; None if it did.
     """
     each = [last.manifest.lost, last.state.missing.lost(last.state.tally)]
     first_tally = last.state.first_tally
@@ -153,7 +153,7 @@ def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: 
 def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Lost | None:
     """Return what a dead writer had not written yet.
 
-    Only the engine knows how long the run went on, since its writer may have been stopped, or have waited for the disk,
+    Only the engine knows how long the run went on, because the writer may have been stopped or have waited for the disk
     for any time before it died. If the journal was changed well after its last batch, more had been written to it.
     """
     if death == "writer-killed" and (note := _end_note(snapshot.folder)):
@@ -180,7 +180,11 @@ def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost
 
 
 def _end_note(folder: Path) -> tuple[int, int] | None:
-    """Read when the engine ended (ns of CLOCK_MONOTONIC) and how many inferences it made; None if it left no note."""
+    """Return when the engine ended (in ns of CLOCK_MONOTONIC) and how many inferences it made, from the note that it
+    left.
+
+    Returns None if there is no note.
+    """
     try:
         note = json.loads(read_file(folder / END_NOTE, END_NOTE_BYTES))
         t_ns, count = note["t_ns"], note["inferences"]

@@ -112,9 +112,9 @@ def _manifest_of(folder: Path) -> Manifest | None:
 
 
 def successor(folder: Path) -> Path | None:
-    """Return the session in the same folder in which this session's engine went on (`--rotate`), or None.
+    """Return the session in which this session's engine went on (`--rotate`), from the same folder, or None.
 
-    A successor always began later on the same clock, so a chain of successors ends.
+    A successor always began later on the same clock, so a chain of successors has an end.
     """
     manifest = _manifest_of(folder)
     if manifest is None or not manifest.followed_by:
@@ -208,10 +208,10 @@ MAX_OUTCOME_BYTES = 4096
 
 @frozen
 class Outcome:
-    """The result of a session in short, stored beside the tables so that `edgetop sessions` need not read them.
+    """The result of a session in short. It is stored beside the tables, so that `edgetop sessions` need not read them.
 
-    It follows from the tables and can be deleted at any time. It is valid only for the manifest and the version of
-    edgetop from which it was made.
+    It can be deleted at any time, because it follows from the tables. It is valid only for the manifest and the version
+    of edgetop from which it was made.
     """
 
     verdict: str  # in a few words: "throttled 6x, 22 %"

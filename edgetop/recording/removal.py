@@ -87,7 +87,7 @@ class SessionFiles:
 
     @property
     def own_bytes(self) -> int:
-        """Bytes that edgetop's files take on the disk."""
+        """Return the bytes that edgetop's files take on the disk."""
         return sum(_blocks(at, name) for at, name in self.own())
 
     @property

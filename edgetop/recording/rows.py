@@ -130,10 +130,11 @@ def within(span: Span, rows: Any) -> Any:
 
 
 def in_order(rows: Any) -> Any:
-    """Sort rows that another program has written in another order. edgetop writes rows in order of creation.
+    """Sort rows that another program may have written in another order. edgetop itself writes rows in order of
+    creation.
 
-    Seconds are always sorted, and duplicates dropped. In the other tables some rows are always late, so they are sorted
-    only if a row is late by nearly the whole time that all rows span.
+    Seconds are always sorted, and duplicates are dropped. In the other tables some rows are always late, so they are
+    sorted only if a row is late by nearly the whole time that the rows span.
     """
     if len(rows) < 2:
         return rows
@@ -203,7 +204,7 @@ def _have_sound_streams(seconds: Seconds) -> Mask:
 
 
 def add_up(seconds: Seconds, streams: StreamSeconds) -> Mask:
-    """Whether the streams of each second are in order, begin with it and have as many inferences as it has."""
+    """Whether the streams of each second are in order, have its time, and add up to its number of inferences."""
     rows, owner = streams.seconds.rows, streams.owner
     fits = rows["t_ns"] == seconds.rows["t_ns"][owner]
     fits &= np.diff(owner * 256 + streams.number, prepend=-1) > 0
@@ -238,7 +239,7 @@ def sound_batch(batch: Batch) -> Batch:
 
 
 def release_memory() -> None:
-    """Give memory that Arrow and the C library keep for later back to the system: 20 MiB.
+    """Give back to the system about 20 MiB that Arrow and the C library keep for later use.
 
     The next rows may be minutes away. By itself glibc gives back only the end of its heap (malloc_trim(3)); musl and
     other C libraries have no such function.

@@ -1,8 +1,8 @@
 """The contents of a session's folder at one moment, whether its writer lives, has died or has finished.
 
-Nothing is written here. The segments of the journal are opened before the catalog is read, and rows of an open segment
-are read only from that segment. So no row is read twice or missed while a writer goes on. Arrow is loaded only if there
-is a table to read, which a session that just began does not have.
+Nothing is written here. The segments of the journal are opened before the catalog is read, and the rows of an open
+segment are read only from that segment. So no row is read twice or missed while a writer continues. Arrow is loaded
+only if there is a table to read; a session that just began has none.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # loads Arrow
 
 
 class Problems:
-    """Collects what could not be read of a recording, each problem once."""
+    """Collects the parts of a recording that could not be read, each problem once."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -40,8 +40,8 @@ class Problems:
     def report(self, path: Path, what: str, place: int = 0, rows: int | None = None) -> None:
         """Report that `what` is wrong with the file at `path`.
 
-        `rows` is the number of rows that are missing because of it, or None if unknown. `place` tells the problems of
-        one file apart, so that the same rows are counted once.
+        `rows`: the number of rows that are missing because of it; None if unknown. `place`: the part of the file, so
+        that the same rows are counted only once.
         """
         text = f"{path}: {' '.join(what.split())}"  # Arrow's messages may have several lines
         if text not in self.lines:
@@ -52,7 +52,8 @@ class Problems:
             self._rows[path.stem, place] = rows
 
     def leave_out(self, path: Path, place: int, rows: int) -> None:
-        """Report that `rows` implausible rows of a table are left out; `place` is that of `report`."""
+        """Report that `rows` implausible rows of a table are left out. `place`: the part of the table, as in
+        `report`."""
         self.report(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
 
     def missing(self, table: str) -> int | None:
@@ -63,7 +64,7 @@ class Problems:
 
 
 class InferencesSince:
-    """The inferences since the end of a second, and the last of each stream before it."""
+    """The inferences since the end of a second, and for each stream also the last inference before that time."""
 
     def __init__(self) -> None:
         self.pieces: list[Inferences] = []  # the first may begin before
@@ -74,7 +75,7 @@ class InferencesSince:
             self.pieces.append(inferences)
 
     def begin(self, end_ns: int, split_by: SplitBy) -> None:
-        """Forget inferences before `end_ns` of which no second needs more than the last of each stream."""
+        """Forget inferences before `end_ns`, except for the last one of each stream, which later seconds may need."""
         while len(self.pieces) > 1 and self.pieces[1]["t_ns"][0] < end_ns:
             self._last = latest(join([self._last, self.pieces.pop(0)]), split_by)
 
@@ -133,7 +134,7 @@ def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> Se
 
 
 def with_streams(seconds: Seconds, inferences: Iterable[Inferences], manifest: Manifest) -> Seconds:
-    """Add the streams that seconds of an earlier version of edgetop lack, where all their inferences are recorded.
+    """Add the streams to seconds of an earlier version of edgetop, if all inferences of these seconds are recorded.
 
     The seconds must be in order.
     """
@@ -283,7 +284,7 @@ class Snapshot:
             yield from self._opened(name, place, Path(f"/proc/self/fd/{piece.fd}"), groups)
 
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
-        """Yield a table's file, or nothing if it cannot be opened."""
+        """Yield a table's open file, or yield nothing if it cannot be opened."""
         from edgetop.recording.parquet_tables import TableFile  # noqa: PLC0415  loads Arrow
 
         with self.damage_reported(place):
@@ -316,9 +317,9 @@ class Snapshot:
 
     @contextlib.contextmanager
     def damage_reported(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
-        """Report an error of reading a table instead of raising it.
+        """Report an error in reading a table instead of raising it.
 
-        `rows` is the number of rows of row group `number` that are lost then, or None if unknown.
+        `rows`: the number of rows that are lost with row group `number`; None if unknown.
         """
         try:
             yield

@@ -25,7 +25,7 @@ SECONDS_OF_STREAMS = pa.schema(
 
 
 def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Add the columns of the streams of `seconds` to the table that was made of these seconds."""
+    """Add columns for the streams of `seconds` to the table that was made from these seconds."""
     streams = seconds.streams
     if streams is None:
         columns = [pa.nulls(len(seconds), kind) for _, kind, _ in _COLUMNS]

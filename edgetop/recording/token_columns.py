@@ -1,7 +1,8 @@
-"""The columns that `seconds` has in addition in a session of a language model, and the table of its requests.
+"""The additional columns of `seconds` in a session of a language model, and the table of its requests.
 
-`itl_` and `ttft_` columns are as those of a second without the prefix, of the times between two tokens and of the times
-to the first token. All of them are null in a second that was rebuilt after a crash.
+The columns that begin with `itl_` and `ttft_` have the names of other columns of a second after the prefix. They cover
+the times between tokens and the times to the first token. All of them are null in a second that was rebuilt after a
+crash.
 """
 
 from dataclasses import replace
@@ -98,7 +99,7 @@ def requests_from_arrow(table: pa.Table) -> Requests:
 
 
 def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Add the columns of the tokens of `seconds` to the table that was made of these seconds."""
+    """Add columns for the tokens of `seconds` to the table that was made from these seconds."""
     tokens = seconds.tokens
     if tokens is None:
         columns = [pa.nulls(len(seconds), kind) for _, kind, _ in _COLUMNS]
@@ -111,7 +112,7 @@ def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with zeros in place of nulls, which stand in rebuilt seconds."""
+    """Return a column with zeros in place of nulls. Seconds that were rebuilt after a crash have nulls."""
     return column.fill_null(0) if column.null_count else column
 
 

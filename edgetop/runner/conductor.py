@@ -153,7 +153,7 @@ class Conductor:
         self._wake.set()
 
     def let_go(self, reason: str) -> None:
-        """Request the end of the session; a watched program goes on."""
+        """Request the end of the session, but let a watched program continue."""
         self._lets_go = self._engine.isolation == "program"
         self.stop(reason)
 
@@ -162,7 +162,7 @@ class Conductor:
         return self._stop_reason is not None
 
     def order(self, order: Order) -> None:
-        """Execute an order of the user, from the screen or the control socket."""
+        """Execute an order that the user gave on the screen or through the control socket."""
         if order.do == "stop":
             self.stop()
         elif order.do == "mark":
@@ -253,7 +253,7 @@ class Conductor:
         self._end_if_overdue()
 
     def _choose_tick(self, inferences: int) -> None:
-        """Choose the pause until the next step. `inferences`: how many the last step had."""
+        """Choose the pause until the next step. `inferences`: the number of inferences in the last step."""
         if self.began_measuring.is_set():
             tick_s = BUSY_TICK_S if inferences > BUSY_INFERENCES else TICK_S
             self._tick_s = min(tick_s, max(self._state.time_left_s(), END_TICK_S))
@@ -304,7 +304,7 @@ class Conductor:
                 self._model_files.begin_other()
 
     def _rotate_if_due(self) -> None:
-        """End the session with all data so far if the next one is ready, and begin that.
+        """If the next session is ready, end this session with all data so far, and begin the next one.
 
         Time 0 of the next session is before the start of every inference still to come. The feed only gets the
         beginning of the next session; the end of this one is in its recording.

@@ -1,4 +1,5 @@
-"""What `--limit` allows the engine or the program. A request of a run holds it, so this module loads nothing heavy."""
+"""The limit that `--limit` sets for the engine or the program. Requests of runs contain it, so this module loads
+nothing heavy."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ class Limit:
 
     @property
     def needs_cgroup(self) -> bool:
-        """Whether anything is limited for which there must be a cgroup."""
+        """Whether the limit contains a resource that only a cgroup can limit."""
         return any(value is not None for value in (self.memory_bytes, self.quota_pct, self.io_bytes_per_s))
 
     @property

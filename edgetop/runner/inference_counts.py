@@ -1,4 +1,4 @@
-"""What a session counts of its inferences while it runs, for its manifest."""
+"""The counts of a session's inferences while it runs, for its manifest."""
 
 from dataclasses import replace
 
@@ -12,10 +12,11 @@ STREAMS_EVERY_NS = 10_000_000_000
 
 
 class InferenceCounts:
-    """Counts of one session: inferences by phase, and by stream where there are several."""
+    """The counts of one session's inferences, by phase and, if there are several streams, by stream."""
 
     def __init__(self, streams: int, *, follows: bool = False) -> None:
-        """`follows`: whether this is a later session of a rotation, so that the warm-up was in an earlier one."""
+        """Begin with no inferences. `follows`: whether this is a later session of a rotation, which has no warm-up of
+        its own."""
         self.first_ns: int | None = None  # duration of the first inference
         self.warmup_runs: int | None = None if follows else 0
         self.warmup_ns = 0
@@ -32,7 +33,7 @@ class InferenceCounts:
         return tuple(self._stream_runs.tolist()) if len(self._stream_runs) > 1 else ()
 
     def count(self, inferences: Inferences, *, is_watched: bool) -> None:
-        """`is_watched`: whether they are those of a watched program, whose streams are models."""
+        """Count inferences. `is_watched`: whether they come from a watched program, whose streams are models."""
         first = inferences[inferences["phase"] == FIRST]
         if len(first):
             self.first_ns = int(first["latency_ns"][0])
@@ -59,7 +60,7 @@ class InferenceCounts:
         return True
 
     def with_streams(self, watched: Watched) -> Watched:
-        """Return what the manifest says of a watched program, with the present figures of its streams."""
+        """Return the manifest's description of a watched program with the present figures of its streams."""
         if not self._stream_counts:
             return watched
         streams = list(watched.streams)

@@ -43,7 +43,7 @@ def sha256(path: str) -> str | None:
 
 
 class Digest(Protocol):
-    """What hashlib makes, which has no public type."""
+    """A hash object of hashlib, which has no public type."""
 
     def update(self, data: bytes, /) -> None: ...
 
@@ -51,7 +51,7 @@ class Digest(Protocol):
 
 
 def _empty_digest(file_bytes: int) -> Digest:
-    """Return a new SHA-256 object: Python's own for most files, that of hashlib for large ones.
+    """Return a new SHA-256 object: Python's own for most files, and that of hashlib for large files.
 
     Python's own is `_sha2` in 3.12 and `_sha256` in 3.11. hashlib is faster, but loads OpenSSL, which takes 4 MiB.
     """

@@ -18,7 +18,7 @@ class PendingEvents:
     """The events since the last `take`, and the session's time, by which they are stamped."""
 
     def __init__(self, clock: Clock, origin_ns: int) -> None:
-        """`origin_ns`: time 0 of the session, in ns of CLOCK_MONOTONIC."""
+        """Begin without events. `origin_ns`: time 0 of the session, in ns of CLOCK_MONOTONIC."""
         self._clock = clock
         self.origin_ns = origin_ns
         self._lock = threading.Lock()  # also protects the origin, which `follow` changes
@@ -31,7 +31,7 @@ class PendingEvents:
     def add(
         self, body: Body, severity: Severity, source: str, message: str, *, monotonic_ns: int | None = None
     ) -> None:
-        """Add an event. `monotonic_ns`: its time of CLOCK_MONOTONIC; None: now."""
+        """Add an event. `monotonic_ns`: its time in ns of CLOCK_MONOTONIC; None for now."""
         with self._lock:
             t_ns = self.now_ns() if monotonic_ns is None else monotonic_ns - self.origin_ns
             event = Event(t_ns, body, severity, source, message)

@@ -82,13 +82,13 @@ class Profiled:
 
     @property
     def p50_ns(self) -> float | None:
-        """Median latency in ns of the plain inferences that did not fail; None if there are none."""
+        """Return the median latency in ns of the plain inferences that did not fail, or None if there are none."""
         records = join([NO_INFERENCES, *self.records])
         return float(np.median(records["latency_ns"].astype(np.int64))) if len(records) else None
 
     @property
     def run_ns(self) -> float | None:
-        """Median time of the instrumented inferences in ns; None if there are none."""
+        """Return the median time of the instrumented inferences in ns, or None if there are none."""
         every = [ns for burst in self.bursts for ns in burst.run_ns]
         return float(np.median(every)) if every else None
 

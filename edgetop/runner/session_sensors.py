@@ -39,9 +39,9 @@ class SessionSensors:
         self._sampler.start()
 
     def of_engine(self, pid: int) -> Sequence[Source]:
-        """Find the sensors of the engine's process and begin to read them. Returns their sources.
+        """Find the sensors of the engine's process, begin to read them, and return their sources.
 
-        They take the place of those of an earlier process of the engine.
+        They replace the sensors of an earlier process of the engine.
         """
         found = self._engine_sensors(pid)
         if self._is_engine_away:  # it was reported with the first process what cannot be read
@@ -91,7 +91,7 @@ class SessionSensors:
         )
 
     def engine_reloads(self) -> None:
-        """Expect another process of the engine: that the sensors of the present one are lost is no news."""
+        """Expect another process of the engine. The loss of the present one's sensors is then not reported."""
         self._is_engine_away = True
 
     def of_one_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:

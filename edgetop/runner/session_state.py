@@ -90,7 +90,8 @@ class SessionState:
         clock: Clock,
         ceilings_for: Callable[[Kind], Ceilings | None] = lambda _: None,
     ) -> None:
-        """`ceilings_for` returns the ceilings that an earlier run of the same kind measured, or None."""
+        """Begin a session. `ceilings_for`: returns the ceilings that an earlier run of the same kind measured, or
+        None."""
         self.manifest = manifest
         self._ceilings_for = ceilings_for
         self._spec = spec
@@ -169,10 +170,10 @@ class SessionState:
             self._amend(model=replace(self.manifest.model, precision=dtype))
 
     def data_dependent(self, types: Mapping[str, int], inputs: Mapping[str, Collection[str]]) -> None:
-        """Report once, if an input is made up, the operators whose work depends on its values.
+        """Report once, if an input is made up, the operators whose work depends on the values of the input.
 
-        `types` has the number of such operators by type, and `inputs` the names of the inputs that decide about them;
-        a type that is not in `inputs` may depend on any input.
+        `types`: the number of such operators by type. `inputs`: by type, the names of the inputs that decide; a type
+        that is not in `inputs` may depend on any input.
         """
         made_up = set(GENERATED) & set(self.manifest.load.input.split(", "))
         if self._dependence_reported or not types or not made_up:
@@ -431,7 +432,7 @@ class SessionState:
     def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:
         """Add the last event of the session and complete the manifest.
 
-        `reason` is why it ended, `background` the other processes that ran while it was measured.
+        `reason`: why the session ended. `background`: the other processes that ran while it was measured.
         """
         # A session ends with its last inference; the engine says that it is over some milliseconds later. Without a
         # measured inference, the engine's word is all there is.

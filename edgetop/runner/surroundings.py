@@ -97,7 +97,7 @@ class Surroundings:
         return replace(before, cpus=self._cpus)
 
     def methodology(self, before: Methodology) -> Methodology:
-        """Return the methodology `before` with what was measured so far; unchanged before the measured phase."""
+        """Return `before` with what was measured so far added. Before the measured phase, return it unchanged."""
         if self._began_ns is None:
             return before
         return replace(before, start_temperatures=dict(self._temperatures), scheduler=self._scheduler,

@@ -1,6 +1,6 @@
-"""One alert, and which alerts to notify a person of.
+"""One alert, and the choice of alerts to notify a person of.
 
-They are the same on screen, in the report and for hooks.
+Alerts are the same on screen, in the report and for hooks.
 """
 
 from collections import deque

@@ -1,8 +1,9 @@
-"""The user's alert rules: an expression like that of a gate, and how long it must hold; and the times when a rule held.
+"""The alert rules of a user: how they are parsed, and the times in which a rule held.
 
     temp>80C for=30s until=75C repeat=10m
 
-The expression is that of `edgetop help gates`. It is judged second by second, however seconds were batched.
+A rule has an expression like that of a gate (`edgetop help gates`), and may say for how long it must hold. It is judged
+second by second, however the seconds were batched.
 """
 
 import math

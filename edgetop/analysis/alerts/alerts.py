@@ -77,7 +77,7 @@ Span = tuple[int, int | None]  # (from, until) in ns; the end is None while it c
 
 @frozen
 class Findings:
-    """The present results of the other folds."""
+    """The present results of other folds, from which alerts are made."""
 
     slowdowns: tuple[Slowdown, ...] = ()
     throttles: ThrottlesView = NO_THROTTLES
@@ -249,7 +249,8 @@ def is_of_inferences(rule: AlertRule) -> bool:
 
 
 class Alerts(TracksReader):
-    """Folds batches into alerts. `rules` are those of the viewer; the session's own rules come as events."""
+    """Folds batches into alerts. `rules` are the rules of the viewer; the rules of the session itself arrive as
+    events."""
 
     def __init__(
         self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None, phases: Phases | None = None
@@ -280,7 +281,7 @@ class Alerts(TracksReader):
         return {number: span.begin_ns for number, span in last if span.end_ns is None}
 
     def _missing(self, findings: Findings) -> Iterator[Alert]:
-        """Yield the times of missed deadlines. The last one of each stream has its cause."""
+        """Yield the times of missed deadlines of each stream. Only the last one of each stream has a cause."""
         deadline_ms = (self._load.deadline_ns or 0) / 1e6
         for number, stream in self._streams.items():
             spans, why = stream.missing_spans(), findings.why_missed.get(number)

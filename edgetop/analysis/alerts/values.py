@@ -80,7 +80,7 @@ class InferenceValues:
         self._last: dict[str, float] = {}
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """Yield the values of these complete seconds, from response times if the load has them."""
+        """Yield the values of these complete seconds. They come from response times if the load has them."""
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
         rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]
         if not len(rows):

@@ -1,1 +1,1 @@
-"""The forecast: where the temperature is going, whether the board will throttle at this load, and when."""
+"""The forecast: the temperature that the board will reach, whether it will throttle at this load, and when."""

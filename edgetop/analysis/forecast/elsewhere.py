@@ -1,9 +1,9 @@
-"""The forecast for another ambient temperature: whether a board would throttle there, when, and what speed remains.
+"""The forecast for another ambient temperature: whether the board would throttle there, when, and at what speed.
 
-Under the same load and in the same enclosure a board is warmer by as much as its room is (Incropera et al., chapter
-5: the equations are of the rise above ambient), so the fitted model holds with a trip that is as much nearer. The
-nonlinear effects, leakage that grows with heat and convection, widen the range by a share of the change. There is no
-result, but a reason, where the session does not suffice.
+Under the same load and in the same enclosure, a board is warmer by as much as its surroundings are (Incropera et al.,
+chapter 5: the equations are about the rise above ambient). So the fitted model remains valid if the trip point is
+lowered by this difference. Nonlinear effects (leakage that grows with heat, and convection) widen the range by a share
+of the difference. If the session does not suffice, the result is a reason instead of a forecast.
 """
 
 import math
@@ -55,15 +55,17 @@ class UnsuitableError(ValueError):
     """Raised if the session does not suffice for a forecast at another ambient temperature."""
 
     def __init__(self, reason: Unsuitable, measured_c: float | None = None) -> None:
-        """`measured_c`: the ambient temperature that the session declares; None if it declares none."""
+        """Store the reason. `measured_c`: the ambient temperature that the session declares; None if it declares
+        none."""
         super().__init__(reason, measured_c)
         self.reason, self.measured_c = reason, measured_c
 
 
 def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, until_ns: int) -> Elsewhere:
-    """Forecast for a room of `ambient_c`. `batches` end where the session throttled, if it did.
+    """Return the forecast for a room of `ambient_c`. Raises UnsuitableError if the session does not suffice for one.
 
-    `until_ns`: that time, or the end of the measurement. Raises UnsuitableError.
+    `batches`: the session, up to where it throttled if it did. `until_ns`: the time where the batches end, or the end
+    of the measurement.
     """
     measured_c = manifest.methodology.ambient_c
     if measured_c is None:
@@ -142,6 +144,6 @@ class _Crossings:
                     self._first[name, number] = int(of_zone["t_ns"][over[0]])
 
     def first_s(self, zone: str, number: int) -> float | None:
-        """Return the time after the begin of the load, in s; None: never."""
+        """Return the time in s from the beginning of the load to the first crossing, or None if there is none."""
         t_ns = self._first.get((zone, number))
         return None if t_ns is None else (t_ns - self.began_ns) / NS

@@ -101,7 +101,8 @@ class Forecast(TracksReader):
     def __init__(
         self, tracks: Tracks | None = None, phases: Phases | None = None, *, warmer_c: float | None = None
     ) -> None:
-        """`warmer_c`: forecast for a room that is so many °C warmer, as if the trips were so much lower."""
+        """Begin without data. `warmer_c`: forecast for surroundings that are warmer by this, as if all trips were lower
+        by it."""
         super().__init__(tracks)
         self._phases = phases or Phases()
         self._warmer_c = warmer_c
@@ -141,7 +142,8 @@ class Forecast(TracksReader):
             self._judged = None
 
     def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints | None = None) -> None:
-        """Add temperatures at rest. `count`: how many readings each is the mean of; None: one."""
+        """Add temperatures at rest. `count`: the number of readings of which each temperature is the mean; None for
+        one."""
         if self._idle_ns is None or int(t_ns[0]) > self._idle_ns[1]:
             return
         inside = np.flatnonzero((t_ns >= self._idle_ns[0]) & (t_ns < self._idle_ns[1]))
@@ -234,7 +236,7 @@ class Forecast(TracksReader):
         return weighed
 
     def _weighed(self, view: ForecastView, fitted: Fitted, *, is_rising: bool) -> ForecastView:
-        """Return the view with the results that are sure enough to report. `is_rising`: as `_is_rising` tells it."""
+        """Return the view with those results that are sure enough to be reported. `is_rising`: see `_is_rising`."""
         steady, trip_c = fitted.steady_c, view.trip_c
         assert trip_c is not None
         range_c = steady.high - steady.low

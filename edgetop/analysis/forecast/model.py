@@ -136,11 +136,11 @@ class _Samples:
 
 
 def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike: bool = True) -> Fitted | None:
-    """Fit the model to means over blocks of one width: their mean times, temperatures, and counts of readings.
+    """Fit the model to the means of blocks of equal width. Return None if no board could have given these readings.
 
-    `t_s` counts from when the load began. `all_alike`: all parts of the board heat up, or all cool down, as they do
-    from rest; after less load, or more cooling, one may cool while another still heats. None if no board of the
-    model could have given these readings.
+    `t_s`: the mean time of each block, in s since the load began. `celsius`: its mean temperature. `count`: its number
+    of readings. `all_alike`: whether all parts of the board heat up together or cool down together, as they do after
+    rest. After a change to less load or more cooling, one part may cool while another still heats up.
     """
     samples = _samples(t_s, celsius, count, all_alike)
     if samples is None:
@@ -160,7 +160,10 @@ def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike
 
 
 def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
-    """Extrapolate a straight line to the trip, for a rise that does not bend yet: the model cannot know more."""
+    """Return the time at which a straight line through the readings reaches the trip, in s.
+
+    This is for a rise that does not bend yet, of which the model cannot know more.
+    """
     third = len(t_s) // 3
     if third == 0:
         return np.inf
@@ -222,9 +225,10 @@ def _samples(t_s: Floats, celsius: Floats, count: Floats, all_alike: bool) -> _S
 
 
 def _columns(grid: _Grid, t_s: Floats, rise_c: Floats) -> Floats:
-    """Return the columns of the fit: a constant, each exponential and its derivative, and the readings.
+    """Return the columns of the fit: a constant, each exponential with its derivative, and the readings.
 
-    The mean of an exponential over a block is a multiple of its value in the middle, the same in all blocks of a width.
+    The mean of an exponential over a block is its value in the middle, times a factor that is the same for all blocks
+    of equal width.
     """
     ratio = t_s / grid.tau_s[:, None]
     left = np.exp(-ratio)
@@ -255,7 +259,8 @@ def _possible(
     grid: _Grid, point: npt.NDArray[np.int64], weight: Floats, terms: Floats, begin_c: float, rises: float,
     ambient_c: Floats,
 ) -> _Samples | None:  # fmt: skip
-    """Leave out boards of which one part cools while the other heats, and those too far from their grid point."""
+    """Return the boards without those in which one part cools while the other heats up, or that are too far from their
+    grid point."""
     point, weight = np.repeat(point, 2 * HALF_SAMPLES), np.repeat(weight, 2 * HALF_SAMPLES)
     slow_c, fast_c = terms[:, 1], terms[:, 2]
     shift_slow = np.where(grid.is_balanced[point], 0.0, terms[:, 3] / np.where(slow_c == 0, 1.0, slow_c))

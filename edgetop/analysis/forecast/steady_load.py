@@ -98,7 +98,7 @@ class History:
         return np.asarray((np.nan_to_num(blocks.mean[self._throttling]) > 0).any(axis=0))
 
     def _only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
-        """Whether from that block on there was at least as much load as before, and at most as much cooling."""
+        """Whether, from this block on, the load was never lower than before it and the cooling never stronger."""
         mean = blocks.mean[self._drives]
         if not at or not len(mean):
             return True
@@ -126,9 +126,10 @@ class History:
         return np.asarray(off)
 
     def steady_span(self, from_s: float, until_s: int) -> Steady | None:
-        """Return the longest steady span up to `until_s`, in the narrowest blocks that reach back so far.
+        """Return the longest steady span that ends at `until_s`, in the narrowest blocks that reach back to its
+        beginning.
 
-        None if nothing was read, or if the load goes up and down all the time.
+        Returns None if nothing was read, or if the load goes up and down all the time.
         """
         best: Steady | None = None
         has_change = False

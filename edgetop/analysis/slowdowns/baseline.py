@@ -1,6 +1,6 @@
-"""The burst baseline: the level of the first steady 30 s, which everything later is compared with.
+"""The burst baseline: the level of the first steady 30 s, with which everything later is compared.
 
-The burst ends earlier if the level rises, because that rise must be reported as a slowdown. It begins later if the
+The burst ends earlier if the level rises, because this rise must be reported as a slowdown. It begins later if the
 level still falls, as it does while caches and governors settle.
 """
 
@@ -58,7 +58,7 @@ class Baseline:
 
 
 def find_baseline(points: Points, until_s: int) -> tuple[Baseline | None, int]:
-    """Return the baseline (None if there is none yet), and the second from which on `points` are still needed.
+    """Return the baseline, or None if there is none yet, and the first second of which `points` are still needed.
 
     `points`: the points of the measured phase up to `until_s`, in order.
     """
@@ -96,7 +96,8 @@ def partial_baseline(points: Points) -> Baseline | None:
 
 
 def _best_split(points: Points) -> tuple[int, float]:
-    """Return where the level changes most surely, and by how much; (0, 0.0) if it does not change."""
+    """Return the place where the level changes most surely, and the size of the change; (0, 0.0) if it does not
+    change."""
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))
     high = int(np.searchsorted(second, second[-1] - EDGE_S))

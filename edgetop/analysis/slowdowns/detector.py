@@ -210,7 +210,7 @@ class Detector:
         self.points = self.points[-MAX_POINTS:]
 
     def _watch(self, windows: Windows) -> int:
-        """Search for the beginning of a slowdown. Returns how many windows were used."""
+        """Search for the beginning of a slowdown. Return the number of windows that were used."""
         slow = np.flatnonzero(windows["level"] >= SLOWER)
         if len(slow):  # They are compared with the noise as it was estimated before them.
             calm = max(int(slow[0]) - self.noise.wanted, 0)
@@ -232,10 +232,10 @@ class Detector:
         return len(windows)
 
     def _slow_length(self, windows: Windows) -> int:
-        """Return about how many of the last windows are a slowdown, or 0 if there is none.
+        """Return the approximate number of the last windows that form a slowdown, or 0 if there is none.
 
-        They are a slowdown if they are surely above the tolerated level, or if they surely differ from the windows
-        before and are likely above it.
+        Windows form a slowdown if they are surely above the tolerated level, or if they surely differ from the windows
+        before them and are probably above that level.
         """
         level = _clipped(windows)[::-1]
         count, total = np.arange(1, len(level) + 1), np.cumsum(level)
@@ -306,7 +306,7 @@ class Detector:
     def _is_more_than_a_sparse_blip(self, points: Points, border: float, before_level: float) -> bool:
         """Whether single inferences are slow even without those that a blip of two seconds could have slowed.
 
-        `points`: those since the beginning of the slowdown. A blip touches one second more than it lasts.
+        `points`: the inferences since the beginning of the slowdown. A blip can touch one second more than it lasts.
         """
         assert self.baseline is not None
         if math.exp(self.baseline.level / NEPER) >= REACHED_ONCE_S * NS:
@@ -323,7 +323,7 @@ class Detector:
 
     @property
     def _earliest_s(self) -> int:
-        """Return the first second in which a slowdown can begin, as the last one ended with an interruption this long.
+        """Return the first second in which a slowdown can begin: the last one must have ended an interruption ago.
 
         A contention from the start ends before there is a baseline. It was no slowdown of this detector, and it may
         have been over only for a moment.
@@ -368,7 +368,7 @@ class Detector:
         return True
 
     def _rise(self, start_s: int, level: float, before_level: float) -> int:
-        """Return the second in which the level began to rise to that of `start_s`."""
+        """Return the second in which the level began to rise from `before_level` to `level`, at or before `start_s`."""
         second = self.points["second"]
         earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]
         settled = earlier["second"][earlier["level"] <= before_level + SETTLED_PART * (level - before_level)]
@@ -378,7 +378,7 @@ class Detector:
         return int(min(SLOWER, max(level / 2, level - LEAVE_SCATTERS * self.noise.sigma * NEPER)))
 
     def _follow(self, windows: Windows) -> int:
-        """Follow the open slowdown to its end. Returns how many windows were used."""
+        """Follow the open slowdown to its end. Return the number of windows that were used."""
         span, before = self.spans[-1], len(self.windows)
         known = np.concatenate([self.windows, windows])
         for place, window in enumerate(map(SlowWindow._make, windows.tolist())):
@@ -428,10 +428,10 @@ class Detector:
         return window.end_s - self.calm_from >= INTERRUPTION_S and self.calm_below >= MOSTLY * self.calm_count
 
     def _is_over_by_points(self, span: Span, window: SlowWindow) -> bool:
-        """Whether single inferences show that the slowdown is over. If they are seconds apart, windows are too few.
+        """Whether single inferences show that the slowdown is over, for a model whose inferences are seconds apart.
 
-        It is over if the inferences indicate the level of the baseline rather than that of the slowdown (likelihood
-        ratio).
+        The slowdown is over if the likelihood ratio says that they have the level of the baseline rather than that of
+        the slowdown.
         """
         slow = float(np.mean(span.recent)) if span.recent else 2.0 * span.leave
         second = self.points["second"]

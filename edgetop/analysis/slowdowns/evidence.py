@@ -1,8 +1,8 @@
-"""Finds the signals that left their usual range together with a slowdown, and its cause with a confidence.
+"""Finds the signals that left their usual range together with a slowdown, and from them its cause with a confidence.
 
-The usual range is that of the half minute before the level began to rise. A signal is
-evidence if it left that range within 3 s of the slowdown; one that had left it before
-(a flag set long ago, a hot zone) is not, but says what limits a clock that falls.
+The usual range of a signal is that of the half minute before the level began to rise. A signal is evidence if it left
+this range within 3 s of the start of the slowdown. A signal that had left it before (a flag set long ago, a hot zone)
+is no evidence, but can say what limits a clock that falls.
 """
 
 import math
@@ -178,7 +178,7 @@ class Evidence:
         return other
 
     def collect(self, windows: Sequence[SlowWindow], signals: Signals) -> None:
-        """Count the seconds of these slow windows, which follow those before."""
+        """Count the seconds of these slow windows. They must follow the seconds that were counted before."""
         if not windows or not self.channels:
             return
         end_s = windows[-1].end_s
@@ -237,7 +237,8 @@ class Evidence:
 
     @property
     def possible(self) -> tuple[Cause, ...]:
-        """Return the causes that the session can have: what a program does is only seen under `edgetop watch`."""
+        """Return the causes that the session can have. Causes within a program are only visible under `edgetop
+        watch`."""
         own = {
             channel.cause
             for channel, tally in self.pairs
@@ -297,7 +298,7 @@ class Evidence:
 
 
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusual: Bools | None = None) -> Tally:
-    """Return the tally of a channel with the usual range of these seconds, except for those that are `unusual`."""
+    """Return the tally of a channel, with its usual range in these seconds, without those that are `unusual`."""
     values = channel.values(held)
     read = np.flatnonzero(was_read[list(channel.rows)].any(axis=0))
     median, threshold = normal_range(channel, values if unusual is None else values[~unusual])
@@ -338,14 +339,16 @@ class Finding:
 
     @property
     def proof(self) -> float:
-        """Return how surely there is a cause. What a program does changes often without one, so it proves none."""
+        """Return how surely the slowdown has a cause. Causes within a program do not count, because they often change
+        by chance."""
         return 0.0 if self.cause == "unknown" or self.cause in OF_PROGRAM else self.confidence
 
 
 def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Finding:
-    """Return the best cause. `level`: that of the slowdown, in nepers over the baseline.
+    """Return the most probable cause. `level`: the level of the slowdown, in nepers above the baseline.
 
-    `named`, the cause reported before, needs only half the evidence, so that it does not change back and forth.
+    `named`: the cause that was reported before. It needs only half of the evidence, so that the reported cause does not
+    change back and forth.
     """
     if not evidence.seconds:
         return Finding("unknown", 0.0, ())
@@ -380,7 +383,8 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
 
 
 def _standing(evidence: Evidence) -> Finding:
-    """Return contention that was there before the slowdown: nothing rose with it, but it explains the time."""
+    """Return contention that was the same before the slowdown: it did not rise with the slowdown, but explains its
+    time."""
     share = evidence.stood / evidence.seconds
     clues = [Clue("all-along", share=share)] + [
         Clue("stood", channel.name, channel.unit, tally.mean)
@@ -391,7 +395,7 @@ def _standing(evidence: Evidence) -> Finding:
 
 
 def clock_part(evidence: Evidence, level: float) -> float | None:
-    """Return the part of the slowdown that the most lowered clock explains; None: no clock is visible."""
+    """Return the share of the slowdown that the most lowered clock explains, or None if no clock can be read."""
     parts = [
         math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, LEAST_LEVEL)
         for channel, tally in evidence.pairs
@@ -447,7 +451,7 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 
 
 def _unknown(evidence: Evidence) -> Finding:
-    """Report which causes were examined, and for which this board has no sensor."""
+    """Return the causes that were examined, and those for which this board has no sensor."""
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known}
     possible = evidence.possible
     examined = tuple(cause for cause in possible if cause in seen)

@@ -1,15 +1,17 @@
 """Whether a board is limited from the start, and whether other processes take CPU time that the engine needs.
 
-A rise of latency needs a level before it. What slows the board from the start has no level before it, so it is judged
-here. Contention is judged here at any time.
+A rise of latency can only be found if there is a level before it. What slows the board from the start has no level
+before it, so it is judged here. Contention is judged here at any time.
 
-A board is limited from the start if a limit's flag is set for most of the first seconds, or if no CPU's clock comes
-near the one that its governor allows although the engine keeps one CPU busy. Then there is no burst to compare with.
+A board is limited from the start if the flag of a limit is set for most of the first seconds, or if no CPU clock comes
+near the frequency that its governor allows although the engine keeps one CPU busy. Then there is no burst to compare
+with.
 
-The engine's own threads are no other processes. So the engine's waiting time counts as lost only up to the CPU time
-that others ran, and up to what the engine left of its CPUs: an engine with more threads than CPUs does not contend with
-itself. A watched program does more than inferences, so for it the waiting time within its calls counts. The engine's
-own CPU quota is no contention either: the time for which it stopped the threads is subtracted.
+The engine's own threads do not count as other processes. So the time for which the engine waited counts as lost only up
+to the CPU time that other processes used, and up to the CPU time that the engine left free: an engine with more threads
+than CPUs does not contend with itself. A watched program does more than inferences, so only the waiting time within its
+calls counts. The engine's own CPU quota is no contention either, so the time for which it stopped the threads is
+subtracted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -225,7 +227,7 @@ class Limited:
 def _low_clock(
     infos: Sequence[SensorInfo], held: Floats, governor: str | None, at_trip: Bools
 ) -> tuple[Bools, Floats, Floats]:
-    """Return when every CPU is far below its allowed clock; the clock nearest to it, and the allowed clock."""
+    """Return when all CPUs are far below their allowed clock, the clock nearest to it, and the allowed clock."""
     row = {info.id: place for place, info in enumerate(infos)}
     seconds = held.shape[1]
     unknown = np.full(seconds, np.nan)
@@ -267,7 +269,8 @@ def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
 
 
 def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Taken:
-    """Return the CPU that others took. `held`: the values of these sensors, shape (sensors, seconds)."""
+    """Return the CPU time that other processes took. `held`: the values of these sensors, with shape (sensors,
+    seconds)."""
     seconds = held.shape[1]
     unknown = np.full(seconds, np.nan)
     known = {info.id: values for info, values in zip(infos, held, strict=True)}
@@ -323,7 +326,10 @@ def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
 
 
 def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clue:
-    """Return who or what took the CPU in the last seconds. `name`: a process with its CPU in % of a core, or ""."""
+    """Return what took the CPU in the last seconds.
+
+    `name`: the busiest process, or "" if it is unknown; `name_pct`: its CPU use in % of a core.
+    """
     high = read_taken(signals, max(0, until_s - RECENT_S), until_s).values
     means = {kind: float(np.nanmean(values)) for kind, values in high.items() if not np.isnan(values).all()}
     if STEAL in means:
@@ -359,7 +365,7 @@ class Contention:
         return self.from_start and self.over_s is None
 
     def count(self, signals: Signals, from_s: int, until_s: int) -> None:
-        """Count the seconds from `from_s` to `until_s`, which follow those counted before."""
+        """Count the seconds from `from_s` to `until_s`. They must follow the seconds that were counted before."""
         taken = read_taken(signals, from_s, until_s)
         for place, is_contended in enumerate(taken.is_contended.tolist()):
             self.recent = (self.recent << 1 | is_contended) & ((1 << RECENT_S) - 1)

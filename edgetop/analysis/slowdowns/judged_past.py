@@ -1,7 +1,7 @@
 """The judgement of a session up to a quiet moment, for a viewer whose data of the past is too coarse to judge.
 
-At a quiet moment no change is half decided, so little has to be transferred. A viewer that continues from the judgement
-finds the same slowdowns as the board itself.
+At a quiet moment, no change is half decided, so little has to be transferred. A viewer that continues from the
+judgement finds the same slowdowns as the board itself.
 """
 
 from collections.abc import Iterable, Mapping

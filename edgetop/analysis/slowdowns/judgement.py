@@ -224,9 +224,10 @@ def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
 
 
 def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
-    """Whether it is a slowdown for a user: larger inputs are none, and neither is a mix that changes for seconds.
+    """Whether the slowdown is reported to users. One that larger inputs explain is not, nor a change of the mix for
+    seconds.
 
-    Where the context of a language model grows beyond what it was before, only a known cause makes a slowdown.
+    If the context of a language model is larger than it ever was, only a slowdown with a known cause is reported.
     """
     begin_s, end_s = slowdown.start_ns // NS, until_s if slowdown.end_ns is None else slowdown.end_ns // NS
     lasts_s = end_s - begin_s
@@ -236,7 +237,7 @@ def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
 
 
 def _between(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return the stream whose calls came between those of this one since `start_s`, or None if it is not known."""
+    """Return the stream whose calls came between those of this stream since `start_s`, or None if it is unknown."""
     before_s, during_s = (start_s - BEFORE_S, start_s), (max(start_s, end_s - FAR_BACK_S), end_s)
     found = signals.mix.risen(signals.number, before_s, during_s)
     if found is None:

@@ -1,7 +1,7 @@
-"""The mix of models in a watched program: how often calls of other models come between the calls of one.
+"""The mix of models in a watched program: how often calls of other models come between the calls of one model.
 
-Behind the calls of another model, a model finds its weights and its code gone from the caches. So a change of the mix
-can make a model slower, without any change on the board.
+After calls of another model, the weights and code of a model are no longer in the caches. So a change of the mix can
+make a model slower without any change on the board.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
-"""The throttling that the run itself recorded as events. These events decide wherever a recording has them.
+"""The throttling that the run itself recorded as events. If a recording has such events, they decide.
 
-If an analysis finds a throttling span in the readings, the span takes its times, cause and figures from its recorded
-events. An imported session has no such events, and a crashed session lacks the last ones: then only the readings count.
+If an analysis finds a throttling span in the readings, the span takes its times, cause and figures from the recorded
+events. An imported session has no such events, and a session that crashed lacks the last ones; there only the readings
+count.
 """
 
 import math

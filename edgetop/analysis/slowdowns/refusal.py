@@ -28,9 +28,9 @@ class Refusal:
 
 
 def find_refusals(evidence: Evidence, level: float, chosen: Cause) -> tuple[Refusal, ...]:
-    """Return every cause that the session can have, but the chosen one.
+    """Return all causes that the session can have, except for the chosen one, each with the reason why it was refused.
 
-    `level`: that of the slowdown, in nepers over the baseline.
+    `level`: the level of the slowdown, in nepers above the baseline.
     """
     if not evidence.seconds:
         return ()

@@ -1,7 +1,7 @@
-"""The causes that a slowdown can have, the signals that indicate each, and the sensors they are made of.
+"""The causes that a slowdown can have, the signals that indicate each cause, and the sensors of each signal.
 
-A signal by itself is never a slowdown; `evidence` says what it must do to be evidence of one.
-Ids with a fixed meaning are those of the session format (`edgetop help format`).
+A signal by itself is never a slowdown; `evidence` decides when it is evidence of one. The ids of sensors are those of
+the session format (`edgetop help format`).
 """
 
 import copy
@@ -141,7 +141,8 @@ class Channel:
 
 
 def _smooth(values: Floats) -> Floats:
-    """Return the mean of the known values in the SMOOTHED_S seconds up to each; NaN if there is none."""
+    """Return, for each second, the mean of the known values in the SMOOTHED_S seconds up to it; NaN if there are
+    none."""
     known = ~np.isnan(values)
     sums, counts = (
         np.convolve(each, np.ones(SMOOTHED_S))[: len(values)] for each in (np.where(known, values, 0.0), known)
@@ -150,9 +151,11 @@ def _smooth(values: Floats) -> Floats:
 
 
 def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
-    """Return the ms in each second that the engine waits through its own CPU quota; infinite: unknown, but some.
+    """Return for how many ms of each second the engine's own CPU quota stopped it; infinite if it did for an unknown
+    time.
 
-    `throttled`: values of THROTTLED; `quota`: of QUOTA, which tells how often and not how long.
+    `throttled`: the values of THROTTLED. `quota`: the values of QUOTA, which tell how often the quota stopped the
+    engine but not for how long.
     """
     with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
         unmeasured = np.where(quota > 0, np.inf, 0.0)
@@ -160,7 +163,7 @@ def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
 
 
 def beyond_quota(values: Floats, stalled: Floats, per_ms: float | None = 1.0) -> Floats:
-    """Return what is left of a signal of contention without the stall through the quota; NaN: unknown.
+    """Return a signal of contention without the part that the CPU quota explains; NaN if that part is unknown.
 
     A throttled thread stays runnable, so the kernel counts its stall as run-queue wait and as CPU pressure.
     """
@@ -170,7 +173,7 @@ def beyond_quota(values: Floats, stalled: Floats, per_ms: float | None = 1.0) ->
 
 
 def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple[Channel, ...]:
-    """Return every signal of these sensors. `trips_c`: the throttling temperatures of zones, by place in `infos`."""
+    """Return all signals of these sensors. `trips_c`: the temperatures at which zones throttle, by place in `infos`."""
     row = {info.id: place for place, info in enumerate(infos)}
     zones, trips = tuple(trips_c), tuple(trips_c.values())
     heat = Channel("zone-at-trip", "thermal", zones, "trip", "margin", fixed=AT_TRIP_C, trips_c=trips)
@@ -192,7 +195,7 @@ _FLAG_CAUSES: tuple[tuple[str, Cause], ...] = (
 
 
 def cause_of_flag(info: SensorInfo) -> Cause | None:
-    """Return the cause that the flag reports; None: a sticky flag, or one that does not say why."""
+    """Return the cause that the flag reports, or None if the flag is sticky or does not say why."""
     return next((cause for word, cause in _FLAG_CAUSES if word in info.label), None) if is_flag(info) else None
 
 
@@ -235,7 +238,7 @@ _PER_STALLED_MS = {"rate/run-queue-wait": 1.0, "pressure/cpu-some": PRESSURE_PER
 
 
 def cause_of_count(sensor_id: str) -> Cause | None:
-    """Return the cause that the sensor counts; None: it counts nothing that slows a board."""
+    """Return the cause that the sensor counts, or None if what it counts does not slow a board."""
     return _COUNTS[sensor_id][0] if sensor_id in _COUNTS else None
 
 
@@ -265,16 +268,16 @@ def _quota_rows(row: Mapping[str, int]) -> tuple[int | None, int | None]:
 
 
 def hides_caps(infos: Sequence[SensorInfo]) -> bool:
-    """Whether the firmware caps the clock where Linux does not see it, and no sensor reads the clock itself.
+    """Whether the firmware caps the clock, Linux does not report it, and no sensor reads the actual clock.
 
-    A Raspberry Pi does so: raspberrypi/documentation, frequency-management.adoc.
+    This is so on a Raspberry Pi: raspberrypi/documentation, frequency-management.adoc.
     """
     ids = {info.id for info in infos}
     return "throttle/freq-capped" in ids and "freq/arm" not in ids
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
-    """Yield a channel for each kind of CPU: the fastest CPU of a kind runs the model, the others may idle."""
+    """Yield a channel for each kind of CPU. Its clock is that of the fastest CPU, because the others may be idle."""
     has_firmware_clock = any(info.id == "freq/arm" for info in infos)
     is_blind = hides_caps(infos)
     for kind, role in (("freq", "clock"), ("freqcap", "cap")):
@@ -308,7 +311,7 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
 
 @frozen
 class Machine:
-    """The properties of board and load that decide what a signal means."""
+    """The properties of the board and the load that decide what a signal means."""
 
     governor: str | None = None
     cores: int | None = None
@@ -321,7 +324,7 @@ class Machine:
 
     @property
     def usable(self) -> float | None:
-        """Return how many CPUs the engine may use; None: not known."""
+        """Return the number of CPUs that the engine may use, or None if it is unknown."""
         return min((count for count in (self.cores, self.cpus) if count), default=None)
 
     @property
@@ -331,7 +334,8 @@ class Machine:
 
 
 class Signals:
-    """The signals that can explain a slowdown of one stream: sensors, channels made of them, events, the mix."""
+    """The signals that can explain a slowdown of one stream: sensors, the channels made of them, events, and the
+    mix."""
 
     def __init__(self, tracks: Tracks) -> None:
         self.number = 0  # of the stream
@@ -348,7 +352,7 @@ class Signals:
         self._places: list[int] = []  # of the rows, in the manifest
 
     def register(self, manifest: Manifest) -> None:
-        """Use the sensors as the manifest has them now: more than before, or the same."""
+        """Use the sensors of the present manifest. There may be more sensors than before, never fewer."""
         self._manifest = manifest
         board, load = manifest.board, manifest.load
         self.machine = Machine(
@@ -377,7 +381,7 @@ class Signals:
             self.channels += (Channel(OTHER_CALLS, "mix", row, least=OTHER_CALLS_ROSE_PCT, weight=OF_MIX, unit="%"),)
 
     def of_stream(self, number: int) -> "Signals":
-        """Return the signals of another stream of the same session, with the same events and the same mix."""
+        """Return the signals of another stream of the same session. Events and mix are shared."""
         other = copy.copy(self)
         other.number = number
         if self._manifest is not None:
@@ -385,9 +389,9 @@ class Signals:
         return other
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
-        """Return the valid value in each second, and whether it was read in it. Shapes (sensors, seconds).
+        """Return the valid value of each sensor in each second, and whether it was read in that second.
 
-        `rows`: None means all.
+        Both have the shape (sensors, seconds). `rows`: the places of the sensors; None for all.
         """
         places = self._places if rows is None else [self._places[row] for row in rows]
         return self._tracks.held(places, begin_s, end_s)
@@ -401,7 +405,8 @@ class Signals:
         return float(held[was_read].mean()) if was_read.any() else None
 
     def of_channels(self, begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """Return what the channels are made of: as `held`, and a last row for other calls in a watched program."""
+        """Return the values of which channels are made, as `held` does, and a last row for other calls of a watched
+        program."""
         held, was_read = self.held(begin_s, end_s)
         if not self.machine.is_program:
             return held, was_read

@@ -1,9 +1,8 @@
-"""Explains the tail: the slowest inferences, each with what coincided.
+"""Explains the tail: the slowest inferences, each with what happened at the same time.
 
-Of every second the slowest inference is examined, because the row of a second has it
-live and in every replay, recorded with or without single inferences. What the engine itself counted around one
-(its wait for a CPU, its page faults) is proof; what sensors read in its second is coincidence, and counts
-where nothing was proven.
+The slowest inference of each second is examined. The row of a second always has it, live and in a replay, with or
+without single inferences. What the engine counted around an inference (its wait for a CPU, its page faults) is proof.
+What sensors read in the same second is only a coincidence, and counts if nothing was proven.
 """
 
 from collections import Counter
@@ -86,7 +85,7 @@ class TailView:
 
 @dataclass(slots=True)
 class Tail:
-    """Advances second by second, as slowdowns do; nothing in it depends on how many come at once."""
+    """Advances second by second, like slowdowns, so the result does not depend on how many seconds come at once."""
 
     _slowest: list[SlowInference] = field(default_factory=list)
     _recent: Rows = field(default_factory=lambda: np.empty(0, SLOWEST))
@@ -97,7 +96,7 @@ class Tail:
         return replace(self, _slowest=list(self._slowest), examined=dict(self.examined))
 
     def advance(self, rows: Rows, signals: Signals) -> None:
-        """Examine the seconds of these rows, whose readings and events are complete."""
+        """Examine the seconds of these rows. Their readings and events must be complete."""
         rows = rows[rows["count"] > 0]
         if not len(rows):
             return
@@ -134,7 +133,8 @@ class Tail:
 
 
 def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -> TailView:
-    """Return the view of these inferences: of both, as many as are kept."""
+    """Return the view of the slowest inferences of the session and of the recent ones, of each as many as are
+    stored."""
     slowest, recent = (
         tuple(sorted(found, key=lambda one: (-one.latency_ns, one.t_ns))[:most])
         for found, most in ((slowest, KEPT), (recent, KEPT_RECENT))
@@ -143,7 +143,7 @@ def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -
 
 
 def _largest(rows: Rows, count: int) -> Rows:
-    """Return the `count` slowest rows, the slowest first; of equals, the earlier first."""
+    """Return the `count` slowest rows, the slowest first. Of equally slow rows, the earlier comes first."""
     return np.asarray(rows[np.lexsort((rows["second"], -rows["max_ns"]))[:count]])
 
 
@@ -193,8 +193,9 @@ def _is_of_quota(
 ) -> bool:
     """Whether the inference waited for the next period of its CPU quota.
 
-    `seconds`: its first one, and the one after its last, which may hold the reading. A proven wait is for others only
-    as far as the quota stopped the engine for less. If nothing is proven, a stall as long as what was lost explains it.
+    `seconds`: the first second of the inference, and the second after its last, in which the stall may be read. A
+    proven wait for a CPU is due to other processes, except for the time for which the quota stopped the engine. If
+    nothing is proven, a stall as long as the lost time explains it.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
     if not rows or proven == "page-faults":

@@ -58,7 +58,7 @@ class SlowdownsView:
 
     @property
     def now(self) -> Slowdown | None:
-        """Return the slowdown that continues, the latest one if there are two, or None if there is none."""
+        """Return the slowdown that continues, the latest one if there are several, or None if there is none."""
         return next((slowdown for slowdown in reversed(self.slowdowns) if slowdown.end_ns is None), None)
 
     @property

@@ -1,6 +1,6 @@
 """Folds seconds and readings into slowdowns with their causes, with the same results live and from a recording.
 
-The tail is folded here too, because the same signals explain it and it is settled at the same times.
+The tail is folded here too, because the same signals explain it, and it is complete at the same times.
 """
 
 import contextlib
@@ -51,11 +51,11 @@ class Slowdowns(TracksReader):
         self.signals.mix = mix
 
     def judge_tokens_by(self, positions: EqualPosition) -> None:
-        """Use `positions` for what is known of context positions. Its owner makes the seconds of it that are folded."""
+        """Use `positions` to judge tokens. Its owner converts the seconds of tokens before they are folded here."""
         self.signals.positions = positions
 
     def join(self, first: "Slowdowns", number: int) -> None:
-        """Begin for stream `number`, which gets the same batches as `first` and has the same signals."""
+        """Begin as stream `number`. It gets the same batches as `first` and shares its signals."""
         self.signals, self._has_own_events = first.signals.of_stream(number), False
         self.settled_s = self._judgement.until_s = first.settled_s
 
@@ -83,7 +83,7 @@ class Slowdowns(TracksReader):
             self._rows = self._rows.copy()  # A copy, so that the whole batch is not kept in memory.
 
     def _settle_over_pauses(self, until_s: int) -> None:
-        """Settle up to `until_s`. A pause so long that it has no rows is skipped, since nothing is known of it."""
+        """Settle everything up to `until_s`. Pauses that are so long that they have no rows are skipped."""
         second = np.append(self.settled_s - 1, self._rows["t_ns"] // NS)
         for place in np.flatnonzero(np.diff(second) > MOST_EMPTY_S).tolist():
             self._settle_in_steps(min(int(second[place]) + PAUSED_S, until_s))

@@ -1,7 +1,7 @@
-"""The stages of one slowdown. A slowdown may become much worse for another cause, and better again before it is over.
+"""The stages of one slowdown: a slowdown may become much worse for another cause, and better again before it is over.
 
-A change of level alone is no stage, because a board that throttles slows in steps and ramps. A further rise begins a
-stage only if signals of another cause began with it. The stage ends when the level returns towards the one before.
+A change of the level alone is no stage, because a board that throttles slows in steps and ramps. A further rise begins
+a stage only if signals of another cause began with it. The stage ends when the level returns towards the earlier one.
 """
 
 from collections.abc import Iterator, Sequence

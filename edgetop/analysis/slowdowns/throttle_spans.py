@@ -60,14 +60,14 @@ _LEAST_COUNTS = {
 
 
 def least_in_force(info: SensorInfo) -> float | None:
-    """Return the value from which this sensor reports that the board is slowed now; None: it never does."""
+    """Return the least value of this sensor that means that the board is slowed, or None if it never reports that."""
     if is_flag(info) or (info.kind == "cooling" and info.throttles):
         return SET
     return _LEAST_COUNTS.get(info.id)
 
 
 def cause_of(info: SensorInfo) -> Cause | None:
-    """Return the cause that a signal indicates; None: it does not say why."""
+    """Return the cause that a signal indicates, or None if it does not say why the board is slowed."""
     return "thermal" if info.kind == "cooling" else cause_of_flag(info) or cause_of_count(info.id)
 
 
@@ -114,7 +114,8 @@ def board_of(manifest: Manifest) -> Board:
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
-    """Return the firmware clock of a Raspberry Pi, else those of the fastest CPUs, else the fastest clock; its name."""
+    """Return the clocks to show, and their name: the firmware clock of a Raspberry Pi, or else the fastest CPUs, or
+    else the fastest clock."""
     places = [place for place, info in enumerate(infos) if info.kind == "freq"]
     by_firmware = [place for place in places if infos[place].label == "arm"]
     if by_firmware:
@@ -160,7 +161,7 @@ class Span:
 
     @property
     def end_ns(self) -> int | None:
-        """Return the end in ns; None: it continues."""
+        """Return the end in ns, or None if the span continues."""
         return None if self.in_force else self.until_ns
 
     def covers(self, t_ns: Ints) -> Bools:
@@ -185,7 +186,7 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class Spans:
-    """Advances reading by reading; nothing in it depends on how many come at once."""
+    """Advances reading by reading, so the result does not depend on how many readings come at once."""
 
     spans: list[Span] = field(default_factory=list)  # the latest MAX_SPANS, by their beginnings
     dropped: int = 0  # spans before those
@@ -207,7 +208,7 @@ class Spans:
     fell_ns: list[int] = field(default_factory=list)
 
     def is_credible(self, board: Board) -> bool:
-        """Whether received spans are possible, beyond what `FORM.read` checks."""
+        """Whether spans that were received are possible. `FORM.read` has checked their types before."""
         by_place = [getattr(self, name) for name in _BY_PLACE]
         latencies = [self.free, *(span.latency for span in self.spans)]
         return (
@@ -274,7 +275,7 @@ class Spans:
         return any(self.now[place] > 0 for place in board.trips_c if not board.is_signal[place])
 
     def _cap_moved(self, mark: Mark, before_mhz: float, board: Board) -> None:
-        """Follow a cap: one that falls while a zone is at its trip is a signal until it is back."""
+        """Follow the cap of a clock. A cap that falls while a zone is at its trip is a signal until the cap is back."""
         place = mark.place
         if any(place in span.in_force for span in self.spans):
             if not mark.value < SAME_CLOCK * self.above[place]:
@@ -315,7 +316,7 @@ class Spans:
         span.in_force.append(place)
 
     def _going_on(self, cause: Cause, t_ns: int) -> Span | None:
-        """Return the span of that cause that is in force or was a moment ago; None: there is none."""
+        """Return the span of this cause that is in force, or was until a moment ago. Returns None if there is none."""
         of_cause = (span for span in reversed(self.spans) if span.cause == cause)
         return next((span for span in of_cause if span.in_force or t_ns - span.until_ns < FLICKER_NS), None)
 
@@ -326,9 +327,9 @@ class Spans:
             span.until_ns = max(span.until_ns, t_ns)
 
     def _drop(self) -> None:
-        """Drop the oldest span that is over, if there are too many.
+        """Drop the oldest span that is over if there are too many spans.
 
-        If an older one continues, the dropped one lies within it and adds no time.
+        If an older span continues, the dropped one lies within it and adds no throttled time.
         """
         at = next((at for at, span in enumerate(self.spans) if not span.in_force), None)
         if len(self.spans) <= MAX_SPANS or at is None:

@@ -1,8 +1,8 @@
 """The times in which the board reported that it was slowed, whatever the latency did, with their events and JSON.
 
-The run records the events, each once nothing that comes late can change it. Every analysis, that of the live screen as
-well, shows what was recorded, and the spans that it finds in the readings beyond that: the youngest ones of a run that
-goes on or has crashed, and all those of a session that another tool recorded.
+A run records the beginning and the end of each span as events, once no late reading can change them. Every analysis,
+including that of the live screen, shows recorded spans. It finds other spans in the readings: the youngest spans of a
+run that continues or has crashed, and all spans of a session that another tool recorded.
 """
 
 import contextlib
@@ -97,7 +97,7 @@ class ThrottlesView:
 
     @property
     def now(self) -> ThrottleSpan | None:
-        """Return the gravest span in force; None: there is none."""
+        """Return the most serious span in force, or None if there is none."""
         in_force = [span for span in self.spans if span.end_ns is None]
         return min(in_force, key=lambda span: GRAVEST_FIRST.index(span.cause), default=None)
 
@@ -164,7 +164,8 @@ class Throttles(TracksReader):
             self._rows = self._rows[self._rows["t_ns"] > self._spans.row_ns]
 
     def _settle(self, spans: Spans, until_ns: int, measured_ns: int, board: Board) -> None:
-        """Make spans of the signals up to `until_ns`, and measure what was in them up to `measured_ns`."""
+        """Make spans of the signals up to `until_ns`, and measure clocks, heat and latency in them up to
+        `measured_ns`."""
         spans.settle(self._signals[self._signals["t_ns"] <= until_ns], until_ns, board)
         spans.measure(self._tracks, self._rows, measured_ns, board)
 
@@ -236,7 +237,7 @@ class Throttles(TracksReader):
         )  # fmt: skip
 
     def _import_state(self, document: Mapping[str, object], board: Board) -> None:
-        """Continue from an exported state. One of another version is ignored: spans begin here."""
+        """Continue from an exported state. A state of another version is ignored, and spans begin here."""
         with contextlib.suppress(ValueError):
             state = FORM.read(_State, document.get("throttles"), "throttling")
             if state.version == VERSION and state.spans.is_credible(board):
@@ -249,7 +250,7 @@ class Throttles(TracksReader):
 
 
 def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> ThrottleSpan:
-    """Return the span with the figures that were recorded of it."""
+    """Return the span with its recorded figures in place of those from the readings."""
     if recorded is None:
         return span
     began, ended = recorded.began, recorded.ended
@@ -274,7 +275,8 @@ def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz
 
 
 def throttle_events(view: ThrottlesView) -> list[Event]:
-    """Return the end of each span before its beginning; spans in no order. One cut by the session's end has no end."""
+    """Return the beginning and the end of each span. The end comes first; there is none if the session's end cut the
+    span."""
     events = []
     for span in reversed(view.spans):
         if span.end_ns is not None and not span.was_cut:
@@ -303,7 +305,7 @@ def _as_it_began(span: ThrottleSpan) -> tuple[Cause, str, float | None, float | 
 
 
 def throttles_document(view: ThrottlesView) -> list[Document]:
-    """Oldest first."""
+    """Return the spans as JSON, oldest first."""
     return [
         {
             "start_s": rounded(span.start_ns / NS),

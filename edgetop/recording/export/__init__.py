@@ -1,1 +1,1 @@
-"""Export: a recording, or a part of it, as what other tools read. One function a format."""
+"""Export a recording, or a part of it, into files that other tools read. Each format is one function."""

@@ -1,7 +1,7 @@
-"""What an export selects and where it goes, and the formats by name.
+"""The formats of an export by name, what is exported, and where it is written.
 
-Formats are listed without importing one, since most load Arrow. A file or a folder appears when it is complete; the
-standard output is written at once.
+A list of formats imports none of them, because most load Arrow. A file or a folder appears under its name when it is
+complete; data for standard output is written at once.
 """
 
 import codecs
@@ -33,12 +33,12 @@ NEW_MODE = 0o666  # less the umask, as of every file that a user's commands make
 
 
 class NamedOutput:
-    """A file or a folder. It is written under another name beside its final path, and renamed."""
+    """A file or a folder as the output. It is written beside its final path, under another name, and then renamed."""
 
     def __init__(self, path: Path, *, force: bool = False, elsewhere: str = ELSEWHERE) -> None:
-        """`force`: an existing file may be replaced; without it, raises InputError if there is one.
+        """Prepare to write to `path`. Raises InputError if there is something at the path that may not be replaced.
 
-        `elsewhere`: advice for choosing another path.
+        `force`: whether an existing file may be replaced. `elsewhere`: advice on how to choose another path.
         """
         self.path = path
         self._elsewhere = elsewhere
@@ -214,7 +214,7 @@ FORMATS = {
 
 
 def default_path(recording: Path, name: str, *, is_one: bool = False) -> Path:
-    """The output path after the session's name. `is_one`: for a single table."""
+    """Return the output path for a session with this name. `is_one`: whether a single table is exported."""
     from edgetop.recording.session_folder import SUFFIX  # noqa: PLC0415  loads numpy; the list of formats does not
 
     ending = "-csv" if name == "csv" and not is_one else FORMATS[name].ending

@@ -1,6 +1,6 @@
-"""Export as one wide Parquet table on a regular grid over session time: a row per cell, a column per sensor.
+"""Export as one wide Parquet table on a regular grid over session time: a row for each cell, a column for each sensor.
 
-Nothing is filled in: if a sensor was not read, or no inference was recorded, there is a null.
+No values are filled in: if a sensor was not read in a cell, or no inference was recorded, the value is null.
 """
 
 import json
@@ -62,7 +62,8 @@ _HIGHEST = ("throttle", "cooling")  # kinds of sensors whose mean would hide the
 
 @frozen
 class Grid:
-    """Cells from session time 0 on: so many per second, or of so many seconds each."""
+    """The cells of the grid, from session time 0 on. There are several cells in a second, or several seconds in a
+    cell."""
 
     per_second: int = 1
     seconds: int = 1
@@ -77,13 +78,14 @@ class Grid:
         return np.asarray((second * self.per_second + rest * self.per_second // NS) // self.seconds)
 
     def start_ns(self, cell: Ints | int) -> Ints:
-        """The first ns of a cell."""
+        """Return the start of a cell in ns."""
         second, part = np.divmod(cell * self.seconds, self.per_second)
         return np.asarray(second * NS - (-part * NS // self.per_second))
 
 
 def grid_of(hz: float) -> Grid:
-    """Raises InputError if seconds and cells do not divide evenly."""
+    """Return the grid with this number of cells per second. Raises InputError if seconds and cells do not divide
+    evenly."""
     if 1 <= hz <= MAX_PER_SECOND and hz == int(hz):
         return Grid(per_second=int(hz))
     if 0 < hz < 1 and abs(1 / hz - round(1 / hz)) < 1e-5 / hz:
@@ -93,9 +95,9 @@ def grid_of(hz: float) -> Grid:
 
 
 def from_seconds(seconds: Seconds, cell: Ints, cells: int) -> Figures:
-    """Latency figures of each cell from rows of `seconds`. `cell`: the cell of each row.
+    """Return the latency figures of each cell, computed from rows of `seconds`; ABSENT if unknown.
 
-    The percentiles of a cell of several seconds come from their histograms, within 1 %. ABSENT: unknown.
+    `cell`: the cell of each row. If a cell has several seconds, its percentiles come from their histograms, within 1 %.
     """
     rows = seconds.rows
     figures: Figures = {"present": np.bincount(cell, minlength=cells) > 0}
@@ -127,7 +129,10 @@ def from_inferences(
     deadline_ns: int | None,
     time_ns: Callable[[Inferences], npt.NDArray[Any]] = lambda inferences: inferences["latency_ns"],
 ) -> Figures:
-    """The same from single inferences, exact. `time_ns`: which time of each inference."""
+    """Return the latency figures of each cell, computed exactly from single inferences.
+
+    `cell`: the cell of each inference. `time_ns`: the field of an inference that is its latency.
+    """
     failed = (inferences["phase"] == MEASURE) & ~inferences["ok"]
     figures: Figures = {"errors": np.bincount(cell[failed], minlength=cells)}
     counts = (inferences["phase"] == MEASURE) & inferences["ok"]
@@ -154,9 +159,9 @@ def from_inferences(
 
 
 def sensor_values(readings: Readings, cell: Ints, cells: int, highest: Sequence[bool]) -> npt.NDArray[np.float64]:
-    """For each sensor and cell the mean of its readings, or if `highest` is set the highest; NaN: not read.
+    """Return the mean of the readings of each sensor in each cell, with shape (sensors, cells); NaN if it was not read.
 
-    Shape (sensors, cells).
+    `cell`: the cell of each reading. `highest`: whether to return the highest reading of a sensor instead of the mean.
     """
     sensors = len(highest)
     place = readings["sensor"].astype(np.int64) * cells + cell
@@ -196,7 +201,7 @@ def export(selection: Selection, output: Output) -> None:
 
 
 def _most_filled(recording: Recording, grid: Grid) -> int:
-    """Return an upper bound of the rows for which the recording has anything, by what its tables say of themselves."""
+    """Return an upper bound for the number of rows that have any data, from the metadata of the recording's tables."""
     data = sum(piece.rows for name in ("seconds", "readings", "events") for piece in recording.pieces(name))
     return data * grid.per_second  # single inferences lie in seconds
 
@@ -220,7 +225,7 @@ class _Wide:
         self._utc = manifest.wall_time()
 
     def tables(self, batches: Iterator[Batch], span: Span) -> Iterator[pa.Table]:
-        """A row for each cell of `span`, in tables of bounded size."""
+        """Yield the rows of the cells of `span`, in tables of bounded size."""
         begin, end = (int(self._grid.cell_of(t_ns)) for t_ns in (span.begin_ns, span.end_ns))
         waiting = Batch()
         for batch in batches:
@@ -284,7 +289,10 @@ class _Wide:
         )
 
     def _is_complete(self, found: Ints, counted: npt.NDArray[np.int32], second: Ints) -> npt.NDArray[np.bool_]:
-        """For each cell, whether all inferences of its second were recorded: not above --max-size, not in a gap."""
+        """Return, for each cell, whether all inferences of its second were recorded.
+
+        Inferences can be missing because of `--max-size` or a gap in the recording.
+        """
         each = self._grid.per_second
         recorded = np.add.reduceat(found, np.arange(0, len(found), each))
         is_complete = np.zeros(len(recorded), bool)
@@ -293,7 +301,7 @@ class _Wide:
 
 
 def _times(name: str, figures: Figures, present: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
-    """Null in cells that are absent or empty."""
+    """Return a column of times, with null in cells that are absent or have no inference."""
     filled = present & (figures["count"] > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = figures["sum_ns"] / figures["count"]

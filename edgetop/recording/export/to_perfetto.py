@@ -1,6 +1,6 @@
-"""A trace for ui.perfetto.dev: counters of latency and of every sensor, events, operators, and single inferences.
+"""Export a trace for ui.perfetto.dev, with counters of latency and of each sensor, events, operators and inferences.
 
-Each inference is a span only where there are few enough for a browser; the seconds always are there.
+Single inferences are in the trace only if there are few enough for a browser. The figures of each second always are.
 """
 
 import json
@@ -42,7 +42,7 @@ class TraceWriter:
         self._tracks = 0
 
     def _write(self, packet: dict[str, Any]) -> None:
-        """A new message each time: one that is cleared keeps the memory of all it has held."""
+        """Write a packet. Each packet is a new message, because a cleared one keeps all memory that it ever used."""
         packet["trusted_packet_sequence_id"] = _SEQUENCE
         self._file.write(self._trace(packet=[packet]).SerializeToString())
 
@@ -57,7 +57,7 @@ class TraceWriter:
         self._write({"timestamp": now_ns, "clock_snapshot": {"clocks": clocks}})
 
     def track(self, name: str, parent: int | None = None, unit: str | None = None) -> int:
-        """A new track, of a counter if it has a unit; returns its number, by which it is referred to from here on."""
+        """Add a track and return its number, which other calls refer to. A track with a unit is a counter."""
         self._tracks += 1
         counter = None if unit is None else {"unit_name": encodable(unit)}
         descriptor = {"uuid": self._tracks, "name": encodable(name), "parent_uuid": parent, "counter": counter}
@@ -68,15 +68,15 @@ class TraceWriter:
         self._write({"timestamp": self._time(t_ns), "track_event": {"type": kind, "track_uuid": track, **fields}})
 
     def count(self, track: int, t_ns: int, value: float) -> None:
-        """The counter has this value from here on."""
+        """Set the value of a counter from `t_ns` on."""
         self._event("TYPE_COUNTER", track, t_ns, double_counter_value=value)
 
     def begin(self, track: int, t_ns: int, name: str, **arguments: Argument) -> None:
-        """A slice begins; within one that has not ended, it is a part of that."""
+        """Begin a slice. If the previous slice of the track has not ended, the new one is nested in it."""
         self._event("TYPE_SLICE_BEGIN", track, t_ns, **_named(name, arguments))
 
     def end(self, track: int, t_ns: int) -> None:
-        """The slice that began last ends."""
+        """End the slice of the track that began last."""
         self._event("TYPE_SLICE_END", track, t_ns)
 
     def instant(self, track: int, t_ns: int, name: str, **arguments: Argument) -> None:
@@ -170,7 +170,8 @@ def _put_inferences(trace: TraceWriter, selection: Selection) -> None:
 
 
 def _put_operators(trace: TraceWriter, selection: Selection) -> None:
-    """Write one inference for each burst, with mean times: its operators in run order, one behind the other."""
+    """Write one inference for each profiling round: its operators in run order, one after the other, with their mean
+    times."""
     track = None
     open_burst: tuple[int, int] | None = None
     until_ns = 0

@@ -1,9 +1,9 @@
-"""A smaller session: a part of a recording as a finished recording of its own, to send to a colleague.
+"""Export a part of a recording as a finished recording of its own, for example to send it to a colleague.
 
-Its time begins at 0 where the cut begins, and whole seconds are kept, so that all of the format
-holds for it: the origin and the anchors of its clock move with it. What was in force when the
-cut began (the phase, a lost sensor, what the engine had reported) is repeated at its
-beginning, and the end of the session at its end.
+The new session begins at time 0 where the cut begins; the origin and the anchors of its clock are moved accordingly.
+Only whole seconds are exported, so that the session is valid in every respect. The state at the beginning of the cut
+(the phase, a lost sensor, what the engine had reported) is repeated there, and the end of the session is repeated at
+its end.
 """
 
 import uuid
@@ -90,7 +90,7 @@ class _Counts:
 
 
 def _moved(rows: Any, by_ns: int) -> Any:
-    """Rows whose time begins so much later."""
+    """Return the rows with their times reduced by `by_ns`."""
     if isinstance(rows, tuple):
         return tuple(replace(burst, t_ns=burst.t_ns - by_ns) for burst in rows)
     if isinstance(rows, Seconds):
@@ -132,7 +132,10 @@ def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Mani
 
 
 def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
-    """None: not known, as where it lies before the cut. Where single inferences were not kept, only the whole knows."""
+    """Return the number of warm-up runs in the span, or None if it is unknown because they lie before the cut.
+
+    Without single inferences, it is known only for a whole session.
+    """
     if counts.inferences and (span.begin_ns <= 0 or counts.warmup_runs):
         return counts.warmup_runs
     return whole.methodology.warmup_runs if span.begin_ns <= 0 else None

@@ -1,8 +1,9 @@
-"""Export as CSV, a file per table, or as JSON lines: the manifest first, then an object per row, table after table.
+"""Export as CSV, with a file per table, or as JSON lines: the manifest first, then an object per row, table after
+table.
 
 CSV has the columns of the session format. Text is quoted and otherwise unchanged (RFC 4180), so a name may contain
-commas and newlines; a list is JSON in a cell; an unknown value is an empty cell. A JSON object says in `table` which
-table its row belongs to. Arrow builds the lines, since a long session has more of them than Python can handle.
+commas and newlines. A list is written as JSON, and an unknown value as an empty cell. Each JSON object names the table
+of its row in `table`. Arrow makes the lines, since a long session has more of them than Python can handle.
 """
 
 import json
@@ -22,13 +23,13 @@ from edgetop.session.manifest import to_json
 
 
 def _tables(selection: Selection, name: str) -> Iterator[pa.Table]:
-    """A table in pieces of bounded size."""
+    """Yield a table in pieces of bounded size."""
     sensor_ids = [info.id for info in selection.recording.manifest.sensors]
     return (to_arrow(name, rows, sensor_ids) for rows in selection.recording.rows(name, selection.span))
 
 
 def _json_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of numbers as JSON; null where there is none."""
+    """Return a column of lists of numbers as JSON text; null stays null."""
     inside = pc.binary_join(column.cast(pa.list_(pa.string())), ",")
     return pc.binary_join_element_wise("[", inside, "]", "")
 
@@ -86,13 +87,13 @@ def _lines(name: str, table: pa.Table) -> pa.ChunkedArray:
 
 
 def _strings(chunk: pa.Array) -> pa.Array:
-    """A frequent value is escaped once."""
+    """Return a chunk of texts as JSON strings. Each distinct text is escaped only once."""
     coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
     return pa.array([json.dumps(text) for text in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
 
 
 def strict_json(value: object) -> str:
-    """One line of ASCII; numbers that JSON does not have (NaN, infinities) become null."""
+    """Return a value as one line of JSON in ASCII. Numbers that JSON cannot write (NaN, infinities) become null."""
     return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
 
 
@@ -105,7 +106,7 @@ def _finite(value: object) -> object:
 
 
 def _text_of(lines: pa.StringArray) -> memoryview:
-    """The values as they lie in memory, one behind the other (the Arrow columnar format, variable-size binary)."""
+    """Return the text of all lines, one after the other, as Arrow stores it (columnar format, variable-size binary)."""
     if not len(lines):
         return memoryview(b"")
     _, offsets, data = lines.buffers()
