@@ -10,15 +10,16 @@ Batteries are hwmon devices too (drivers/power/supply/power_supply_hwmon.c), but
 knows the direction of the current.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from edgetop.sensors.plausible import power_w, trip_c
+from edgetop.sensors.plausible import consumed_w, trip_c
 from edgetop.sensors.rails import INPUT, NOTES, input_folder
 from edgetop.sensors.root import CHIPS, File, Root
-from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, attempt, attempt_all, distinct, sensor
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, attempt_all, distinct, sensor
 from edgetop.sensors.thermal_zones import THERMAL, cooling_devices, read_celsius, zone_types
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.trips import CHIP_MARK
@@ -38,6 +39,9 @@ _OPEN_C = (127.0, 127.5)
 _SUPER_IO = re.compile(r"nct|it8|it9|w83|f71|f81|sch5|dme1737|pc87|lm[78]")
 _WIRED_C = 115.0
 _NO_FAN_RPM = 65535  # FAN_NOT_PRESENT in drivers/platform/x86/thinkpad_acpi.c: all bits of the register are set
+# Chips that give the magnitude of power (drivers/hwmon/ina2xx.c, ina238.c); the sign of the current is the direction.
+_SIGNED = re.compile(r"ina[0-9]+|isl28022|ltc294[57]")
+_POWER_NUMBER = re.compile(r".*/power|_(input|average)$")
 # Chips that rails.py reads.
 _RAILS = ("ina3221", "ina3221x")
 
@@ -185,5 +189,11 @@ def _power(root: Root, label: str, chip: str, path: str, input_chip: str | None)
     info = sensor("power", label, root.absolute(path), role=role, accuracy=accuracy, note=note)
     milliseconds = root.number(f"{folder}/update_interval") or 0
     fastest_s = milliseconds / 1000 if 0 < milliseconds < 60_000 else FASTEST_S
-    file = root.file(path)
-    return Reader((info,), lambda: [power_w(file.read_int() / 1e6)], max(1.0, fastest_s), fastest_s=fastest_s)
+    file, current = root.file(path), root.file(f"{folder}/curr{_POWER_NUMBER.sub('', path)}_input")
+    is_signed = _SIGNED.fullmatch(chip) is not None and root.exists(current.relative)
+
+    def read() -> Values:
+        watts = file.read_int() / 1e6
+        return [consumed_w(math.copysign(watts, current.read_int()) if is_signed else watts)]
+
+    return Reader((info,), read, max(1.0, fastest_s), fastest_s=fastest_s)

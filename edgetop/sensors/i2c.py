@@ -19,6 +19,7 @@ from edgetop.sensors.ina import (
     TOLERANCE,
     Bus,
     Chip,
+    Measured,
     Registers,
     ina219,
     ina226,
@@ -26,6 +27,7 @@ from edgetop.sensors.ina import (
     ina260,
     ina3221,
 )
+from edgetop.sensors.plausible import consumed_w
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Reader, Values, power_sensors
 from edgetop.session.manifest import SensorInfo
@@ -45,6 +47,7 @@ class Channel:
     shunt_ohm: float
     name: str
     role: str | None  # given by the user; None if not given
+    is_reversed: bool = False  # whether a current with a minus sign is what the board draws
 
 
 @frozen
@@ -64,7 +67,7 @@ def parse_spec(text: str) -> I2cSpec:
     """Parse the value of `--i2c`. Raises ValueError, which says what is wrong.
 
     >>> parse_spec("1:0x40:ina226:0.002:5V-IN").channels
-    (Channel(number=0, shunt_ohm=0.002, name='5V-IN', role=None),)
+    (Channel(number=0, shunt_ohm=0.002, name='5V-IN', role=None, is_reversed=False),)
     """
     fields = text.strip().split(":")
     if len(fields) not in (4, 5):
@@ -85,11 +88,15 @@ def parse_spec(text: str) -> I2cSpec:
 
 
 def _shunts(text: str, chip: str) -> list[float | None]:
-    """Return the shunt of each channel in ohms, or None for a channel that is not used. Raises ValueError."""
+    """Return the shunt of each channel in ohms, or None for a channel that is not used. Raises ValueError.
+
+    A negative shunt is one that is wired the other way round.
+    """
     if chip == "ina260":
-        if text not in ("", "-") and _ohms(text) != INA260_SHUNT_OHM:
+        ohms_inside = INA260_SHUNT_OHM if text in ("", "-") else _ohms(text) or 0.0
+        if abs(ohms_inside) != INA260_SHUNT_OHM:
             raise ValueError("an ina260 has its shunt of 0.002 ohms inside; leave SHUNT empty")
-        return [INA260_SHUNT_OHM]
+        return [ohms_inside]
     ohms = [_ohms(part) for part in text.split(",")]
     most = INA3221_CHANNELS if chip == "ina3221" else 1
     if len(ohms) > most or not any(ohms):
@@ -101,7 +108,7 @@ def _ohms(text: str) -> float | None:
     if text.strip() in ("", "-"):
         return None
     with contextlib.suppress(ValueError):
-        if 1e-5 <= (ohms := float(text)) <= 10:
+        if 1e-5 <= abs(ohms := float(text)) <= 10:
             return ohms
     raise ValueError(f"{text!r} is no shunt in ohms; 2 milliohms are 0.002")
 
@@ -119,7 +126,7 @@ def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[C
         if (equals and role not in ROLES) or "/" in name or not name.isprintable():
             raise ValueError(f"{given[number]!r} is no name; write NAME, NAME=total or NAME=part")
         plain = default if len(ohms) == 1 else f"{default}-{number + 1}"
-        channels.append(Channel(number, shunt, name or plain, role or None))
+        channels.append(Channel(number, abs(shunt), name or plain, role or None, is_reversed=shunt < 0))
     return tuple(channels)
 
 
@@ -144,7 +151,10 @@ def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequen
                 measured = Gap("the chip was reset and is set up anew")
         except OSError as error:
             raise OSError(error.errno, _why(error)) from error
-        return [measured] * len(infos) if isinstance(measured, Gap) else list(itertools.chain(*measured))
+        if isinstance(measured, Gap):
+            return [measured] * len(infos)
+        pairs = zip(spec.channels, measured, strict=True)
+        return list(itertools.chain.from_iterable(_directed(each, channel.is_reversed) for channel, each in pairs))
 
     set_up()
     infos: list[SensorInfo] = []
@@ -152,9 +162,18 @@ def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequen
         place = f" channel {channel.number + 1}" if channel.number else ""
         source = f"/dev/i2c-{spec.bus} 0x{spec.address:02x} {spec.chip}{place}"
         note = f"what flows through the shunt of {channel.shunt_ohm:g} ohms, and nothing else"
+        note += ", in the reverse direction" if channel.is_reversed else ""
         infos += power_sensors(channel.name, source, "external-shunt", role, note)
     name = f"{spec.chip} at 0x{spec.address:02x} on I2C bus {spec.bus}"
     return Reader(tuple(infos), read, cadence_s, name, fastest_s=chip.window_s * TOLERANCE)
+
+
+def _directed(measured: Measured, is_reversed: bool) -> Values:
+    """Return power, voltage and current. Power that flows the other way is a gap; the current has a minus sign."""
+    watts, volts, amperes = measured
+    if is_reversed:
+        watts, amperes = (value if isinstance(value, Gap) else -value for value in (watts, amperes))
+    return consumed_w(watts), volts, amperes
 
 
 _WHY = {

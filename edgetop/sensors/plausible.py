@@ -61,6 +61,23 @@ def power_w(watts: float) -> float | Gap:
     return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")
 
 
+# Choice: what the offset of a chip that sees no current may read, in W.
+OFFSET_W = 0.05
+
+
+def consumed_w(watts: float | Gap) -> float | Gap:
+    """Return the power that flows into the board, or a gap if it flows the other way: charging is no consumption.
+
+    >>> consumed_w(3.2), consumed_w(-0.004)
+    (3.2, 0.0)
+    """
+    if isinstance(watts, Gap):
+        return watts
+    if watts >= -OFFSET_W:
+        return power_w(max(watts, 0.0))
+    return Gap(f"{-watts:.3g} W flow the other way, as while a battery is charged: this is not what the board draws")
+
+
 # The highest rates that are possible. `counters.py` makes a gap of a rate beyond them.
 
 # Choice, per second and CPU: no kernel takes a page fault, swaps a page or switches tasks in less than 100 ns.

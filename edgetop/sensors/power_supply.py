@@ -1,8 +1,9 @@
 """The power from the battery or the mains: the board's whole input, if a gauge measures it.
 
 ABI: Documentation/ABI/testing/sysfs-class-power (µW, µV, µA). Drivers differ in the sign of the current, so only
-`status` gives the direction. On mains the battery's gauge measures charging, not the board. USB-C ports are also listed
-(`ucsi-source-psy-*`), but their values were negotiated, not measured.
+`status` gives the direction. On mains the battery's gauge measures charging, not the board. A battery that discharges
+although a supply is plugged in gives a part of what the board draws, as one does whose charger is too weak. USB-C ports
+are also listed (`ucsi-source-psy-*`), but their values were negotiated, not measured.
 """
 
 from collections.abc import Sequence
@@ -10,14 +11,16 @@ from functools import partial
 
 from edgetop.sensors.plausible import power_w
 from edgetop.sensors.root import Root
-from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
 from edgetop.session.manifest import SensorInfo
 
 SUPPLIES = "sys/class/power_supply"
 FILES = ("status", "online", "power_now", "voltage_now", "current_now")
 DISCHARGING = "Discharging"
+BATTERIES = ("Battery", "UPS")  # values of `type` whose supply is charged, and feeds the board when it discharges
 
 _BATTERY_NOTE = "all that the battery feeds, the screen included; gauges renew it every second to half a minute"
+_PART_NOTE = "what the battery adds to {}; gauges renew it every second to half a minute"
 _MAINS_NOTE = "what goes into the board and into its battery"
 
 
@@ -42,9 +45,13 @@ class Supply:
 
 def discover(root: Root) -> Found:
     """Find power supplies with a gauge. On a board without one nothing is found and nothing is missing."""
-    measured = [supply for name in root.names(SUPPLIES) if (supply := Supply(root, name)).is_measured]
-    batteries = [supply for supply in measured if supply.kind == "Battery" and supply.is_the_boards]
-    mains = tuple(_mains(root, supply) for supply in measured if supply.kind == "Mains" and "online" in supply.has)
+    supplies = [Supply(root, name) for name in root.names(SUPPLIES)]
+    measured = [supply for supply in supplies if supply.is_measured]
+    batteries = [supply for supply in measured if supply.kind in BATTERIES and supply.is_the_boards]
+    others = [supply for supply in supplies if supply.kind not in BATTERIES and supply.is_the_boards]
+    mains = tuple(
+        _mains(root, supply, batteries) for supply in measured if supply.kind == "Mains" and "online" in supply.has
+    )
     if not batteries:
         return Found(mains)
     # A battery counts only if it feeds the board when the run begins; on mains it is listed as missing.
@@ -54,26 +61,44 @@ def discover(root: Root) -> Found:
         why = f"{says}: on mains its gauge does not measure what the board draws"
         return Found(mains, (Missing("battery power", why, "unplug the mains before the run"),))
     where = ", ".join(root.absolute(supply.folder) for supply in batteries)
+    if plugged := _plugged(others):
+        info = _sensor("battery", where, _PART_NOTE.format(plugged), "part")
+        return Found((Reader((info,), partial(_battery_power, batteries, ()), name="battery"), *mains))
     info = _sensor("battery", where, _BATTERY_NOTE)
-    return Found((Reader((info,), partial(_battery_power, batteries), name="battery"), *mains))
+    return Found((Reader((info,), partial(_battery_power, batteries, others), name="battery"), *mains))
 
 
-def _battery_power(batteries: Sequence[Supply]) -> Values:
-    """Read the power of all the board's batteries together, which feed it in turn or at the same time."""
+def _plugged(supplies: Sequence[Supply]) -> str:
+    """Return the names of the supplies that are plugged in, or "" if none is."""
+    online = ((supply.name, attempt(supply.files["online"].read_int)) for supply in supplies)
+    return ", ".join(name for name, number in online if not isinstance(number, Gap) and number > 0)
+
+
+def _battery_power(batteries: Sequence[Supply], others: Sequence[Supply]) -> Values:
+    """Read the power of all the board's batteries together, which feed it in turn or at the same time.
+
+    If one of `others` is plugged in, the batteries give only a part, which is a gap.
+    """
     status = [supply.files["status"].read_text() for supply in batteries]
     feeding = [supply for supply, says in zip(batteries, status, strict=True) if says == DISCHARGING]
     if "Charging" in status or not feeding:
         return [Gap(f"{', '.join(status)}: does not measure what the board draws")]
+    if plugged := _plugged(others):
+        return [Gap(f"{plugged} is plugged in: the battery gives only a part of what the board draws")]
     watts = sum(supply.watts() for supply in feeding)
     return [power_w(watts)] if watts > 0 else [Gap(f"reads {watts:g} W while discharging")]
 
 
-def _mains(root: Root, supply: Supply) -> Reader:
+def _mains(root: Root, supply: Supply, batteries: Sequence[Supply]) -> Reader:
     def read() -> Values:
-        return [Gap("unplugged") if supply.files["online"].read_int() == 0 else power_w(supply.watts())]
+        if supply.files["online"].read_int() == 0:
+            return [Gap("unplugged")]
+        if any(battery.files["status"].line() == DISCHARGING for battery in batteries):
+            return [Gap("a battery discharges too: this is only a part of what the board draws")]
+        return [power_w(supply.watts())]
 
     return Reader((_sensor(supply.name.replace("/", "-"), root.absolute(supply.folder), _MAINS_NOTE),), read)
 
 
-def _sensor(label: str, source: str, note: str) -> SensorInfo:
-    return sensor("power", label, source, role="total", accuracy="on-board-monitor", note=note)
+def _sensor(label: str, source: str, note: str, role: str = "total") -> SensorInfo:
+    return sensor("power", label, source, role=role, accuracy="on-board-monitor", note=note)

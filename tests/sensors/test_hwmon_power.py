@@ -106,3 +106,19 @@ def test_such_a_chip_of_another_board_is_a_part(tmp_path: Path) -> None:
 def test_of_two_such_chips_none_is_known_as_the_input(tmp_path: Path) -> None:
     chips(tmp_path, INA238, INA238)
     assert set(roles(plant(tmp_path, THOR)).values()) == {"part"}
+
+
+# An INA219 between the cell and the board of a UPS, as drivers/hwmon/ina2xx.c shows it: power has no sign.
+UPS = {"name": "ina219", "power1_input": "6420000", "in1_input": "4012", "curr1_input": "-1600"}
+
+
+def test_charging_is_no_consumption(tmp_path: Path) -> None:
+    root = chips(tmp_path, UPS, AMDGPU | {"curr1_input": "-4"})
+    values = read(root)
+    assert isinstance(values["power/ina219"], Gap)
+    assert values["power/ina219"].reason.startswith("6.42 W flow the other way")
+    assert values["power/PPT"] == 31.009  # its driver's power is no product of a current that is measured
+    chips(tmp_path, UPS | {"curr1_input": "1600"})
+    assert read(root)["power/ina219"] == 6.42
+    chips(tmp_path, UPS | {"curr1_input": "-1", "power1_input": "4000"})
+    assert read(root)["power/ina219"] == 0.0  # an offset

@@ -226,6 +226,32 @@ def test_a_read_gives_watts_volts_and_amperes(tmp_path: Path) -> None:
     assert values(monitor) == pytest.approx([119.8, 11.98, 10.0], rel=1e-3)
 
 
+# Of a UPS board with an INA219 between the cell and the board: shunt, current of the chip, power that counts.
+DIRECTIONS = {
+    "discharging": ("0.1", 1.2, 4.8),
+    "charging": ("0.1", -1.2, None),
+    "discharging, wired the other way round": ("-0.1", -1.2, 4.8),
+    "charging, wired the other way round": ("-0.1", 1.2, None),
+    "at rest, with the offset of the chip": ("0.1", -0.001, 0.0),
+}
+
+
+@pytest.mark.parametrize("case", DIRECTIONS)
+def test_charging_is_no_consumption(tmp_path: Path, case: str) -> None:
+    shunt, amperes, power = DIRECTIONS[case]
+    chip = FakeIna219(shunt_ohm=0.1, inputs=[(4.0, amperes)])
+    (monitor,) = opened(tmp_path, FakeBus(at_42=chip), f"1:0x42:ina219:{shunt}:UPS")
+    chip.convert()
+    watts, volts, current = values(monitor)
+    assert volts == pytest.approx(4.0)
+    assert current == pytest.approx(-amperes if shunt.startswith("-") else amperes, abs=0.002)
+    if power is None:
+        assert isinstance(watts, Gap)
+        assert watts.reason.startswith("4.8 W flow the other way")
+    else:
+        assert watts == pytest.approx(power, abs=0.01)
+
+
 def test_a_chip_that_was_reset_is_set_up_anew_after_a_gap(tmp_path: Path) -> None:
     chip = FakeIna226()
     (monitor,) = opened(tmp_path, FakeBus(at_40=chip), SPEC)

@@ -43,6 +43,50 @@ def test_the_sign_is_the_drivers_own_choice(tmp_path: Path, sign: str) -> None:
     assert read(power_supply.discover(root)) == {"power/battery": pytest.approx(17.1)}
 
 
+@pytest.mark.parametrize("sign", ["-", ""])
+def test_power_with_a_sign_is_what_a_battery_that_discharges_gives(tmp_path: Path, sign: str) -> None:
+    root = supplies(tmp_path, BAT0=BATTERY | {"power_now": f"{sign}8200000"})
+    assert read(power_supply.discover(root)) == {"power/battery": pytest.approx(8.2)}
+
+
+SUPPLIES = {
+    "a charger that is too weak": {"type": "Mains", "online": "1"},
+    "USB-PD with a programmable voltage": {"type": "USB", "online": "2", "voltage_now": "9000000", "current_now": "0"},
+}
+
+
+@pytest.mark.parametrize("case", SUPPLIES)
+def test_a_battery_that_discharges_beside_a_supply_is_a_part(tmp_path: Path, case: str) -> None:
+    found = power_supply.discover(supplies(tmp_path, BAT0=BATTERY, psy=SUPPLIES[case]))
+    assert read(found) == {"power/battery": pytest.approx(17.1)}
+    (info,) = found.sources[0].sensors
+    assert info.role == "part"
+    assert "psy" in str(info.note)
+
+
+def test_a_supply_that_is_plugged_in_meanwhile_makes_the_battery_a_gap(tmp_path: Path) -> None:
+    ac, mouse = {"type": "Mains", "online": "0"}, {"type": "USB", "online": "1", "scope": "Device"}
+    found = power_supply.discover(supplies(tmp_path, BAT0=BATTERY, ac=ac, mouse=mouse))
+    assert found.sources[0].sensors[0].role == "total"
+    assert read(found) == {"power/battery": pytest.approx(17.1)}
+    (tmp_path / "sys/class/power_supply/ac/online").write_text("1\n")
+    gap = read(found)["power/battery"]
+    assert isinstance(gap, Gap)
+    assert gap.reason.startswith("ac is plugged in")
+
+
+def test_mains_beside_a_battery_that_discharges_are_no_total(tmp_path: Path) -> None:
+    ac = {"type": "Mains", "online": "1", "voltage_now": "12000000", "current_now": "1000000"}
+    found = power_supply.discover(supplies(tmp_path, BAT0=BATTERY, ac=ac))
+    values = read(found)
+    assert values["power/battery"] == pytest.approx(17.1)
+    assert isinstance(values["power/ac"], Gap)
+    (tmp_path / "sys/class/power_supply/BAT0/status").write_text("Charging\n")
+    values = read(found)
+    assert isinstance(values["power/battery"], Gap)
+    assert values["power/ac"] == pytest.approx(12.0)
+
+
 def test_power_that_the_gauge_tells_itself_counts_first(tmp_path: Path) -> None:
     root = supplies(tmp_path, BAT0=BATTERY | {"power_now": "16900000"})
     assert read(power_supply.discover(root)) == {"power/battery": pytest.approx(16.9)}
