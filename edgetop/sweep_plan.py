@@ -114,6 +114,7 @@ class Plan:
     duration_s: float | None  # of each run; None: it ends after so many inferences
     cooldown_max_s: float
     cooldown_to_c: float | None = None  # None: no temperature can be read
+    rest_s: float = 0.0  # fixed rest before each run (--cooldown)
     start_c: float | None = None  # the hottest zone before the first run
     asked: tuple[str, ...] = ()  # of ORDERS and METRIC: the file has their names only
     wanted: Mapping[str, Any] = field(default_factory=dict)  # what is recommended: goal, deadline, max_temp, max_rss
@@ -277,6 +278,7 @@ def _is_sound(plan: Plan) -> bool:
         and (plan.program is None) == (plan.command_sha256 is None)
         and not any((run.settings.provider or "").startswith("-") for run in plan.runs)
         and plan.cooldown_max_s >= 0
+        and plan.rest_s >= 0
         and isinstance(wanted, dict)
         and wanted.get("goal") in (None, *GOALS)
         and all(type(value) in _WANTED.get(name, ()) for name, value in wanted.items() if value is not None)

@@ -48,7 +48,7 @@ def _model(model: Model) -> dict[str, Any]:
         "signatures": list(model.signatures),
         "functions": model.functions,
         "subgraphs": [{"name": graph.name, "operators": len(graph.operators)} for graph in model.subgraphs],
-        "external_files": list(model.external_files),
+        "external_files": list(model.external),
     }
 
 

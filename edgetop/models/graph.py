@@ -80,6 +80,14 @@ class Graph:
 
 
 @frozen
+class External:
+    """What a model reads from a file beside it."""
+
+    tensors: int
+    needed_bytes: int  # size that the file must have at least
+
+
+@frozen
 class Model:
     format: str  # "onnx" or "tflite"
     graph: Graph
@@ -91,7 +99,7 @@ class Model:
     description: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     signatures: tuple[str, ...] = ()  # TFLite
-    external_files: tuple[str, ...] = ()  # ONNX: names of files beside it with weights
+    external: Mapping[str, External] = field(default_factory=dict)  # ONNX: files beside it with weights, by name
 
 
 def input_names(model: Model) -> list[str]:

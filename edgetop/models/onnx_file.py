@@ -12,7 +12,7 @@ from typing import Any
 
 from edgetop.models import onnx_values as values
 from edgetop.models import protobuf as wire
-from edgetop.models.graph import OMITTED, Graph, Model, Operator, Shape, Tensor
+from edgetop.models.graph import OMITTED, External, Graph, Model, Operator, Shape, Tensor
 from edgetop.models.reading_limits import MAX_DEPTH, MAX_OPERATORS, MAX_TENSORS, PART_STEPS, Budget, MalformedError
 
 
@@ -110,7 +110,7 @@ class _ModelReader:
         self._calls: Counter[str] = Counter()  # calls of each function, by name
         self._depth = 0  # nesting depth of graphs and functions
         self._operators = 0
-        self._external: dict[str, None] = {}  # in the order of the file
+        self._external: dict[str, External] = {}  # by file, in the order of the model
 
     def read(self, data: memoryview) -> Model:
         known = wire.read(
@@ -133,7 +133,7 @@ class _ModelReader:
             producer=" ".join(part for part in (known.get(2), known.get(3)) if part),
             description=known.get(6, ""),
             metadata=dict(known[14]),
-            external_files=tuple(self._external),
+            external=self._external,
         )
 
     def _function(self, value: wire.Value, budget: Budget) -> Function:
@@ -211,7 +211,9 @@ class _ModelReader:
     def _add_constant(self, drafts: Drafts, constant: values.Constant) -> None:
         drafts.define(drafts.place(constant.name), constant.tensor)
         if constant.external_file is not None:
-            self._external[constant.external_file] = None
+            before = self._external.get(constant.external_file, External(0, 0))
+            needed = max(before.needed_bytes, constant.external_end or 0)
+            self._external[constant.external_file] = External(before.tensors + 1, needed)
 
     def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
         """Read nodes, of which the first one has the position `first`."""

@@ -24,6 +24,7 @@ _TYPED = {"float32": 4, "int32": 5, "bool": 5, "int64": 7}
 _RAW = 9
 _CONTENTS = {_RAW, *_TYPED.values()}
 
+MAX_DIGITS = 19  # of a position in a file
 _MAX_ATTRIBUTE_BYTES = 2**16  # longer lists of numbers are not read
 
 # Value of an omitted attribute, by AttributeProto.AttributeType: writers of proto3 omit zeros.
@@ -35,6 +36,7 @@ class Constant:
     name: str
     tensor: Tensor
     external_file: str | None = None
+    external_end: int | None = None  # bytes that the external file must have for this tensor; None if unknown
 
 
 @dataclass(slots=True)
@@ -66,7 +68,16 @@ def read_tensor(value: wire.Value, budget: Budget) -> Constant:
     dtype, shape = DTYPES.get(known.get(2, 0)), checked_shape([dim for dims in known[1] for dim in dims])
     small, stored = _value(dtype, shape, known, budget), size_bytes(shape, dtype)
     tensor = Tensor(known.get(8, ""), dtype, shape, is_constant=True, stored_bytes=stored, value=small)
-    return Constant(tensor.name, tensor, dict(known[13]).get("location"))
+    beside = dict(known[13])
+    return Constant(tensor.name, tensor, beside.get("location"), _end(beside, stored))
+
+
+def _end(beside: Mapping[str, str], stored_bytes: int | None) -> int | None:
+    """Return the end of a tensor in its external file (onnx/docs/ExternalData.md), or None if it is unknown."""
+    offset, length = beside.get("offset", "0"), beside.get("length", str(stored_bytes))
+    if not (offset.isdecimal() and length.isdecimal() and max(len(offset), len(length)) < MAX_DIGITS):
+        return None
+    return int(offset) + int(length)
 
 
 def read_sparse(value: wire.Value, budget: Budget) -> Constant:

@@ -22,13 +22,13 @@ class Heat:
 class Cooldown:
     """The result of a cool-down."""
 
-    target_c: float
+    target_c: float | None  # None for a fixed rest
     seconds: float
     reached: Heat | None  # the hottest zone at the end; None if no temperature can be read, so that no wait took place
 
     @property
     def is_cool(self) -> bool:
-        return self.reached is not None and self.reached.celsius <= self.target_c
+        return self.target_c is None or (self.reached is not None and self.reached.celsius <= self.target_c)
 
 
 def hottest(found: Found) -> Heat | None:
@@ -44,21 +44,25 @@ def hottest(found: Found) -> Heat | None:
 
 def cool_down(
     found: Found,
-    target_c: float,
+    target_c: float | None,
     longest_s: float,
     clock: Clock,
     pause: Callable[[float], object],
     report: Callable[[Heat], None] = lambda _: None,
+    *,
+    rest_s: float = 0.0,
 ) -> Cooldown:
-    """Wait until the hottest zone of `found` is at `target_c` or below, but at most `longest_s`.
+    """Wait for `rest_s`, and until the hottest zone of `found` is at `target_c` or below, if that is given.
 
-    `pause` waits for a number of seconds; `report` gets the hottest zone before each pause. A virtual board must be
-    running.
+    The wait for the temperature takes at most `longest_s`. `pause` waits for a number of seconds; `report` gets the
+    hottest zone before each pause. A virtual board must be running.
     """
     began_ns = clock.monotonic_ns()
     while True:
         heat, seconds = hottest(found), (clock.monotonic_ns() - began_ns) / 1e9
-        if heat is None or heat.celsius <= target_c or seconds >= longest_s:
-            return Cooldown(target_c, seconds if heat else 0.0, heat)
-        report(heat)
-        pause(min(POLL_S, longest_s - seconds))
+        is_cool = target_c is None or heat is None or heat.celsius <= target_c or seconds >= longest_s
+        if is_cool and seconds >= rest_s:
+            return Cooldown(target_c, seconds if heat or rest_s else 0.0, heat)
+        if heat:
+            report(heat)
+        pause(min(POLL_S, (rest_s if is_cool else longest_s) - seconds))

@@ -52,6 +52,7 @@ WORDS = {
     "monitor_cpus": "--monitor-cpus 0",
     "sysroot": "--sysroot /tmp",
     "limits": "--limit memory=512M",
+    "cooldown": "--cooldown 30s",
     "cooldown_to": "--cooldown-to 45C",
     "cooldown_max": "--cooldown-max 1m",
     "rate": "--rate 30",

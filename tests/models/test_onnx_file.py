@@ -4,6 +4,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node, make_tensor_value_info
 
+from edgetop.models.graph import External
 from edgetop.models.onnx_file import read_onnx
 from edgetop.models.reading_limits import MAX_DEPTH, MalformedError
 from tests.support import onnx_models
@@ -140,7 +141,7 @@ def test_weights_in_another_file_are_sized_without_it():
     model = read(helper.make_model(graph).SerializeToString())
     weights = model.graph.tensors[model.graph.operators[0].inputs[1]]
     assert (weights.stored_bytes, weights.is_constant, weights.value) == (80, True, None)
-    assert model.external_files == ("weights.bin",)
+    assert model.external == {"weights.bin": External(1, 80)}
 
 
 def test_sparse_weights_have_their_full_shape():

@@ -55,6 +55,23 @@ def test_a_cool_board_waits_for_nothing() -> None:
     assert cooled(90.0, 60.0) == (Cooldown(90.0, 0.0, Heat("temp/cpu", 80.0)), [])
 
 
+def rested(rest_s: float, target_c: float | None, *readings: float | Gap) -> Cooldown:
+    clock = ManualClock()
+    return cool_down(zones(*readings), target_c, 60.0, clock, clock.advance, rest_s=rest_s)
+
+
+def test_a_fixed_rest_needs_no_temperature() -> None:
+    assert rested(30.25, None, Gap("off")) == Cooldown(None, 30.25, None)
+    assert rested(30.0, None, 50.0) == Cooldown(None, 30.0, Heat("temp/0", 50.0))
+    assert rested(30.0, None, 50.0).is_cool
+
+
+def test_a_fixed_rest_is_the_least_that_a_cool_down_takes() -> None:
+    assert rested(30.0, 55.0, 50.0).seconds == 30.0
+    assert rested(90.0, 45.0, 50.0).seconds == 90.0
+    assert rested(30.0, 45.0, 50.0).seconds == 60.0
+
+
 def test_where_no_temperature_can_be_read_nothing_is_waited_for() -> None:
     done = cool_down(zones(Gap("off")), 50.0, 60.0, ManualClock(), lambda _: pytest.fail("it waited"))
     assert done == Cooldown(50.0, 0.0, None)

@@ -203,6 +203,12 @@ def onnx_zero_batch() -> bytes:
     )
 
 
+def onnx_fixed_inside() -> bytes:
+    """Declares a free batch, `x` [N,4,4], and reshapes to [1,16] all the same."""
+    reshape = make_node("Reshape", ["x", "shape"], ["y"], "reshape")
+    return _model({"x": ["N", 4, 4]}, [reshape], {"y": [1, 16]}, {"shape": np.array([1, 16])})
+
+
 def onnx_embeddings() -> bytes:
     """As a text model begins: three inputs index tables of 300, 2 and 7 rows, one of them dequantised."""
     return _model(

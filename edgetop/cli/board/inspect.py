@@ -4,6 +4,7 @@ If a runtime is installed, a child process uses it to get shapes that a TFLite f
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ def command(
     from edgetop.engines.process_engine import measure_shapes  # noqa: PLC0415
     from edgetop.engines.spec import EngineSpec  # noqa: PLC0415
     from edgetop.models.document import inspection_document  # noqa: PLC0415
+    from edgetop.models.external_data import external_files  # noqa: PLC0415
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
     file = identify(model)
@@ -53,7 +55,8 @@ def command(
     head = {"path": str(model), "size_bytes": file.size_bytes}
     asked = EngineSpec(str(file.path), file.format, shapes={name: tuple(shape) for name, shape in sizes.items()})
     document = inspection_document(inspected(declared, sizes, partial(measure_shapes, asked)))
-    document = {**document, "model": head | document["model"], "assumptions": assumptions}
+    beside = [asdict(one) for one in external_files(declared.external, file.path.absolute().parent)]
+    document = {**document, "model": head | document["model"] | {"external": beside}, "assumptions": assumptions}
     if as_json:
         print_json(document)
     else:

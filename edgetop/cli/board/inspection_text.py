@@ -48,8 +48,24 @@ def _head(document: Document) -> Iterator[str]:
         yield f"  subgraphs  {len(model['subgraphs'])} with {inside} operators: {_WITHIN}"
     if model["functions"]:
         yield f"  functions  {model['functions']} operators that the model defines itself, counted by their contents"
-    for name in model["external_files"]:
-        yield f"  weights in {shortened(name, 100)}"
+    for one in model["external"]:
+        yield f"  weights in {shortened(one['name'], 100)}, {_external(one)}"
+
+
+def _external(one: Document) -> str:
+    """Say what is in an external file of weights, and what is wrong with the file."""
+    tensors = f"{one['tensors']} tensor{'' if one['tensors'] == 1 else 's'}"
+    needs = f"{tensors} need{'s' if one['tensors'] == 1 else ''} {formatting.size(one['needed_bytes'])}"
+    match one["problem"]:
+        case "missing":
+            return f"MISSING: {needs}"
+        case "short":
+            return f"TOO SHORT: {formatting.size(one['size_bytes'])}, but {needs}"
+        case "outside":
+            return f"REFUSED: {tensors} outside the folder of the model"
+        case "no-file":
+            return f"NO FILE: {needs}"
+    return f"{formatting.size(one['size_bytes'])}: {tensors}"
 
 
 def _ends(document: Document) -> Iterator[str]:

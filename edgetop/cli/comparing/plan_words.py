@@ -30,7 +30,7 @@ def plan_words(
         )
         lines.append(f"  duration unknown, because each run {why}")
     else:
-        least_s = left * (plan.duration_s + STARTING_S)
+        least_s = left * (plan.duration_s + STARTING_S + plan.rest_s)
         each_s, about, most = (
             formatting.stopwatch(s * 1e9) for s in (plan.duration_s, least_s, least_s + left * plan.cooldown_max_s)
         )
@@ -40,7 +40,8 @@ def plan_words(
         target = "no cool-down, because no temperature can be read"
         if plan.cooldown_to_c is not None:
             target = f"cool-down before each to {plan.cooldown_to_c:.1f} °C{now}"
-        lines += [f"  {target}", f"  in {clean(str(folder))}"]
+        rest = [f"  rest of {plan.rest_s:g} s before each"] if plan.rest_s else []
+        lines += [*rest, f"  {target}", f"  in {clean(str(folder))}"]
     if each is not None:
         commands = (clean(shlex.join(filled(each, one.settings))) for one in plan.runs)
         names = (f"  {one.repetition}  {clean(plan.name_of(one.settings))}" for one in plan.runs)

@@ -97,6 +97,7 @@ def start_sweep(
         seed=seed,
         duration_s=request.phases.duration_ns / 1e9 if request.phases.duration_ns else None,
         cooldown_max_s=request.board.cooldown_max_ns / 1e9,
+        rest_s=request.board.cooldown_ns / 1e9,
         cooldown_to_c=options.cooldown_to,
         wanted=_wanted(options, WANTED),
         program=name,

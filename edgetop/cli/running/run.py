@@ -118,6 +118,10 @@ LIMIT_OPTION = option(
 )  # fmt: skip
 COOLDOWN_OPTIONS = (
     option(
+        "--cooldown", type=text.duration_or_zero, default="0", metavar="TIME",
+        help="Before loading the model, rest for TIME: 30s. Works without a temperature sensor too.",
+    ),
+    option(
         "--cooldown-to", type=text.celsius, metavar="45C",
         help="Before loading the model, wait until the hottest zone of the board has cooled to this temperature.",
     ),

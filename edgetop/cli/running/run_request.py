@@ -238,6 +238,7 @@ class BoardRequest:
     monitor_cpus: tuple[int, ...] = ()  # (): any
     cooldown_to_c: float | None = None
     cooldown_max_ns: int = 0
+    cooldown_ns: int = 0  # length of a fixed rest
 
     @classmethod
     def of(cls, given: Given) -> "BoardRequest":
@@ -256,6 +257,7 @@ class BoardRequest:
             monitor_cpus=given["monitor_cpus"] or (),
             cooldown_to_c=given["cooldown_to"],
             cooldown_max_ns=given["cooldown_max"],
+            cooldown_ns=given["cooldown"],
         )
 
 

@@ -100,13 +100,16 @@ def open_board(request: RunRequest) -> Iterator[BoardInUse]:
 
 
 def cool_board(request: RunRequest, board: BoardInUse, sensors: Found) -> Cooldown | None:
-    """Wait until the board has cooled to the temperature of `--cooldown-to`. Return None without that option."""
+    """Wait for `--cooldown`, and until the board is as cool as `--cooldown-to`. Return None without both options."""
     target_c, longest_s = request.board.cooldown_to_c, request.board.cooldown_max_ns / 1e9
-    if target_c is None:
+    rest_s = request.board.cooldown_ns / 1e9
+    if target_c is None and not rest_s:
         return None
     say = partial(print_text, err=True, ascii_only=bool(request.showing.screen.ascii_only))
     board.start(lambda text: say(f"edgetop: {text}"))
-    say(f"edgetop: cooling down to {target_c:.1f} °C, {longest_s:.0f} s at most")
+    rest = f"for {rest_s:g} s" if rest_s else ""
+    until = "" if target_c is None else f"to {target_c:.1f} °C, {longest_s:.0f} s at most"
+    say(f"edgetop: cooling down {' and '.join(filter(None, (rest, until)))}")
 
     shown_s = time.monotonic()
 
@@ -116,12 +119,15 @@ def cool_board(request: RunRequest, board: BoardInUse, sensors: Found) -> Cooldo
             click.echo(f"\r  {clean(heat.sensor)} {heat.celsius:.1f} C\x1b[K", nl=False, err=True)
         elif time.monotonic() > shown_s + LINE_EVERY_S:
             shown_s = time.monotonic()
-            say(f"edgetop: cooling down: {heat.sensor} {heat.celsius:.1f} °C of {target_c:.1f}")
+            of = "" if target_c is None else f" of {target_c:.1f}"
+            say(f"edgetop: cooling down: {heat.sensor} {heat.celsius:.1f} °C{of}")
 
-    done = cool_down(sensors, target_c, longest_s, SystemClock(), time.sleep, show)
+    done = cool_down(sensors, target_c, longest_s, SystemClock(), time.sleep, show, rest_s=rest_s)
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", nl=False, err=True)
-    if done.reached is None:
+    if done.reached is None and rest_s:
+        say(f"edgetop: rested for {done.seconds:.0f} s; no temperature can be read")
+    elif done.reached is None:
         say("edgetop: no temperature can be read, so there was no wait for the board to cool")
     else:
         still = "" if done.is_cool else "still "

@@ -20,7 +20,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, Iterator, List
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from . import message_frames, own_memory
 from .adapters import choose
 from .board_page import on_board
 from .bursts import open_bursts
-from .engine_error import EngineError, is_out_of_memory, one_line
+from .engine_error import EngineError, essence, is_out_of_memory, one_line
 from .inputs import InputSet, make_inputs, refuse_too_large, resolve_shapes
 from .loop import Control, Loop, warm_up
 from .pace import pace_of, sharpen_timers
@@ -76,7 +76,8 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     adapter.open(spec, lambda: own_memory.report(outlet, own_memory.RUNTIME))
     shapes, assumptions = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
     refuse_too_large(adapter.inputs, shapes)
-    adapter.reshape(shapes)
+    with _blaming_batch(spec):
+        adapter.reshape(shapes)
     init_ns = time.monotonic_ns() - begin
     own_memory.report(outlet, own_memory.MODEL)
     inputs = make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"])
@@ -130,7 +131,8 @@ def _make_loop(
 def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, prepare: Callable[[], None]) -> str:
     """Run all phases, and return why the run ended. `prepare` is called before the warm-up, and begins that phase."""
     _begin(outlet, "first")
-    reason: str = loop.repeat(message_frames.PHASE_FIRST, runs=1)
+    with _blaming_batch(spec):
+        reason: str = loop.repeat(message_frames.PHASE_FIRST, runs=1)
     own_memory.report(outlet, own_memory.FIRST)
     if reason != "stop" and spec["idle_ns"]:
         # Before `prepare`, which may start a helper process: only the idle board may draw power here.
@@ -151,6 +153,19 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
     return str(
         loop.repeat(message_frames.PHASE_MEASURE, paced=True, announce=lambda: _begin(outlet, "measure"), **limits)
     )
+
+
+@contextlib.contextmanager
+def _blaming_batch(spec: Dict[str, Any]) -> Iterator[None]:
+    """Name `--batch` in an error of a model that declares an open batch, but has a fixed one inside."""
+    try:
+        yield
+    except EngineError as error:
+        if (spec.get("batch") or 1) == 1 or is_out_of_memory(error.message):
+            raise
+        text = "--batch %d: the model does not run with it: %s" % (spec["batch"], essence(error.message))
+        advice = "its batch is fixed inside: export it with a dynamic batch, or leave --batch out"
+        raise EngineError("input", text, advice) from None
 
 
 TURNS_POLL_S = 0.01

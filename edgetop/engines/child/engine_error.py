@@ -40,3 +40,29 @@ def one_line(error: object, limit: int = 400) -> str:
     """Return an error's message as one line of at most `limit` characters."""
     text = _ORT_PREFIX.sub("", " ".join(str(error).split())) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+# What ONNX Runtime and TensorFlow Lite put around the sentence that explains a failure.
+_WRAPPED = re.compile(
+    r"(?:.*?running (?P<op>\w+) node\..*?Status Message: )?(?:\S*[/.]\S*:\d+.*? was false\. )?(?P<words>.*)"
+)
+_SOURCE = re.compile(r"\S+/\S+\.(?:cc|h|cpp):\d+ ")
+MOST_ESSENCE = 160
+
+
+def essence(message: str) -> str:
+    """Return the sentence of a runtime's error that says what is wrong, without places in the runtime's source.
+
+    >>> essence("the first inference failed: returned while running Reshape node. Name:'r' Status Message: a/b.h:9 "
+    ...         "f(x) size == wanted was false. The input tensor cannot be reshaped.")
+    'Reshape: The input tensor cannot be reshaped.'
+    >>> essence("cannot be prepared: tensorflow/lite/kernels/reshape.cc:92 4 != 1 (Node 3 failed)")
+    'cannot be prepared: 4 != 1 (Node 3 failed)'
+    """
+    found = _WRAPPED.fullmatch(message)
+    words = _SOURCE.sub("", found["words"] if found else message).strip()
+    text = "%s: %s" % (found["op"], words) if found and found["op"] else words
+    if len(text) > MOST_ESSENCE or text.endswith("…"):
+        whole = text[:MOST_ESSENCE].rpartition(". ")[0]  # leave out the sentence that is cut off
+        return whole or text[: MOST_ESSENCE - 1] + "…"
+    return text

@@ -143,6 +143,18 @@ def test_a_file_that_is_no_message_is_left_as_it_is(data: bytes, tmp_path: Path)
     assert without_zero_dimensions(str(tmp_path)) is None
 
 
+def test_a_batch_that_is_fixed_inside_the_model_is_refused_in_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_models.onnx_fixed_inside())
+    failed = run(path, batch=4).one(Failed)
+    words = "--batch 4: the model does not run with it: Reshape: The input tensor cannot be reshaped to the requested"
+    assert failed.message.startswith(words)
+    assert "cc:" not in failed.message
+    assert "\n" not in failed.message
+    assert (failed.stage, failed.advice[:27]) == ("input", "its batch is fixed inside: ")
+    assert run(path, batch=1).one(Loaded)
+
+
 def ids_of(model: bytes, path: Path) -> dict[str, int]:
     path.write_bytes(model)
     adapter, _ = choose("auto", path.suffix[1:])
