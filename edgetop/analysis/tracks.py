@@ -329,7 +329,7 @@ class TracksReader:
 
 
 def _cuts(readings: Readings) -> list[int]:
-    """Return the places at which a new span of FOLDED_AT_ONCE_S begins."""
+    """Return the positions that divide readings into parts of at most FOLDED_AT_ONCE_S."""
     cuts: list[int] = []
     begin, newest_ns = 0, int(readings["t_ns"][0]) if len(readings) else 0
     for piece in in_pieces(readings):

@@ -152,7 +152,7 @@ def not_beside(*others: str, unless: str = "", message: str = "", advice: str = 
 
 
 def rings(asked: Asked) -> InputError | None:
-    """Rule of `--notify`: it needs a terminal that the run does not leave."""
+    """Return the rule of `--notify`: it needs a terminal, and the run must stay in that terminal."""
     is_terminal = sys.stderr.isatty() if asked.given.get("headless") else standard_streams.has_screen()
     if is_terminal and not asked.given.get("detach"):
         return None

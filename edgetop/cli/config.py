@@ -150,7 +150,8 @@ def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: boo
 
 
 def _keys(table: Mapping[str, object], before: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the keys of bindings by id, under their Textual names: those of `before`, replaced by those of `table`."""
+    """Return the keys of bindings by id, under their Textual names: the keys in `before`, with those in `table`
+    replacing them."""
     from edgetop.ui.key_commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415
 

@@ -19,7 +19,8 @@ PACKAGES = ("textual", "numpy", "pyarrow", "psutil", "click")
 
 
 def verbose_lines() -> Iterator[str]:
-    """Yield the version of edgetop, then one line for each thing below it. A dash: not installed."""
+    """Yield the version of edgetop, and a line for each component that it uses, with a dash if that is not
+    installed."""
     yield f"edgetop {__version__}"
     rows = [("python", _python()), ("platform", _platform()), *_runtimes(), *((name, _of(name)) for name in PACKAGES)]
     width = max(len(name) for name, _ in rows)

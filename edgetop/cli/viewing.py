@@ -22,7 +22,7 @@ def require_screen(otherwise: str) -> None:
 
 
 def why_no_screen(otherwise: str) -> InputError | None:
-    """Return the error of a command whose screen cannot be drawn, with its advice; None: it can be drawn."""
+    """Return the error, with advice, of a command whose screen cannot be drawn, or None if it can be drawn."""
     if not standard_streams.has_screen():
         return InputError("the screen needs a terminal as input and output", otherwise)
     if os.environ.get("TERM") == "dumb":

@@ -37,7 +37,7 @@ class Sized:
 
 
 def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | None:
-    """Fit the dependence to calls of known size, or return None if there are too few calls."""
+    """Fit how the time depends on the size, from calls of known size. Return None if there are too few calls."""
     count = len(took_ms)
     if count < LEAST_CALLS:
         return None

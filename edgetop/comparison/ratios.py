@@ -183,10 +183,11 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
 def _needs(
     base: Group, other: Group, figure: Figure, found: Contrast | None, level: float
 ) -> tuple[int | None, float | None]:
-    """Return how many sessions of each side, and how many seconds in all, would settle what is not known yet.
+    """Return how many more sessions of each side, and how many seconds in all, would settle a difference that is
+    unknown.
 
-    It is settled when the interval is so narrow that it excludes 0, or lies within what counts as the same. Either is
-    None if it cannot be told.
+    It is settled when the interval is so narrow that it excludes 0, or lies within the limits of "the same". Either
+    number is None if it cannot be computed.
     """
     samples = (*base.samples, *other.samples)
     lasted_s = [(one.session.duration_ns or 0) / 1e9 for one in samples]

@@ -11,5 +11,5 @@ FORMATS = ("onnx", "tflite")
 
 
 def model_path(format: str = "onnx") -> Path:  # noqa: A002 - the word edgetop uses for it everywhere
-    """The shipped model as a file; `format` is "onnx" or "tflite"."""
+    """Provide the shipped model as a file. `format`: "onnx" or "tflite"."""
     return Path(__file__).parent / f"demo.{format}"

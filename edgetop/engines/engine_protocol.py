@@ -127,7 +127,7 @@ class BurstBegan:
 
 @frozen
 class BurstTaken:
-    """A burst of instrumented inferences has ended; none of them is among the records."""
+    """A burst of instrumented inferences has ended. Its inferences are not among the records."""
 
     monotonic_ns: int  # when it began
     duration_ns: int  # time until inferences were measured again

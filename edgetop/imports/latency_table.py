@@ -39,7 +39,8 @@ MANY = 12  # columns that an error message lists
 
 @frozen
 class Columns:
-    """The columns that the user names, as `NAME`, `NAME:UNIT` or a number; None: found by their names."""
+    """The columns that the user names, as `NAME`, `NAME:UNIT` or a number. None means that a column is found by its
+    name."""
 
     latency: str | None = None
     time: str | None = None

@@ -261,7 +261,7 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
 
 
 def _labels(view: StreamView, views: Sequence[StreamView]) -> Labels:
-    """The stream, in a session with several."""
+    """Return the label `stream` in a session with several streams, or no labels."""
     return (("stream", _text(view.name)),) if len(views) > 1 else ()
 
 

@@ -210,9 +210,9 @@ def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Orig
 
 
 def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> Iterator[tuple[int, OperatorCost]]:
-    """Yield (place in `infos`, operator of the file) for XNNPACK's operators.
+    """Yield (place in `infos`, operator of the file) for the operators that XNNPACK ran.
 
-    A kind of operator is matched only if as many of it ran as are left in the file.
+    Operators of one kind are matched only if as many of them ran as are left in the file.
     """
     places: dict[tuple[str, ...], list[int]] = {}
     for place, info in enumerate(infos):

@@ -193,7 +193,8 @@ def _missing(python: str | None) -> Missing:
 
 
 def interpreter(path: str | None = None) -> str | None:
-    """Return the path of a Python that has jetson-stats, or None: that of its command and service, or this one."""
+    """Return the path of a Python that has jetson-stats: that of the jtop command, or else this one. None if there is
+    none."""
     command = shutil.which("jtop", path=path)
     if command:
         with contextlib.suppress(OSError):

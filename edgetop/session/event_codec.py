@@ -139,7 +139,7 @@ def decoded(kind: str, data: Mapping[str, object]) -> Body:
 
 
 def data_of(body: Body) -> dict[str, Any]:
-    """Return the data of the event in a file: as it was read, but for the fields that were replaced since."""
+    """Return the data of the event for a file: the data that was read, with the fields that were replaced since."""
     if isinstance(body, UnknownEvent):
         return dict(body.data)
     shape = _shape(type(body))  # type: ignore[arg-type]  # a class is hashable

@@ -45,7 +45,8 @@ def _all_other_keys() -> Any:
 
 @frozen
 class UnknownEvent(Body):
-    """An event of a kind that this version does not know, or whose data does not fit its kind; copied as it came."""
+    """An event of a kind that this version does not know, or whose data does not fit its kind. It is copied
+    unchanged."""
 
     kind: str
     data: Mapping[str, object] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class Remark(Body):
 
 @frozen
 class PhaseBegan(Body):
-    """A phase of the run began. `runs` and `duration_ns` are what was asked for; None: no limit, or not known."""
+    """A phase of the run began. `runs` and `duration_ns` are its requested length; None means no limit, or unknown."""
 
     kind = "phase"
     phase: PhaseName
@@ -276,7 +277,7 @@ class RooflineMeasured(Body):
 
     @property
     def ceilings(self) -> Ceilings | None:
-        """Return the ceilings; None: of another type of numbers, or not possible."""
+        """Return the ceilings, or None if they are of another data type or impossible."""
         return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc)
 
 
@@ -301,7 +302,7 @@ class ProfileBurst(Body):
 
 @frozen
 class ProfileBursts(Body):
-    """The sum of many bursts, which stands for them in what a remote viewer gets of the past."""
+    """The sum of many profiling rounds, which replaces them in the past that a remote viewer receives."""
 
     kind = "profile-bursts"
     count: int = 0
@@ -472,7 +473,7 @@ class RecordingTrouble(Body):
 
 @frozen
 class RecordingRestored(Body):
-    """What was failing works again. The counts are of what is missing in between."""
+    """Writing works again. The counts are of what is missing in between."""
 
     kind = "recording-restored"
     began_ns: int | None = None  # when it failed

@@ -36,7 +36,7 @@ class Phases:
 
     @property
     def measured_until_ns(self) -> int | None:
-        """Return the end of the last inference; None: the session goes on."""
+        """Return the end of the last inference in ns, or None if the session continues."""
         return None if self.over is None else self.over.last_end_ns or self.over_ns
 
     def fold(self, events: tuple[Event, ...]) -> None:

@@ -223,7 +223,7 @@ class Overlap:
 
     @property
     def mean(self) -> float | None:
-        """Mean number of inferences in progress while there were any; None without inferences."""
+        """Return the mean number of inferences in progress while there were any, or None if there were none."""
         return self._sum_ns / self._busy_ns if self._busy_ns else None
 
     @property

@@ -68,9 +68,10 @@ class VirtualBoard:
         clock: Clock | None = None,
         state_file: Path | None = None,
     ) -> None:
-        """`speed`: simulated seconds per real second. `cpus`: CPUs of the engine, for the competing process.
+        """Start the board. `speed`: simulated seconds per real second. `cpus`: CPUs of the engine, for the competing
+        process.
 
-        `state_file`: file that keeps its heat, so that it is the same board in the next session.
+        `state_file`: a file that stores the heat of the board, so that it is still warm in the next session.
         """
         self._scenario, self._speed = scenario, speed
         self._cpus = tuple(cpus)

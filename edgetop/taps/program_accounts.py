@@ -60,8 +60,9 @@ class ProgramAccounts:
     def _enter(self, prefix: str) -> bool:
         """Wait until the process is in its own cgroups. Return False if it has ended before.
 
-        Of version 1 there may be one for each controller, which it enters one after the other. It is in all of them
-        when it has executed the command after the prefix, so that its command line no longer begins with `prefix`.
+        With version 1 there may be a cgroup for each controller, and the process enters one after the other. It is in
+        all of them when it has executed the command after the prefix, so that its command line no longer begins with
+        `prefix`.
         """
         own, until_s = HOST.text("proc/self/cgroup"), time.monotonic() + ENTER_S
         while time.monotonic() < until_s:
@@ -188,7 +189,7 @@ class ProgramAccounts:
         return round(held / span_s / 1024, 3) if span_s else None
 
     def _cgroup_cpu_us(self) -> int | None:
-        """Return the CPU time of the cgroup; None without one, or if systemd has removed it already."""
+        """Return the CPU time of the cgroup in us, or None if there is no cgroup or systemd has removed it already."""
         return parse_counters(HOST.text(self._cpu)).get("usage_usec") if self._cpu else None
 
     def close(self) -> None:

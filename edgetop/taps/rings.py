@@ -142,7 +142,8 @@ class Rings:
         return news
 
     def _is_there(self) -> bool:
-        """Whether the folder is the one that was made, and nothing that the program has put in its place."""
+        """Whether the folder is still the one that edgetop made, and not something that the program has put in its
+        place."""
         with contextlib.suppress(OSError):
             return bool(self.folder and self._made and os.path.samestat(self.folder.lstat(), self._made))
         return False

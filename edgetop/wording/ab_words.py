@@ -13,12 +13,12 @@ FACTOR = 2.0  # from which on a ratio is written as such
 
 
 def p50_words(view: AbView) -> str:
-    """`B is slower at p50: +4.9 % (4.1 to 5.7)`."""
+    """Return the difference of p50, such as `B is slower at p50: +4.9 % (4.1 to 5.7)`."""
     return difference_words(view.ratios["p50"], view.smallest["p50"])
 
 
 def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
-    """Return the difference of p50. `smallest`: the difference that can be told apart; None: unknown."""
+    """Return the difference of p50. `smallest`: the smallest difference that can be detected; None if unknown."""
     if ratio is None:
         resolvable = "" if smallest is None else f", {_share(smallest)} can be told apart here"
         return f"too few turns to compare{resolvable}"
@@ -41,14 +41,14 @@ def turn_words(turn: Turn) -> str:
 
 
 def verdict_words(ratio: Ratio) -> str:
-    """`slower`, `the same within 0.8 %`, `not told apart`."""
+    """Return the verdict on a ratio: `slower`, `the same within 0.8 %`, or `not told apart`."""
     if ratio.verdict == "same":
         return f"the same within {_share(ratio.within)}"
     return "not told apart" if ratio.verdict == "unknown" else ratio.verdict
 
 
 def change_words(ratio: Ratio) -> str:
-    """`+4.9 % (4.1 to 5.7)`; `x 0.012 (0.011 to 0.013)` where one takes twice as much as the other."""
+    """Return a change, such as `+4.9 % (4.1 to 5.7)`, or `x 0.012 (0.011 to 0.013)` for a factor of two and more."""
     return change_text(ratio.value, ratio.ci95)
 
 
@@ -70,7 +70,7 @@ def _share(share: float) -> str:
 
 
 def needs_words(view: AbView) -> str:
-    """Return what is not known precisely enough yet, and how long that will take; "" where nothing is missing."""
+    """Return which ratios are not precise enough yet, and how long each needs; "" if all are."""
     needs = {name: ratio.needs_s for name, ratio in view.ratios.items() if ratio and ratio.needs_s is not None}
     if not needs:
         return ""

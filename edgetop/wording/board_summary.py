@@ -26,7 +26,7 @@ class Summaries:
     """The summaries of one session for one viewer."""
 
     def __init__(self, gates: Sequence[str]) -> None:
-        """Raises ValueError for an invalid gate, or for too many gates."""
+        """Begin without data. Raises ValueError for an invalid gate, or for too many gates."""
         if len(gates) > MAX_GATES:
             raise ValueError(f"at most {MAX_GATES} gates")
         self._gates = tuple(map(gate_of, gates))

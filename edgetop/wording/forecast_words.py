@@ -32,12 +32,12 @@ SHARE_SILENCES: Mapping[ShareSilence, str] = {
 
 
 def silence_words(silence: Silence | None) -> str:
-    """Say why there is no forecast; "" with a forecast."""
+    """Return why there is no forecast, or "" if there is one."""
     return SILENCES[silence] if silence else ""
 
 
 def share_silence_words(silence: ShareSilence | None) -> str:
-    """Say why the remaining throughput is not known; "" if it is known or not asked for."""
+    """Return why the remaining throughput is unknown, or "" if it is known or was not asked for."""
     return SHARE_SILENCES[silence] if silence else ""
 
 
@@ -57,7 +57,10 @@ def unsuitable_words(error: UnsuitableError, ambient_c: float) -> str:
 
 
 def outlook(view: ForecastView) -> str:
-    """`throttles at 80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`; empty without a forecast."""
+    """Return the forecast, or "" if there is none.
+
+    For example: `throttles at 80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`.
+    """
     steady = "" if view.steady_c is None else f"steady {celsius_words(view.steady_c)}"
     if view.will_throttle is False:
         return f"will not throttle at this load: {steady}"
@@ -69,7 +72,7 @@ def outlook(view: ForecastView) -> str:
 
 
 def time_left(view: ForecastView) -> str:
-    """`trip in 4m10s`, for a short line; empty without a forecast."""
+    """Return the forecast for a short line, such as `trip in 4m10s`, or "" if there is none."""
     if view.will_throttle and view.trip_in_s:
         return f"trip in {_duration(view.trip_in_s.value)}"
     if view.will_throttle is False and view.steady_c:
@@ -78,7 +81,7 @@ def time_left(view: ForecastView) -> str:
 
 
 def left(view: ForecastView) -> str:
-    """`then 71 to 89 % of the throughput`; empty if that is not known."""
+    """Return the remaining throughput, such as `then 71 to 89 % of the throughput`, or "" if it is unknown."""
     if view.throughput_share is None:
         return ""
     low, high = (100 * share for share in view.throughput_share)

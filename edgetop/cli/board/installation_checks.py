@@ -50,7 +50,7 @@ class SelfTest:
 
 
 def self_test(limit_s: float) -> SelfTest:
-    """Run every check. What is not done after `limit_s` seconds is a problem."""
+    """Run every check. A check that is not done after `limit_s` seconds counts as a problem."""
     began_s = time.monotonic()
     checks = [check_settings()]
     with tempfile.TemporaryDirectory(prefix="edgetop-self-test-", ignore_cleanup_errors=True) as folder:

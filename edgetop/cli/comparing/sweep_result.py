@@ -91,7 +91,8 @@ def _goal(plan: Plan, candidates: Sequence[Candidate]) -> str:
 
 
 def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
-    """Compare the combinations. If labels or metric do not fit, omit them: a long sweep must end with a table."""
+    """Compare the combinations. If labels or the metric do not fit, leave them out: a long sweep must end with a
+    table."""
     try:
         judge = judge_of(plan.wanted.get("classes"), plan.wanted.get("metric"))
         return compare(groups, ranked_by, judge)

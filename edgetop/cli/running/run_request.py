@@ -39,7 +39,7 @@ WithOptions = tuple[str, Mapping[str, str]]  # the name of a provider or the pat
 
 @frozen
 class GenerationRequest:
-    """What the requests to a language model are to be like. None: not given."""
+    """The properties of the requests to a language model. None means that the option was not given."""
 
     prompt: str | None = None  # a text, or the path of a file with it
     prompts_file: Path | None = None

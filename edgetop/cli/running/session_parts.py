@@ -201,7 +201,7 @@ def process_engine(
 def engine_maker(
     choice: ModelChoice, stack: ExitStack, child: "Child | None" = None
 ) -> Callable[[EngineSpec], ProcessEngine]:
-    """Return a function that makes engines as `process_engine` does; the limits hold for all of them together."""
+    """Return a function that makes engines like `process_engine`. The limits hold for all of its engines together."""
     prefix = stack.enter_context(enclosed(choice.limit)).prefix
     python = interpreter(choice.python)
     return partial(ProcessEngine, python=python, prefix=prefix, memory_limit=choice.limit.memory_bytes, child=child)
@@ -461,9 +461,10 @@ def program_file(program: "WatchedProgram | WatchedProcess") -> ModelFile:
 
 
 def refuse_absent(request: RunRequest, folder: Path | None) -> None:
-    """Raises InputError where a file or a program that was given is not there, or the recording's folder is.
+    """Raise InputError if a given file or program does not exist, or if the folder of the recording already exists.
 
-    Whoever uses them checks again: this is for what is to be told before anything else is complained of or waited for.
+    Code that uses these files checks them again. This function exists so that these errors are reported before any
+    others, and before anything is waited for.
     """
     subject = request.subject
     if folder:

@@ -102,7 +102,8 @@ _SHAPE_ONLY = {"Shape", "Size", "SHAPE", "RANK", "ZEROS_LIKE"}
 
 
 def total_bytes(tensors: Iterable[Tensor | None]) -> int | None:
-    """Return the bytes of the tensors together, ignoring omitted ones (None); None if a size is unknown."""
+    """Return the bytes of all tensors together, or None if a size is unknown. Omitted tensors, which are None, are
+    ignored."""
     total = 0
     for tensor in tensors:
         if tensor is not None:

@@ -187,12 +187,13 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
 
 
 def _own_times(kernels: List[Event]) -> List[int]:
-    """Return the duration of each kernel in ns, without that of the nodes in its body and of recording them.
+    """Return the duration of each kernel in ns, without the nodes in its body and without the time to record them.
 
-    Recording an event takes microseconds, which lie between the kernels of a graph, where they count for none. But in a
-    body they lie within the time of the node that has the body: of a Loop of small products that was half of the model.
-    So the cost of an event is taken out for each node in the body, and the cost of a shorter event for each time that
-    the body ran. What remains may be negative in a single run, since times are whole microseconds.
+    Recording an event takes microseconds. Between the kernels of a graph, this time belongs to none of them. But the
+    nodes in a body are recorded within the time of the node that has the body: for a Loop of small products, that was
+    half of the time of the model. So the cost of an event is subtracted for each node in the body, and the cost of a
+    shorter event for each time that the body ran. The rest may be negative in a single run, because times are whole
+    microseconds.
     """
     families = _families(kernels)
     own = [event["dur"] * 1000 for event in kernels]
