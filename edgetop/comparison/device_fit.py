@@ -1,6 +1,7 @@
-"""Fit a line through the latencies of models on two machines, and predict those of other models.
+"""Fit a line through a figure of models or programs on two machines, and predict that of others.
 
-Models that ran on both machines are matched by the hashes of their files.
+The figure is a latency, the total time of a program, the peak memory or the energy. Models that ran on both machines
+are matched by the hashes of their files, programs by their commands.
 
 The line fits logarithms, because models and errors differ by factors. The slope is that of Theil and Sen: the median of
 the slopes of all pairs (Sen 1968, Journal of the American Statistical Association 63), so one outlier has little
@@ -10,19 +11,22 @@ fit` says how often it holds.
 """
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from edgetop.analysis.timeline import Floats
+from edgetop.comparison.figures import ended_itself
 from edgetop.comparison.sample import Sample
 from edgetop.comparison.student import LEVEL, quantile
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 
 FAMILY = "family"  # name of the label
+METERED = "a sensor of the whole board's power is needed: edgetop help power"
 # Number of models for a line. Choice: two always lie on one. Larger: a prediction needs more models; smaller: a line
 # without a test.
 LEAST_MODELS = 3
@@ -30,6 +34,38 @@ MOST_LOG = 300.0
 # Least scatter about a line, as a logarithm. Computed: each of the two runs varies by 1 %. Larger: predictions are
 # vaguer; smaller: three models on a line by chance promise too much.
 SCATTER = 0.0142
+
+
+PROGRAM = "program"  # stands for the runtime of a program
+
+
+@frozen
+class FitFigure:
+    label: str
+    unit: str
+    read: Callable[[Sample], float | None]
+    advice: str = "record it for longer"  # for a session that lacks the figure
+
+
+def _latency(name: str) -> FitFigure:
+    return FitFigure(name, "ms", lambda one: getattr(one.report.latency, f"{name}_ms"))
+
+
+def _total_ms(one: Sample) -> float | None:
+    return one.report.usage.total_time_ms if one.report.usage and ended_itself(one) else None
+
+
+# The figures by their keys in a report.
+FIGURES: Mapping[str, FitFigure] = {
+    "p50_ms": _latency("p50"),
+    "p90_ms": _latency("p90"),
+    "p99_ms": _latency("p99"),
+    "mean_ms": _latency("mean"),
+    "total_time_ms": FitFigure("total time", "ms", _total_ms, "watch a program until it ends by itself"),
+    "rss_peak_mib": FitFigure("peak memory", "MiB", lambda one: one.report.memory.rss_peak_mib),
+    "gross_mj": FitFigure("energy of an inference", "mJ", lambda one: one.report.energy.gross_mj, METERED),
+    "run_j": FitFigure("energy of the run", "J", lambda one: one.report.energy.run_j, METERED),
+}
 
 
 @frozen
@@ -49,59 +85,61 @@ class Kind:
 
 @frozen
 class Pair:
-    """The latencies of a model on both machines."""
+    """The figure of a model or program on both machines."""
 
     name: str
-    sha256: str
+    identity: str  # hash of the model's file, or the command of the program
     kind: Kind
-    from_ms: float
-    on_ms: float
+    here: float
+    there: float
 
 
 @frozen
 class Line:
     kind: Kind
-    pairs: tuple[Pair, ...]  # the fastest first
+    pairs: tuple[Pair, ...]  # the smallest at the desk first
     slope: float  # slope of the logarithms; 1 means that the device is slower by the same factor for all models
-    factor: float  # latency on the device, in ms, of a model that takes 1 ms at the desk
-    r2: float | None  # None if all models take the same time on the device
+    factor: float  # figure on the device of a model with the figure 1 at the desk
+    r2: float | None  # None if all have the same figure on the device
     tau: float  # Kendall's tau-b between the two rankings
     left_out: tuple[float, ...]  # error of the line without each model, as a share, for that model
     scatter: float  # standard deviation about the line, as a logarithm
 
-    def at(self, from_ms: float) -> float:
-        return _exp(math.log(self.factor) + self.slope * math.log(from_ms))
+    def at(self, here: float) -> float:
+        """Return the line's figure on the device for the figure `here` at the desk."""
+        return _exp(math.log(self.factor) + self.slope * math.log(here))
 
     @property
-    def range_ms(self) -> tuple[float, float]:
-        return self.pairs[0].from_ms, self.pairs[-1].from_ms
+    def range(self) -> tuple[float, float]:
+        return self.pairs[0].here, self.pairs[-1].here
 
-    def interval(self, from_ms: float) -> tuple[float, float]:
-        """Return the interval, in ms, of the latency on the device of a model that takes `from_ms` at the desk.
+    def interval(self, here: float) -> tuple[float, float]:
+        """Return the interval of the figure on the device of a model with the figure `here` at the desk.
 
-        It contains the latency with probability 1 - LEVEL.
+        It contains the figure with probability 1 - LEVEL.
         """
-        x = np.log([pair.from_ms for pair in self.pairs])
-        off = float((math.log(from_ms) - x.mean()) ** 2 / np.square(x - x.mean()).sum())
+        x = np.log([pair.here for pair in self.pairs])
+        off = float((math.log(here) - x.mean()) ** 2 / np.square(x - x.mean()).sum())
         half = quantile(LEVEL, len(x) - 2) * self.scatter * math.sqrt(1 + 1 / len(x) + off)
-        middle = math.log(self.at(from_ms))
+        middle = math.log(self.at(here))
         return _exp(middle - half), _exp(middle + half)
 
 
 def why_no_line(pairs: Sequence[Pair]) -> str:
     """Return why no line can be fitted, or "" if one can."""
     if len(pairs) < LEAST_MODELS:
-        are = "model is" if len(pairs) == 1 else "models are"
+        what = PROGRAM if any(pair.kind.from_runtime == PROGRAM for pair in pairs) else "model"
+        are = f"{what} is" if len(pairs) == 1 else f"{what}s are"
         return f"{len(pairs)} {are} on both sides, but a line needs {LEAST_MODELS}"
-    if len({pair.from_ms for pair in pairs}) < LEAST_MODELS:
-        return "the models take the same time at the desk, which allows no prediction"
+    if len({pair.here for pair in pairs}) < LEAST_MODELS:
+        return "the figure is the same for all at the desk, which allows no prediction"
     return ""
 
 
 def line(pairs: Sequence[Pair]) -> Line:
     """Fit the line of models of one kind, for which `why_no_line` returns ""."""
-    ordered = tuple(sorted(pairs, key=lambda pair: pair.from_ms))
-    x, y = np.log([pair.from_ms for pair in ordered]), np.log([pair.on_ms for pair in ordered])
+    ordered = tuple(sorted(pairs, key=lambda pair: pair.here))
+    x, y = np.log([pair.here for pair in ordered]), np.log([pair.there for pair in ordered])
     slope, base = theil_sen(x, y)
     rest = y - base - slope * x
     spread = float(np.square(y - y.mean()).sum())
@@ -158,22 +196,25 @@ class Fit:
 class Prediction:
     session: str
     model: str
-    from_ms: float | None = None
+    here: float | None = None
     kind: str | None = None  # kind of the line
-    on_ms: float | None = None
+    there: float | None = None
     interval95: tuple[float, float] | None = None
     refused: str | None = None  # why there is no prediction
 
 
 def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
-    """Fit a line per kind of models. `key`: the latency to use. Raises InputError if the sessions of a side differ."""
+    """Fit a line per kind of models and programs. `key`: one of `FIGURES`.
+
+    Raises InputError if the sessions of a side differ, or if one lacks the figure.
+    """
     sides = _models(desk, "--from"), _models(device, "--on")
     both = [sha for sha in sides[0] if sha in sides[1]]
     by_kind: dict[Kind, list[Pair]] = {}
     for sha in both:
         here, there = (side[sha] for side in sides)
         kind = _kind(here[0], there[0])
-        pair = Pair(_name(here[0]), sha, kind, _ms(here, key), _ms(there, key))
+        pair = Pair(_name(here[0]), sha, kind, mean_of(here, key), mean_of(there, key))
         by_kind.setdefault(kind, []).append(pair)
     lines = [line(pairs) for pairs in by_kind.values() if not why_no_line(pairs)]
     refused = [f"{kind.words}: {why}" for kind, pairs in by_kind.items() if (why := why_no_line(pairs))]
@@ -191,19 +232,20 @@ def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
     unknown = Prediction(new.session.name, _name(new))
     try:
         _refuse_unfit(new, "--predict")
-        ms = _ms([new], key)
+        value = mean_of([new], key)
     except InputError as error:
         return [replace(unknown, refused=str(error))]
-    unknown, kind, each = replace(unknown, from_ms=ms), _kind(new, new), []
+    unknown, kind, each = replace(unknown, here=value), _kind(new, new), []
     for one in found.lines:
-        low, high = one.range_ms
+        low, high = one.range
         if replace(kind, on_runtime=one.kind.on_runtime) != one.kind:
             continue
-        if low <= ms <= high:
-            interval = one.interval(ms)
-            each.append(replace(unknown, kind=one.kind.words, on_ms=one.at(ms), interval95=interval))
+        if low <= value <= high:
+            interval = one.interval(value)
+            each.append(replace(unknown, kind=one.kind.words, there=one.at(value), interval95=interval))
         else:
-            text = f"{ms:.4g} ms is outside the range of the line's models, {low:.4g} to {high:.4g} ms"
+            unit = FIGURES[key].unit
+            text = f"{value:.4g} {unit} is outside the range of the line's models, {low:.4g} to {high:.4g} {unit}"
             each.append(replace(unknown, kind=one.kind.words, refused=text))
     return each or [replace(unknown, refused=f"there is no line for its kind ({kind.words})")]
 
@@ -212,7 +254,7 @@ def _models(samples: Sequence[Sample], option: str) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {}
     for one in {sample.session.id: sample for sample in samples}.values():
         _refuse_unfit(one, option)
-        found.setdefault(one.session.model.sha256 or "", []).append(one)
+        found.setdefault(identity(one), []).append(one)
     boards = {
         f"{board.model or board.cpu}{' SIMULATED' if board.simulated else ''}"
         for board in (one.session.board for one in samples)
@@ -233,38 +275,59 @@ def _models(samples: Sequence[Sample], option: str) -> dict[str, list[Sample]]:
 
 def _refuse_unfit(one: Sample, option: str) -> None:
     session = one.session
-    if one.in_turns or session.ab or session.watched:
-        kind = "a session of a program" if session.watched else "an A/B session"
-        raise InputError(f"{option} {session.name}: {kind}, which has not one model", "record it with edgetop run")
-    if session.model.sha256 is None:
+    if one.in_turns or session.ab:
+        text = f"{option} {session.name}: an A/B session, which has not one model"
+        raise InputError(text, "record it with edgetop run")
+    if session.watched is None and session.model.sha256 is None:
         raise InputError(f"{option} {session.name}: the hash of its model is not known", "record it with edgetop run")
 
 
 def _settings(one: Sample) -> str:
     session, engine = one.session, one.session.engine
+    if session.watched:
+        cpus = session.constraints.cpus
+        return ", ".join(
+            filter(None, ("" if cpus is None else f"{cpus:g} CPU{'' if cpus == 1 else 's'}", session.constraints.words))
+        )
     words = f"{engine.runtime} on {', '.join(engine.providers)}, {engine.threads or 'default'} threads"
     return ", ".join(filter(None, (words, f"batch {session.load.batch or 1}", session.constraints.words)))
 
 
 def _kind(here: Sample, there: Sample) -> Kind:
+    family = here.session.labels.get(FAMILY, "")
+    if here.session.watched:  # another program is another family, unless the label says otherwise
+        return Kind(PROGRAM, PROGRAM, "", family or here.session.watched.name)
     own, theirs = (one.session.engine.runtime or "" for one in (here, there))
-    return Kind(own, theirs, here.session.model.precision or "", here.session.labels.get(FAMILY, ""))
+    return Kind(own, theirs, here.session.model.precision or "", family)
+
+
+def identity(one: Sample) -> str:
+    """Return what is the same on both machines: the hash of the model's file, or a program's command without folders.
+
+    The name of a Python interpreter is left out as well.
+    """
+    if one.session.watched is None:
+        return one.session.model.sha256 or ""
+    words = [re.sub(r"[^\s=:,'\"]*/", "", word) for word in one.session.watched.command]
+    return " ".join(words[1:] if len(words) > 1 and re.fullmatch(r"python[\d.]*", words[0]) else words)
 
 
 def _name(one: Sample) -> str:
-    return one.session.model.path.rpartition("/")[2]
+    return identity(one) if one.session.watched else one.session.model.path.rpartition("/")[2]
 
 
-def _ms(samples: Sequence[Sample], key: str) -> float:
-    """Return the geometric mean over the sessions."""
-    known = [getattr(one.report.latency, key) for one in samples]
-    if None in known or min(known) <= 0:
-        one = samples[known.index(None) if None in known else 0]
-        lacks = f"{one.session.name}: has no {key.removesuffix('_ms')}"
-        if one.report.latency.count:
-            raise InputError(lacks, "record it for longer")
-        raise InputError(f"{lacks}: it has no measured inference", "leave it out, or record it again")
-    return float(np.exp(np.mean(np.log(known))))
+def mean_of(samples: Sequence[Sample], key: str) -> float:
+    """Return the geometric mean of a figure over the sessions. Raises InputError if one of them lacks it."""
+    figure = FIGURES[key]
+    known = [figure.read(one) for one in samples]
+    values = [value for value in known if value is not None and value > 0]
+    if len(values) == len(known):
+        return float(np.exp(np.mean(np.log(values))))
+    one = next(one for one, value in zip(samples, known, strict=True) if value is None or value <= 0)
+    lacks = f"{one.session.name}: has no {figure.label}"
+    if figure.unit != "ms" or key == "total_time_ms" or one.report.latency.count:
+        raise InputError(lacks, figure.advice)
+    raise InputError(f"{lacks}: it has no measured inference", "leave it out, or record it again")
 
 
 def _notes(samples: Sequence[Sample], option: str) -> list[str]:

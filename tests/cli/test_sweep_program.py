@@ -64,6 +64,12 @@ def test_a_killed_sweep_goes_on_with_the_same_command_only(tmp_path: Path) -> No
     assert "recommended for total time: code=0 n=" in again.stdout
     assert "nothing was measured" not in again.stdout
     assert (tmp_path / "s.csv").read_text().splitlines()[1].count(",0,1,") == 1
+    both = edgetop("compare", "s", "s.sweep", home=tmp_path)  # a sweep is a side of a comparison
+    assert both.returncode == 0, both.stderr
+    assert "total time: refused: 2 models are on both sides, but a line needs 3" in both.stdout
+    fitted = edgetop("fit", "--from", "s", "--on", "s", home=tmp_path)
+    assert fitted.returncode == 2
+    assert "fit: program, sh: 2 programs are on both sides, but a line needs 3" in fitted.stderr
 
 
 def can_limit(**what: float) -> bool:

@@ -55,7 +55,7 @@ def test_models_that_are_nearly_alike_overflow_nothing() -> None:
 
 def test_too_few_models_and_models_alike_have_no_line() -> None:
     assert "2 models are on both sides" in why_no_line(pairs((1, 2), (2, 3)))
-    assert "take the same time" in why_no_line(pairs((1, 2), (1, 3), (2, 4)))
+    assert "the same for all at the desk" in why_no_line(pairs((1, 2), (1, 3), (2, 4)))
     assert not why_no_line(pairs((1, 2), (3, 3), (2, 4)))
 
 
@@ -85,7 +85,7 @@ def test_models_match_by_hash_and_predictions_stay_in_range() -> None:
     assert [len(one.pairs) for one in found.lines] == [3]
     assert found.left_out == ("m3.onnx: not among --on",)
     (inside,), (outside,) = predict(found, of(7, 3.0), "p50_ms"), predict(found, DESK[3], "p50_ms")
-    assert inside.on_ms == pytest.approx(9.0)
+    assert inside.there == pytest.approx(9.0)
     assert inside.interval95
     assert inside.interval95[0] < 9 < inside.interval95[1]
     assert outside.interval95 is None
@@ -115,7 +115,7 @@ def replace_board(sample: Sample, board: Board) -> Sample:
 
 def test_several_sessions_of_a_model_are_averaged() -> None:
     found = fit([*DESK, replace_ms(DESK[1], 8.0)], DEVICE, "p50_ms")
-    assert found.lines[0].pairs[1].from_ms == pytest.approx(4.0)
+    assert found.lines[0].pairs[1].here == pytest.approx(4.0)
 
 
 def replace_ms(sample: Sample, ms: float) -> Sample:

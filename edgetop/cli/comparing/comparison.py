@@ -17,9 +17,11 @@ from edgetop.cli.printing.junit import Case, refuse_unwritable, suite_xml, write
 from edgetop.cli.printing.markdown import markdown_output, write_markdown
 from edgetop.cli.printing.output_agreement_words import judge_of
 from edgetop.cli.printing.page import refuse_html
+from edgetop.comparison.agreement import Agreements, agreements
 from edgetop.comparison.comparison_gates import RelativeResult, judge_gates
+from edgetop.comparison.device_fit import identity
 from edgetop.comparison.ratios import Comparison, compare, comparison_document
-from edgetop.comparison.sample import Sample, grouped, sample, variants
+from edgetop.comparison.sample import Group, Sample, grouped, sample, variants
 from edgetop.comparison.usage_table import usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 from edgetop.frozen import frozen
@@ -30,6 +32,8 @@ from edgetop.recording.reader import Recording
 from edgetop.recording.registry import locate
 from edgetop.session.manifest import Model
 from edgetop.session.turns import SIDES
+from edgetop.sweep_plan import FILE, read_plan
+from edgetop.sweep_plan import SUFFIX as SWEEP
 
 if TYPE_CHECKING:
     from edgetop.comparison.comparison_gates import RelativeGate
@@ -60,8 +64,9 @@ def print_comparison(sessions: Sequence[str], options: CompareOptions) -> int:
     csv_output = _outputs_checked(options)
     page = refuse_html(options.html, force=options.force) if options.html else None
     markdown = markdown_output(options.md_file, as_json=options.as_json, csv=options.csv_file, force=options.force)
-    samples, problems = read_samples(sessions)
-    found = _compared(samples, options)
+    groups, problems = _groups(sessions, options)
+    samples = [one for group in groups for one in group.samples]
+    found, agreeing = _compared(groups, options), _agreement(groups, sessions)
     results = judge_gates(options.gates, found, strict=options.strict)
     if options.junit:
         cases = [Case(f"{one.gate.text} {one.session}", None if one.ok else ("failure", one.reason)) for one in results]
@@ -78,15 +83,21 @@ def print_comparison(sessions: Sequence[str], options: CompareOptions) -> int:
         if markdown:
             write_markdown(markdown, comparison_markdown(found, results))
         if options.as_json:
-            click.echo(comparison_json(found, results, indent=1))
+            click.echo(comparison_json(found, results, agreeing, indent=1))
         elif "-" not in (options.csv_file, options.md_file):
-            print_text(comparison_text(found, results))
+            print_text(comparison_text(found, results, agreeing, is_whole=not _are_sweeps(sessions)))
     raise_problems(problems, "the rest is compared")
     return exit_code(results)
 
 
-def comparison_json(comparison: Comparison, results: Sequence[RelativeResult], indent: int | None = None) -> str:
+def comparison_json(
+    comparison: Comparison,
+    results: Sequence[RelativeResult],
+    agreeing: Agreements | None = None,
+    indent: int | None = None,
+) -> str:
     more = {
+        "agreement": agreeing and agreeing.to_json(),
         "gates": [one.to_json() for one in results] or None,
         "usage": [row.to_json() for row in usage_rows(comparison.groups)],
     }
@@ -105,24 +116,57 @@ def _outputs_checked(options: CompareOptions) -> NamedOutput | StreamOutput | No
     return csv_output_of(options.csv_file, as_json=options.as_json, force=options.force)
 
 
-def _compared(samples: Sequence[Sample], options: CompareOptions) -> Comparison:
-    """Compare the samples. Raises InputError if there is nothing to compare."""
+def _groups(sessions: Sequence[str], options: CompareOptions) -> tuple[tuple[Group, ...], list[str]]:
+    """Return the groups to compare, and the problems in reading them. A sweep is a group. Raises InputError."""
+    if options.group_by or not any(map(sweep_sessions, sessions)):
+        samples, problems = read_samples(sessions)
+        return grouped(samples, options.group_by), problems
+    groups, problems = [], []
+    for name in sessions:
+        samples, found = read_samples([name])
+        groups.append(Group(Path(name).name.removesuffix(SWEEP), tuple(samples)))
+        problems += found
+    return tuple(groups), problems
+
+
+def _are_sweeps(sessions: Sequence[str]) -> bool:
+    return len(sessions) == 2 and all(map(sweep_sessions, sessions))
+
+
+def _agreement(groups: Sequence[Group], sessions: Sequence[str]) -> Agreements | None:
+    """Return how well two groups of several models or programs agree, or None if they are no such groups.
+
+    Raises InputError if two sweeps have nothing in common.
+    """
+    if len(groups) != 2 or any(len(set(map(identity, group.samples))) < 2 for group in groups):
+        return None
+    try:
+        return agreements(groups[0].samples, groups[1].samples)
+    except InputError:
+        if _are_sweeps(sessions):
+            raise
+        return None
+
+
+def _compared(groups: Sequence[Group], options: CompareOptions) -> Comparison:
+    """Compare the groups. Raises InputError if there is nothing to compare."""
     key = options.group_by
     try:
-        return compare(grouped(samples, key), judge=judge_of(options.labels, options.metric))
+        return compare(groups, judge=judge_of(options.labels, options.metric))
     except ValueError as error:
-        advice = f"all have the same {key}" if key and len(samples) > 1 else "choose two or more sessions"
+        several = sum(len(group.samples) for group in groups) > 1
+        advice = f"all have the same {key}" if key and several else "choose two or more sessions"
         raise InputError(str(error), advice) from None
 
 
 def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
     """Return the samples of each recording, and the problems in reading them. Raises InputError.
 
-    An A/B session gives a sample of each variant.
+    An A/B session gives a sample of each variant, and a sweep one of each of its complete runs.
     """
     samples: list[Sample] = []
     problems: list[str] = []
-    for session in sessions:
+    for session in (each for name in sessions for each in sweep_sessions(name) or (name,)):
         recording = Recording(locate(session, recordings_home()))
         analysis = Analysis.of(recording.play())
         both = variants(analysis, recording.play(inferences=True)) if recording.manifest.ab else []
@@ -135,6 +179,22 @@ def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
             samples.append(replace(one, outputs=outputs, parameters=parameters, macs=macs))
         problems += recording.problems
     return samples, problems
+
+
+def sweep_sessions(name: str) -> list[str]:
+    """Return the sessions of the complete runs of a sweep, or [] if it is none.
+
+    `name`: the path of the sweep's folder, or its name here or in the recordings folder. Raises InputError if no run is
+    complete.
+    """
+    places = (Path(name), Path(f"{name}{SWEEP}"), recordings_home() / f"{name}{SWEEP}")
+    folder = next((place for place in places if (place / FILE).is_file()), None)
+    if folder is None:
+        return []
+    done = [str(folder / run.session) for run in read_plan(folder).runs if run.state == "done"]
+    if not done:
+        raise InputError(f"{name}: no run of this sweep is complete", "edgetop sweep --resume continues it")
+    return done
 
 
 def _work(model: Model) -> tuple[int | None, int | None]:

@@ -1,6 +1,6 @@
-"""`edgetop fit`: predict latency on a device from latency at the desk, by models that ran on both."""
+"""`edgetop fit`: predict latency, time, memory or energy on a device from the desk, by models that ran on both."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,13 @@ from edgetop.session.typed_json import Document
 
 if TYPE_CHECKING:
     from edgetop.comparison.device_fit import Fit, Prediction
+    from edgetop.comparison.sample import Sample
 
-FIGURES = ("p50", "p90", "p99", "mean")
+# Keys of the figures in a report, by the values of --figure.
+FIGURES = {
+    "p50": "p50_ms", "p90": "p90_ms", "p99": "p99_ms", "mean": "mean_ms", "time": "total_time_ms",
+    "memory": "rss_peak_mib", "energy": "gross_mj",
+}  # fmt: skip
 NAME_CELLS = 32
 
 
@@ -35,7 +40,9 @@ OPTIONS = (
     _sessions("--on", what="Sessions on the device. Repeatable."),
     _sessions("--from", "from_", what="Sessions of the same models at the desk. Repeatable."),
     _sessions("--predict", what="Sessions of other models at the desk, to be predicted. Repeatable.", required=False),
-    option("--latency", "of", type=click.Choice(FIGURES), default="p50", show_default=True, help="Latency to fit."),
+    option("--figure", "--latency", "of", type=click.Choice(list(FIGURES)),
+        help="Figure to fit: a latency, the total time of programs, the peak memory, or the energy of an inference or, "
+        "without inferences, of the run. Default: p50, or time for programs without inferences."),
     option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help fit)."),
 )  # fmt: skip
 
@@ -47,7 +54,7 @@ class FitOptions:
     on: tuple[list[str], ...]
     from_: tuple[list[str], ...]
     predict: tuple[list[str], ...]
-    of: str  # one of FIGURES
+    of: str | None  # one of FIGURES; None: the default
     as_json: bool
 
 
@@ -56,23 +63,26 @@ def command(**given: Value) -> int:
     """Fit a line through the latencies of models at the desk and on the device, and predict those of other models.
 
     Models are matched by the hash of their files. Each runtime, precision and family (the label) gets its own line.
+    Programs (edgetop watch) are matched by their commands, without folders. SESSION can be a sweep.
 
     \b
     Examples:
       edgetop fit --on pi-a,pi-b,pi-c --from desk-a,desk-b,desk-c
       edgetop fit --on pi-a,pi-b,pi-c --from desk-a,desk-b,desk-c --predict desk-new --json
+      edgetop fit --on board.sweep --from desk.sweep --figure memory
     """
     from edgetop.cli.comparing.comparison import read_samples  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415
     from edgetop.comparison.device_fit import fit, predict  # noqa: PLC0415
 
     options = taken(FitOptions, given)
-    key, problems, samples = f"{options.of}_ms", list[str](), []
+    problems, samples = list[str](), []
     for side in (options.from_, options.on, options.predict):
         read, found = read_samples([name for each in side for name in each])
         samples.append(read)
         problems += found
     at_desk, on_device, new_samples = samples
+    of, key = _figure(options.of, [*at_desk, *on_device])
     try:
         whole = fit(at_desk, on_device, key)
     except InputError as error:
@@ -82,9 +92,9 @@ def command(**given: Value) -> int:
         raise InputError(f"fit: {why}", "record more models on both sides: edgetop run MODEL")
     predictions = [one for new in new_samples for one in predict(whole, new, key)]
     if options.as_json:
-        print_json(_document(options.of, whole, predictions))
+        print_json(_document(of, key, whole, predictions))
     else:
-        print_text("\n".join(_text(options.of, whole, predictions)))
+        print_text("\n".join(_text(of, key, whole, predictions)))
     raise_problems(problems, "the rest is fitted")
     if predictions and not any(one.interval95 for one in predictions):
         one = predictions[0]
@@ -92,59 +102,81 @@ def command(**given: Value) -> int:
     return EXIT_DONE
 
 
-def _text(of: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[str]:
+def _figure(of: str | None, samples: "Sequence[Sample]") -> tuple[str, str]:
+    """Return the figure to fit, as the user writes it, and its key."""
+    has_latency = any(one.report.latency.p50_ms is not None for one in samples)
+    of = of or ("p50" if has_latency or not all(one.session.watched for one in samples) else "time")
+    is_of_runs = of == "energy" and not any(one.report.energy.gross_mj is not None for one in samples)
+    return of, "run_j" if is_of_runs and any(one.session.watched for one in samples) else FIGURES[of]
+
+
+def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[str]:
     """Yield the lines of the text. Foreign text in them is made safe."""
     from edgetop.cli.output import table  # noqa: PLC0415
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415
+    from edgetop.comparison.device_fit import FIGURES as READ  # noqa: PLC0415
+    from edgetop.comparison.device_fit import PROGRAM  # noqa: PLC0415
     from edgetop.formatting import UNKNOWN, clean, fine_percent, shortened  # noqa: PLC0415
 
+    unit = READ[key].unit
+    of = of if of in ("p50", "p90", "p99", "mean") else READ[key].label
     for one in whole.lines:
+        what = "program" if one.kind.from_runtime == PROGRAM else "model"
         r2 = UNKNOWN if one.r2 is None else f"{one.r2:.3f}"
-        words = f"{clean(one.kind.words)}: {of} there = {one.factor:.4g} ms x (ms here)^{one.slope:.3f}"
+        words = f"{clean(one.kind.words)}: {of} there = {one.factor:.4g} {unit} x ({unit} here)^{one.slope:.3f}"
         yield from wrapped((f"line       {words}",))
-        yield f"           {len(one.pairs)} models, R2 {r2}, Kendall's tau of the ranking {one.tau:.2f}"
+        yield f"           {len(one.pairs)} {what}s, R2 {r2}, Kendall's tau of the ranking {one.tau:.2f}"
         rows = [
             [
                 shortened(clean(pair.name), NAME_CELLS),
-                *(f"{ms:.4g}" for ms in (pair.from_ms, pair.on_ms, one.at(pair.from_ms))),
+                *(f"{value:.4g}" for value in (pair.here, pair.there, one.at(pair.here))),
                 fine_percent(off),
             ]
             for pair, off in zip(one.pairs, one.left_out, strict=True)
         ]
-        yield from table(["model", "ms here", "ms there", "line", "off if left out"], rows, {"model"})
+        yield from table([what, f"{unit} here", f"{unit} there", "line", "off if left out"], rows, {what})
         yield ""
     for each in predictions:
         words = f"refused: {clean(each.refused or '')}"
         if each.interval95:
             low, high = each.interval95
-            words = f"{each.from_ms:.4g} ms here, {each.on_ms:.4g} ms there (95 %: {low:.4g} to {high:.4g})"
+            words = f"{each.here:.4g} {unit} here, {each.there:.4g} {unit} there (95 %: {low:.4g} to {high:.4g})"
         yield from wrapped((f"predicted  {clean(each.model)}: {words}",))
     for head, lines in (("no line", whole.refused), ("left out", whole.left_out), ("unfair", whole.notes)):
         yield from wrapped(f"{head:<10} {clean(words)}" for words in lines)
 
 
-def _document(of: str, whole: "Fit", predictions: "list[Prediction]") -> Document:
+def _document(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> Document:
+    from edgetop.comparison.device_fit import PROGRAM  # noqa: PLC0415
     from edgetop.formatting import rounded  # noqa: PLC0415
-    from edgetop.wording.report_document import to_json  # noqa: PLC0415
 
+    unit = key.rpartition("_")[2]
     lines = [
         {
             "from_runtime": one.kind.from_runtime, "on_runtime": one.kind.on_runtime,
             "precision": one.kind.precision or None, "family": one.kind.family or None,
-            "slope": rounded(one.slope, 6), "factor_ms": rounded(one.factor, 6), "r2": rounded(one.r2, 6),
-            "tau": rounded(one.tau, 6), "range_ms": list(one.range_ms),
+            "slope": rounded(one.slope, 6), f"factor_{unit}": rounded(one.factor, 6), "r2": rounded(one.r2, 6),
+            "tau": rounded(one.tau, 6), f"range_{unit}": [rounded(end, 6) for end in one.range],
             "models": [
                 {
-                    "name": pair.name, "sha256": pair.sha256, "from_ms": rounded(pair.from_ms, 6),
-                    "on_ms": rounded(pair.on_ms, 6), "line_ms": rounded(one.at(pair.from_ms), 6),
-                    "left_out_error": rounded(off, 6),
+                    "name": pair.name, "sha256": None if one.kind.from_runtime == PROGRAM else pair.identity,
+                    f"from_{unit}": rounded(pair.here, 6), f"on_{unit}": rounded(pair.there, 6),
+                    f"line_{unit}": rounded(one.at(pair.here), 6), "left_out_error": rounded(off, 6),
                 }
                 for pair, off in zip(one.pairs, one.left_out, strict=True)
             ],
         }
         for one in whole.lines
     ]  # fmt: skip
+    predicted = [
+        {
+            "session": one.session, "model": one.model, f"from_{unit}": rounded(one.here, 6), "kind": one.kind,
+            f"on_{unit}": rounded(one.there, 6), "interval95": one.interval95 and list(one.interval95),
+            "refused": one.refused,
+        }
+        for one in predictions
+    ]  # fmt: skip
     return {
-        "of": of, "lines": lines, "predictions": to_json(predictions), "refused": list(whole.refused),
+        "of": of, "lines": lines, "predictions": predicted, "refused": list(whole.refused),
         "left_out": list(whole.left_out), "unfair": list(whole.notes),
     }  # fmt: skip

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
 from edgetop.cli.output import gate_lines, notice_lines, table
+from edgetop.cli.printing.agreement_text import agreement_lines
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.cli.printing.usage_text import usage_lines
+from edgetop.comparison.agreement import Agreements
 from edgetop.comparison.comparison_gates import RelativeResult
 from edgetop.comparison.output_agreement import NON_FINITE
 from edgetop.comparison.ratios import LONE, Comparison, Ratio, Row, Value
@@ -22,16 +24,26 @@ MOST_DIGITS = 1000  # larger factors are written with an exponent, as intervals 
 LEFT = ("row", "")
 
 
-def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()) -> str:
-    """Return the comparison as text. Foreign text in it is made safe."""
+def comparison_text(
+    comparison: Comparison,
+    gates: Sequence[RelativeResult] = (),
+    agreeing: Agreements | None = None,
+    *,
+    is_whole: bool = True,
+) -> str:
+    """Return the comparison as text. Foreign text in it is made safe.
+
+    `is_whole`: with the rows of all figures and the ranking, which say little of two sweeps over several models.
+    """
     return "\n".join(
         line
         for part in (
             wrapped(clean(sentence) for sentence in sentences(comparison)),
             _head(comparison),
-            _table(comparison),
+            _table(comparison) if is_whole else (),
+            agreement_lines(agreeing, comparison.names) if agreeing else (),
             usage_lines(usage_rows(comparison.groups), terminal_columns()),
-            ranking_lines(comparison),
+            ranking_lines(comparison) if is_whole else (),
             gate_lines([(gate.ok, gate.reason) for gate in gates]),
             wrapped(notice_lines("unfair", comparison.fair)),
         )
