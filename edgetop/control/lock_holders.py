@@ -53,6 +53,55 @@ def is_stopped(pid: int) -> bool:
     return pid > 0 and _stat(pid)[:1] in (["T"], ["t"])
 
 
+def viewers(folder: Path, lock: Path) -> list[str]:
+    """Return where else a session or a sweep is shown: the terminals of its writer and of attached screens, or "ssh".
+
+    The writer holds the lock, and a screen has the folder open. The terminal of this process does not count, because
+    its user sees what happens.
+    """
+    try:
+        status = folder.stat()
+    except OSError:
+        return []
+    ours, writer = _terminal(os.getpid()), lock_holder(lock)
+    found = set()
+    for pid in _own_processes():
+        terminal = _terminal(pid)
+        is_viewer = pid != writer and _has_open(pid, status)
+        if terminal and terminal != ours and (is_viewer or pid == writer):
+            found.add(_terminal_name(terminal))
+        elif is_viewer and not terminal:  # edgetop relay, which a screen on another machine has started
+            found.add("ssh")
+    return sorted(found)
+
+
+def _has_open(pid: int, status: os.stat_result) -> bool:
+    with contextlib.suppress(OSError):
+        for fd in (PROC / str(pid) / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                if os.path.samestat(fd.stat(), status):
+                    return True
+    return False
+
+
+def _terminal(pid: int) -> int:
+    """Return the device number of a process's controlling terminal; 0 if it has none (proc_pid_stat(5), tty_nr)."""
+    fields = _stat(pid)
+    return int(fields[4]) & 0xFFFFFFFF if len(fields) > 4 else 0
+
+
+def _terminal_name(number: int) -> str:
+    """Return the name of a terminal, such as `pts/3`.
+
+    The device number has the major number in bits 8 to 19 (proc_pid_stat(5)); those of pseudo-terminals are from 136 on
+    (Documentation/admin-guide/devices.txt of the kernel).
+    """
+    major, minor = os.major(number), os.minor(number)
+    if 136 <= major <= 143:
+        return f"pts/{(major - 136) * 256 + minor}"
+    return f"tty{minor}" if major == 4 and minor < 64 else f"terminal {major}:{minor}"
+
+
 def _own_processes() -> list[int]:
     found = []
     for process in PROC.iterdir():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -80,7 +81,7 @@ def test_a_run_outlives_its_terminal_and_is_watched_and_stopped(home: Path) -> N
     other = on_terminal(home, "attach", "--refresh", "100ms")
     try:
         other.wait_for("p50", "attached  REC", "the terminal hung up")
-        stopped = edgetop("stop", home=home)
+        stopped = edgetop("stop", "one", home=home)
         assert (stopped.returncode, stopped.stderr) == (0, "")
         assert stopped.stdout.startswith("STOPPED (by the user) after 00:00:")
         assert manifest_of(folder)["state"] == "finished"
@@ -166,6 +167,31 @@ def test_a_run_killed_while_watched_is_shown_as_cut_short(home: Path) -> None:
         other.close()
     assert manifest_of(folder)["state"] == "recovered"
     assert not (folder / SOCKET).exists()
+
+
+def test_stop_without_a_name_asks_before_it_ends_a_run_on_another_terminal(home: Path) -> None:
+    folder = home / "one.edgetop"
+    terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(folder))
+    others: list[Terminal] = []
+    try:
+        terminal.wait_for("p50")
+        refused = edgetop("stop", home=home)
+        assert refused.returncode == 2
+        assert re.fullmatch(
+            r"edgetop: one: is shown on another terminal \(pts/\d+\) \(.*stop one .*\)\n", refused.stderr
+        )
+        for answer, code in (("n\r", 2), ("\r", 2), ("y\r", 0)):
+            assert is_live(folder)
+            others.append(on_terminal(home, "stop"))
+            others[-1].wait_for("one is shown on pts/", "End it? [y/N]")
+            others[-1].send(answer)
+            assert others[-1].wait_for_exit() == code
+        assert "nothing was ended" in others[0].text
+        assert "STOPPED (by the user)" in others[2].text
+        assert not is_live(folder)
+    finally:
+        for one in (terminal, *others):
+            one.close()
 
 
 def test_a_detached_run_is_started_listed_and_stopped(home: Path) -> None:

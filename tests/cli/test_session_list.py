@@ -136,9 +136,20 @@ def test_columns_are_aligned_whatever_stands_in_them() -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 20, 40, 80])
-def test_on_a_narrow_terminal_lines_are_cut_at_its_edge(columns: int) -> None:
-    for text in table([line(), line(name="x" * 200), line(name="\N{CJK UNIFIED IDEOGRAPH-6F22}" * 90)], columns):
-        assert cell_len(text) <= columns
+def test_on_a_narrow_terminal_nothing_is_cut(columns: int) -> None:
+    """Each session then takes two lines."""
+    sessions = [line(name="x" * 200), line(name="\N{CJK UNIFIED IDEOGRAPH-6F22}" * 90, model="m" * 90)]
+    narrow, wide = table(sessions, columns), table(sessions, None)
+    assert (len(narrow), len(wide)) == (6, 3)
+    words = [" ".join(narrow[at : at + 2]).split() for at in (0, 2, 4)]
+    assert words == [text.split() for text in wide]
+    assert len({text.index("1.0 MiB") for text in narrow[3::2]}) == 1
+
+
+def test_a_table_that_fits_has_a_line_for_each_session() -> None:
+    wide = table([line(), line(name="other")], None)
+    assert table([line(), line(name="other")], max(map(len, wide))) == wide
+    assert len(table([line(), line(name="other")], max(map(len, wide)) - 1)) == 6
 
 
 def test_foreign_text_in_the_table_acts_on_no_terminal(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ For a finished session, the manifest and the stored outcome are read; if no outc
 once. A running session is read up to now. A session whose writer has died is recovered first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from edgetop.paths import bytes_below
 from edgetop.recording.registry import Outcome, all_sessions, read_outcome, write_outcome
 from edgetop.recording.session_folder import SUFFIX, has_journal, read_manifest
 from edgetop.session.manifest import Manifest
-from edgetop.ui.text import fit, line, width
+from edgetop.ui.text import line, width
 from edgetop.wording import verdict_words
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 HEAD = ("SESSION", "VERDICT", "DATE", "DURATION", "P50 MS", "P99 MS", "SIZE", "MODEL", "BOARD")
 RIGHT = ("DURATION", "P50 MS", "P99 MS", "SIZE")
+FIRST_LINE = 4  # columns on the first line of a session, on a narrow terminal
 GAP = "  "
 
 
@@ -106,21 +107,32 @@ def _running(folder: Path) -> tuple[Manifest, Outcome]:
 
 
 def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
-    """Return the table: a header and a line for each session. `columns`: the largest width, or None for no limit."""
+    """Return the table: a header and a line for each session. Nothing in it is cut.
+
+    `columns`: the width of the terminal, or None for no limit. If the table is wider, each session takes two lines.
+    """
     rows = [HEAD, *(_cells(session) for session in sessions)]
-    widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
     reasons = ["", *(clean(session.reason or "") for session in sessions)]
-    lines = []
+    lines = [first for first, _ in _lines(rows, reasons, len(HEAD))]
+    if columns is None or max(map(_cells_of, lines)) <= columns:
+        return lines
+    return [text for pair in _lines(rows, reasons, FIRST_LINE) for text in pair if text]
+
+
+def _lines(rows: Sequence[Sequence[str]], reasons: Sequence[str], on_first: int) -> Iterator[tuple[str, str]]:
+    """Yield the line of each row, and a second line with the columns from `on_first` on; "" if there is none.
+
+    The reason why a session is unreadable replaces its model and board.
+    """
+    widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
     for row, reason in zip(rows, reasons, strict=True):
         cells = []
         for cell, wide, head in zip(row[:-2] if reason else row, widths, HEAD, strict=False):
             space = " " * (wide - _cells_of(cell))
             cells.append(space + cell if head in RIGHT else cell + space)
-        text = GAP.join([*cells, reason]).rstrip()  # the reason replaces the last columns
-        if columns is not None and _cells_of(text) > columns:
-            text = "".join(span.text for span in fit(line(text), columns)).rstrip()
-        lines.append(text)
-    return lines
+        cells += [reason] * bool(reason)
+        first, second = GAP.join(cells[:on_first]).rstrip(), GAP.join(cells[on_first:]).rstrip()
+        yield first, second and f"{GAP * 2}{second}"
 
 
 def _cells(session: Listed) -> tuple[str, ...]:

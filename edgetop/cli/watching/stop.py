@@ -2,6 +2,7 @@
 
 import contextlib
 import shlex
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ def command(session: str | None) -> int:
 
     SESSION is a path, a name, the beginning of an id, or a sweep. Without SESSION, end the
     running session, or the running sweep; if several run, you can choose one on a terminal.
+    A run that another terminal shows is ended only after a question, or by its name.
 
     The exit code is 0, or 4 if the recording could not be written.
 
@@ -35,13 +37,19 @@ def command(session: str | None) -> int:
       edgetop stop
       edgetop stop soak-42
     """
+    from edgetop import sweep_plan  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.choosing import running  # noqa: PLC0415
     from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.recording.session_folder import is_live, open_folder  # noqa: PLC0415  --help needs none of it
+    from edgetop.recording.session_folder import LOCK, is_live, open_folder  # noqa: PLC0415
 
     if (sweep := sweep_meant(session)) is not None:
+        if session is None:
+            _ask_if_shown(sweep, sweep / sweep_plan.LOCK)
         return _stop_sweep(sweep)
-    folder = open_folder(running(session, newest=False))  # stays valid if the folder is moved meanwhile
+    found = running(session, newest=False)
+    if session is None:
+        _ask_if_shown(found, found / LOCK)
+    folder = open_folder(found)  # stays valid if the folder is moved meanwhile
     if not is_live(folder.path):
         raise InputError(f"{folder.name.stem}: is not running", f"edgetop report {folder.name}")
     answer = _stop(folder)
@@ -49,6 +57,25 @@ def command(session: str | None) -> int:
     if answer.error:
         print_text(f"edgetop: {answer.error}", err=True)
     return answer.exit_code
+
+
+def _ask_if_shown(folder: Path, lock: Path) -> None:
+    """Ask before a run that was not named is ended, if another terminal shows it.
+
+    Raises InputError if the answer is no, or if there is no terminal to ask on.
+    """
+    from edgetop.control.lock_holders import viewers  # noqa: PLC0415
+    from edgetop.formatting import clean  # noqa: PLC0415
+
+    where = viewers(folder, lock)
+    if not where:
+        return
+    name = clean(folder.stem)
+    advice = f"edgetop stop {clean(shlex.quote(folder.stem))} ends it without a question"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InputError(f"{name}: is shown on another terminal ({', '.join(where)})", advice)
+    if not click.confirm(f"{name} is shown on {', '.join(where)}. End it?", default=False, err=True):
+        raise InputError("nothing was ended", advice)
 
 
 def sweep_meant(given: str | None) -> Path | None:
