@@ -13,7 +13,7 @@ from functools import partial
 from typing import Literal
 
 from edgetop.frozen import frozen
-from edgetop.sensors.counters import FIRST, WENT_BACK, Rate, bounded
+from edgetop.sensors.counters import FIRST, WENT_BACK, Rate, SumRate, bounded
 from edgetop.sensors.memory_sensors import MIB
 from edgetop.sensors.plausible import EVENTS_PER_CPU, most_cpus
 from edgetop.sensors.process_table import HOST, parse_counters
@@ -54,8 +54,10 @@ V1 = Files(
     current="memory.usage_in_bytes", peak="memory.max_usage_in_bytes", limits=("memory.limit_in_bytes",),
     events="memory.oom_control", hits="memory.failcnt",
 )  # fmt: skip
-# Above memory.high the kernel slows the group down and reclaims its memory, so the group does not get more.
-V2 = Files("memory.current", "memory.peak", ("memory.max", "memory.high"), "memory.events", "memory.events")
+# Above memory.high the kernel reclaims the group's memory and lets its threads sleep for up to two seconds at a time
+# (mem_cgroup_handle_over_high in mm/memcontrol.c), so the group does not get more.
+HIGH, EVENTS = "memory.high", "memory.events"
+V2 = Files("memory.current", "memory.peak", ("memory.max", HIGH), EVENTS, EVENTS)
 
 
 @frozen
@@ -71,16 +73,14 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
     files, own, most = group.files, group.folders[0], most_cpus(root) * EVENTS_PER_CPU
     infos: list[SensorInfo] = []
     parts: list[Callable[[], Values]] = []
-    onset = Onset("memory-limit", "the memory limit is reached: something of the engine must go before it gets more")
+    onset = Onset("memory-limit")
 
     def add(file: str, *sensors: tuple[str, str], read: Callable[[], Values]) -> None:
         source = f"{root.absolute(own)}/{file}"
         infos.extend(sensor(kind, label, source, note=_NOTES.get(label)) for kind, label in sensors)
         parts.append(read)
 
-    held, peak, events, hit = (
-        root.file(f"{own}/{name}") for name in (files.current, files.peak, files.events, files.hits)
-    )
+    held, peak, events = (root.file(f"{own}/{name}") for name in (files.current, files.peak, files.events))
     add(files.current, ("mem", "cgroup"), read=lambda: [_count(held) / MIB])
     if root.exists(peak.relative):
         add(files.peak, ("mem", "cgroup-peak"), read=lambda: [_count(peak) / MIB])
@@ -100,29 +100,42 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
             return [Gap("no oom_kill in the file") if count is None else kills.per_second(count, now(), most)]
 
         add(files.events, ("rate", "oom-kills"), read=read_kills)
-    if root.exists(hit.relative) and _limits(levels[: len(files.limits)]):
-        hits = Rate()
-        rate = ("rate", "memory-limit-hits")
-        add(files.hits, rate, read=lambda: [onset.checked(hits.per_second(_hits(hit), now(), most))])
+    if hits := _limited(root, group):
+        rates, highs = SumRate(), SumRate()
+
+        def read_hits() -> Values:
+            at_s, counts = now(), {name: _hits(file) for name, file in hits.items()}
+            high = highs.per_second({name: count for name, (count, _) in counts.items()}, at_s, lambda *_: most)
+            every = rates.per_second({name: sum(both) for name, both in counts.items()}, at_s, lambda *_: most)
+            onset.checked(every, _ABOVE_HIGH if isinstance(high, float) and high > 0 else _AT_MAXIMUM)
+            return [high, every] if has_high else [every]
+
+        has_high = any(limit.relative.endswith(HIGH) for _, _, limit in _limits(levels))
+        both = [("rate", "memory-high-hits"), ("rate", "memory-limit-hits")]
+        add(files.hits, *both[not has_high :], read=read_hits)
     return Reader(
         tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory", events=onset.events
     )
 
 
+_AT_MAXIMUM = "the memory limit is reached: something of the engine must go before it gets more"
+_ABOVE_HIGH = "memory.high is exceeded: the kernel takes memory back from the engine and makes it sleep meanwhile"
+_QUOTA_USED_UP = "the CPU quota is used up: the engine waits for its next period"
+
+
 class Onset:
     """Makes an event when a value becomes greater than 0, if it was 0 for QUIET_READINGS readings before."""
 
-    def __init__(self, kind: Literal["cpu-quota", "memory-limit"], message: str) -> None:
+    def __init__(self, kind: Literal["cpu-quota", "memory-limit"]) -> None:
         self.events: list[SensorEvent] = []
         self._kind: Literal["cpu-quota", "memory-limit"] = kind
-        self._message = message
         self._quiet = QUIET_READINGS
 
-    def checked(self, value: float | Gap) -> float | Gap:
-        """Check a value, make an event if one is due, and return the value."""
+    def checked(self, value: float | Gap, message: str) -> float | Gap:
+        """Check a value, make an event with this message if one is due, and return the value."""
         if not isinstance(value, Gap):
             if value > 0 and self._quiet >= QUIET_READINGS:
-                self.events.append(SensorEvent(LimitReached(self._kind, round(value, 1)), self._message, "warning"))
+                self.events.append(SensorEvent(LimitReached(self._kind, round(value, 1)), message, "warning"))
             self._quiet = 0 if value > 0 else self._quiet + 1
         return value
 
@@ -135,11 +148,11 @@ def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = tim
     """
     cpus = most_cpus(root)
     levels = [_Quota(root.file(f"{folder}/{CPU_STAT}"), cpus) for folder in folders]
-    onset = Onset("cpu-quota", "the CPU quota is used up: the engine waits for its next period")
+    onset = Onset("cpu-quota")
 
     def read() -> Values:
         shares, stalls = zip(*(level.read_at(now()) for level in levels), strict=True)
-        return [onset.checked(_most(shares)), _most(stalls)]
+        return [onset.checked(_most(shares), _QUOTA_USED_UP), _most(stalls)]
 
     source = root.absolute(levels[0].file.relative)
     share = "share of its periods in which the engine waited for the next one"
@@ -195,12 +208,28 @@ def _count(file: File) -> int:
     return value
 
 
-def _hits(file: File) -> int:
+def _limited(root: Root, group: Group) -> dict[str, File]:
+    """Return the file with the hits of each level that has a limit, by folder.
+
+    Of version 2, the file of the group itself has its children's hits too. That of a level above would have those of
+    the neighbours too, so the level's own ones are read (memory.events.local, since Linux 5.2).
+    """
+    found = {}
+    for place, folder in enumerate(group.folders):
+        limits = [(root.file(f"{folder}/{name}"),) * 2 for name in group.files.limits]
+        name = f"{EVENTS}.local" if place and group.files.hits == EVENTS else group.files.hits
+        if _limits(limits) and root.exists(f"{folder}/{name}"):
+            found[folder] = root.file(f"{folder}/{name}")
+    return found
+
+
+def _hits(file: File) -> tuple[int, int]:
+    """Return how often memory.high was exceeded, and how often the limit was reached."""
     text = file.read_text()
     if " " not in text:
-        return parse_int(text)
+        return 0, parse_int(text)
     counts = parse_counters(text)
-    return counts.get("high", 0) + counts.get("max", 0)
+    return counts.get("high", 0), counts.get("max", 0)
 
 
 def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File, File]]:
@@ -224,6 +253,7 @@ def _tightest(levels: Sequence[tuple[File, File]]) -> Values:
 _NOTES = {
     "cgroup": "the engine's group, everything in it and the files it has cached included",
     "cgroup-limit": "the tightest on the way up",
+    "memory-high-hits": "how often memory.high was exceeded, above which the kernel makes the engine sleep",
     "cgroup-left": "to the limit that is nearest, which others may share",
 }
 

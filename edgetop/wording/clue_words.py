@@ -14,7 +14,7 @@ EXAMINED: Mapping[Cause, str] = {
     "thermal": "thermal flags, cooling devices and trips",
     "cpu-quota": "the CPU quota of its cgroup",
     "contention": "run-queue wait, CPU pressure, steal and the load of others",
-    "memory-pressure": "major faults, swap-in and memory pressure",
+    "memory-pressure": "major faults, swap-in, memory pressure and limits",
     "clock-change": "clocks and their caps",
     "mix": "the calls of other models between its own",
     "inputs": "the size of its inputs",

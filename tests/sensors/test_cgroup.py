@@ -354,3 +354,24 @@ def test_memory_high_below_the_maximum_is_the_limit(tmp_path: Path) -> None:
     assert limit.source.endswith("memory.high")
     values = counted(source, root, f"{SCOPE}/memory.events", *(f"high {n}\nmax 1\noom_kill 0\n" for n in (2, 2, 42)))
     assert values[1:] == [0.0, 20.0]
+    (event,) = source.take_events()
+    assert event.message.startswith("memory.high is exceeded")
+
+
+def test_memory_high_without_a_maximum_is_a_limit_whose_hits_are_its_own(tmp_path: Path) -> None:
+    """On a level above, as systemd's MemoryHigh= of a slice, whose neighbours' hits do not count."""
+    above = SCOPE.rpartition("/")[0]
+    files = {**V2, **v2_group(SCOPE, 50), **v2_group(above, 90), f"{above}/memory.high": f"{100 * MIB}\n"}
+    files |= {
+        f"{above}/memory.events.local": "high 5\nmax 0\n",
+        f"{above}/memory.events": "high 9\nmax 7\noom_kill 0\n",
+    }
+    root = plant(tmp_path, files)
+    clock = iter(range(100))
+    source = cgroup.cgroup_memory(root, cgroup.Group(cgroup.V2, (SCOPE, above)), lambda: float(next(clock)))
+    ids = [info.id for info in source.sensors]
+    assert ids[-2:] == ["rate/memory-high-hits", "rate/memory-limit-hits"]
+    read = dict(zip(ids, source.read(), strict=True))
+    assert (read["mem/cgroup-limit"], read["mem/cgroup-left"]) == (100.0, 10.0)
+    plant(tmp_path, {f"{above}/memory.events.local": "high 9\nmax 2\n"})
+    assert list(source.read())[-2:] == [2.0, 3.0]  # two seconds pass for each read

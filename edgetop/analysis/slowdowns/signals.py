@@ -227,6 +227,7 @@ _COUNTS: dict[str, _Count] = {
     "rate/involuntary-switches": ("contention", 30.0, 1.0, 0.5, "/s"),
     "rate/major-faults": ("memory-pressure", 5.0, 1.0, 0.8, "/s"),
     "rate/swap-in": ("memory-pressure", 20.0, 1.0, 0.8, "pages/s"),
+    "rate/memory-high-hits": ("memory-pressure", 0.5, 1.0, 0.9, "/s"),  # a hit may be a sleep of two seconds
     "rate/memory-limit-hits": ("memory-pressure", 20.0, 1.0, 0.5, "/s"),
     "pressure/memory-some": ("memory-pressure", 4.0, 0.5, 0.9, "%"),
     "pressure/memory-full": ("memory-pressure", 3.0, 0.5, 0.9, "%"),

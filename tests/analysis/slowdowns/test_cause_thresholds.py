@@ -96,6 +96,7 @@ COUNTS = {
     "rate/major-faults": (5, 200, 0.8),
     "rate/swap-in": (20, 200, 0.8),
     "rate/memory-limit-hits": (20, 200, 0.5),
+    "rate/memory-high-hits": (0.5, 200, 0.9),
     "pressure/memory-some": (4, 150, 0.9),
     "pressure/memory-full": (3, 150, 0.9),
 }
