@@ -35,6 +35,10 @@ COMMANDS = {
     ),
     "sensors": ("edgetop.cli.board.sensors", "List the sensors of this board, and what is missing."),
     "doctor": ("edgetop.cli.board.doctor", "Check whether this board is fit to measure on, and how to fix it."),
+    "board-report": (
+        "edgetop.cli.board.board_report",
+        "Measure this board for five minutes; write one file to send.",
+    ),
     "self-test": ("edgetop.cli.board.self_test", "Check whether this installation works, and what it lacks."),
     "service": ("edgetop.cli.board.service", "Print or install a systemd unit that keeps a run going for months."),
     "grafana": ("edgetop.cli.boards.grafana", "Print a Grafana dashboard, or alert rules, for edgetop's metrics."),
@@ -60,7 +64,7 @@ EXAMPLES = """\
 
 
 def help_text() -> str:
-    commands = "\n".join(f"  {name:<11} {text}" for name, (_, text) in COMMANDS.items())
+    commands = "\n".join(f"  {name:<12} {text}" for name, (_, text) in COMMANDS.items())
     return f"""\
 {USAGE}
 

@@ -16,6 +16,7 @@ WRITES = {
     "cli/watching/relay.py": "a descriptor of its own standard output",
     "cli/terminal.py": "a log, by open_regular; the null device",
     "cli/watching/watch_session.py": "tries whether the file of --app-output can be opened, before the program starts",
+    "cli/board/report_making.py": "a private folder that is removed",
     "cli/board/installation_checks.py": "a private folder that is removed",
     "cli/comparing/fit_memory.py": "a private folder that is removed",
     "cli/watching/gap.py": "a private folder that is removed",
@@ -46,6 +47,7 @@ WRITES = {
 }
 READS = {
     "files.py": "the home of reads",
+    "cli/board/observer_effect.py": "an array that our own program wrote in a private folder",
     "cli/printing/output_agreement_words.py": "an array, of an open regular file",
     "cli/comparing/comparison.py": "a model, of the size that its session says",
     "cli/boards/fleet_boards.py": "the user's own model, to copy it",

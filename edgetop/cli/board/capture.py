@@ -19,12 +19,7 @@ SUFFIX = ".tar.gz"
 
 def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
     """Capture the board. Raises OutputError if the file cannot be written, InputError without a terminal to ask."""
-    if not path.name.endswith(SUFFIX) or path.name == SUFFIX:
-        raise InputError(f"--capture {path}: not a name for a capture", f"its name must end in {SUFFIX}")
-    if os.path.lexists(path) and not force:
-        raise _exists(path)
-    if not yes and not (sys.stdin is not None and sys.stdin.isatty()):
-        raise InputError("--capture asks before it writes, but there is no terminal", "add --yes")
+    refuse(path, "--capture", yes=yes, force=force)
     capture = collect(root)
     packed = size(len(pack(capture)))
     print_text("\n".join(listing(capture)), err=True)
@@ -32,17 +27,35 @@ def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
     if not yes and not click.confirm(question, err=True):
         click.echo("Nothing was written.", err=True)
         return
-    try:
-        write_archive(capture, path, force=force)
-    except FileExistsError:
-        raise _exists(path) from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        advice = "choose another path" if error.errno not in DISK_FULL else "free some space, or choose another path"
-        raise OutputError(f"--capture {path}: cannot be written: {reason}", advice) from None
+    write(path, "--capture", pack(capture), force=force)
     click.echo(
         f"{clean(str(path))}: {len(capture.files)} files, {packed}. Check its contents before you send it.", err=True
     )
+
+
+def refuse(path: Path, option: str, *, yes: bool, force: bool) -> None:
+    """Raise InputError if the archive cannot be written there, or if there is no terminal on which to ask.
+
+    `option`: the option that gave the path.
+    """
+    if not path.name.endswith(SUFFIX) or path.name == SUFFIX:
+        raise InputError(f"{option} {path}: not a name for an archive", f"its name must end in {SUFFIX}")
+    if os.path.lexists(path) and not force:
+        raise _exists(path, option)
+    if not yes and not (sys.stdin is not None and sys.stdin.isatty()):
+        raise InputError(f"{option} asks first, but there is no terminal", "add --yes")
+
+
+def write(path: Path, option: str, packed: bytes, *, force: bool) -> None:
+    """Write an archive that only its owner may read. Raises InputError if the file exists, and OutputError."""
+    try:
+        write_archive(packed, path, force=force)
+    except FileExistsError:
+        raise _exists(path, option) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        advice = "choose another path" if error.errno not in DISK_FULL else "free some space, or choose another path"
+        raise OutputError(f"{option} {path}: cannot be written: {reason}", advice) from None
 
 
 def listing(capture: Capture) -> Iterator[str]:
@@ -55,5 +68,5 @@ def listing(capture: Capture) -> Iterator[str]:
     yield ""
 
 
-def _exists(path: Path) -> InputError:
-    return InputError(f"--capture {path}: already exists", "choose another file, or add --force")
+def _exists(path: Path, option: str) -> InputError:
+    return InputError(f"{option} {path}: already exists", "choose another file, or add --force")

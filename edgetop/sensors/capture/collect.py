@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from edgetop import __version__
 from edgetop.files import write_file
@@ -186,38 +187,53 @@ def _and_parents(path: str) -> list[str]:
 
 # A capture is written as a compressed tar file without owners and times, and without paths that leave its folder.
 
-TREE = "tree"
+TREE, LOADED = "tree", "tree-loaded"
 NOTES = "notes.txt"
 MODE = 0o600
 
 
-def write_archive(capture: Capture, path: Path, *, force: bool) -> None:
-    """Write the archive atomically, readable only for its owner.
+def write_archive(packed: bytes, path: Path, *, force: bool) -> None:
+    """Write an archive that `pack` returned, atomically, readable only for its owner.
 
     Raises FileExistsError if `path` exists and `force` is not set, and other OSErrors.
     """
     if os.path.lexists(path) and not force:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    write_file(path, pack(capture), MODE)
+    write_file(path, packed, MODE)
 
 
-def pack(capture: Capture) -> bytes:
+def pack(
+    capture: Capture, loaded: Capture | None = None, documents: Mapping[str, bytes] = MappingProxyType({})
+) -> bytes:
+    """Return the archive of a capture.
+
+    `loaded`: the same board while it was busy. `documents`: other files, by name.
+    """
     packed = io.BytesIO()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for member, content in _members(capture):
+        members = [*_plain_members(documents), *_members(capture), *(_tree_members(loaded, LOADED) if loaded else ())]
+        for member, content in members:
             archive.addfile(member, io.BytesIO(content))
     return packed.getvalue()
 
 
 def _members(capture: Capture) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    notes = notes_text(capture).encode()
-    yield _member(NOTES, tarfile.REGTYPE, size=len(notes)), notes
+    yield from _plain_members({NOTES: notes_text(capture).encode()})
+    yield from _tree_members(capture, TREE)
+
+
+def _plain_members(documents: Mapping[str, bytes]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    for name, content in documents.items():
+        yield _member(name, tarfile.REGTYPE, size=len(content)), content
+
+
+def _tree_members(capture: Capture, tree: str) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
     made: set[str] = set()
     for path in sorted([*capture.files, *capture.links]):
-        inside = f"{TREE}/{path}"
+        inside = f"{tree}/{path}"
         for folder in _and_parents(inside)[:-1]:
             if folder not in made:
                 made.add(folder)

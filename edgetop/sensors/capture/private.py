@@ -49,10 +49,11 @@ _VOCABULARY = (
 class Private:
     """The private texts of this board, kept only to remove them from the capture."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, more_names: Iterable[str] = ()) -> None:
+        """`more_names`: names of hosts and users that the files of the root do not have."""
         identifiers = {text for text in _identifiers(root) if len(text) >= 6 and re.search(r"\d", text)}
         vocabulary = _vocabulary(root)
-        names = {name for name in _names(root) if len(name) >= 3 and not name.isdigit()}
+        names = {name for name in (*_names(root), *more_names) if len(name) >= 3 and not name.isdigit()}
         self._identifiers = _any_of(identifiers)
         self._words = _any_of(name for name in names if name.lower() not in vocabulary)
 

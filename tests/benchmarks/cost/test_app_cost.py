@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.engines.programs import bare_loop
 from tests.support import onnx_models
 from tests.support.terminal import Terminal
 from tests.support.watched import Cost, cost_of, end
@@ -25,7 +26,7 @@ SECONDS, WARM_S = 60.0, 12.0
 REFRESH_S = 1.0
 BOARD = Path(__file__).parents[2] / "boards/raspberry-pi-4/tree"
 RUN = [sys.executable, "-m", "edgetop", "run", "--sysroot", str(BOARD)]
-BARE_LOOP = Path(__file__).with_name("bare_loop.py")
+BARE_LOOP = Path(bare_loop.__file__)
 PEERS = {
     "s-tui": ["s-tui", "-r", "1"],
     "glances": ["glances", "-t", "1"],

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from edgetop.engines.programs import bare_loop
 from tests.support import onnx_models
 from tests.support.terminal import Terminal
 
@@ -31,7 +32,7 @@ MODELS = {
 }
 P50_WITHIN = {"process": 0.01, "thread": 0.02}
 P99_WITHIN = {"process": 0.05, "thread": 0.15}
-BARE_LOOP = Path(__file__).with_name("bare_loop.py")
+BARE_LOOP = Path(bare_loop.__file__)
 BOARD = Path(__file__).parents[2] / "boards/raspberry-pi-4/tree"  # 17 sensors
 CORES = os.cpu_count() or 1
 CASES = [("process", 1), ("thread", 1), ("process", CORES)]

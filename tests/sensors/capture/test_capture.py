@@ -21,7 +21,7 @@ ZONE = {"sys/class/thermal/thermal_zone0/type": "cpu-thermal\n", "sys/class/ther
 
 def unpacked(capture: Capture, folder: Path) -> Root:
     path = folder / "board.tar.gz"
-    write_archive(capture, path, force=True)
+    write_archive(pack(capture), path, force=True)
     with tarfile.open(path) as archive:
         archive.extractall(folder / "out", filter="data")
     return Root(folder / "out/tree")
@@ -201,7 +201,7 @@ def test_the_archive_has_no_owner_no_time_and_no_way_out(tmp_path: Path) -> None
     root = plant(tmp_path / "board", ZONE)
     link(tmp_path / "board", "sys/class/thermal/thermal_zone0/cdev0", "../thermal_zone0")
     path = tmp_path / "board.tar.gz"
-    write_archive(collect(root), path, force=False)
+    write_archive(pack(collect(root)), path, force=False)
     assert path.read_bytes()[4:8] == b"\0\0\0\0"  # gzip's own time (RFC 1952)
     with tarfile.open(path) as archive:
         for member in archive:
@@ -220,15 +220,15 @@ def test_the_file_is_private_and_replaces_nothing_unasked(tmp_path: Path) -> Non
     capture, path = collect(plant(tmp_path / "board", ZONE)), tmp_path / "board.tar.gz"
     before = os.umask(0)
     try:
-        write_archive(capture, path, force=False)
+        write_archive(pack(capture), path, force=False)
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.write_text("precious")
     with pytest.raises(FileExistsError):
-        write_archive(capture, path, force=False)
+        write_archive(pack(capture), path, force=False)
     assert path.read_text() == "precious"
-    write_archive(capture, path, force=True)
+    write_archive(pack(capture), path, force=True)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_bytes() == pack(capture)
     assert sorted(tmp_path.iterdir()) == [tmp_path / "board", path]
@@ -239,6 +239,6 @@ def test_a_link_in_the_way_is_not_written_through(tmp_path: Path) -> None:
     link(tmp_path, "board.tar.gz", "precious")
     capture = collect(plant(tmp_path / "board", ZONE))
     with pytest.raises(FileExistsError):
-        write_archive(capture, tmp_path / "board.tar.gz", force=False)
-    write_archive(capture, tmp_path / "board.tar.gz", force=True)
+        write_archive(pack(capture), tmp_path / "board.tar.gz", force=False)
+    write_archive(pack(capture), tmp_path / "board.tar.gz", force=True)
     assert (tmp_path / "precious").read_text() == "precious"

@@ -1,0 +1,182 @@
+"""The observer effect on this very board: edgetop in turns with a bare loop over the same model.
+
+The ratios are to the bare loop of the same round, so that a board whose clock drifts does not decide.
+"""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop import demo
+from edgetop.cli.board.own_terminal import OwnTerminal
+from edgetop.cli.running.child_run import ChildRun
+from edgetop.cli.terminal import edgetop_command
+from edgetop.engines.programs import bare_loop
+from edgetop.errors import EdgetopError
+from edgetop.frozen import frozen
+from edgetop.recording.reader import Recording
+from edgetop.recording.session_folder import session_folder
+from edgetop.session.records import MEASURE
+from edgetop.session.typed_json import Document
+
+ROUNDS = 5  # of which the least and the greatest bound the median with 94 % confidence (order statistics)
+CONDITIONS = ("bare", "headless", "screen")
+THREADS = 1  # a core is left for edgetop, as a board in production has to
+LEAST_TURN_S = 1.0
+START_S = 1.5  # time that a program takes to start and to end, on average over the conditions
+PATIENCE_S = 120.0  # time that a turn may take beyond its length: a slow card, a cold runtime
+COLUMNS, ROWS = 160, 50  # the largest screen of the README's table
+
+
+@frozen
+class Turn:
+    """The inferences of one turn."""
+
+    count: int
+    p50_ms: float
+    p99_ms: float
+    throughput_hz: float  # by the time that the inferences took
+
+    @classmethod
+    def of(cls, latencies_ns: npt.NDArray[np.int64]) -> "Turn":
+        """Raises EdgetopError if there are no inferences."""
+        if not len(latencies_ns):
+            raise EdgetopError("a turn of the observer effect has no inference")
+        p50, p99 = np.percentile(latencies_ns, (50, 99)) / 1e6
+        return cls(len(latencies_ns), float(p50), float(p99), float(1e9 / latencies_ns.mean()))
+
+
+Round = Mapping[str, Turn]  # by condition
+
+
+@frozen
+class Turns:
+    """What is run in each turn."""
+
+    model: Path
+    rounds: int
+    seconds: float  # length of a turn
+    folder: Path  # a private one
+    environment: Mapping[str, str]
+
+
+def measure(turns: Turns, tell: Callable[[str], None]) -> list[Round]:
+    """Run the rounds, each in another order of conditions. `tell` gets a line before each turn. Raises EdgetopError."""
+    rounds: list[Round] = []
+    for number in range(turns.rounds):
+        found = {}
+        for place in range(len(CONDITIONS)):
+            condition = CONDITIONS[(number + place) % len(CONDITIONS)]
+            tell(f"round {number + 1} of {turns.rounds}: {condition}")
+            found[condition] = Turn.of(_RUN[condition](turns, turns.folder / f"turn-{number}-{condition}"))
+        rounds.append(found)
+    return rounds
+
+
+def _bare(turns: Turns, place: Path) -> npt.NDArray[np.int64]:
+    out = place.with_suffix(".npy")
+    words = [str(turns.model), f"{turns.seconds:.3f}", str(THREADS), str(out)]
+    try:
+        done = subprocess.run(  # noqa: S603  our own program
+            [sys.executable, bare_loop.__file__, *words],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=turns.seconds + PATIENCE_S, check=False,
+            start_new_session=True, cwd=turns.folder, env=dict(turns.environment),
+        )  # fmt: skip
+        if done.returncode == 0:
+            latencies: npt.NDArray[np.int64] = np.load(out, allow_pickle=False)
+            return latencies
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise EdgetopError(f"the bare loop failed: {error}") from None
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    raise EdgetopError(f"the bare loop failed: {said[-1] if said else f'exit status {done.returncode}'}")
+
+
+def _arguments(turns: Turns, place: Path) -> list[str]:
+    length = ("--duration", f"{turns.seconds * 1000:.0f}ms")
+    return ["run", str(turns.model), "--threads", str(THREADS), *length, "-o", str(place)]
+
+
+def _headless(turns: Turns, place: Path) -> npt.NDArray[np.int64]:
+    run = ChildRun(_arguments(turns, place), turns.folder, environment=turns.environment)
+    until_s = time.monotonic() + turns.seconds + PATIENCE_S
+
+    def look() -> None:
+        if time.monotonic() > until_s:
+            raise EdgetopError("a turn of the observer effect did not end")
+
+    outcome = run.run(look, PATIENCE_S)
+    if not outcome.is_complete:
+        raise EdgetopError(f"a turn of the observer effect failed: {outcome.reason or outcome.end_reason}")
+    return latencies_of(session_folder(place))
+
+
+def _screen(turns: Turns, place: Path) -> npt.NDArray[np.int64]:
+    until_s = time.monotonic() + turns.seconds + PATIENCE_S
+    command = edgetop_command(*_arguments(turns, place))
+    try:
+        terminal = OwnTerminal(command, turns.environment, COLUMNS, ROWS)
+    except OSError as error:
+        raise EdgetopError(f"no pseudo-terminal can be opened: {error.strerror}") from None
+    try:
+        if not terminal.read_until(lambda: b"FINISHED" in terminal.output, until_s):
+            raise EdgetopError("a turn of the observer effect with the screen did not end")
+        terminal.send(b"q")
+        terminal.read_until(terminal.has_ended, until_s)
+    finally:
+        terminal.close()
+    return latencies_of(session_folder(place))
+
+
+_RUN = {"bare": _bare, "headless": _headless, "screen": _screen}
+
+
+def latencies_of(folder: Path) -> npt.NDArray[np.int64]:
+    """Return the latencies of a session's measured inferences that succeeded. Raises InputError."""
+    parts = []
+    for batch in Recording(folder).play(inferences=True):
+        rows = batch.inferences
+        parts.append(rows["latency_ns"][(rows["phase"] == MEASURE) & rows["ok"]])
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def plan(total_s: float) -> tuple[int, float]:
+    """Return the number of rounds and the seconds of a turn, so that all of them take about `total_s`."""
+    least_s = (LEAST_TURN_S + START_S) * len(CONDITIONS)
+    rounds = min(ROUNDS, max(1, int(total_s / least_s)))
+    return rounds, max(LEAST_TURN_S, total_s / (rounds * len(CONDITIONS)) - START_S)
+
+
+def document(model_format: str, seconds: float, rounds: list[Round]) -> Document:
+    """Return the rounds with the ratios to the bare loop: the median, the least and the greatest."""
+    figures = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz"}
+    ratios = {
+        condition: {name: _spread([_ratio(one, condition, field) for one in rounds]) for name, field in figures.items()}
+        for condition in CONDITIONS[1:]
+    }
+    shown = [
+        {name: {each: getattr(turn, each) for each in ("count", *figures.values())} for name, turn in one.items()}
+        for one in rounds
+    ]
+    return {
+        "model": demo.model_path(model_format).name,
+        "threads": THREADS,
+        "turn_s": seconds,
+        "screen": f"{COLUMNS}x{ROWS}",
+        "ratios": ratios,
+        "rounds": shown,
+    }
+
+
+def _ratio(one: Round, condition: str, field: str) -> float:
+    ratio: float = getattr(one[condition], field) / getattr(one["bare"], field)
+    return ratio
+
+
+def _spread(ratios: list[float]) -> Document:
+    return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}

@@ -1,0 +1,79 @@
+"""A pseudo-terminal of this program's own, in which it starts itself to see what its screen does."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+MAX_BYTES = 64 * 1024 * 1024  # far more than a screen sends in an hour
+LOOK_S = 0.2
+LEAVE_S = 5.0
+ALTERNATE_SCREEN = b"\x1b[?1049h"
+# Control sequences, operating system commands and other strings, two-byte escapes (ECMA-48).
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[PX^_\]].*?(?:\x07|\x1b\\)|[@-Z\\-_])", re.DOTALL)
+
+
+class OwnTerminal:
+    """Runs a command on a terminal of `columns` by `rows`. `output` is what it has sent."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], columns: int, rows: int) -> None:
+        """Start the command. Raises OSError if there is no terminal or process to be had."""
+        self.output = b""
+        self._ours, theirs = pty.openpty()
+        variables = {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+        variables |= {"TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+        try:
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            self._process = subprocess.Popen(  # noqa: S603  the caller's command
+                command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=variables
+            )
+        except OSError:
+            os.close(self._ours)
+            raise
+        finally:
+            os.close(theirs)
+
+    @property
+    def text(self) -> bytes:
+        """The output without escape sequences."""
+        return _ESCAPES.sub(b"", self.output)
+
+    def read_until(self, is_done: Callable[[], bool], until_s: float) -> bool:
+        """Read until `is_done` is true, and return whether it is.
+
+        Gives up when the command has ended, or at `until_s`, a time of time.monotonic.
+        """
+        while not is_done() and len(self.output) < MAX_BYTES and (left_s := until_s - time.monotonic()) > 0:
+            if select.select([self._ours], [], [], min(LOOK_S, left_s))[0]:
+                try:
+                    self.output += os.read(self._ours, 65536)
+                except OSError:  # EIO: the command has ended
+                    break
+        return is_done()
+
+    def send(self, keys: bytes) -> None:
+        with contextlib.suppress(OSError):  # the command has ended
+            os.write(self._ours, keys)
+
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        """End the command, at first by SIGTERM, and close the terminal."""
+        try:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGTERM)
+            # It may wait for its last output to be taken.
+            self.read_until(self.has_ended, time.monotonic() + LEAVE_S)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            os.close(self._ours)

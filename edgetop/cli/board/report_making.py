@@ -1,0 +1,184 @@
+"""Run the steps of `edgetop board-report`, ask before those that load the board or need root, and write the file."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import click
+
+from edgetop import __version__
+from edgetop.cli.board import report_steps
+from edgetop.cli.board.capture import listing, refuse, write
+from edgetop.cli.board.installation_checks import installed_formats
+from edgetop.cli.board.redaction import Redaction
+from edgetop.cli.output import print_text
+from edgetop.errors import EXIT_DONE, EdgetopError, OutputError
+from edgetop.files import why
+from edgetop.formatting import clean, size
+from edgetop.sensors.capture.collect import LOADED, Capture, pack
+from edgetop.sensors.capture.unpack import REPORT
+from edgetop.sensors.root import Root
+from edgetop.session.typed_json import Document
+
+READING_S = 20.0  # time of the steps that only read
+LEAST_S = 10.0  # of the steps that load the board
+DECLINED = "declined"
+PARTS = ("doctor", "sensors", "sensors_loaded", "soaks", "observer")  # of the document; None if a step was not done
+
+
+@dataclass
+class Report:
+    """What the steps have found so far."""
+
+    steps: list[Document] = field(default_factory=list)
+    document: Document = field(default_factory=lambda: dict.fromkeys(PARTS))
+    capture: Capture | None = None
+    loaded: Capture | None = None
+
+
+def make_report(path: Path, total_s: float, *, yes: bool, force: bool) -> int:
+    """Make the report and return the exit code. A step that fails or is declined is noted, and the others are run.
+
+    `total_s`: about how long it may take. Raises InputError and OutputError.
+    """
+    refuse(path, "--output", yes=yes, force=force)
+    if not path.parent.is_dir():  # known before five minutes are spent
+        raise OutputError(f"--output {path}: there is no folder {path.parent}", "create it, or choose another path")
+    redaction = Redaction(Root())
+    with tempfile.TemporaryDirectory(prefix="edgetop-board-report-", ignore_cleanup_errors=True) as folder:
+        report = _measured(Path(folder), max(LEAST_S, total_s - READING_S), yes=yes)
+    document = redaction.document(
+        {
+            "edgetop_version": __version__,
+            "versions": report_steps.versions(),
+            "duration_s": total_s,
+            "steps": report.steps,
+            **report.document,
+        }
+    )
+    capture = report.capture or Capture({}, {}, ("the board was not captured",))
+    packed = pack(capture, report.loaded, {REPORT: json.dumps(document, indent=1).encode()})
+    write(path, "--output", packed, force=force)
+    print_text("\n".join(_contents(path, len(packed), capture, report.loaded, document)))
+    return EXIT_DONE
+
+
+def _measured(folder: Path, loaded_s: float, *, yes: bool) -> Report:
+    # Neither the user's settings nor his recordings take part.
+    private = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+    report = Report()
+    steps = _Steps(report, yes=yes)
+    steps.take(
+        "doctor", "checks of the settings and the state of this board", partial(_put, report, report_steps.doctor)
+    )
+    steps.take("sensors", "every sensor is read", partial(_put, report, report_steps.sensors))
+    steps.take("capture", "the files that describe this board are copied", partial(_capture, report))
+    if report.capture and (sudo := report_steps.sudo_of(report.capture)):
+        count = report_steps.refused_files(report.capture)
+        question = f"Only root may read {count} files of the board. Read them with sudo?"
+        steps.take("root", "the same as root", partial(_capture_as_root, report, sudo, folder, yes), question)
+    formats = installed_formats()
+    if not formats:
+        report.steps += [
+            {"name": name, "done": False, "why": "no runtime is installed"} for name in ("soak", "observer")
+        ]
+        return report
+    soak_s = loaded_s * report_steps.SOAK_SHARE
+    soaks = report_steps.Soaks(formats, folder, private, soak_s)
+    question = f"Run the built-in model on all cores for {soak_s:.0f} s? The board gets warm."
+    steps.take("soak", f"the built-in model runs: {', '.join(formats)}", partial(_soak, report, soaks), question)
+    observer_s = loaded_s - soak_s
+    observer = partial(report_steps.observe, formats[0], folder, private, observer_s, steps.tell)
+    question = f"Run the built-in model on one core for {observer_s:.0f} s, in turns with and without edgetop?"
+    steps.take("observer", "what edgetop costs the model", partial(_put, report, observer, "observer"), question)
+    return report
+
+
+class _Steps:
+    """Asks for, runs and notes each step."""
+
+    def __init__(self, report: Report, *, yes: bool) -> None:
+        self._report, self._yes = report, yes
+
+    def take(self, name: str, what: str, work: Callable[[], None], question: str = "") -> None:
+        """Run a step. `question`: what to ask before; "" for steps that only read what every user may read."""
+        if question and not self._yes and not click.confirm(question, default=name != "root", err=True):
+            self._report.steps.append({"name": name, "done": False, "why": DECLINED})
+            return
+        print_text(f"{name}: {what}", err=True)
+        reason = None
+        try:
+            work()
+        except EdgetopError as error:
+            reason = str(error)
+        except OSError as error:
+            reason = why(error)
+        if reason is not None:
+            print_text(f"{name}: failed: {reason}", err=True)
+        self._report.steps.append({"name": name, "done": reason is None, "why": reason})
+
+    def tell(self, line: str) -> None:
+        print_text(f"  {line}", err=True)
+
+
+def _put(report: Report, make: Callable[[], Document], name: str = "") -> None:
+    report.document[name or getattr(make, "__name__", "")] = make()
+
+
+def _capture(report: Report) -> None:
+    report.capture = report_steps.capture()
+
+
+def _capture_as_root(report: Report, sudo: str, folder: Path, yes: bool) -> None:
+    report.capture = report_steps.capture_as_root(sudo, folder, may_ask=not yes)
+
+
+def _soak(report: Report, soaks: report_steps.Soaks) -> None:
+    try:
+        soaks.run()
+    finally:  # what one runtime measured is kept if the other fails
+        report.document |= {"soaks": soaks.reports, "sensors_loaded": soaks.sensors}
+        report.loaded = soaks.loaded
+
+
+def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None, document: Document) -> Iterator[str]:
+    """Yield what is in the file: its figures in words, then the names of its files."""
+    yield f"In {clean(str(path))}, {size(packed)}, which only you may read:"
+    yield f"  {REPORT}: the figures of these steps; made by {document['versions'][0]}"
+    for step in document["steps"]:
+        yield f"    {step['name']:<9} {'done' if step['done'] else clean(step['why'] or '')}"
+    yield from (f"    {line}" for line in figures(document))
+    yield from listing(capture)
+    if loaded:
+        yield f"  {LOADED}: {len(loaded.files)} of the same files, read while the model ran"
+    yield "Nothing was sent. To read the figures: tar xzOf FILE report.json; to unpack all: tar xzf FILE"
+
+
+def figures(document: Document) -> Iterator[str]:
+    """Yield the main figures of a report, one line for each step that has some."""
+    if doctor := document.get("doctor"):
+        yield f"doctor: {doctor['status']}, {len(doctor['checks'])} checks"
+    if sensors := document.get("sensors"):
+        yield f"sensors: {len(sensors['sensors'])} found, {len(sensors['missing'])} missing"
+    for name, soak in (document.get("soaks") or {}).items():
+        yield f"soak {name}: {', '.join(_soak_words(soak))}"
+    for condition, ratios in (document.get("observer") or {}).get("ratios", {}).items():
+        told = ", ".join(
+            f"{name} {one['median']:.2f} ({one['min']:.2f} to {one['max']:.2f})" for name, one in ratios.items()
+        )
+        yield f"edgetop {condition} over a bare loop: {told}"
+
+
+def _soak_words(soak: Document) -> Iterator[str]:
+    latency, power = soak["latency"], soak["power"]
+    yield f"{latency['count']} inferences"
+    if latency["p50_ms"] is not None and latency["p99_ms"] is not None:
+        yield f"p50 {latency['p50_ms']:.2f} ms, p99 {latency['p99_ms']:.2f} ms"
+    for key, word in (("idle_w", "idle"), ("mean_w", "loaded")):
+        yield f"{word} {power[key]:.2f} W" if power.get(key) is not None else f"{word} power unknown"
+    throttled = soak["throttled"]
+    yield "throttled" if throttled else "not throttled" if throttled is False else "throttling unknown"

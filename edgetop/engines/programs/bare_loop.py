@@ -1,0 +1,67 @@
+"""The yardstick of the observer effect: the same timed call as in the engine, in the plainest loop there is.
+
+Run as a script, in a process of its own: bare_loop.py MODEL SECONDS THREADS OUT.npy
+"""
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+MAX_INFERENCES = 10_000_000
+WARMUP_RUNS = 50
+
+
+def onnx_call(model: str, threads: int) -> Callable[[], Any]:
+    """Return a call that runs an ONNX model once on the CPU."""
+    import onnxruntime  # noqa: PLC0415  only one of the runtimes may be there
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    rng = np.random.RandomState(0)
+    feeds = {node.name: rng.random_sample(node.shape).astype(np.float32) for node in session.get_inputs()}
+    return lambda: session.run(None, feeds)
+
+
+def tflite_call(model: str, threads: int) -> Callable[[], Any]:
+    """Return a call that runs a TFLite model once, on LiteRT or else on tflite-runtime."""
+    try:
+        from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
+    except ImportError:
+        from tflite_runtime.interpreter import Interpreter  # noqa: PLC0415
+
+    interpreter = Interpreter(model_path=model, num_threads=threads)
+    interpreter.allocate_tensors()
+    rng = np.random.RandomState(0)
+    for tensor in interpreter.get_input_details():
+        interpreter.set_tensor(tensor["index"], rng.random_sample(tensor["shape"]).astype(np.float32))
+    call: Callable[[], Any] = interpreter.invoke
+    return call
+
+
+def main() -> None:
+    model, seconds, threads, out = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    run = tflite_call(model, threads) if model.endswith(".tflite") else onnx_call(model, threads)
+    for _ in range(WARMUP_RUNS):
+        run()
+    gc.disable()
+    latencies = np.zeros(MAX_INFERENCES, np.int64)
+    now, count = time.perf_counter_ns, 0
+    until = now() + int(seconds * 1e9)
+    while count < MAX_INFERENCES:
+        begin = now()
+        run()
+        end = now()
+        latencies[count] = end - begin
+        count += 1
+        if end >= until:
+            break
+    np.save(out, latencies[:count])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Read the archive of a capture back, which may come from anybody: nothing of it is ever written or followed."""
+
+import gzip
+import io
+import re
+import tarfile
+import zlib
+
+from edgetop.frozen import frozen
+from edgetop.sensors.capture.collect import LOADED, MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, NOTES, TREE, Capture
+
+MAX_ARCHIVE_BYTES = 64 << 20
+MAX_DOCUMENT_BYTES = 8 << 20
+MAX_UNPACKED_BYTES = 2 * MAX_BYTES + MAX_DOCUMENT_BYTES + 4 * MAX_FILES * tarfile.BLOCKSIZE
+REPORT = "report.json"
+_PATH = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}(/[A-Za-z0-9_.,:@+=#-]{1,120}){0,30}")
+
+
+@frozen
+class Unpacked:
+    """The contents of an archive of `edgetop sensors --capture` or `edgetop board-report`."""
+
+    capture: Capture
+    loaded: Capture | None = None  # the board while it was busy
+    report: bytes | None = None  # the document of `edgetop board-report`, as JSON
+
+
+def unpack(packed: bytes) -> Unpacked:
+    """Read an archive. Raises ValueError if it is none, is too large, or has a path that leaves its folder."""
+    files: dict[str, dict[str, bytes]] = {TREE: {}, LOADED: {}}
+    links: dict[str, dict[str, str]] = {TREE: {}, LOADED: {}}
+    notes: tuple[str, ...] = ()
+    report = None
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as compressed:
+            plain = compressed.read(MAX_UNPACKED_BYTES + 1)
+        if len(plain) > MAX_UNPACKED_BYTES:
+            raise ValueError("larger than an archive of a board can be")
+        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
+            for member in archive:
+                tree, _, path = member.name.partition("/")
+                if member.isdir() and tree in files:
+                    continue
+                if member.name in (NOTES, REPORT) and member.isreg() and member.size <= MAX_DOCUMENT_BYTES:
+                    content = _content(archive, member)
+                    if member.name == REPORT:
+                        report = content
+                    else:
+                        lines = content.decode("utf-8", "replace").splitlines()
+                        notes = tuple(line[2:] for line in lines if line.startswith("- "))
+                elif tree not in files or not _is_plain(path):
+                    raise ValueError(f"{member.name[:80]!r} is no path of a board")
+                elif member.isreg() and member.size <= MAX_FILE_BYTES:
+                    files[tree][path] = _content(archive, member)
+                elif member.issym() and _stays_inside(path, member.linkname):
+                    links[tree][path] = member.linkname
+                else:
+                    raise ValueError(f"{member.name[:80]!r} is no file that a capture has")
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"not an archive of a board: {error}") from None
+    capture, loaded = (Capture(files[tree], links[tree], notes if tree == TREE else ()) for tree in (TREE, LOADED))
+    return Unpacked(capture, loaded if loaded.files else None, report)
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    return file.read() if file else b""
+
+
+def _is_plain(path: str) -> bool:
+    return bool(_PATH.fullmatch(path)) and not {".", ".."} & set(path.split("/"))
+
+
+def _stays_inside(path: str, target: str) -> bool:
+    """Whether a link's target, relative to the link's folder, is below the root."""
+    depth = path.count("/")
+    for part in target.split("/"):
+        depth += -1 if part == ".." else 0 if part in ("", ".") else 1
+        if depth < 0:
+            return False
+    return not target.startswith("/")

@@ -1,0 +1,80 @@
+"""What a document of this machine may not have, and what it must keep."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from edgetop.cli.board.redaction import Redaction
+from edgetop.sensors.root import Root
+
+
+@pytest.fixture
+def redaction(tmp_path, monkeypatch):
+    """Of anna, on annas-board, with a passwd and a serial number."""
+    for variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "SUDO_USER", "LOGNAME", "HOSTNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", "/home/anna")
+    monkeypatch.setenv("USER", "anna")
+    monkeypatch.setattr(socket, "gethostname", lambda: "annas-board.example.org")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text("berta:x:1001:1001:Berta Beispiel,,,:/home/berta:/bin/sh\n")
+    (tmp_path / "proc/device-tree").mkdir(parents=True)
+    (tmp_path / "proc/device-tree/serial-number").write_bytes(b"10000000deadbeef\0")
+    return Redaction(Root(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("anna measured", "xxxx measured"),
+        ("on annas-board.example.org", "on xxxxx-xxxxx.xxxxxxx.xxx"),
+        ("on annas-board now", "on xxxxx-xxxxx now"),
+        ("berta, Berta Beispiel", "xxxxx, xxxxx xxxxxxxx"),
+        ("serial 10000000deadbeef", "serial xxxxxxxxxxxxxxxx"),
+        ("link dc:a6:32:01:02:03", "link xx:xx:xx:xx:xx:xx"),
+        ("at 192.168.178.21:9464", "at xxx.xxx.xxx.xx:9464"),
+        ("at fe80::dea6:32ff:fe01:203", "at xxxx::xxxx:xxxx:xxxx:xxx"),
+        ("/home/anna/.local/state/edgetop (ext4)", "RECORDINGS (ext4)"),
+        ("/home/anna/.config/edgetop", "CONFIG"),
+        ("/home/anna/secret.onnx: unreadable", "~/secret.onnx: unreadable"),
+        ("/srv/acme/venv/bin/python failed", "PATH failed"),
+        ("/run/user/1000/acme (tmpfs), 1 GiB free", "PATH (tmpfs), 1 GiB free"),
+    ],
+)
+def test_what_identifies_is_removed(redaction, text, left):
+    assert redaction.text(text) == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/sys/class/thermal/thermal_zone0/temp",
+        "/proc/meminfo MemAvailable",
+        "onnxruntime 1.32.0 on CPU",
+        "6.1.0-rpi7-rpi-v8",
+        "L4T 36.4.7",
+        "25/50 MB/s",
+        "12:30:45",
+        "sudo usermod -aG video $USER",
+        "only root may read it",
+        "Hannah",
+    ],
+)
+def test_what_describes_a_board_stays(redaction, text):
+    assert redaction.text(text) == text
+
+
+def test_a_document_is_redacted_in_depth_and_keeps_its_numbers(redaction):
+    document = {"a": [{"anna": "anna", "n": 10000000, "x": None, "ok": True}], "t": ("berta", 1.5)}
+    assert redaction.document(document) == {
+        "a": [{"xxxx": "xxxx", "n": 10000000, "x": None, "ok": True}],
+        "t": ["xxxxx", 1.5],
+    }
+
+
+def test_this_very_user_and_machine_are_removed():
+    left = Redaction(Root()).text(f"{Path.home()}/x on {os.uname().nodename}-{os.uname().nodename}")
+    assert left.startswith("~/x on ")
+    assert len(os.uname().nodename) < 3 or os.uname().nodename not in left
