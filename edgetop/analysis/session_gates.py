@@ -163,7 +163,7 @@ def _drift(report: Report, _unit: str) -> Number:
 
 
 def _leak(report: Report, _unit: str) -> Number:
-    """Return the growth that the verdict calls a leak; other growth, of an arena or by chance, is 0."""
+    """Return the growth if the verdict calls it a leak, or 0 for growth that is due to an arena or to chance."""
     memory = report.memory
     if memory.leak is None:
         return None

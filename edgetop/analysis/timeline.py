@@ -352,7 +352,8 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Return figures at n places, with shape (4, n). A value is in every place that its time span touches."""
+    """Return the four figures (rows of the result) at each place of the axis. A value is in every place that its span
+    touches."""
     span, places = axis.to_s - axis.from_s, axis.places
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
     starts, figures = starts[inside], figures[:, inside]

@@ -187,7 +187,8 @@ class Tables:
         sync_folder(folder)
 
     def _completed(self, name: str) -> Path:
-        """Join the pieces of a table, add the footer and return the path. Raises ValueError if that gives no table."""
+        """Join the pieces of a table, add the footer and return its path. Raises ValueError if the pieces form no valid
+        table."""
         whole = self._joined(name)
         groups = self._groups_of(name, whole)
         rows = sum(group.rows for group in groups)

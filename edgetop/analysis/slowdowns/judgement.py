@@ -224,7 +224,7 @@ def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
 
 
 def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
-    """Whether the slowdown is reported to users. One that larger inputs explain is not, nor a change of the mix for
+    """Whether users see the slowdown. They do not see larger inputs as one, nor a change of the mix that lasts for
     seconds.
 
     If the context of a language model is larger than it ever was, only a slowdown with a known cause is reported.
