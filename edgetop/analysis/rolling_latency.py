@@ -24,7 +24,8 @@ from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
 from edgetop.session.records import measured
-from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 # Time that "now" covers, for a model with enough inferences in it. Choice: as long as an interruption. Larger: the
 # verdict lags; smaller: it flickers.

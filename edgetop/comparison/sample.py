@@ -21,7 +21,8 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
 from edgetop.session.outputs import KeptOutputs
 from edgetop.session.records import MEASURE, NO_READINGS
-from edgetop.session.seconds import QUANTILES, SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import QUANTILES
 from edgetop.session.turns import SIDES
 
 QUARTERS = 4

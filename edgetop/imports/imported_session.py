@@ -46,7 +46,7 @@ from edgetop.session.manifest import (
 )
 from edgetop.session.operators import burst_of
 from edgetop.session.records import INFERENCE, MEASURE, READING, WARMUP
-from edgetop.session.seconds import SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.typed_json import JsonValue
 
 UNKNOWN_MODEL = "unknown"

@@ -24,7 +24,7 @@ from edgetop.session.byte_shuffle import Columns, pack_steps, pack_table
 from edgetop.session.byte_shuffle import pack as pack_numbers
 from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.events import Event
-from edgetop.session.manifest import from_json, to_json
+from edgetop.session.manifest_codec import from_json, to_json
 from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import INFERENCE, PHASES, READING, REQUEST, Inferences, Readings, Requests
 from edgetop.session.seconds import SECOND, TOKEN_SECOND, Seconds, StreamSeconds, TokenSeconds

@@ -13,7 +13,8 @@ from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
 from edgetop.files import open_regular, write_file
 from edgetop.frozen import frozen
-from edgetop.session.manifest import FORMAT_VERSION, Manifest, from_json, to_json
+from edgetop.session.manifest import FORMAT_VERSION, Manifest
+from edgetop.session.manifest_codec import from_json, to_json
 
 
 @frozen

@@ -23,7 +23,8 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import OperatorInfo
 from edgetop.session.records import NO_INFERENCES, Inferences, Readings, SplitBy, join, latest
-from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, Seconds, concatenate
 
 if TYPE_CHECKING:  # loads Arrow
     from edgetop.recording.parquet_tables import TableFile

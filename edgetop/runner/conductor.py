@@ -44,7 +44,8 @@ from edgetop.session.clock import Clock
 from edgetop.session.event_kinds import AnalysisFailed, Remark
 from edgetop.session.events import Event, Order
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, NO_REQUESTS, Inferences, Readings, copied, last_end_ns
-from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS
 from edgetop.session.token_aggregator import TokenAggregator
 
 if TYPE_CHECKING:

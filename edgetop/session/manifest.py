@@ -4,16 +4,15 @@ Every class here is one object of that file, field by field. An unknown value is
 serial number, host name or user name.
 
 A manifest may come from anybody: in a folder, in a journal, over a link, in a row of a lake. Every manifest is read by
-`from_json`, whose result has the right types and bounded sizes, a UUID as its id, and valid dates.
+`manifest_codec.from_json`, whose result has the right types and bounded sizes, a UUID as its id, and valid dates.
 """
 
 import math
 import re
 import sys
-import typing
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -417,85 +416,7 @@ class Manifest:
         return self.created_utc
 
 
-def to_json(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest as plain JSON values, in the order of the fields."""
-    optional = ("ab", "generation", "lost", "watched", "followed_by", "command")
-    document = {key: value for key, value in FORM.plain(manifest).items() if value or key not in optional}
-    for key in ("swap_bytes", "io_bytes_per_s"):  # only in the file if they were limited
-        if document["constraints"][key] is None:
-            del document["constraints"][key]
-    return document
-
-
-def from_json(document: Mapping[str, Any]) -> Manifest:
-    """Parse the manifest in a `session.json`. Unknown keys are ignored, so that the format can grow.
-
-    A damaged value that only describes the session counts as unknown, and its key is added to `unread`. Raises
-    ValueError, which names the wrong key, if the document is not a manifest or lacks a necessary value.
-    """
-    try:
-        manifest = built(Manifest, document, _WHERE)
-    except ValueError:
-        if not isinstance(document, Mapping):
-            raise
-        kept, unread = _without_damage(document)
-        manifest = replace(built(Manifest, kept, _WHERE), unread=tuple(unread))
-    if not is_id(manifest.id):
-        raise ValueError(f"{_WHERE}: id is not a UUID")
-    if not is_date(manifest.created_utc):
-        raise ValueError(f"{_WHERE}: created_utc is not a time such as 2026-11-21T10:15:02Z")
-    return manifest
-
-
-_WHERE = "session.json"
 _SET_LATER_US = 60_000_000  # a smaller step of the clock is a correction
-# Keys that only describe a session: it can be read without them.
-_DESCRIPTIONS = ("end_reason", "board", "model", "engine", "methodology", "constraints", "labels", "watched",
-                 "generation", "followed_by", "command")  # fmt: skip
-_LOSS_UNKNOWN = {"seconds": None, "inferences": None, "why": "what the manifest says of losses is damaged"}
-
-
-def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the document without its damaged descriptions, and the keys of these."""
-    kept: dict[str, Any] = dict(document)
-    unread: list[str] = []
-    hints = typing.get_type_hints(Manifest)
-    for key in (*_DESCRIPTIONS, "lost"):
-        if key not in kept or _fits(hints[key], kept[key]):
-            continue
-        kind = hints[key]
-        if is_dataclass(kind) and isinstance(kept[key], Mapping):
-            kept[key], damaged = _known_fields(kind, kept[key])
-            unread += [f"{key}: {name}" for name in damaged]
-            continue
-        unread.append(key)
-        if key == "lost":  # losses are unknown then, not zero
-            kept[key] = _LOSS_UNKNOWN
-        elif key in ("board", "engine"):
-            kept[key] = {}
-        elif key == "model":
-            kept[key] = {"path": ""}
-        else:
-            del kept[key]
-    return kept, unread
-
-
-def _known_fields(kind: Any, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return an object without its damaged values, and the keys of these. A damaged path of a model becomes ""."""
-    hints = typing.get_type_hints(kind)
-    damaged = [name for name in hints if name in value and not _fits(hints[name], value[name])]
-    kept = {key: item for key, item in value.items() if key not in damaged}
-    return kept | ({"path": ""} if kind is Model and "path" in damaged else {}), damaged
-
-
-def _fits(hint: Any, value: Any) -> bool:
-    try:
-        FORM.parse(hint, value, _WHERE)
-    except (ValueError, OverflowError):
-        return False
-    return True
-
-
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z")
 

@@ -1,7 +1,8 @@
 """The second of a session that is not complete yet."""
 
 from edgetop.session.records import NO_INFERENCES, Inferences, SplitBy, join, latest
-from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 
 class PartialSecond:

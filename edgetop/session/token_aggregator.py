@@ -10,15 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.session.records import FINISH_REASONS, MEASURE, Inferences, Requests, Tokens, join
-from edgetop.session.seconds import (
-    NS,
-    TOKEN_SECOND,
-    SecondAggregator,
-    Seconds,
-    Summary,
-    TokenSeconds,
-    concatenate,
-)
+from edgetop.session.second_aggregator import SecondAggregator, Summary
+from edgetop.session.seconds import NS, TOKEN_SECOND, Seconds, TokenSeconds, concatenate
 
 _NO_TIMES: npt.NDArray[np.int64] = np.empty(0, np.int64)
 CANCELLED = FINISH_REASONS.index("cancelled")

@@ -24,7 +24,7 @@ from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttles_document
 from edgetop.analysis.verdict import Verdict
 from edgetop.formatting import rounded
-from edgetop.session import manifest as manifests
+from edgetop.session import manifest_codec
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
@@ -138,7 +138,7 @@ def _slowdown_json(slowdown: Slowdown) -> dict[str, Any]:
 
 # Parts that other modules make, whose fields are not the document's keys.
 _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
-    Manifest: manifests.to_json,
+    Manifest: manifest_codec.to_json,
     AbView: ab_document,
     Verdict: _verdict_json,
     DeadlineView: _deadline_json,

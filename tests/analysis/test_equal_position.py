@@ -10,7 +10,8 @@ from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.session.batch import Batch
 from edgetop.session.generation_settings import Generation
 from edgetop.session.records import INFERENCE, MEASURE, REQUEST, TOKEN
-from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS
 from edgetop.session.token_aggregator import TokenAggregator
 from tests.support.sessions import folded, make_manifest, phase_event
 from tests.support.slow_sessions import readings_of, sensor

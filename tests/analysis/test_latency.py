@@ -17,7 +17,8 @@ from edgetop.analysis.timeline import Axis
 from edgetop.session.batch import Batch
 from edgetop.session.histogram import count_buckets
 from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences
-from edgetop.session.seconds import NS, QUANTILES, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, QUANTILES, Seconds, concatenate
 from tests.support.sessions import MS, back_to_back, differences, make_inferences, seconds_of
 
 AXIS = Axis(0, 60)

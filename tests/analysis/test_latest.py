@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.latest import EXACT_INFERENCES, LatestInferences, LatestSeconds
-from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, Seconds, concatenate
 from tests.support.scripted_engine import inferences
 from tests.support.sessions import back_to_back
 

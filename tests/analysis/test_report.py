@@ -13,7 +13,8 @@ from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
-from edgetop.session.manifest import Battery, EngineInfo, Load, Manifest, Methodology, to_json
+from edgetop.session.manifest import Battery, EngineInfo, Load, Manifest, Methodology
+from edgetop.session.manifest_codec import to_json
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import FIRST, WARMUP
 from edgetop.session.seconds import NS

@@ -21,7 +21,8 @@ from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Watched, WatchedStream
 from edgetop.session.records import Inferences
-from edgetop.session.seconds import NS, SecondAggregator, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, concatenate
 from edgetop.wording import verdict_words
 from edgetop.wording.gate_words import gate_words
 from edgetop.wording.notice_words import notice_words

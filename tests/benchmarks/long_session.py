@@ -18,7 +18,8 @@ from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import MEASURE, READING, Inferences, Readings
-from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS
 from tests.support.recordings import first_manifest
 from tests.support.scripts import SENSORS
 

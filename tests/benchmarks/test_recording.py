@@ -17,7 +17,8 @@ from edgetop.recording.recorder import Recorder
 from edgetop.sensors.sensor_protocol import sensor
 from edgetop.session.batch import Batch
 from edgetop.session.records import READING
-from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS
 from tests.benchmarks import long_session
 from tests.support import onnx_models
 from tests.support.commands import environment, start_edgetop

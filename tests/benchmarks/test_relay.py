@@ -20,7 +20,8 @@ from edgetop.sensors.sensor_protocol import sensor
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import READING, Readings
-from edgetop.session.seconds import NS, SecondAggregator, Seconds
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, Seconds
 from tests.support.commands import environment
 from tests.support.recordings import back_to_back, first_manifest
 from tests.support.relays import LiveRecording, cpu_seconds

@@ -8,7 +8,8 @@ import numpy as np
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Watched, WatchedStream
 from edgetop.session.records import READING, Inferences, Readings
-from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 from tests.support.sessions import MS, back_to_back, make_inferences, make_manifest, make_sensor, phase_event
 
 CPUS, ZONES, RATE_HZ = 8, 5, 400

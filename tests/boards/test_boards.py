@@ -15,7 +15,8 @@ from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Gap
-from edgetop.session.manifest import Board, SensorInfo, to_json
+from edgetop.session.manifest import Board, SensorInfo
+from edgetop.session.manifest_codec import to_json
 from tests.support.clocks import ManualClock
 from tests.support.sessions import begun
 

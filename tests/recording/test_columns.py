@@ -17,7 +17,8 @@ from edgetop.recording.columns import EVENTS, INFERENCES, READINGS, SECONDS
 from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.events import Event
 from edgetop.session.records import INFERENCE, READING
-from edgetop.session.seconds import ABSENT, NS, OF_DEADLINE, SECOND, SecondAggregator, Seconds
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import ABSENT, NS, OF_DEADLINE, SECOND, Seconds
 from tests.support.scripted_engine import inferences
 
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from edgetop.errors import InputError
 from edgetop.recording.session_folder import create_folder, read_manifest, session_folder, write_manifest
-from edgetop.session.manifest import FORMAT_VERSION, to_json
+from edgetop.session.manifest import FORMAT_VERSION
+from edgetop.session.manifest_codec import to_json
 from tests.support.recordings import first_manifest
 
 

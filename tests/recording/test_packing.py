@@ -14,10 +14,10 @@ from edgetop.recording import packing
 from edgetop.recording.packing import deflated, inflated, interval_of, pack, pack_interval, split
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
-from edgetop.session.manifest import to_json
+from edgetop.session.manifest_codec import to_json
 from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import INFERENCE, READING
-from edgetop.session.seconds import SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
 from tests.support.recordings import first_manifest
 from tests.support.scripted_engine import inferences
 

@@ -20,7 +20,8 @@ from edgetop.recording.recorder import Recorder
 from edgetop.recording.session_folder import WriterLock, read_manifest
 from edgetop.session.batch import Batch, merge
 from edgetop.session.records import READING
-from edgetop.session.seconds import NS, SecondAggregator, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, concatenate
 from tests.support.recordings import back_to_back, first_manifest, record, session
 from tests.support.scripted_engine import inferences
 

@@ -20,7 +20,8 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.by_stream import ByStream
 from edgetop.session.manifest import Load, Manifest, Watched, WatchedStream
 from edgetop.session.records import Inferences
-from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 from tests.support.exports import export
 from tests.support.sessions import MS, differences, make_inferences, make_manifest, seconds_of
 

@@ -15,7 +15,8 @@ from edgetop.recording.rows import sound
 from edgetop.recording.token_columns import SECONDS_OF_ALL, with_token_columns, with_tokens_of
 from edgetop.session.batch import Batch, merge
 from edgetop.session.generation_settings import Generation
-from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, Seconds, concatenate
 from edgetop.session.token_aggregator import TokenAggregator
 from tests.session.test_token_aggregator import aggregated, generated, same
 from tests.support.sessions import make_manifest

@@ -17,7 +17,7 @@ from edgetop.relay import encoding
 from edgetop.relay.encoding import MAX_NUMBERS, MAX_SENSORS, MAX_TEXT, MAX_UNPACKED, NOWHERE, OLD_S, Decoder, Encoder
 from edgetop.session.batch import Batch, merge
 from edgetop.session.event_codec import read_event
-from edgetop.session.manifest import to_json
+from edgetop.session.manifest_codec import to_json
 from edgetop.session.operators import Burst, OperatorInfo, burst_of
 from edgetop.session.records import AGGREGATE, INFERENCE, READING
 from edgetop.session.seconds import NS, Seconds

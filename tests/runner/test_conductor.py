@@ -45,7 +45,7 @@ from edgetop.session.events import Event, Order
 from edgetop.session.manifest import Load, Manifest, Watched, WatchedStream
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import FIRST, WARMUP, Readings
-from edgetop.session.seconds import SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
 from tests.support.clocks import NS, ManualClock
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
 from tests.support.sessions import begun

@@ -24,10 +24,9 @@ from edgetop.session.manifest import (
     Model,
     SensorInfo,
     TensorInfo,
-    from_json,
     shortened,
-    to_json,
 )
+from edgetop.session.manifest_codec import from_json, to_json
 from tests.support.sessions import make_manifest
 
 RICH = make_manifest(

@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 from edgetop.session.histogram import count_buckets
 from edgetop.session.partial_second import PartialSecond
 from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences
-from edgetop.session.seconds import (
-    ABSENT,
-    NO_SECONDS,
-    NS,
-    PERCENTILE_FIELDS,
-    QUANTILES,
-    SecondAggregator,
-    Seconds,
-    concatenate,
-)
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import ABSENT, NO_SECONDS, NS, PERCENTILE_FIELDS, QUANTILES, Seconds, concatenate
 from tests.support.sessions import MS, back_to_back, differences, histogram_of, make_inferences, seconds_of
 
 

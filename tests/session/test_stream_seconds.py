@@ -13,16 +13,8 @@ from edgetop.session.by_stream import ByStream
 from edgetop.session.manifest import Ab, EngineInfo, Load, Model, Variant, Watched
 from edgetop.session.partial_second import PartialSecond
 from edgetop.session.records import FIRST, MEASURE, Inferences, SplitBy, latest
-from edgetop.session.seconds import (
-    ABSENT,
-    NO_SECONDS,
-    NS,
-    PERCENTILE_FIELDS,
-    SecondAggregator,
-    Seconds,
-    concatenate,
-    summed,
-)
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import ABSENT, NO_SECONDS, NS, PERCENTILE_FIELDS, Seconds, concatenate, summed
 from tests.support.sessions import MS, differences, make_inferences, make_manifest, seconds_of
 
 DEADLINES = st.sampled_from([None, 900 * MS])

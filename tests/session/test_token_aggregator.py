@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from edgetop.session import histogram
 from edgetop.session.records import INFERENCE, MEASURE, NO_INFERENCES, NO_REQUESTS, NO_TOKENS, REQUEST, TOKEN, WARMUP
-from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate, summed
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, Seconds, concatenate, summed
 from edgetop.session.token_aggregator import CANCELLED, TokenAggregator
 
 MS = 1_000_000

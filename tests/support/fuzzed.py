@@ -24,7 +24,8 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, Constraints, EngineInfo, Load, Manifest, Model, SensorInfo, Variant, Watched
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import INFERENCE, MEASURE, NO_INFERENCES, READING, Inferences, Readings
-from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS
 from edgetop.session.turns import plan
 from edgetop.session.typed_json import JsonValue
 from edgetop.wording.event_words import worded

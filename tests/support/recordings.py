@@ -18,7 +18,7 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst, Operator, burst_of
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, READING, WARMUP, Inferences, Readings
-from edgetop.session.seconds import SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
 from tests.support.clocks import NS, ManualClock
 from tests.support.sessions import begun
 

@@ -22,7 +22,8 @@ from edgetop.session.event_kinds import Cut, SessionOver
 from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, Variant, Watched, WatchedStream
 from edgetop.session.records import Inferences
-from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS
 from edgetop.session.turns import plan
 from edgetop.wording.event_words import worded
 from edgetop.wording.report_document import report_document

@@ -31,7 +31,8 @@ from edgetop.session.manifest import (
 )
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, READING, WARMUP, Inferences
-from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
 
 # Text that a terminal, Rich or Textual would act on, or that breaks a careless layout.

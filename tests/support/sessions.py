@@ -17,7 +17,8 @@ from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, ClockInfo, EngineInfo, Load, Manifest, Model, SensorInfo
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings, SplitBy
-from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, Seconds, concatenate
 
 MS = 1_000_000
 

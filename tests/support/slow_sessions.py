@@ -10,7 +10,8 @@ from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board, Load, SensorInfo
 from edgetop.session.records import READING, Inferences, Readings
-from edgetop.session.seconds import NS, SecondAggregator, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, concatenate
 from tests.support.sessions import MS, folded, make_inferences, make_manifest, make_sensor, phase_event
 
 RATE = 20  # inferences a second, unless told otherwise

@@ -23,7 +23,8 @@ from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE, Span, within
 from edgetop.session import histogram
 from edgetop.session.batch import Batch, merge
-from edgetop.session.manifest import Manifest, SensorInfo, to_json
+from edgetop.session.manifest import Manifest, SensorInfo
+from edgetop.session.manifest_codec import to_json
 from edgetop.session.records import MEASURE, Inferences, Readings, measured, response_ns
 from edgetop.session.seconds import ABSENT, NS, QUANTILES, Seconds
 

@@ -19,7 +19,7 @@ from edgetop.files import write_file
 from edgetop.recording.columns import SCHEMAS, to_arrow
 from edgetop.recording.export.export_formats import NEW_MODE, Output, Selection
 from edgetop.recording.session_folder import MANIFEST
-from edgetop.session.manifest import to_json
+from edgetop.session.manifest_codec import to_json
 
 
 def _tables(selection: Selection, name: str) -> Iterator[pa.Table]:

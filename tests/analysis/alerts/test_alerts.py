@@ -18,7 +18,8 @@ from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
-from edgetop.session.seconds import NS, SecondAggregator, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, concatenate
 from edgetop.wording.alert_names import NAMES
 from edgetop.wording.alert_words import alert_words
 from edgetop.wording.event_words import worded

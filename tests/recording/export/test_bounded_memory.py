@@ -13,7 +13,8 @@ import pytest
 
 from edgetop.recording import columns
 from edgetop.recording.columns import SCHEMAS
-from edgetop.session.seconds import NS, SecondAggregator, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, concatenate
 from tests.support.recordings import back_to_back, record, session
 
 pytestmark = pytest.mark.slow

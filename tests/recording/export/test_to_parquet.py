@@ -8,7 +8,7 @@ import pytest
 from edgetop.errors import InputError
 from edgetop.recording.rows import Span
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import from_json, to_json
+from edgetop.session.manifest_codec import from_json, to_json
 from edgetop.session.records import NO_INFERENCES, READING
 from edgetop.session.seconds import NS
 from tests.support.exports import export

@@ -10,7 +10,8 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Board as BoardInfo
 from edgetop.session.manifest import Load, Manifest
 from edgetop.session.records import NO_INFERENCES, Inferences, Readings
-from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, Seconds, concatenate
 from tests.support.generator.boards import Board
 from tests.support.generator.effects import STEP_S, Effect, Grid, Truth, World, draw_decoys, is_borderline
 from tests.support.generator.kinds import BOARDS

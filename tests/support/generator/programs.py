@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from edgetop.session.manifest import Load, Watched, WatchedStream
 from edgetop.session.records import MEASURE, WARMUP, Inferences
-from edgetop.session.seconds import NS, SecondAggregator, concatenate
+from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import NS, concatenate
 from tests.support.generator.effects import STEP_S, Grid, Truth
 from tests.support.generator.load import WARMUP_S, LoadPlan, draw_load
 from tests.support.generator.plans import Generated, generate
