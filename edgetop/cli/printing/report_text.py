@@ -15,11 +15,7 @@ from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.report_parts import (
     PERCENTILE_KEYS,
-    CostFigures,
-    EnergyFigures,
     LatencyFigures,
-    PowerFigures,
-    RailFigures,
     Span,
     Times,
 )
@@ -29,8 +25,9 @@ from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import throttles_document
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table
+from edgetop.cli.printing.board_text import energy_lines, heat_lines, in_mib, memory_lines, power_lines
 from edgetop.cli.printing.generation_text import generation_lines
-from edgetop.cli.printing.usage_text import program_memory, usage_lines, usage_summary
+from edgetop.cli.printing.usage_text import usage_lines, usage_summary
 from edgetop.comparison.usage_table import usage_row
 from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
@@ -38,7 +35,6 @@ from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.clue_words import clue_words
-from edgetop.wording.energy_words import unknown_words
 from edgetop.wording.fault_words import fault_words
 from edgetop.wording.forecast_words import left, outlook
 from edgetop.wording.frame_words import frame_words, stage_name
@@ -103,10 +99,10 @@ def brief_summary(report: Report) -> str:
         gates,
         *((ab_lines(report.ab),) if report.ab else figures),
         islice(_load(report.latency, report.session.load), 2),
-        islice(_heat(report), 1),
-        islice(_power(report.power), 1),
-        islice(_energy(report), 1),
-        islice(_memory(report), int("memory" not in (report.unavailable or {}))),
+        islice(heat_lines(report), 1),
+        islice(power_lines(report.power), 1),
+        islice(energy_lines(report), 1),
+        islice(memory_lines(report), int("memory" not in (report.unavailable or {}))),
         *((usage_summary(report),) if report.usage and report.session.watched else ()),
         _largest_operator(report),
         [f"warnings   {len(report.warnings)}: {clean(notice_words(report.warnings[0]))}"] if report.warnings else [],
@@ -363,115 +359,21 @@ def _board(report: Report) -> Iterator[str]:
     warmup = f"warm-up {or_unknown(phases.warmup.runs, str)} runs of {_ms(phases.warmup.mean_ms)} ms"
     if not is_program:
         yield f"start      load {_ms(phases.init_ms)} ms, first inference {_ms(phases.first_ms)} ms, {warmup}"
-    yield from _heat(report)
+    yield from heat_lines(report)
     view = report.forecast
     if forecast := ", ".join(filter(None, (outlook(view), left(view)))):
         yield f"           from there on {clean(view.sensor.id if view.sensor else UNKNOWN)}: {forecast}"
-    yield from _power(report.power)
-    yield from _energy(report)
+    yield from power_lines(report.power)
+    yield from energy_lines(report)
     if "memory" not in (report.unavailable or {}):
-        yield from _memory(report)
+        yield from memory_lines(report)
     if report.session.watched and (row := usage_row(report.session.name, [report.usage])):
         yield from usage_lines([row], WIDTH)
         yield ""
     elif report.usage:
         yield from usage_summary(report)
     cost = or_unknown(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")
-    yield f"edgetop    {cost}, {_mib(overhead.rss_mib)}"
-
-
-def _heat(report: Report) -> Iterator[str]:
-    """Yield a line for each thermal zone, the hottest first."""
-    zones = sorted(report.temperature.items(), key=lambda pair: -(pair[1].max or 0))
-    for sensor, zone in zones:
-        span = f"{_celsius(zone.min)} to {_celsius(zone.max)} °C"
-        yield f"heat       {clean(sensor)} {span}, {_celsius(zone.end)} at the end"
-
-
-def _memory(report: Report) -> Iterator[str]:
-    memory, usage = report.memory, report.usage
-    if report.session.watched and usage:
-        yield f"memory     {program_memory(usage)}"
-    else:
-        yield f"memory     engine RSS {_mib(memory.rss_end_mib)} at the end, {_mib(memory.rss_peak_mib)} at most"
-    if memory.growth_mib_per_h is not None and (interval := memory.growth_ci95_mib_per_h):
-        word = "LEAKING" if memory.leak else "grows by"
-        left = or_unknown(memory.hours_to_limit, lambda hours: formatting.duration(hours * 3600e9))
-        full = "" if memory.hours_to_limit is None else f"; what is left lasts {left}"
-        ends = f"(95 %: {interval[0]:.1f} to {interval[1]:.1f})"
-        yield f"           {word} {memory.growth_mib_per_h:.1f} MiB/h {ends}{full}"
-    if memory.accelerator_peak_mib is not None:
-        yield f"           and {_mib(memory.accelerator_peak_mib)} at most of GPU memory, which is not part of RSS"
-    if memory.stages:
-        stages = ", ".join(f"{clean(stage.stage)} {stage.rss_mib:.1f}" for stage in memory.stages)
-        yield f"           by stage, MiB: {stages}"
-
-
-def _power(power: PowerFigures) -> Iterator[str]:
-    """Yield a line for the total power, or one for each rail if there is no total."""
-    if power.total_sensor:
-        yield f"power      {_watts(power, power.total_sensor)}"
-        return
-    for sensor, figures in power.rails.items():
-        yield f"power      {_watts(figures, sensor)}; a part of the board"
-
-
-def _watts(figures: PowerFigures | RailFigures, sensor: str) -> str:
-    """Return mean and highest power. If the highest reading is a mean over a span, say so, and add a known peak."""
-    over = "" if figures.max_over_s is None else f" as a mean of {figures.max_over_s:.2g} s"
-    peak = "" if figures.peak_w is None else f", peak {_in_w(figures.peak_w)} W"
-    most = f"{UNKNOWN} at most" if figures.max_w is None else f"{_in_w(figures.max_w)} at most{over}{peak}"
-    return f"{clean(sensor)} {_in_w(figures.mean_w)} W on average, {most} ({_accuracy(figures)})"
-
-
-def _in_w(watts: float | None) -> str:
-    return formatting.reading(watts, "W")
-
-
-def _accuracy(figures: PowerFigures | RailFigures | EnergyFigures) -> str:
-    return clean(figures.accuracy or "of unknown accuracy").replace("-", " ")
-
-
-def _energy(report: Report) -> Iterator[str]:
-    """Yield the energy of an inference from the total power, or the reason for its absence.
-
-    Without a total, yield the energy of each rail.
-    """
-    energy, power, battery = report.energy, report.power, report.session.methodology.battery
-    if report.ab or not (power.total_sensor or power.rails):  # one value for two variants would mean nothing
-        return
-    if energy.gross_mj is not None:
-        yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"
-        if energy.net_mj is not None and power.idle_w is not None:
-            net = f"net of an idle board's {_in_w(power.idle_w)} W"
-            yield f"           {formatting.millijoules(energy.net_mj)} ± {_half(energy.net_ci95_mj)} mJ {net}"
-        elif energy.net_reason:
-            yield f"           net energy not known: {unknown_words(energy.net_reason)}"
-    elif energy.run_j is not None:
-        yield f"energy     {energy.run_j:.4g} J in the whole run; accuracy: {_accuracy(energy)}"
-    elif power.total_sensor:
-        yield f"energy     not known: {unknown_words(energy.reason) or UNKNOWN}"
-    for sensor, cost in energy.rails.items():
-        if cost.gross_mj is not None and not power.total_sensor:
-            yield f"energy     {clean(sensor)} {_cost(cost)}; a part of the board"
-    if battery:
-        yield f"battery    {battery.volts:g} V, {battery.capacity_mah:g} mAh: {_lasts(energy)}"
-
-
-def _cost(cost: CostFigures) -> str:
-    return f"{formatting.millijoules(cost.gross_mj or 0)} ± {_half(cost.ci95_mj)} mJ an inference"
-
-
-def _half(interval: tuple[float, float] | None) -> str:
-    return UNKNOWN if interval is None else formatting.millijoules((interval[1] - interval[0]) / 2, 2)
-
-
-def _lasts(energy: EnergyFigures) -> str:
-    if energy.hours_per_charge is None or energy.battery_rate_hz is None:
-        return unknown_words(energy.battery_reason) or UNKNOWN
-    inferences = energy.inferences_per_charge
-    more = "" if inferences is None else f", {formatting.count(inferences)} inferences"
-    return f"{energy.hours_per_charge:.1f} h at {formatting.rate(energy.battery_rate_hz)}/s{more}"
+    yield f"edgetop    {cost}, {in_mib(overhead.rss_mib)}"
 
 
 def _method(session: Manifest) -> Iterator[str]:
@@ -571,13 +473,5 @@ def _largest_operator(report: Report) -> Iterator[str]:
         yield f"hotspot    {share_text(largest.share, settled=True)} % {clean(largest.op_type)} {shortened(name, 40)}"
 
 
-def _celsius(value: float | None) -> str:
-    return or_unknown(value, "{:.1f}".format)
-
-
 def _ms(value: float | None) -> str:
     return or_unknown(value, lambda ms: formatting.milliseconds(ms * 1e6))
-
-
-def _mib(value: float | None) -> str:
-    return or_unknown(value, "{:.1f} MiB".format)
