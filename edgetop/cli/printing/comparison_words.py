@@ -33,12 +33,12 @@ def comparison_text(
 ) -> str:
     """Return the comparison as text. Foreign text in it is made safe.
 
-    `is_whole`: with the rows of all figures and the ranking, which say little of two sweeps over several models.
+    `is_whole`: with the sentences, the rows of all figures and the ranking, which say little of two sweeps over several models.
     """
     return "\n".join(
         line
         for part in (
-            wrapped(clean(sentence) for sentence in sentences(comparison)),
+            wrapped(clean(sentence) for sentence in sentences(comparison)) if is_whole else (),
             _head(comparison),
             _table(comparison) if is_whole else (),
             agreement_lines(agreeing, comparison.names) if agreeing else (),
