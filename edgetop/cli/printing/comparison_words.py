@@ -33,7 +33,8 @@ def comparison_text(
 ) -> str:
     """Return the comparison as text. Foreign text in it is made safe.
 
-    `is_whole`: with the sentences, the rows of all figures and the ranking, which say little of two sweeps over several models.
+    `is_whole`: with the sentences, the rows of all figures and the ranking, which say little of two sweeps over several
+    models.
     """
     return "\n".join(
         line
