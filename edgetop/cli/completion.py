@@ -74,10 +74,21 @@ def _events() -> Iterable[str]:
     return (*NAMES, ANY)
 
 
+def _presets() -> Iterable[str]:
+    from edgetop.files import read_toml  # noqa: PLC0415  as above
+
+    try:
+        section = read_toml(config_home() / "edgetop.toml").get("preset", {})
+    except (OSError, ValueError):
+        return ()
+    return section if isinstance(section, dict) else ()
+
+
 engines = _imported("edgetop.engines.child.adapters", "RUNTIMES")
 providers = _of(lambda: PROVIDERS)
 fleet_orders = _of(lambda: ("run", "stop"))
 scenarios = _imported("edgetop.simulation.scenarios", "SCENARIOS")
+presets = _of(_presets)
 group_keys = _imported("edgetop.comparison.sample", "KEYS")
 themes = _of(theme_names)
 topics = _of(_topics)

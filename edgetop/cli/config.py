@@ -86,6 +86,7 @@ class Config:
     window: str | None = None  # a key of WINDOWS_NS
     ascii_only: bool | None = None
     keys: Mapping[str, str] = field(default_factory=dict)  # keys by id of their binding
+    preset: Document = field(default_factory=dict)  # read by `edgetop run --preset`, which is where it is checked
 
 
 def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = True) -> Config:
@@ -122,7 +123,7 @@ class SettingError(Exception):
 _A_TEXT = (str, "is not a string")
 _TYPES: Mapping[str, tuple[type[Value], str]] = {
     "theme": _A_TEXT, "refresh": _A_TEXT, "window": _A_TEXT, "ascii": (bool, "is neither true nor false"),
-    "keys": (dict, "is not a table"),
+    "keys": (dict, "is not a table"), "preset": (dict, "is not a table"),
 }  # fmt: skip
 _FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # fields of Config whose name differs from the setting
 

@@ -3,6 +3,7 @@
 Each function parses the text of one option. It raises BadParameter, whose message says how to write the value.
 """
 
+import contextlib
 import math
 import os
 import re
@@ -53,6 +54,19 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(converted):
             self.fail(f"{value!r} is not a number", param, ctx)
         return converted
+
+
+class Rate(FiniteRange):
+    """A rate in Hz. 0 is refused with what the user may have meant."""
+
+    def __init__(self) -> None:
+        super().__init__(1e-6, 1e6)
+
+    def convert(self, value: Value, param: click.Parameter | None, ctx: click.Context | None) -> Value:
+        with contextlib.suppress(TypeError, ValueError):
+            if float(value) == 0:
+                self.fail("0 would start no inference; leave the rate out to run back to back", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def duration(text: str) -> int:

@@ -1,6 +1,7 @@
 """The report as text, in the words of the panes."""
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from edgetop.cli.printing.report_text import (
     summary,
     summary_lines,
 )
+from edgetop.cli.printing.short_result import SHORT_S, is_short, short_result
 from edgetop.session.manifest import BackgroundProcess, Battery, Constraints, Load, Manifest, Methodology
 from edgetop.session.operators import Operator
 from edgetop.session.seconds import NS
@@ -281,3 +283,36 @@ def test_at_the_end_of_a_run_the_verdict_leads_few_lines() -> None:
     assert told[0] == summary(one).splitlines()[0]
     assert [line for line in told if line.startswith("slowdown ")]
     assert not any("was set at" in line for line in told)
+
+
+def test_the_result_of_a_short_run_is_five_lines_for_a_chat() -> None:
+    one = report(folded(session(POWER_SENSORS[0], seconds=20).batches))
+    assert is_short(one)
+    told = short_result(one).splitlines()
+    assert told[0] == summary(one).splitlines()[0]
+    assert [line.split()[0] for line in told[1:]] == ["model", "latency", "rate", "board"]
+    assert re.search(r"^  model    mobilenet_v2.onnx  .* on CPU, ", told[1])
+    assert f"p50 {one.latency.p50_ms:.2f}" in told[2]
+    assert re.search(r"p99 [\d.]+\??  mean [\d.]+ ± [\d.]+  min [\d.]+  max [\d.]+ ms$", told[2])
+    assert re.search(r"/s, 20\d\d inferences, 0 errors$", told[3])
+    assert "50.0 mJ an inference" in told[4]
+
+
+def test_a_percentile_of_too_few_inferences_is_marked_in_a_short_result() -> None:
+    one = report(folded(session(POWER_SENSORS[0], seconds=2).batches))
+    assert re.search(r"p99 [\d.]+\?  mean", short_result(one))
+
+
+def test_names_cannot_act_in_a_short_result() -> None:
+    one = report(folded(session(POWER_SENSORS[0], seconds=2).batches))
+    model = replace(one.session.model, path="/m/\x1b[31m\n.onnx")
+    hostile = short_result(replace(one, session=replace(one.session, model=model)))
+    assert "\x1b" not in hostile
+    assert len(hostile.splitlines()) == 5
+
+
+def test_what_five_lines_cannot_tell_is_told_in_more() -> None:
+    one = report(folded(session(POWER_SENSORS[0], seconds=20).batches))
+    assert not is_short(report(folded(session(POWER_SENSORS[0], seconds=SHORT_S + 1).batches)))
+    assert not is_short(replace(one, streams=one.streams * 2))
+    assert not is_short(slow(SLOW, {"throttle/thermal": FLAG}))

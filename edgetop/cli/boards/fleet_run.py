@@ -47,7 +47,7 @@ TABLE_CELLS = 118
 # Options of `run` that concern this machine, or that need a user at the board.
 NOT_THERE = (
     "detach", "output", "no_record", "notify", "hooks", "alerts", "live", "refresh", "theme", "ascii_only", "junit",
-    "config_file", "gates", "fail_fast",
+    "config_file", "gates", "fail_fast", "preset",
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ Examples:
 
 # Options of `run` that do not apply: both variants run back to back, in processes, until the difference is known.
 _NOT_OF_AB = {
-    *("model", "runs", "duration", "isolation", "profile_every", "idle_baseline", "require_full_delegation"),
+    *("model", "preset", "runs", "duration", "isolation", "profile_every", "idle_baseline", "require_full_delegation"),
     *("rate", "arrivals", "streams", "delay", "duty", "deadline", "gates", "junit", "fail_fast", "rotate", "pace_of"),
 }
 # Options that may differ between the variants.
@@ -98,8 +98,8 @@ PARAMS = (
         help="Stop when the ratio of p50 is known to within this share on each side.",
     ),
     option(
-        "--max-duration", type=max_duration, default="5m", show_default=True, metavar="TIME",
-        help="Stop after TIME at the latest.",
+        "--max-duration", "--duration", "max_duration", type=max_duration, default="5m", show_default=True,
+        metavar="TIME", help="Stop after TIME at the latest.",
     ),
     option(
         "--turn", type=text.duration, metavar="TIME",

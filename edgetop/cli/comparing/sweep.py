@@ -68,7 +68,7 @@ OWN_OPTIONS = (
         shell_complete=completion.providers, help="Providers to measure. Repeatable.",
     ),
     option("--batch", type=listed(IntRange(1)), metavar="1,4", help="Batch sizes to measure."),
-    option("--rate", type=listed(text.FiniteRange(1e-6, 1e6)), metavar="10,30", help="Rates to measure, in Hz."),
+    option("--rate", type=listed(text.Rate()), metavar="10,30", help="Rates to measure, in Hz."),
     option("--repeat", type=IntRange(1, 1000), default=3, show_default=True, help="Sessions per combination."),
     option(
         "--cooldown-to", type=text.celsius, metavar="45C",

@@ -30,6 +30,7 @@ SLOWEST, FASTEST = 0.1, 1000.0
 
 # Options of `run` that concern a real board or its wiring, and that `demo` therefore lacks.
 _NOT_OF_DEMO = {
+    "preset",
     *("sysroot", "i2c"),
     *("power_log", "power_log_format", "power_volts", "power_log_offset", "power_log_interval"),
 }

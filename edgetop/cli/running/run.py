@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import PATH, Given, Value, needs, not_beside, option
+from edgetop.cli.grouped_help import GroupedCommand
 from edgetop.cli.running.exporters import METRICS_OPTIONS
 from edgetop.cli.running.generation_options import GENERATION_OPTIONS
 from edgetop.sensors.log_formats import FORMATS
@@ -22,13 +24,9 @@ EXAMPLES = """\b
 Examples:
   edgetop run mobilenet.onnx --threads 4
   edgetop run detector.tflite --duration 2h -o soak-42 --label enclosure=closed
-  edgetop run ocr.onnx --shape x:1,3,48,192 --input x=crops/
-  edgetop run model.onnx --headless --duration 60s --json > result.json
-  edgetop run model.onnx --duration 48h --detach -o soak-43
   edgetop run detector.onnx --rate 30 --deadline 33ms --fail-if 'misses>0.1%'
-  edgetop run int8.onnx --keep-outputs 64 -o int8
-  edgetop run model.tflite --engine-python ~/tflite/bin/python
-  edgetop run smollm2.gguf --prompt-tokens 512 --max-tokens 128
+  edgetop run model.onnx --headless --duration 60s --json > result.json
+  edgetop run model.onnx --duration 48h --detach
 """
 
 
@@ -133,7 +131,7 @@ COOLDOWN_OPTIONS = (
 
 LOAD_OPTIONS = (
     option(
-        "--rate", type=text.FiniteRange(1e-6, 1e6), metavar="HZ",
+        "--rate", type=text.Rate(), metavar="HZ",
         help="Start inferences at this rate in each stream, however long they take. Default: back to back.",
     ),
     option(
@@ -281,13 +279,50 @@ SCREEN_OPTIONS = (
 )  # fmt: skip
 
 
+PRESET = option(
+    "--preset", metavar="NAME", shell_complete=completion.presets,
+    help="Options from the section [preset.NAME] of edgetop.toml; options of the command line win.",
+)  # fmt: skip
+
+# Names of options by the group in which `edgetop run --help` lists them. The other options are used rarely.
+GROUPS = {
+    "Load": (
+        "duration", "runs", "rate", "streams", "deadline", "warmup_runs", "arrivals", "delay", "duty", "preset",
+    ),
+    "Model": (
+        "engine", "providers", "delegates", "threads", "batch", "inputs", "shapes", "engine_python", "prompt",
+        "prompt_tokens", "max_tokens",
+    ),
+    "Recording": ("output", "no_record", "no_raw", "max_size", "labels", "notes", "keep_outputs"),
+    "Board": ("i2c", "power_log", "battery", "idle_baseline", "ambient", "enclosure", "cooldown", "cooldown_to"),
+    "Limits": ("limits", "engine_cpus", "monitor_cpus", "isolation"),
+    "Gates": ("gates", "fail_fast", "junit", "alerts", "hooks"),
+    "Screen": ("headless", "detach", "as_json", "live", "refresh", "theme", "ascii_only", "notify"),
+}  # fmt: skip
+
 OPTIONS = (
-    *MODEL_OPTIONS, *GENERATION_OPTIONS, *RUN_OPTIONS, LIMIT_OPTION, *COOLDOWN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS,
-    *ALERT_OPTIONS, *POWER_OPTIONS, *METRICS_OPTIONS, *RECORD_OPTIONS, *KEEPING_OPTIONS, *SCREEN_OPTIONS,
+    PRESET, *MODEL_OPTIONS, *GENERATION_OPTIONS, *RUN_OPTIONS, LIMIT_OPTION, *COOLDOWN_OPTIONS, *LOAD_OPTIONS,
+    *GATE_OPTIONS, *ALERT_OPTIONS, *POWER_OPTIONS, *METRICS_OPTIONS, *RECORD_OPTIONS, *KEEPING_OPTIONS, *SCREEN_OPTIONS,
 )  # fmt: skip
 
 
-@click.command("run", params=[*OPTIONS], epilog=EXAMPLES)
+class RunCommand(GroupedCommand):
+    """A command that replaces `--preset NAME` by the options of the preset."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given: dict[str, Value] = {}
+        if any(arg.startswith("--preset") for arg in args):
+            with contextlib.suppress(click.UsageError):  # raised again below
+                given = self.make_parser(ctx).parse_args(args=list(args))[0]
+        if name := given.get("preset"):
+            from edgetop.cli.running.presets import preset_words  # noqa: PLC0415  where it is asked for
+
+            config = given.get("config_file")
+            args = [*preset_words(name, self, ctx, Path(config) if config else None), *args]
+        return super().parse_args(ctx, args)
+
+
+@click.command("run", cls=RunCommand, params=[*OPTIONS], groups=GROUPS, epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
 def command(**options: Value) -> int:
     """Run MODEL, an ONNX, TFLite or GGUF file, and watch it. Without MODEL, run the built-in demo model.

@@ -428,6 +428,7 @@ def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Ter
 def _print_result(result: "Report", folder: FolderHandle | None, request: RunRequest) -> None:
     from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs  # noqa: PLC0415
     from edgetop.cli.printing.report_text import brief_summary, summary, wrapped  # noqa: PLC0415
+    from edgetop.cli.printing.short_result import is_short, short_result  # noqa: PLC0415
     from edgetop.wording.report_document import to_json  # noqa: PLC0415
 
     outputs_folder = folder.path if folder and request.keeping.keep_outputs else None
@@ -439,6 +440,7 @@ def _print_result(result: "Report", folder: FolderHandle | None, request: RunReq
     if folder:
         session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
         where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")
-        lines = (brief_summary(result), *wrapped(outputs_lines(outputs_folder, judge)), where)
+        brief = short_result(result) if is_short(result) else brief_summary(result)
+        lines = (brief, *wrapped(outputs_lines(outputs_folder, judge)), where)
         text = "\n".join((*lines, f"more: edgetop report {session}"))
     print_text(text, ascii_only=bool(showing.screen.ascii_only))

@@ -22,6 +22,7 @@ Examples:
 
 # Options of `run` that concern a model run by edgetop, and that `watch` therefore lacks.
 _NOT_OF_WATCH = {
+    "preset",
     *("model", "engine", "engine_python", "providers", "delegates", "no_xnnpack", "batch", "threads", "inputs"),
     *("seed", "require_full_delegation", "warmup_runs", "warmup_time", "idle_baseline", "isolation", "profile_every"),
     *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of", "shapes"),

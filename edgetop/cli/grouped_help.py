@@ -1,0 +1,39 @@
+"""A command with many options, whose help begins with examples and puts the options into groups."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import click
+
+from edgetop.cli.companions import Value
+
+RARE = "Rarely used"
+
+
+class GroupedCommand(click.Command):
+    """A command whose help has its options by group. Options that no group names come last, as rarely used ones."""
+
+    def __init__(self, *arguments: Value, groups: Mapping[str, Sequence[str]], **attributes: Value) -> None:
+        """`groups`: names of options (`max_size`) by the title of their group. The epilog holds the examples."""
+        super().__init__(*arguments, **attributes)
+        self.groups = groups
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_usage(ctx, formatter)
+        self.format_epilog(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        self.format_options(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        params = {param.name or "": param for param in self.get_params(ctx)}
+        for title, names in self.groups.items():
+            self._format_group(ctx, formatter, title, [params.pop(name) for name in names if name in params])
+        self._format_group(ctx, formatter, RARE, params.values())
+
+    @staticmethod
+    def _format_group(
+        ctx: click.Context, formatter: click.HelpFormatter, title: str, params: Iterable[click.Parameter]
+    ) -> None:
+        records = [record for param in params if (record := param.get_help_record(ctx))]
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)

@@ -1,0 +1,87 @@
+"""The result of a short run in five lines, to be pasted into a chat: the verdict, the model, latency, rate, the board.
+
+Longer runs, and those with several models, turns, tokens or a program, print more (`report_text`).
+"""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from edgetop import formatting
+from edgetop.analysis.session_report import Report
+from edgetop.formatting import UNKNOWN, clean, or_unknown, shortened
+from edgetop.wording import verdict_words
+
+SHORT_S = 60.0  # seconds of measuring
+_NAME_CELLS = 40
+
+
+def is_short(report: Report) -> bool:
+    """Whether five lines tell the whole result."""
+    session, latency = report.session, report.latency
+    is_plain = not (report.ab or session.watched or session.was_imported or report.generation or report.frames)
+    is_whole = not (report.lost or report.unavailable or len(report.streams) > 1)
+    measured_s = None if not latency.throughput_hz else (latency.count or 0) / latency.throughput_hz
+    return is_plain and is_whole and not report.gates and measured_s is not None and measured_s <= SHORT_S
+
+
+def short_result(report: Report) -> str:
+    """Return the five lines. Foreign text in them is made safe."""
+    return "\n".join((_verdict(report), *(f"  {name:<8} {words}" for name, words in _lines(report))))
+
+
+def _verdict(report: Report) -> str:
+    simulated = "SIMULATED  " if report.session.board.simulated else ""
+    return simulated + clean(verdict_words.first(report.verdict))
+
+
+def _more(report: Report) -> Iterator[str]:
+    """Yield what else is true of the session."""
+    yield from (f"also {word}" for word in verdict_words.also(report.verdict))
+    yield from verdict_words.past(report.verdict)
+    if report.warnings:
+        yield formatting.quantity(len(report.warnings), "warning")
+
+
+def _subject(report: Report) -> str:
+    session, engine = report.session, report.session.engine
+    model = shortened(clean(PurePath(session.model.path).name), _NAME_CELLS)
+    runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
+    threads = f"{engine.threads} threads" if engine.threads else "default threads"
+    return f"{model}  {clean(runtime)} on {clean(', '.join(engine.providers) or UNKNOWN)}, {threads}"
+
+
+def _lines(report: Report) -> Iterator[tuple[str, str]]:
+    latency = report.latency
+    yield "model", _subject(report)
+    times = latency.response or latency
+    settled = latency.settled or {}
+    marks = {name: "" if settled.get(name, True) else "?" for name in ("p50", "p99")}
+    spread = "" if times.mean_ms is None or latency.stdev_ms is None else f" ± {_ms(latency.stdev_ms)}"
+    figures = f"p50 {_ms(times.p50_ms)}{marks['p50']}  p99 {_ms(times.p99_ms)}{marks['p99']}"
+    kind = " response time" if latency.response else ""
+    rest = f"mean {_ms(times.mean_ms)}{'' if latency.response else spread}"
+    yield "latency", f"{figures}  {rest}  min {_ms(times.min_ms)}  max {_ms(times.max_ms)} ms{kind}"
+    count, errors = (or_unknown(number, formatting.count) for number in (latency.count, latency.errors))
+    missed = ""
+    if latency.deadline:
+        missed = f"; {formatting.fine_percent(latency.deadline.miss_rate)} missed {latency.deadline.ms:g} ms"
+    yield "rate", f"{or_unknown(latency.throughput_hz, formatting.rate)}/s, {count} inferences, {errors} errors{missed}"
+    yield "board", "; ".join((", ".join(_board(report)), *map(clean, _more(report))))
+
+
+def _board(report: Report) -> Iterator[str]:
+    board = report.session.board
+    yield clean(board.model or board.cpu or UNKNOWN)
+    hottest = max((zone.max for zone in report.temperature.values() if zone.max is not None), default=None)
+    if hottest is not None:
+        yield f"{hottest:.1f} °C at most"
+    if report.power.total_sensor and report.power.mean_w is not None:
+        yield f"{formatting.reading(report.power.mean_w, 'W')} W"
+    if report.energy.gross_mj is not None:
+        yield f"{formatting.millijoules(report.energy.gross_mj)} mJ an inference"
+    if report.memory.rss_peak_mib is not None:
+        yield f"engine RSS {report.memory.rss_peak_mib:.0f} MiB at most"
+
+
+def _ms(value: float | None) -> str:
+    return UNKNOWN if value is None else formatting.milliseconds(value * 1e6)

@@ -1,0 +1,41 @@
+"""`edgetop run --help`: examples first, then the options by group, the rarely used ones at the end."""
+
+import re
+import shlex
+
+import click
+
+from edgetop.cli.grouped_help import RARE
+from edgetop.cli.running.run import GROUPS, command
+
+HELP = command.get_help(click.Context(command, info_name="run"))
+TITLES = ["Load", "Model", "Recording", "Board", "Limits", "Gates", "Screen", RARE]
+
+
+def test_it_starts_with_five_examples_that_parse() -> None:
+    lines = HELP.splitlines()
+    assert lines[2].strip() == "Examples:"
+    examples = [line.strip() for line in lines[3 : lines.index("", 3)]]
+    assert len(examples) == 5
+    for example in examples:
+        program, name, *words = shlex.split(example.partition(" > ")[0])
+        assert (program, name) == ("edgetop", "run")
+        command.make_context("run", words)
+
+
+def test_every_option_is_in_one_group() -> None:
+    titles = [line.rstrip(":") for line in HELP.splitlines() if re.fullmatch(r"[A-Z][a-z ]+:", line)]
+    assert titles == TITLES
+    named = [name for names in GROUPS.values() for name in names]
+    options = {param.name: max(param.opts, key=len) for param in command.params if isinstance(param, click.Option)}
+    assert len(named) == len(set(named))
+    assert set(named) <= set(options)
+    shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", HELP, re.MULTILINE)
+    assert sorted(shown) == sorted([*options.values(), "--help"])
+
+
+def test_common_options_come_first_and_rare_ones_last() -> None:
+    assert HELP.index("--duration") < HELP.index("--engine") < HELP.index("--output PATH") < HELP.index("--headless  ")
+    rare = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", HELP[HELP.index(f"\n{RARE}:") :], re.MULTILINE))
+    assert {"--fsync-interval", "--metrics-key", "--pace-of", "--help"} <= rare
+    assert not {"--duration", "--threads", "--output", "--fail-if", "--json"} & rare
