@@ -46,7 +46,7 @@ _SHARE = 0.8  # the part of a text's lines that has a prefix, if there is one; a
 
 
 def encoding_of(data: bytes) -> tuple[str, int]:
-    """Return the encoding of a file that begins with `data`, and the length of the mark of byte order.
+    """Return the encoding of a file that begins with `data`, and the length of its byte order mark.
 
     >>> encoding_of(b"\\xff\\xfeR\\0A\\0M\\0"), encoding_of(b"R\\0A\\0M\\0 \\0"), encoding_of(b"RAM ")
     (('utf-16-le', 2), ('utf-16-le', 0), ('utf-8', 0))
@@ -71,7 +71,7 @@ def decode(data: bytes) -> str:
 
 
 def without_escapes(text: str) -> str:
-    """Return a text without colours and other escapes of terminals.
+    """Return a text without colours and other escape sequences of terminals.
 
     >>> without_escapes("\\x1b[32mRAM\\x1b[0m 1/2MB")
     'RAM 1/2MB'
@@ -80,7 +80,7 @@ def without_escapes(text: str) -> str:
 
 
 def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
-    """Remove what programs put before each line, and return the names of these programs too.
+    """Remove what programs put before each line. Return the text and the names of these programs.
 
     >>> without_prefixes("web-1  | 10:00:00 RAM 1/2MB\\nweb-1  | 10:00:01 RAM 1/2MB\\n")
     ('RAM 1/2MB\\nRAM 1/2MB\\n', ('docker compose', 'ts'))
@@ -95,7 +95,7 @@ def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _prefix_of(text: str) -> str | None:
-    """Return the program whose prefix stands before most of a text's lines, or None."""
+    """Return the program whose prefix most lines of the text have, or None."""
     lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
     for name, pattern in _PREFIXES.items():
         if lines and sum(1 for line in lines if pattern.match(line)) >= _SHARE * len(lines):
@@ -105,13 +105,13 @@ def _prefix_of(text: str) -> str | None:
 
 @frozen
 class Separators:
-    """How the rows of a table are divided, and how its numbers are written."""
+    """The characters that separate the cells of a table, and the format of its numbers."""
 
     cell: str | None  # None: any blanks
     has_comma: bool  # whether a comma is a decimal sign
 
     def cells(self, line: str) -> list[str]:
-        """Return a row's cells without quotes and blanks."""
+        """Return the cells of a row, without quotes and surrounding blanks."""
         if self.cell is None:
             return line.split()
         if '"' in line:
@@ -152,7 +152,7 @@ def separators_of(header: str) -> Separators:
 
 @frozen
 class LeftOut:
-    """What a reader did not use."""
+    """The part of its input that a reader did not use."""
 
     count: int
     of: int | None  # number of all of them; None if it says nothing

@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 
 
 class EdgetopError(Exception):
-    """An end with a cause. The message is for people; `exit_code` is for scripts."""
+    """An error that ends edgetop. The message is for people; `exit_code` is for scripts."""
 
     exit_code = EXIT_USAGE
 
@@ -30,11 +30,11 @@ class EdgetopError(Exception):
 
 
 class InputError(EdgetopError):
-    """Something the user gave cannot be used."""
+    """Something that the user gave cannot be used."""
 
 
 class EngineDiedError(EdgetopError):
-    """The engine ended by itself, in mid-session."""
+    """The engine ended by itself during the session."""
 
     exit_code = EXIT_ENGINE_DIED
 
@@ -52,7 +52,7 @@ class RecordingError(OutputError):
 
 
 class ReaderLeftError(EdgetopError):
-    """The reader of the standard output has closed it, as `head` does. That is no failure, and nothing is printed."""
+    """The reader of standard output has closed it, as `head` does. This is no failure, and nothing is printed."""
 
     exit_code = EXIT_DONE
 

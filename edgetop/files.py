@@ -1,8 +1,8 @@
 """How files are written and read, so that neither harms anything else.
 
-A folder may belong to others too (/tmp, a folder of node_exporter), and a file may come from others (a theme, a plan, a
-session). So a file appears under its name when it is whole, no link leads a write elsewhere, no pipe or device is
-waited for, and nothing is read without a bound.
+A folder may be shared with other users (/tmp, a folder of node_exporter), and a file may come from somebody else (a
+theme, a plan, a session). So a file appears under its name only when it is complete, writing never follows a link,
+reading never waits for a pipe or a device, and the size of what is read is limited.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ _SHELL_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")  # of `<(command)`, 
 
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Write a file under a name that nobody can guess, beside its place, and rename it at the end.
+    """Write a file beside its final path, under a name that nobody can guess, and rename it at the end.
 
-    A link at `path` is replaced, and what it points to is left alone. After an error the file that was there is still
-    there, and nothing else is left. `mode` is subject to the umask. `durable` False: for files that are written often,
-    or can be made again; a crash of the machine may lose them. Raises OSError.
+    A link at `path` is replaced, and the file that it points to is left alone. After an error, the earlier file is
+    unchanged, and no other file remains. `mode` is subject to the umask. `durable`: whether the file must survive a
+    crash of the machine; False for files that are written often or can be made again. Raises OSError.
     """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     partial = partial_name(path)
@@ -56,18 +56,19 @@ def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Itera
 
 
 def write_file(path: Path, content: str | bytes, mode: int = PRIVATE, *, durable: bool = True) -> None:
-    """Replace a file by one of this content, as `replacing` does. Raises OSError."""
+    """Replace a file by one with this content, like `replacing`. Raises OSError."""
     with replacing(path, mode, durable=durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def partial_name(path: Path) -> str:
-    """Return a name beside `path` that nobody can guess, for a file or a folder that is not whole yet."""
+    """Return a path beside `path` that nobody can guess, for a file or a folder that is not complete yet."""
     return f".{path.name[:200]}.{os.urandom(8).hex()}.partial"
 
 
 def hold(fd: int) -> bool:
-    """Lock a partial file or folder until it is closed (flock(2)). False where another holds it, or none can."""
+    """Lock a partial file or folder until it is closed (flock(2)). Return False if this fails or another process holds
+    it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -76,7 +77,8 @@ def hold(fd: int) -> bool:
 
 
 def remove_partials(path: Path) -> None:
-    """Remove what writers of this file or folder left when they were killed. What another still writes is locked."""
+    """Remove the partial files that killed writers of this file or folder left. Those of live writers are locked and
+    stay."""
     left = re.compile(rf"\.{re.escape(path.name[:200])}\.[0-9a-f]{{16}}\.partial")
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):  # noqa: PTH208  names are wanted
@@ -85,7 +87,7 @@ def remove_partials(path: Path) -> None:
 
 
 def _remove_partial(partial: Path) -> None:
-    """Remove a file or folder of ours that nobody holds."""
+    """Remove a partial file or folder of edgetop, unless a process holds it."""
     with contextlib.suppress(OSError):
         fd = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
@@ -116,7 +118,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = PRIVATE) -> int:
-    """Open a regular file, to read it, or to write where it cannot be replaced: logs, locks, streams.
+    """Open a regular file for reading, or for writing if it cannot be replaced: logs, locks, streams.
 
     Raises OSError for anything else. A link would lead reads and writes elsewhere, and a pipe would block its reader
     for ever.
@@ -126,10 +128,10 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = PRIVATE) -> i
 
 
 def read_file(path: Path, at_most: int = MAX_READ_BYTES) -> bytes:
-    """Return the content of a small file. The user may have put a link to his file there.
+    """Return the content of a small file. A link is followed, because the user may have put one there.
 
-    A pipe is read only if it is open already, as of a shell's `<(command)`. Raises OSError, with EFBIG for a file of
-    more than `at_most` bytes.
+    A pipe is read only if it is open already, like that of a shell's `<(command)`. Raises OSError, with EFBIG for a
+    file of more than `at_most` bytes.
     """
     if str(path).startswith(_SHELL_PIPES):
         with path.open("rb") as file:
@@ -140,7 +142,7 @@ def read_file(path: Path, at_most: int = MAX_READ_BYTES) -> bytes:
 
 
 def read_text(path: Path, at_most: int = MAX_READ_BYTES) -> str:
-    """Return the text of a small file. Raises OSError as `read_file` does, or ValueError if it is not UTF-8."""
+    """Return the text of a small file. Raises OSError like `read_file`, or ValueError if it is not UTF-8."""
     return read_file(path, at_most).decode("utf-8-sig")
 
 
@@ -165,7 +167,7 @@ def read_json(path: Path, at_most: int = MAX_READ_BYTES) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError, also where it is nested deeper than Python can follow."""
+    """Parse JSON. Raises ValueError, also if it is nested deeper than Python can follow."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -173,7 +175,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def why(error: Exception) -> str:
-    """Say in a few words why a file cannot be read or written."""
+    """Return in a few words why a file cannot be read or written."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 

@@ -1,8 +1,7 @@
-"""Units, rounding and foreign text: the one place where raw values become words.
+"""Units, rounding and foreign text: the only place where raw values are formatted.
 
-Everything below works on raw values (ns, bytes, °C) and rounds only here. `clean` makes
-text from models, files, sensors and logs safe to show: it is data, never an instruction
-to the terminal.
+All other modules work with raw values (ns, bytes, °C). `clean` makes text from models, files, sensors and logs safe to
+show: such text is data, never an instruction to the terminal.
 """
 
 import itertools
@@ -16,7 +15,7 @@ DIGITS = 3
 
 
 def or_unknown(value: float | None, words: Callable[[float], str]) -> str:
-    """Format a value in this way; None is not known.
+    """Format a value with the function `words`, or return a dash for None.
 
     >>> or_unknown(0.5, percent), or_unknown(None, percent)
     ('50.0 %', '-')
@@ -25,7 +24,7 @@ def or_unknown(value: float | None, words: Callable[[float], str]) -> str:
 
 
 def rounded(value: float | None, digits: int = DIGITS) -> float | None:
-    """A figure of a document, without digits that nobody measured."""
+    """Round a figure of a document, to leave out digits that nobody measured. None stays None."""
     return None if value is None else round(value, digits)
 
 
@@ -38,7 +37,7 @@ def rounded_mj(joules: float) -> float:
 
 
 def milliseconds(ns: float) -> str:
-    """Three significant digits where that makes sense, at most three decimals.
+    """Format ns as ms with three significant digits if possible, and at most three decimals.
 
     >>> [milliseconds(x) for x in (21_300, 999_940, 5_020_000, 56_000_000, 2_103_000_000)]
     ['0.021', '1.000', '5.020', '56.00', '2103']
@@ -49,7 +48,7 @@ def milliseconds(ns: float) -> str:
 
 
 def millijoules(mj: float, digits: int = 3) -> str:
-    """So many significant digits, as long as there are not more before the point.
+    """Format mJ with this number of significant digits, but never with fewer digits than stand before the point.
 
     >>> [millijoules(x) for x in (0.0412, 0.61, 4.238, 41.23, 412.6, 4126)]
     ['0.0412', '0.610', '4.24', '41.2', '413', '4126']
@@ -95,7 +94,7 @@ def quantity(number: int, noun: str) -> str:
 
 
 def duration(ns: float) -> str:
-    """The two largest units; tenths under a minute.
+    """Format a duration in its two largest units, and with tenths of a second under a minute.
 
     >>> [duration(x * 1e9) for x in (0.42, 59.96, 61, 3_725, 90_061)]
     ['0.4s', '1m00s', '1m01s', '1h02m', '1d01h']
@@ -120,7 +119,7 @@ def stopwatch(ns: float) -> str:
 
 
 def span(ns: float) -> str:
-    """A length of time that somebody chose.
+    """Format a length of time that somebody chose.
 
     >>> [span(x * 1e9) for x in (0.5, 10, 60, 600, 90)]
     ['500ms', '10s', '1m', '10m', '90s']
@@ -133,7 +132,7 @@ def span(ns: float) -> str:
 
 
 def clock_time(ns: float) -> str:
-    """Session time as on a stopwatch.
+    """Format a session time as on a stopwatch.
 
     >>> clock_time(3_725e9), clock_time(90_000e9)
     ('01:02:05', '25:00:00')
@@ -148,7 +147,7 @@ _CLOCK_TIME = re.compile(f"(?:(?:{_WHOLE}:)?{_WHOLE}:)?{_PARTS}")
 
 
 def parse_clock_time(text: str) -> int:
-    """Session time in ns as people write it. Raises ValueError, which says how to.
+    """Parse a session time as people write it, into ns. Raises ValueError, which says how to write it.
 
     >>> [parse_clock_time(x) / 1e9 for x in ("01:02:05", "2:05.5", "90", "1h02m5s", "500ms")]
     [3725.0, 125.5, 90.0, 3725.0, 0.5]
@@ -190,7 +189,7 @@ _DECIMALS = {"MHz": 0, "state": 0, "0/1": 0, "rpm": 0, "B/s": 0, "W": 2, "V": 3,
 
 
 def reading(value: float | None, unit: str) -> str:
-    """A sensor's value without its unit, with as many decimals at any size, so that it keeps its place.
+    """Format a sensor's value without its unit. The number of decimals depends only on the unit, so that columns align.
 
     >>> reading(53.94, "°C"), reading(2399.7, "MHz"), reading(0.4812, "A"), reading(None, "A")
     ('53.9', '2400', '0.481', '-')
@@ -207,7 +206,8 @@ def percent(share: float) -> str:
 
 
 def share_text(share: float, *, settled: bool) -> str:
-    """Format a share in percent. A question mark follows a share that is not settled; a settled one leaves it room.
+    """Format a share in percent. A question mark follows a share that is not settled, and a blank of the same width
+    others.
 
     >>> share_text(0.0213, settled=False), share_text(0.5, settled=True)
     ('2.1 ?', '50.0  ')
@@ -225,7 +225,7 @@ def interval_text(interval: Sequence[float] | None) -> str:
 
 
 def fine_percent(share: float) -> str:
-    """Two significant digits of a small share, which one decimal would hide.
+    """Format a small share in percent with two significant digits, since one decimal would hide it.
 
     >>> fine_percent(0.0213), fine_percent(0.5), fine_percent(0.000214), fine_percent(0)
     ('2.1 %', '50.0 %', '0.021 %', '0 %')
@@ -250,7 +250,7 @@ def signed_percent(change: float) -> str:
 
 
 def clean(text: str, *, ascii_only: bool = False) -> str:
-    r"""Foreign text in which nothing acts: controls and direction marks are shown as escapes.
+    r"""Make foreign text harmless: control characters and direction marks are shown as escapes.
 
     >>> clean("a\x1b[31m[b]\n"), clean("naïve", ascii_only=True)
     ('a\\x1b[31m[b]\\n', 'na?ve')
@@ -274,7 +274,7 @@ def plain_ascii(text: str) -> str:
 
 
 def cut(text: str, cells: int) -> str:
-    """Cut a clean text to so many cells; ">" marks the cut.
+    """Cut a clean text to this number of cells. ">" marks the cut.
 
     >>> cut("throttled", 20), cut("throttled", 5), cut("中文模型", 6)
     ('throttled', 'thro>', '中文>')
@@ -293,7 +293,7 @@ def _cells(character: str) -> int:
 
 
 def shortened(text: str, cells: int = 60) -> str:
-    """Foreign text made safe; of what is too long its end, which distinguishes names.
+    """Make foreign text safe, and cut a text that is too long to its end, which is what distinguishes names.
 
     >>> shortened("model/block_1/conv2d", 12)
     '..._1/conv2d'

@@ -1,10 +1,12 @@
-"""Did you mean: the nearest of the known names, for every message about an unknown one."""
+""" "Did you mean": finds the nearest of the known names, for messages about an unknown name."""
 
 from collections.abc import Iterable
 
 
 def nearest_hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
-    """`otherwise`: what is said in place of all names, where there may be too many.
+    """Return a hint that names the nearest of `names`, or all of them.
+
+    `otherwise`: the hint instead of all names, if there may be too many of them.
 
     >>> nearest_hint("onnxruntme", ["onnxruntime", "litert"])
     'did you mean onnxruntime?'

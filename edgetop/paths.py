@@ -1,7 +1,7 @@
-"""The folders of edgetop (XDG Base Directory Specification), names of files, and what folders have.
+"""The folders of edgetop (XDG Base Directory Specification), safe file names, and free space.
 
-A name that comes from a manifest, a lake, a model or a board is foreign text. It becomes a part of a path only through
-`component` or `as_component`.
+A name from a manifest, a lake, a model or a board is foreign text. It becomes a part of a path only through `component`
+or `as_component`.
 """
 
 import contextlib
@@ -15,17 +15,17 @@ MAX_COMPONENT_BYTES = 200  # a suffix must fit too: most file systems allow 255 
 
 
 def recordings_home() -> Path:
-    """Recordings that were not given a place: `$XDG_STATE_HOME/edgetop`."""
+    """Return the folder of recordings for which no place was given: `$XDG_STATE_HOME/edgetop`."""
     return _base("XDG_STATE_HOME", ".local/state") / "edgetop"
 
 
 def config_home() -> Path:
-    """The user's settings and themes: `$XDG_CONFIG_HOME/edgetop`."""
+    """Return the folder of the user's settings and themes: `$XDG_CONFIG_HOME/edgetop`."""
     return _base("XDG_CONFIG_HOME", ".config") / "edgetop"
 
 
 def cache_home() -> Path:
-    """Return the folder of what can be made again: `$XDG_CACHE_HOME/edgetop`."""
+    """Return the folder of files that can be made again: `$XDG_CACHE_HOME/edgetop`."""
     return _base("XDG_CACHE_HOME", ".cache") / "edgetop"
 
 
@@ -44,7 +44,8 @@ def component(text: str, what: str) -> str:
 
 
 def as_component(text: str, default: str = "unnamed") -> str:
-    """Make a text the name of one file: replace what a name may not have, and cut it to a length that all disks take.
+    """Convert a text to the name of one file: replace characters that are not allowed, and cut it to a length that all
+    disks accept.
 
     >>> as_component("net v2.onnx"), as_component("../a/b"), as_component("-rf"), as_component("..")
     ('net v2.onnx', '_a_b', 'rf', 'unnamed')
@@ -54,14 +55,14 @@ def as_component(text: str, default: str = "unnamed") -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path exists; False also where this user may not look, for which `Path.exists` raises an OSError."""
+    """Whether a path exists. False if this user may not look there, for which `Path.exists` would raise OSError."""
     with contextlib.suppress(OSError):
         return path.exists()
     return False
 
 
 def has_room(folder: str | Path, room_bytes: int) -> bool:
-    """Whether this user can write so many bytes there; in a container, shared memory is as small as it was made."""
+    """Whether this user can write that many bytes there. (In a container, shared memory may be very small.)"""
     with contextlib.suppress(OSError):
         disk = os.statvfs(folder)
         return os.access(folder, os.W_OK | os.X_OK) and disk.f_bavail * disk.f_frsize >= room_bytes
@@ -69,7 +70,7 @@ def has_room(folder: str | Path, room_bytes: int) -> bool:
 
 
 def bytes_below(folder: Path) -> int:
-    """Bytes of all files in a folder now; one that is being renamed or removed meanwhile does not count."""
+    """Return the bytes of all files in a folder. A file that is renamed or removed meanwhile does not count."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:

@@ -20,7 +20,7 @@ _INSTEAD = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
 
 
 def guard() -> None:
-    """Have `sys.stdout` and `sys.stderr` behave as above. Streams that a test put in their place stay."""
+    """Make `sys.stdout` and `sys.stderr` behave as described above, unless a test has replaced them."""
     for fd, flags in _INSTEAD:
         if not _is_open(fd):
             os.set_inheritable(os.open(os.devnull, flags), True)  # the lowest that is free: this one
@@ -57,12 +57,12 @@ def _is_open(fd: int) -> bool:
 
 
 def output(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
-    """A stream whose writes raise OutputError or ReaderLeftError. The descriptor stays the caller's."""
+    """Open a stream whose writes raise OutputError or ReaderLeftError. Closing it does not close the descriptor."""
     return _text(_Output(fd), like)
 
 
 def talk(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
-    """A stream whose writes never fail. The descriptor stays the caller's."""
+    """Open a stream whose writes never fail. Closing it does not close the descriptor."""
     return _text(_Talk(fd), like)
 
 
@@ -76,7 +76,7 @@ def _text(raw: io.FileIO, like: io.TextIOWrapper | Any) -> io.TextIOWrapper:
 
 
 class _Output(io.FileIO):
-    """Raises once that it cannot be written; the buffered rest is then discarded."""
+    """A file that raises an error once if it cannot be written, and then discards the rest."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd, "w", closefd=False)

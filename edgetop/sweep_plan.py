@@ -1,7 +1,7 @@
 """Sweeps: every combination of models and settings, each in sessions of its own, and which one to recommend.
 
-The plan has the runs in their order and their results so far; its file makes a sweep resumable. Nothing here starts
-a run or prints.
+The plan has the runs in their order and their results so far. Its file allows a sweep to be continued. Nothing here
+starts a run or prints.
 """
 
 import fcntl
@@ -47,7 +47,8 @@ PLACEHOLDER = r"[A-Za-z_][A-Za-z0-9_-]*"  # name of a placeholder in a command, 
 
 @frozen
 class Settings:
-    """The settings of one combination. None: the default of `edgetop run`, or not part of a program's command."""
+    """The settings of one combination. None means the default of `edgetop run`, or that a program's command has no such
+    setting."""
 
     model: str  # path; "" for a program without a model
     threads: int | None = None
@@ -78,7 +79,8 @@ class Settings:
         return [self.model, *(word for name, value in pairs if value is not None for word in (f"--{name}", f"{value}"))]
 
     def words(self, named: Sequence[str]) -> str:
-        """Describe these fields and values where they are set: `resnet.onnx 2 threads CPU batch 4 30 Hz lr=0.1`."""
+        """Return these fields and values in words, if they are set: `resnet.onnx 2 threads CPU batch 4 30 Hz
+        lr=0.1`."""
         texts = {
             "model": Path(self.model).name,
             "threads": f"{self.threads} thread{'' if self.threads == 1 else 's'}",
@@ -105,7 +107,7 @@ class Run:
 
 @frozen
 class Plan:
-    """The plan of a sweep; its file is written again after each run."""
+    """The plan of a sweep. Its file is written anew after each run."""
 
     runs: tuple[Run, ...]
     options: tuple[str, ...]  # of every run, as they were written
@@ -123,7 +125,7 @@ class Plan:
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The fields and values of settings in which runs differ; the model, where there is none."""
+        """Return the fields and values in which runs differ, or the model if they differ in none."""
         several = [name for name in FIELDS if len({getattr(run.settings, name) for run in self.runs}) > 1]
         texts: dict[str, set[str]] = {}
         for run in self.runs:
@@ -132,7 +134,8 @@ class Plan:
         return (*several, *(name for name, each in texts.items() if len(each) > 1)) or ("model",)
 
     def name_of(self, settings: Settings) -> str:
-        """Return the name of a combination: what differs from the others, or the name of the program."""
+        """Return the name of a combination: the settings in which it differs from others, or the name of the
+        program."""
         return settings.words(self.varied) or self.program or ""
 
     @property
@@ -143,12 +146,12 @@ class Plan:
 
     @property
     def next_run(self) -> Run | None:
-        """None: it is complete. A combination that failed is not tried again."""
+        """Return the next run, or None if the sweep is complete. A combination that failed is not tried again."""
         failed = {run.settings for run in self.runs if run.state == "failed"}
         return next((run for run in self.runs if run.state == "planned" and run.settings not in failed), None)
 
     def amended(self, run: Run, **changes: object) -> "Plan":
-        """Return the plan with another state of that run."""
+        """Return the plan with this run changed."""
         changed = replace(run, **changes)  # type: ignore[arg-type]
         return replace(self, runs=tuple(changed if one is run else one for one in self.runs))
 
@@ -161,16 +164,18 @@ def combined(
     rates: Sequence[float | None],
     values: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Settings, ...]:
-    """Every combination, the model changing last. `values`: texts for each further placeholder of a command."""
+    """Return every combination; the model changes least often. `values`: the texts for each further placeholder of a
+    command."""
     texts = [[(name, text) for text in each] for name, each in (values or {}).items()]
     fields = itertools.product(models, threads, providers, batches, rates)
     return tuple(Settings(*each, pairs) for each in fields for pairs in itertools.product(*texts))
 
 
 def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: str = "") -> Iterator[Run]:
-    """Each combination once in each repetition, in random order: so a drift of the board hits none more than others.
+    """Yield a run of each combination in each repetition, in random order, so that drift of the board affects all
+    alike.
 
-    `program`: name of the sessions of a program without a model.
+    `program`: the name of the sessions if there is no model but a program.
     """
     chance = random.Random(seed)  # noqa: S311  an order, no secret
     numbered = list(enumerate(combinations, 1))
@@ -181,13 +186,16 @@ def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: s
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    """Write it without what runs or loads something: whoever gives a plan away must not give orders. Raises OSError."""
+    """Write the plan without options that run or load something, so that a plan from somebody else gives no orders.
+
+    Raises OSError.
+    """
     document = {"format_version": FORMAT_VERSION, **asdict(without_orders(plan))}
     write_file(folder / FILE, json.dumps(document, indent=1))
 
 
 def without_orders(plan: Plan) -> Plan:
-    """Return the plan with the names alone of the options that run or load something."""
+    """Return the plan with only the names of those options that run or load something."""
     names = [name for name in ORDERS if any(word.startswith(f"{name}=") for word in plan.options)]
     wanted = {name: value for name, value in plan.wanted.items() if name != "metric"}
     if plan.wanted.get("metric"):
@@ -197,7 +205,8 @@ def without_orders(plan: Plan) -> Plan:
 
 
 def hold(folder: Path) -> int | None:
-    """The lock that the process that runs the sweep has, as a descriptor; None: another has it."""
+    """Lock the folder of a sweep for the process that runs it. Return the descriptor of the lock, or None if another
+    has it."""
     fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -209,7 +218,7 @@ def hold(folder: Path) -> int | None:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a process of this user holds a sweep that lies there. Nothing is written."""
+    """Whether a process of this user runs the sweep in this folder. Nothing is written."""
     try:
         fd = open_regular(folder / LOCK)
     except OSError:  # none, another user's, or no file
@@ -224,7 +233,7 @@ def is_running(folder: Path) -> bool:
 
 
 def refuse_others(folder: Path) -> None:
-    """Raises InputError for a sweep of another user: whatever is done with it would be done in his name."""
+    """Raise InputError if the sweep belongs to another user, in whose name everything would be done."""
     for path in (folder, folder / FILE):
         try:
             owner = path.stat().st_uid
@@ -235,7 +244,8 @@ def refuse_others(folder: Path) -> None:
 
 
 def read_plan(folder: Path) -> Plan:
-    """Raises InputError where there is none, or it is no plan: a sweep's folder may come from anybody."""
+    """Read the plan of a sweep, which may come from anybody. Raises InputError if there is none, or if it is not
+    valid."""
     from edgetop.session.manifest import built  # noqa: PLC0415  loads NumPy, which --help does without
 
     path = folder / FILE
@@ -262,9 +272,9 @@ _WANTED: Mapping[str, tuple[type, ...]] = {
 
 
 def _is_sound(plan: Plan) -> bool:
-    """Whether each session lies in the sweep's folder under a name of its own, and paths are absolute.
+    """Whether each session is in the sweep's folder under a name of its own, and paths are absolute.
 
-    So no text of a plan can stand for an option in a command line.
+    This ensures that no text of a plan is taken for an option in a command line.
     """
     names = [run.session for run in plan.runs]
     wanted = plan.wanted
@@ -319,7 +329,7 @@ def _figures_of_program(report: Mapping[str, Any]) -> dict[str, float | None]:
 
 @frozen
 class Wanted:
-    """What the user wants of a sweep: the goal, and limits. None: no limit."""
+    """What the user wants from a sweep: the goal, and limits. None means no limit."""
 
     goal: str = "p99"
     deadline_ms: float | None = None  # p99 is not above it
@@ -342,7 +352,7 @@ class Candidate:
 
     @property
     def what_ran(self) -> tuple[object, ...]:
-        """What identifies a combination by what it ran on, and not by the provider that was requested."""
+        """Return what identifies a combination: what it ran on, and not the provider that was requested."""
         name, _, options = (self.settings.provider or "").partition(":")
         is_used = name.lower() in (one.lower() for one in self.ran_on)
         return replace(self.settings, provider=None), self.ran_on, options if is_used else ""
@@ -355,9 +365,10 @@ class Candidate:
 
 
 def same_runs(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Group the candidates that ran on the same. The first of a group ran on the provider that it was to run on.
+    """Group the candidates that ran on the same providers. The first of a group used the provider that was requested
+    for it.
 
-    A runtime runs on the CPU if it lacks a provider, so several requests can be one combination.
+    A runtime uses the CPU if it lacks a provider, so several requests can be the same combination.
     """
     groups: dict[tuple[object, ...], list[Candidate]] = {}
     for one in candidates:
@@ -374,7 +385,7 @@ class Choice:
 
 
 def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
-    """Choose among the candidates that did not fail."""
+    """Choose the best among the candidates that did not fail."""
     worked = [one for one in candidates if one.reason is None]
     excluded = {one.name: why for one in worked if (why := _beyond(one, wanted))}
     key, more_is_better, *_ = GOALS[wanted.goal]
@@ -391,7 +402,7 @@ def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
 
 
 def _beyond(one: Candidate, wanted: Wanted) -> str:
-    """Why it is not recommended, or nothing."""
+    """Return why the candidate cannot be recommended, or "" if it can."""
     limits = (
         ("p99_ms", wanted.deadline_ms, "p99", "ms"),
         ("max_c", wanted.max_c, "the hottest zone", "°C"),

@@ -206,7 +206,7 @@ class MemoryGrowth:
         self._held[name].add(t_ns // NS, np.column_stack([kib, count.astype(np.int64)]))
 
     def view(self, until_ns: int, room_mib: float | None = None) -> GrowthView:
-        """The growth up to `until_ns`. `room_mib`: how much more the engine may hold."""
+        """Return the growth up to `until_ns`. `room_mib`: how much more the engine may use, in MiB; None if unknown."""
         name = ANONYMOUS if len(self._held[ANONYMOUS].sums()) else RESIDENT
         blocks = self._held[name]
         # Only complete blocks count: the last one may still change.
@@ -230,7 +230,8 @@ class MemoryGrowth:
         return GrowthView(slope, None if is_early else bool(_is_leak(slope, t_h, mib)))
 
     def _series(self, name: str, whole: int) -> tuple[Floats, Floats]:
-        """Times in s, and the engine's memory in MiB, of each block of the measured phase without its beginning."""
+        """Return the mean times in s, and the engine's memory in MiB, of the blocks of the measured phase without its
+        beginning."""
         nothing = np.empty(0)
         blocks, swapped = self._held[name], self._held[SWAPPED]
         if self._phases.measured_from_ns is None or whole <= 0:

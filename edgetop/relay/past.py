@@ -90,7 +90,7 @@ def _streams_in(manifest: Manifest) -> int:
 
 
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
-    """Yield the fine part. Its first batch has the judgement of the time before it."""
+    """Yield the recent part in full detail. Its first batch has the judgement of the time before it."""
     late_ns = fine_ns + CONTEXT_S * NS
     judged = None
     if judge and fine_ns:

@@ -22,7 +22,7 @@ class TokenAggregator:
     """Turns inferences, tokens and requests into complete seconds, as SecondAggregator does without tokens."""
 
     def __init__(self, seconds: SecondAggregator) -> None:
-        """`seconds` makes the rows of the requests, and must not have been used."""
+        """Begin without requests. `seconds` makes the rows of the requests, and must not have been used before."""
         self._seconds = seconds
         self._tokens: list[Tokens] = []
         self._requests: list[Requests] = []
@@ -73,7 +73,7 @@ class TokenAggregator:
 
 
 def at_their_end(inferences: Inferences) -> Inferences:
-    """Return the inferences with their ends as starts, in order of these."""
+    """Return the inferences with their end as `t_ns`, in order of their ends."""
     if not len(inferences):
         return inferences
     ended = inferences.copy()

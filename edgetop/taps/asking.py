@@ -16,7 +16,8 @@ class Asked:
     """A running program whose output is the answer. It has its own process group, which `close` ends."""
 
     def __init__(self, order: Sequence[str], within_s: float, **settings: Any) -> None:
-        """`within_s`: time limit. `settings`: arguments of Popen. Raises OSError if the program cannot be started."""
+        """Start the program. `within_s`: time limit. `settings`: arguments of Popen. Raises OSError if it cannot be
+        started."""
         self._said, self._until_s = b"", time.monotonic() + within_s
         self._process = subprocess.Popen(  # noqa: S603  the callers' own programs
             order,

@@ -60,7 +60,7 @@ def _blank(match: "re.Match[str]") -> str:
 
 
 def _without_ipv6(match: "re.Match[str]") -> str:
-    """Blank an address. A time of day has the same characters, and is none."""
+    """Blank an IPv6 address, but not a time of day, which has the same characters."""
     try:
         ipaddress.IPv6Address(match[0].rstrip(":") or match[0])
     except ValueError:

@@ -54,7 +54,7 @@ NS = 1e9
 
 
 def summary(report: Report) -> str:
-    """The whole report. Foreign text in it is made safe."""
+    """Return the whole report. Foreign text in it is made safe."""
     return "\n".join(wrapped(summary_lines(report)))
 
 

@@ -74,9 +74,10 @@ class Exporters:
     """The exporters of a session. All open before the session runs, so that bad options are reported first."""
 
     def __init__(self, asked: "MetricsRequest", stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
-        """They are closed when `stack` is left; the endpoint and the textfile, which wait for readers, when `last` is.
+        """Open the exporters that were asked for. They close with `stack`.
 
-        They close with `stack`. The endpoint closes with `last`, because it waits until scrapers have read the end.
+        The endpoint and the textfile close with `last`, because they wait until their readers have read the end of the
+        session.
         """
         self._stack, self._last = stack, last
         self.observers: list[Observer] = []

@@ -162,7 +162,7 @@ class PlainLines:
 
 
 def progress_line(view: MonitorView) -> str:
-    """`00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k in all: thermal, for 0:27, cpu 1267 of 1728 MHz`.
+    """Return a line such as `00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k in all: thermal, for 0:27`.
 
     The figures are those of the last ten seconds; n counts the whole session and all models. The figures precede the
     details, because a narrow terminal cuts the end.

@@ -71,7 +71,7 @@ class NamedOutput:
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
-        """An existing folder is never replaced: it may contain anything, and a recording is not a copy."""
+        """Provide a folder to write into. An existing folder is never replaced: it may contain anything."""
         if os.path.lexists(self.path):
             raise InputError(f"{self.path}: exists already, and --force replaces files only", self._elsewhere)
         remove_partials(self.path)
@@ -145,7 +145,7 @@ class StreamOutput:
 
     @contextlib.contextmanager
     def stream(self, *, is_text: bool) -> Iterator[BinaryIO]:
-        """Raises OSError if the reader has closed it."""
+        """Provide the stream to write to. Raises OSError if its reader has closed it."""
         if not self._stream.isatty():
             yield self._stream
         elif is_text:

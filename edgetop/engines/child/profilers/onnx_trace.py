@@ -90,7 +90,8 @@ def read_trace(path: str) -> List[Event]:
 
 
 def read_events(lines: Iterable[str]) -> List[Event]:
-    """Parse a trace line by line, since half a megabyte of text would become ten of objects. Raises ValueError."""
+    """Parse a trace line by line, because as a whole half a megabyte of text becomes ten megabytes of objects. Raises
+    ValueError."""
     return in_order(_events(lines))
 
 
