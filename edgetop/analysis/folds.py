@@ -20,6 +20,7 @@ from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.analysis.hotspots import Operators
 from edgetop.analysis.input_shapes import InputShapes
 from edgetop.analysis.memory_use import GrowthView, MemoryGrowth, MemoryStages, MemoryView, room, view_memory
+from edgetop.analysis.operator_energy import PhasePower
 from edgetop.analysis.operator_hints import BurstHints
 from edgetop.analysis.overload import Backlog
 from edgetop.analysis.precision import UNJUDGED, Precision, PrecisionView
@@ -93,7 +94,7 @@ FOLDS: dict[str, Callable[..., object]] = {
     "growth": MemoryGrowth, "precision": Precision, "responses": Precision, "competitors": Competitors,
     "burst_hints": BurstHints,
     "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
-    "generation": GenerationFold, "positions": EqualPosition,
+    "generation": GenerationFold, "positions": EqualPosition, "phase_power": PhasePower,
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
@@ -134,6 +135,7 @@ class Folds:
     shapes: InputShapes
     generation: GenerationFold
     positions: EqualPosition
+    phase_power: PhasePower
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """Begin without data. `rules`: alert rules of the viewer, in addition to the rules of the session."""
@@ -232,6 +234,7 @@ class Folds:
         self.operators.fold(batch)
         self.own_load.fold(batch, self.progress.began_measuring_ns)
         self.power.fold(batch)
+        self.phase_power.fold(batch)
         self.usage.fold(batch)
         self.frames.fold(batch)
         self.shapes.fold(batch)

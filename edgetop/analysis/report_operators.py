@@ -1,11 +1,13 @@
 """Operators and how they were timed, in the report and in `edgetop ops --json`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetop.analysis.energy import EnergyView
-from edgetop.analysis.folds import Folds
+from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.hotspots import ThreadView, each_call_ns, partitions, scaled_ns
 from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
+from edgetop.analysis.operator_energy import NotTold, OperatorEnergies, OperatorEnergy
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.formatting import rounded_mj
 from edgetop.frozen import frozen
@@ -16,7 +18,8 @@ from edgetop.session.typed_json import Document
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
     """One operator over all profiling rounds.
-    of an inference. The latter assumes that all operators draw the same power.
+
+    `energy_mj_estimate` assumes that all operators draw the same power; `energy_mj` is measured.
     """
 
     name: str
@@ -25,6 +28,9 @@ class OperatorFigures:
     share: float
     mean_us: float | None
     energy_mj_estimate: float | None
+    energy_mj: float | None  # Of its group, in an inference; None if it cannot be told apart.
+    energy_ci95_mj: tuple[float, float] | None
+    energy_group: int | None  # Operators with the same number have one energy together.
     calls: float  # Calls per inference.
     flops: int | None
     bytes: int | None
@@ -46,6 +52,7 @@ class Profile:
     left_out_runs: int
     disturbed: bool
     threads: ThreadView | None
+    energy_unknown: NotTold | None = None  # Why the energy of operators is unknown; None if it is known.
 
 
 def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> tuple[OperatorFigures, ...] | None:
@@ -54,8 +61,10 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
     statistics = analysis.statistics()
     p50_ns = statistics.percentile_ns(0.50) if statistics else analysis.operators.session.run_ns
     limits = applicable(analysis.operators.ceilings, manifest.model.precision)
-    figures = []
-    for operator in analysis.operators.session.views():
+    operators, figures = analysis.operators.session.views(), []
+    measured = operator_energies(analysis).groups
+    group_of = {place: n for n, group in enumerate(measured) for place in range(group.first, group.last + 1)}
+    for operator in operators:
         each_ns = each_call_ns(operator, p50_ns)
         achieved = rates(operator.flops, operator.bytes, each_ns)
         figures.append(
@@ -63,6 +72,7 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
                 **{key: getattr(operator, key) for key in ("name", "op_type", "provider", "flops", "bytes", "origin")},
                 mean_us=None if p50_ns is None else round(scaled_ns(operator, p50_ns) / 1e3, 3),
                 energy_mj_estimate=rounded_mj(operator.share * gross_j.value) if gross_j else None,
+                **_energy_figures(measured, group_of.get(operator.position)),
                 calls=round(operator.calls, 4),
                 bound=bound(operator.flops, operator.bytes, each_ns, limits),
                 **rate_figures(achieved),
@@ -70,6 +80,24 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
             )
         )
     return tuple(figures) or None
+
+
+@once
+def operator_energies(analysis: Folds) -> OperatorEnergies:
+    """Return the measured energy of the operators, or why it is unknown."""
+    return analysis.phase_power.view(analysis.operators.session.views())
+
+
+def _energy_figures(groups: Sequence[OperatorEnergy], number: int | None) -> Document:
+    """Return the energy of a group of operators, with its JSON keys. `number`: of the group; None if it has none."""
+    if number is None:
+        return dict.fromkeys(("energy_mj", "energy_ci95_mj", "energy_group"))
+    low, high = groups[number].ci95_mj
+    return {
+        "energy_mj": rounded_mj(groups[number].energy_mj / 1e3),
+        "energy_ci95_mj": (rounded_mj(low / 1e3), rounded_mj(high / 1e3)),
+        "energy_group": number,
+    }
 
 
 def rate_figures(achieved: Rates) -> Document:
@@ -96,7 +124,10 @@ def profile(analysis: Folds) -> Profile | None:
     tally, left_out, threads = operators.session, operators.left_out_runs, operators.threads.view()
     if not tally.bursts:
         return None
-    return Profile(operators.timed_by or None, tally.bursts, tally.runs, left_out, tally.is_disturbed, threads)
+    return Profile(
+        operators.timed_by or None, tally.bursts, tally.runs, left_out, tally.is_disturbed, threads,
+        operator_energies(analysis).unknown,
+    )  # fmt: skip
 
 
 def partition_count(analysis: Folds, manifest: Manifest) -> int | None:

@@ -1,7 +1,17 @@
-"""What limits operators, in words."""
+"""What limits operators, and what energy they take, in words."""
 
+from collections.abc import Sequence
+
+from edgetop import formatting
 from edgetop.analysis.operator_bounds import applicable
+from edgetop.analysis.operator_energy import LEAST_READINGS, NotTold
+from edgetop.analysis.report_operators import OperatorFigures
+from edgetop.formatting import clean, shortened
 from edgetop.session.ceilings import DTYPE, Ceilings
+
+# Ratio of an operator's share of the energy to its share of the time from which it is named. Choice. Larger: a hungry
+# operator is not named; smaller: noise names one.
+STANDS_OUT = 1.2
 
 
 def bound_unknown_words(ceilings: Ceilings | None, precision: str | None) -> str:
@@ -15,3 +25,53 @@ def bound_unknown_words(ceilings: Ceilings | None, precision: str | None) -> str
     if applicable(ceilings, precision) is None:
         return f"the ceilings are those of {DTYPE}, and the model computes on {precision}"
     return ""
+
+
+def energy_unknown_words(unknown: NotTold) -> str:
+    """Return why the energy of each operator is unknown.
+
+    >>> energy_unknown_words(NotTold("slow-readings", interval_ns=100_000_000, latency_ns=4.2e6))
+    'a reading each 100.0 ms is too slow to tell the parts of an inference of 4.200 ms'
+    """
+    match unknown.why:
+        case "no-meter":
+            return "no sensor reads the total power as the mean since its reading before"
+        case "several-at-once":
+            return "the readings are of several models or streams at once"
+        case "few-readings":
+            return f"{unknown.readings} readings are too few: it takes {LEAST_READINGS}"
+        case "slow-readings":
+            interval, latency = (formatting.milliseconds(ns) for ns in (unknown.interval_ns, unknown.latency_ns))
+            return f"a reading each {interval} ms is too slow to tell the parts of an inference of {latency} ms"
+        case "repeated":
+            return "an operator runs several times in an inference"
+        case "no-operators":
+            return "no operator or no inference was measured"
+
+
+def energy_cells(operators: Sequence[OperatorFigures]) -> list[str]:
+    """Return the energy of each operator in mJ. A letter marks operators that are only known together."""
+    groups = [one.energy_group for one in operators]
+    several = sorted({number for number in groups if number is not None and groups.count(number) > 1})
+    letters = {number: chr(ord("a") + place % 26) for place, number in enumerate(several)}
+    return [
+        formatting.UNKNOWN
+        if one.energy_mj is None or one.energy_group is None
+        else f"{letters.get(one.energy_group, '')}{formatting.millijoules(one.energy_mj)}"
+        for one in operators
+    ]
+
+
+def energy_stands_out(operators: Sequence[OperatorFigures]) -> str:
+    """Return which operator takes most energy for its time, or "" if none takes much more than its share.
+
+    Operators that are only known together are left out.
+    """
+    groups = {one.energy_group: one.energy_mj for one in operators if one.energy_mj and one.energy_group is not None}
+    whole, numbers = sum(groups.values()), [one.energy_group for one in operators]
+    single = [one for one in operators if one.energy_mj and one.share and numbers.count(one.energy_group) == 1]
+    most = max(single, key=lambda one: (one.energy_mj or 0.0) / whole - one.share, default=None)
+    if most is None or most.energy_mj is None or most.energy_mj / whole < STANDS_OUT * most.share:
+        return ""
+    name = shortened(clean(most.origin or most.name), 40)
+    return f"{name} takes {most.share:.0%} of the time and {most.energy_mj / whole:.0%} of the energy"

@@ -16,6 +16,7 @@ from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.hotspots import ThreadView
+from edgetop.analysis.operator_energy import NotTold
 from edgetop.analysis.program_frames import StageView
 from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.session_report import Report, report
@@ -39,6 +40,7 @@ from edgetop.wording.frame_words import stage_document
 from edgetop.wording.gate_words import gate_document
 from edgetop.wording.load_words import late_words
 from edgetop.wording.notice_words import notice
+from edgetop.wording.operator_words import energy_unknown_words
 from edgetop.wording.risk_words import risk_document
 from edgetop.wording.tail_words import tail_words
 
@@ -143,6 +145,7 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     Verdict: _verdict_json,
     DeadlineView: _deadline_json,
     EnergyUnknown: unknown_words,
+    NotTold: energy_unknown_words,
     TailView: _tail_json,
     TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},
     SlowInference: _inference_json,

@@ -41,6 +41,7 @@ from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.gate_words import gate_words
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
 from edgetop.wording.notice_words import notice, notice_words
+from edgetop.wording.operator_words import energy_cells, energy_stands_out, energy_unknown_words
 from edgetop.wording.risk_words import risk_words
 from edgetop.wording.slowdown_words import sizes_words, streams_words
 from edgetop.wording.tail_words import tail_words
@@ -442,6 +443,12 @@ def _operators(report: Report) -> Iterator[str]:
     if not all(operator.settled for operator in operators):
         yield f"           ? not settled: needs {LEAST_BURSTS} rounds and {LEAST_RUNS} inferences that agree"
     yield from _operator_table(sorted(operators, key=lambda operator: -operator.share)[:MOST_OPERATORS])
+    if profile.energy_unknown and profile.energy_unknown.why != "no-meter":
+        yield f"           energy of each operator: unknown: {energy_unknown_words(profile.energy_unknown)}"
+    elif any(one.energy_mj is not None for one in operators):
+        yield "           mJ in an inference, from the power readings; a letter marks operators known together"
+        if words := energy_stands_out(operators):
+            yield f"           {words}"
 
 
 def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
@@ -450,12 +457,13 @@ def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
         "us": [or_unknown(one.mean_us, "{:.1f}".format) for one in operators],
         "%": [share_text(one.share, settled=one.settled) for one in operators],
         "95 %": [interval_text(one.share_ci95) for one in operators],
+        "mJ": energy_cells(operators),
         "GFLOP/s": [or_unknown(one.gflop_per_s, "{:.1f}".format) for one in operators],
         "bound": [one.bound or UNKNOWN for one in operators],
         "on": [clean(one.provider) for one in operators],
         "type": [clean(one.op_type) for one in operators],
     }
-    useless = {"GFLOP/s": [UNKNOWN], "bound": [UNKNOWN], "on": [columns["on"][0]]}
+    useless = {"mJ": [UNKNOWN], "GFLOP/s": [UNKNOWN], "bound": [UNKNOWN], "on": [columns["on"][0]]}
     columns = {name: cells for name, cells in columns.items() if set(cells) != set(useless.get(name, ()))}
     names = [clean(one.origin or one.name) for one in operators]
     rows = [[*cells, "|"] for cells in zip(*columns.values(), strict=True)]  # marks where the name begins
