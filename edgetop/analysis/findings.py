@@ -21,7 +21,7 @@ EVENT_CODES = frozenset(
         "model-misnamed", "recording-failed", "recording-behind", "data-dependent", "governor-changed",
         "power-mode-changed", "cpu-quota", "memory-limit", "oom-kill", "clock-source", "coarse-times", "tool-summary",
         "no-starts", "no-inference", "calls-unseen", "foreign-times", "streams-full", "left-behind", "recovered",
-        "non-finite-outputs",
+        "non-finite-outputs", "assumed-signature",
     }
 )  # fmt: skip
 

@@ -166,6 +166,25 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(int(size) for size in sizes)
 
 
+def image_size(text: str) -> tuple[int, int]:
+    """Parse `320x240` into width and height."""
+    match = re.fullmatch(r"([1-9]\d{0,4})\s*[xX]\s*([1-9]\d{0,4})", text.strip())
+    if not match:
+        raise BadParameter(f"{text!r} is not a size of pictures; write WIDTHxHEIGHT, as in 320x240")
+    return int(match[1]), int(match[2])
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Parse up to four numbers with commas between, such as `123.675,116.28,103.53`."""
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not 1 <= len(found) <= 4 or not all(map(math.isfinite, found)):
+        raise BadParameter(f"{text!r}: write one number, or one for each channel, as in 123.675,116.28,103.53")
+    return found
+
+
 def named_source(text: str) -> tuple[str, str]:
     """Parse `NAME=SOURCE` into (name, source). A source without a name gets the name "" and is for all other inputs."""
     name, equals, source = text.rpartition("=")

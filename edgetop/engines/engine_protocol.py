@@ -34,9 +34,18 @@ class Loaded:
     inputs: tuple[TensorInfo, ...]
     assumptions: tuple[str, ...]  # a sentence for each shape that was assumed
     init_ns: int | None  # time to load the model; None if a program had loaded it before it was watched
+    signature: str = ""  # key of the signature of a TFLite model that runs; "" if it has none
+    signatures: tuple[str, ...] = ()  # all signatures of the model
+    was_chosen: bool = False  # whether the signature was requested
     left: str = ""  # a sentence that an accelerator does not run the whole model; "" if that is unknown before it runs
     whole: bool = False  # whether accelerators are known to run the whole model, even before it runs
     buffers: Mapping[str, float] = field(default_factory=dict)  # MiB of a language model's buffers, as it reports them
+
+    @property
+    def other_signatures(self) -> tuple[str, ...]:
+        """The signatures that do not run, if none was requested."""
+        others = tuple(key for key in self.signatures if key != self.signature)
+        return () if self.was_chosen else others
 
     @property
     def dropped(self) -> str:

@@ -3,12 +3,15 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
+
+if TYPE_CHECKING:
+    from edgetop.session.manifest import ImageInput
 
 DEFAULT_WARMUP_RUNS = 50
 GENERATION_WARMUP_RUNS = 1  # of a language model, whose warm-up needs no more than its weights in memory
@@ -36,8 +39,10 @@ class EngineSpec:
     providers: tuple[tuple[str, Mapping[str, str]], ...] = ()  # (name, options)
     delegates: tuple[tuple[str, Mapping[str, str]], ...] = ()  # (path, options)
     xnnpack: bool = True  # whether a TFLite runtime may use its default delegate
+    signature: str = ""  # key of a TFLite model's signature that runs; "" for its first graph
     whole: bool = False  # refuse a model that the requested providers cannot run as a whole, if the engine knows that
     inputs: Mapping[str, str] = field(default_factory=dict)  # source by input name; "" is for all other inputs
+    images: "ImageInput | None" = None  # how pictures become inputs; None: as by default
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seed: int = 0
     idle_ns: int = 0  # pause after the first inference to measure idle power; 0 for none

@@ -8,7 +8,8 @@ from edgetop.session.events import Body, Event, Severity
 
 # Events that are repeated in the next session of a rotation, because they still hold for the same engine.
 _STANDING = frozenset({
-    "alert-rule", "assumed-shape", "calls-unseen", "data-dependent", "demo-model", "engine-loaded", "engine-memory",
+    "alert-rule", "assumed-shape", "assumed-signature",
+    "calls-unseen", "data-dependent", "demo-model", "engine-loaded", "engine-memory",
     "engine-started", "foreign-times", "model-misnamed", "no-sensors", "non-finite-outputs", "partly-accelerated",
     "profiler", "provider-dropped", "roofline", "sensor-missing", "stream", "streams-full",
 })  # fmt: skip

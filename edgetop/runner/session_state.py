@@ -455,6 +455,10 @@ class SessionState:
 def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severity, str]]:
     """Yield the kind, severity and message of an event for each assumption or omission when the model was loaded."""
     yield from (("assumed-shape", "warning", sentence) for sentence in loaded.assumptions)
+    if loaded.other_signatures:
+        others = ", ".join(loaded.other_signatures)
+        text = f"the model has several signatures: {loaded.signature or 'its first graph'} runs, and not {others}"
+        yield "assumed-signature", "warning", text
     if loaded.dropped:
         yield "provider-dropped", "critical", loaded.dropped
     if loaded.left:
@@ -466,4 +470,5 @@ def _loaded_variant(variant: Variant, loaded: Loaded) -> Variant:
         variant.engine, runtime=loaded.runtime, version=loaded.version, providers=loaded.providers,
         init_ns=loaded.init_ns,
     )  # fmt: skip
-    return replace(variant, engine=engine, model=replace(variant.model, inputs=loaded.inputs))
+    model = replace(variant.model, inputs=loaded.inputs, signature=loaded.signature or None)
+    return replace(variant, engine=engine, model=model)

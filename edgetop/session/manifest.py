@@ -72,6 +72,7 @@ class Model:
     format: str | None = None  # "onnx" or "tflite"
     inputs: tuple[TensorInfo, ...] = ()  # with the shapes in which they ran
     precision: str | None = None
+    signature: str | None = None  # key of the signature of a TFLite model that ran; None if it has none
 
 
 @frozen
@@ -97,6 +98,16 @@ MIN_RATE_HZ, MAX_RATE_HZ = 1e-6, 1e6
 
 
 @frozen
+class ImageInput:
+    """How pictures become inputs. A value is (pixel - mean) * scale; None: as `edgetop help quickstart` says."""
+
+    size: tuple[int, int] | None = None  # width and height
+    layout: Literal["nchw", "nhwc"] | None = None
+    mean: tuple[float, ...] | None = None  # one number, or one for each channel
+    scale: tuple[float, ...] | None = None
+
+
+@frozen
 class Load:
     mode: Literal["closed", "fixed", "poisson", "replayed"] = "closed"
     rate_hz: float | None = None  # of each stream
@@ -104,10 +115,23 @@ class Load:
     streams: int = 1
     batch: int | None = None
     input: str = "random"
+    images: ImageInput | None = None  # how pictures became inputs; None if no option said it
     delay_ns: int | None = None  # pause after each inference of a closed load; longest pause of replayed arrivals
     duty_on_ns: int | None = None  # duration of work in each duty cycle
     duty_off_ns: int | None = None  # duration of the rest after it
     seed: int | None = None  # of Poisson arrivals
+
+    @property
+    def fed(self) -> str:
+        """The input, and the options by which pictures became inputs."""
+        images = self.images or ImageInput()
+        numbers = {"mean": images.mean or (), "scale": images.scale or ()}
+        parts = {
+            "size": "x".join(map(str, images.size or ())),
+            "layout": images.layout or "",
+            **{name: ",".join(f"{one:g}" for one in each) for name, each in numbers.items()},
+        }
+        return ", ".join([self.input, *(f"{name} {value}" for name, value in parts.items() if value)])
 
     @property
     def is_random(self) -> bool:

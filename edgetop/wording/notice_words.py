@@ -29,6 +29,7 @@ from edgetop.wording.slowdown_words import streams_words
 # What to do about each code whose advice is always the same.
 ADVICE: Mapping[str, str] = {
     "assumed-shape": "give the shape that deployment uses with --shape NAME:1,3,224,224",
+    "assumed-signature": "choose the one that deployment calls with --signature NAME",
     "provider-dropped": "install the build of the runtime that has it, or run with --provider CPU",
     "partly-accelerated": "each change of place waits and may copy: run all of it on the CPU as well and compare",
     "records-lost": "the session is incomplete there; give edgetop a core of its own, or a slower --refresh",

@@ -18,6 +18,7 @@ from edgetop.session.manifest import (
     Constraints,
     EngineInfo,
     HistogramInfo,
+    ImageInput,
     Load,
     Manifest,
     Methodology,
@@ -117,9 +118,9 @@ KEYS = {
     "clock": "origin_monotonic_ns boot_id anchors",
     "histogram": "unit_ns sub_bucket_bits",
     "board": "model soc kernel os cpu cores memory_bytes power_mode governor simulated",
-    "model": "path sha256 size_bytes format inputs precision",
+    "model": "path sha256 size_bytes format inputs precision signature",
     "engine": "runtime version providers threads isolation init_ns first_ns partitions asked xnnpack",
-    "load": "mode rate_hz deadline_ns streams batch input delay_ns duty_on_ns duty_off_ns seed",
+    "load": "mode rate_hz deadline_ns streams batch input images delay_ns duty_on_ns duty_off_ns seed",
     "methodology": (
         "warmup_runs measure_runs cooldown_s idle_baseline_s ambient_c enclosure"
         " start_temperatures background"
@@ -169,14 +170,21 @@ def test_what_a_file_leaves_out_is_not_known() -> None:
     assert manifest.histogram == HistogramInfo(10, 7)
 
 
+def test_the_input_is_told_with_the_options_of_pictures() -> None:
+    assert Load(input="a.npy").fed == "a.npy"
+    images = ImageInput((320, 240), "nhwc", (1.0, 2.5, 3.0), (0.5,))
+    assert Load(input="crops", images=images).fed == "crops, size 320x240, layout nhwc, mean 1,2.5,3, scale 0.5"
+
+
 def test_what_nobody_said_is_none() -> None:
     document = to_json(make_manifest(SensorInfo("temp/cpu", "°C", "x"), board=Board()))
     objects = {where: part for where, part in document.items() if isinstance(part, dict)}
     none = {where: [key for key, value in part.items() if value is None] for where, part in objects.items()}
     assert none["board"] == KEYS["board"].split()[:-1]
     assert none["engine"] == ["runtime", "version", "init_ns", "first_ns", "partitions", "xnnpack"]
-    assert none["load"] == ["rate_hz", "deadline_ns", "batch", "delay_ns", "duty_on_ns", "duty_off_ns", "seed"]
-    assert none["model"] == ["sha256", "size_bytes", "format", "precision"]
+    of_duty = ["duty_on_ns", "duty_off_ns"]
+    assert none["load"] == ["rate_hz", "deadline_ns", "batch", "images", "delay_ns", *of_duty, "seed"]
+    assert none["model"] == ["sha256", "size_bytes", "format", "precision", "signature"]
     assert none["constraints"] == KEYS["constraints"].split()
     assert set(none["methodology"]) == set(KEYS["methodology"].split()) - {
         "start_temperatures", "background", "notes", "stream_runs",

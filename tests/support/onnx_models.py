@@ -203,6 +203,14 @@ def onnx_zero_batch() -> bytes:
     )
 
 
+def bfloat16_output() -> bytes:
+    """`x` [1,4] to `y`, the same in bfloat16, which numpy lacks, and to `z`, a float32."""
+    nodes = [
+        make_node("Cast", ["x"], ["y"], "cast", to=TensorProto.BFLOAT16), make_node("Relu", ["x"], ["z"], "relu")
+    ]  # fmt: skip
+    return _model({"x": [1, 4]}, nodes, {"y": (TensorProto.BFLOAT16, [1, 4]), "z": [1, 4]})
+
+
 def onnx_fixed_inside() -> bytes:
     """Declares a free batch, `x` [N,4,4], and reshapes to [1,16] all the same."""
     reshape = make_node("Reshape", ["x", "shape"], ["y"], "reshape")

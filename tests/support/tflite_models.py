@@ -124,6 +124,20 @@ def tflite_dynamic_batch() -> bytes:
     return file.serialise()
 
 
+def two_signatures() -> bytes:
+    """`encode` takes `x` [1,8] to `code` [1,4], and `decode` takes `code` [1,4], a graph of its own, to `y` [1,8]."""
+    file, graph = _new()
+    for place, (key, names, sizes) in enumerate((("encode", ("x", "code"), (8, 4)), ("decode", ("code", "y"), (4, 8)))):
+        graph = file.add_graph(key) if place else graph
+        taken, given = (graph.add_tensor(name, [1, size]) for name, size in zip(names, sizes, strict=True))
+        weights = graph.add_tensor("weights", sizes[::-1], data=noise(sizes[1], sizes[0], seed=place))
+        bias = graph.add_tensor("bias", [sizes[1]], data=noise(sizes[1]))
+        options = table("FullyConnectedOptions")
+        graph.add_operator("FULLY_CONNECTED", options, [taken, weights, bias], [given])
+        graph.set_signature([taken], [given], key, place)
+    return file.serialise()
+
+
 def tflite_zero_batch() -> bytes:
     """As some converters write a free batch: as 0. `x` [0,8] to `y` [0,4]."""
     file, graph = _new()

@@ -208,7 +208,10 @@ def _work(model: Model) -> tuple[int | None, int | None]:
         is_it = path.is_file() and path.stat().st_size == model.size_bytes and model.sha256 is not None
         if not is_it or model.format not in READERS or sha256(path.read_bytes()).hexdigest() != model.sha256:
             return None, None
-        found = inspected(read_model(path, model.format), {one.name: one.shape for one in model.inputs})
+        declared = read_model(path, model.format)
+        if model.signature and len(declared.signatures) > 1:
+            return None, None  # another graph may have run than the one that is inspected
+        found = inspected(declared, {one.name: one.shape for one in model.inputs})
     except (InputError, OSError, ValueError):
         return None, None
     totals = found.totals

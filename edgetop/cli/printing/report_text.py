@@ -129,7 +129,8 @@ def _head(report: Report) -> Iterator[str]:
     yield from _verdict(report.verdict, session)
     yield f"  session  {clean(session.name)}  {session.created_utc[:19]}Z"
     inputs = " ".join(f"{clean(i.name)} {i.dtype}[{','.join(map(str, i.shape))}]" for i in model.inputs)
-    yield f"  model    {clean(model.path)}  {inputs}"
+    signature = f"  signature {clean(model.signature)}" if model.signature else ""
+    yield f"  model    {clean(model.path)}{signature}  {inputs}"
     runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
     is_ours = not session.was_imported and not session.watched
     way = f", {engine.threads or 'default'} threads, in a {engine.isolation}" if is_ours else ""
@@ -391,7 +392,7 @@ def _runs(session: Manifest) -> str:
     warm_up, measured = or_unknown(method.warmup_runs, str), or_unknown(method.measure_runs, formatting.count)
     phases = ((method.cooldown_s, "a cool-down"), (method.idle_baseline_s, "an idle baseline"))
     rests = ", ".join(f"{what} of {formatting.span(s * NS)}" if s else f"without {what}" for s, what in phases)
-    given = UNKNOWN if session.was_imported else clean(session.load.input) or UNKNOWN
+    given = UNKNOWN if session.was_imported else clean(session.load.fed) or UNKNOWN
     return f"input {given}, {measured} inferences after {warm_up} of warm-up, {rests}"
 
 

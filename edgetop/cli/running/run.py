@@ -64,10 +64,29 @@ MODEL_OPTIONS = (
     ),
     option(
         "--input", "inputs", type=text.named_source, multiple=True, metavar="[NAME=]SOURCE",
-        help="Input data: random (default), zeros, numbers (sr=16000, scales=0.667,1,0.8), a .npy or .npz file, or a "
-        "folder of such files to cycle through. Repeatable.",
+        help="Input data: random (default), zeros, numbers (sr=16000, scales=0.667,1,0.8), a .npy, .npz, .jpg "
+        "or .png file, or a folder of such files to cycle through. Repeatable.",
     ),
     SHAPE,
+    option(
+        "--image-size", type=text.image_size, metavar="WxH",
+        help="Size to which pictures are scaled, for an input without one of its own: 320x240.",
+    ),
+    option(
+        "--image-layout", type=click.Choice(["nchw", "nhwc"]), help="Order of the axes of pictures. Default: by shape.",
+    ),
+    option(
+        "--image-mean", type=text.numbers, metavar="R,G,B",
+        help="Subtract from the pixels (0 to 255) of pictures. Default: 0.",
+    ),
+    option(
+        "--image-scale", type=text.numbers, metavar="S|R,G,B",
+        help="Then multiply by this. Default: 1/255; 1 for integers that are not quantised.",
+    ),
+    option(
+        "--signature", metavar="NAME",
+        help="Signature of a TFLite model to run, if it has several. Default: its first graph.",
+    ),
     option(
         "--seed", type=IntRange(0, 2**32 - 1), default=0, show_default=True,
         help="Seed of random inputs and arrivals.",

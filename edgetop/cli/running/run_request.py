@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgetop.comparison.output_agreement import Judge
     from edgetop.recording.export.export_formats import NamedOutput
     from edgetop.sensors.i2c import I2cSpec
-    from edgetop.session.manifest import Battery
+    from edgetop.session.manifest import Battery, ImageInput
     from edgetop.simulation.scenarios import Scenario
     from edgetop.taps.watched_process import WatchedProcess
     from edgetop.taps.watched_program import WatchedProgram
@@ -78,6 +78,8 @@ class ModelChoice:
     providers: tuple[WithOptions, ...] = ()
     delegates: tuple[WithOptions, ...] = ()
     xnnpack: bool = True
+    images: "ImageInput | None" = None  # how pictures become inputs; None: as by default
+    signature: str | None = None  # of a TFLite model; None: its first graph
     threads: int = 0  # 0: the runtime's default
     batch: int | None = None
     python: Path | None = None  # the engine's interpreter; None: edgetop's own
@@ -98,6 +100,8 @@ class ModelChoice:
             providers=given["providers"],
             delegates=given["delegates"],
             xnnpack=not given["no_xnnpack"],
+            images=_images(given),
+            signature=given.get("signature"),
             threads=given["threads"],
             batch=given["batch"],
             python=given["engine_python"],
@@ -387,6 +391,16 @@ class RunRequest:
             for option, asked in (("--fail-if", self.judging.gates), ("--alert", self.judging.alerts)):
                 if any(one.name == "misses" for one in asked):
                     raise InputError(f"{option} misses needs --deadline", "say what is missed: --deadline 33ms")
+
+
+def _images(given: Given) -> "ImageInput | None":
+    names = ("size", "layout", "mean", "scale")
+    fields = {name: given.get(f"image_{name}") for name in names}
+    if all(value is None for value in fields.values()):
+        return None
+    from edgetop.session.manifest import ImageInput  # noqa: PLC0415  loads NumPy
+
+    return ImageInput(**fields)
 
 
 def _once(pairs: Sequence[tuple[str, T]], option: str) -> dict[str, T]:

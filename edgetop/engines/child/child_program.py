@@ -29,7 +29,7 @@ from .adapters import choose
 from .board_page import on_board
 from .bursts import open_bursts
 from .engine_error import EngineError, essence, is_out_of_memory, one_line
-from .inputs import InputSet, make_inputs, refuse_too_large, resolve_shapes
+from .inputs import InputSet, make_inputs, refuse_too_large, resolve_shapes, set_images
 from .loop import Control, Loop, warm_up
 from .pace import pace_of, sharpen_timers
 from .parallel_streams import Lanes, Streams
@@ -74,6 +74,7 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     begin = time.monotonic_ns()
     adapter, why = choose(spec["engine"], spec["format"], spec["providers"])
     adapter.open(spec, lambda: own_memory.report(outlet, own_memory.RUNTIME))
+    set_images(adapter.inputs, spec)
     shapes, assumptions = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
     refuse_too_large(adapter.inputs, shapes)
     with _blaming_batch(spec):
@@ -123,6 +124,7 @@ def _make_loop(
         if not adapter.serves_all_streams:
             other.open(dict(spec, profile_every_ns=0))
             other.reshape(shapes)
+        set_images(other.inputs, spec)
         other_inputs = make_inputs(other.inputs, shapes, spec["inputs"], spec["seed"] + stream)
         loops.append(make(other, other_inputs, lanes, stream))
     return Streams(loops, lanes, control)

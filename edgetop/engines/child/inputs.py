@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 import numpy as np
 
 from .engine_error import EngineError, one_line
+from .images import image_array, is_image, shape_for
 from .literals import GENERATED, is_literal, source_for, values_of
 
 Dim = Union[int, str, None]
@@ -24,6 +25,9 @@ ASSUMED_BATCH = 1
 ASSUMED_IMAGE_SIDE = 224
 ASSUMED_LENGTH = 128
 WIDE_IDS = 100  # random integers of 16 bits and more are below this, so that they can be the index of a word or a class
+
+
+TEXT = np.dtype(object)  # dtype of an input of strings
 
 
 class Tensor:
@@ -48,6 +52,7 @@ class Tensor:
         self.dtype = np.dtype(dtype)
         self.resizable = resizable
         self.quantisation = quantisation
+        self.images: Dict[str, Any] = {}  # options of pictures (images.py)
         self.ids_below = WIDE_IDS  # an adapter lowers it if the values of the input index a shorter table
 
     @property
@@ -63,7 +68,11 @@ class Tensor:
         return len(shape) == len(self.shape) and all(self.accepts(i, size) for i, size in enumerate(shape))
 
     def describe(self) -> Dict[str, Any]:
-        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype.name}
+        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype_name}
+
+    @property
+    def dtype_name(self) -> str:
+        return "string" if self.dtype == TEXT else str(self.dtype.name)
 
 
 def is_known(dim: Dim) -> bool:
@@ -96,7 +105,12 @@ def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Di
         return None
     if is_literal(source):
         return _shape_of_literal(tensor, len(values_of(source)))
-    shape: List[int] = list(read_array(_paths(source)[0], tensor.name).shape)
+    path = _paths(source)[0]
+    shape: List[int]
+    if is_image(path):
+        shape = shape_for(tensor.shape, path, tensor.images, tensor.name)
+    else:
+        shape = list(read_array(path, tensor.name).shape)
     return list(shape) if tensor.fits(shape) else None
 
 
@@ -236,6 +250,9 @@ class _Steps:
         return self._cache[place] if self._cache else self._read(self._paths[place])
 
     def _read(self, path: str) -> Any:
+        tensor, shape = self._tensor, self._shape
+        if is_image(path):
+            return image_array(path, shape, tensor.dtype, tensor.quantisation, tensor.images, tensor.name)
         return fitted(self._tensor, self._shape, read_array(path, self._tensor.name), path)
 
 
@@ -257,6 +274,9 @@ def make_inputs(
     for tensor in tensors:
         source, shape = source_of(tensor, sources), shapes[tensor.name]
         try:
+            if tensor.dtype == TEXT and (source in GENERATED or is_literal(source)):
+                text = "input %s holds text, which cannot be made up" % tensor.name
+                raise EngineError("input", text, "give it an array of strings: --input %s=FILE.npy" % tensor.name)
             if source in GENERATED or is_literal(source):
                 if source == "random":
                     array = random_array(rng, shape, tensor.dtype, tensor.ids_below)
@@ -349,9 +369,9 @@ def below_one(array: Any) -> Any:
 
 def _paths(source: str) -> List[str]:
     if os.path.isdir(source):
-        names = sorted(name for name in os.listdir(source) if name.endswith((".npy", ".npz")))
+        names = sorted(name for name in os.listdir(source) if name.endswith((".npy", ".npz")) or is_image(name))
         if not names:
-            raise EngineError("input", "%s: the folder holds no .npy or .npz file" % source)
+            raise EngineError("input", "%s: the folder holds no .npy, .npz, .jpg or .png file" % source)
         return [os.path.join(source, name) for name in names]
     if not os.path.exists(source):
         raise EngineError(
@@ -385,10 +405,27 @@ def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:
     if list(array.shape) != list(shape):
         shapes = format_shape(array.shape), tensor.name, format_shape(shape)
         raise EngineError("input", "%s: shape %s, but input %s wants %s" % (path, *shapes))
+    if tensor.dtype == TEXT and array.dtype.kind in "US":
+        return _as_text(array, path)
     if array.dtype != tensor.dtype:
-        dtypes = array.dtype, tensor.name, tensor.dtype
+        dtypes = array.dtype, tensor.name, tensor.dtype_name
         raise EngineError("input", "%s: dtype %s, but input %s wants %s" % (path, *dtypes))
     return np.asarray(array, order="C")  # ascontiguousarray would make a scalar one-dimensional
+
+
+def _as_text(array: Any, path: str) -> Any:
+    """Return an array of strings as runtimes take it. Raises EngineError("input") if bytes in it are no UTF-8."""
+    try:
+        plain = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    except UnicodeDecodeError:
+        raise EngineError("input", "%s: its bytes are no text in UTF-8" % path) from None
+    return np.asarray(plain.astype(TEXT), order="C")
+
+
+def set_images(tensors: Sequence[Tensor], spec: Dict[str, Any]) -> None:
+    """Give the inputs the options of pictures."""
+    for tensor in tensors:
+        tensor.images = spec.get("images") or {}
 
 
 def bound(adapter: Any, spec: Dict[str, Any], opened: Callable[[], None] = lambda: None) -> Any:
@@ -397,6 +434,7 @@ def bound(adapter: Any, spec: Dict[str, Any], opened: Callable[[], None] = lambd
     `opened` is called when the interpreter or session exists, before anything is allocated.
     """
     adapter.open(spec)
+    set_images(adapter.inputs, spec)
     opened()
     shapes, _ = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
     adapter.reshape(shapes)

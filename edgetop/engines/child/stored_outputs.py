@@ -18,7 +18,7 @@ import numpy as np
 
 from . import message_frames
 from .engine_error import EngineError, one_line
-from .inputs import InputSet, Tensor, below_one, random_array, source_of
+from .inputs import TEXT, InputSet, Tensor, below_one, random_array, source_of
 
 VERSION = 1
 MAX_BYTES = 256 * 1024 * 1024
@@ -162,6 +162,8 @@ def _feeds(
             else:
                 array = feed[tensor.name] = inputs.at(tensor.name, position)
                 scale, zero = tensor.quantisation
+                if tensor.dtype == TEXT:
+                    array = np.frombuffer("\0".join(map(str, array.ravel())).encode(), np.uint8)
                 numbers = (np.asarray(array, np.float64) - zero) * scale if scale else np.asarray(array)
                 numbers = numbers.transpose(0, 3, 1, 2) if _channels_last(array.shape) else numbers
             numbers = np.ascontiguousarray(numbers, np.complex128 if numbers.dtype.kind == "c" else np.float64)

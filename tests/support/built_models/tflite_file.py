@@ -107,13 +107,15 @@ class TfliteGraph:
             )
         )
 
-    def set_signature(self, inputs: list[int], outputs: list[int]) -> None:
-        """What the file's first graph takes and gives, as `serving_default` by the names of its tensors."""
+    def set_signature(
+        self, inputs: list[int], outputs: list[int], key: str = "serving_default", place: int = 0
+    ) -> None:
+        """What this graph, number `place` of the file, takes and gives, by the names of its tensors."""
         self._graph.inputs, self._graph.outputs = inputs, outputs
         taken, given = (
             [table("TensorMap", name=self._graph.tensors[tensor].name, tensorIndex=tensor) for tensor in side]
             for side in (inputs, outputs)
         )
         self._file.signatures.append(
-            table("SignatureDef", signatureKey="serving_default", inputs=taken, outputs=given, subgraphIndex=0)
+            table("SignatureDef", signatureKey=key, inputs=taken, outputs=given, subgraphIndex=place)
         )

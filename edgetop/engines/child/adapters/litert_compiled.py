@@ -44,6 +44,8 @@ class CompiledLiteRt:
         self._environment: Any = None
         self._model: Any = None
         self._buffers: Tuple[List[Any], List[Any]] = ([], [])
+        self._signatures: List[str] = []
+        self._place = 0  # of the signature that runs
         self._left = ""  # why the accelerators do not run the whole model; "" if they do
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
@@ -74,7 +76,18 @@ class CompiledLiteRt:
             raise
         except Exception as error:
             raise self._refused(asked, error) from None
+        self._choose_signature(spec.get("signature", ""))
         self.inputs = self._tensors()
+
+    def _choose_signature(self, asked: str) -> None:
+        """Set the place of the requested signature. Raises EngineError("input") if the model does not have it."""
+        self._signatures = list(self._model.get_signature_list())
+        if asked and asked not in self._signatures:
+            text = "--signature %s: the model has no such signature; it has %s" % (asked, ", ".join(self._signatures))
+            raise EngineError("input", text)
+        count = len(self._signatures) if asked else 0
+        named = (place for place in range(count) if self._model.get_signature_by_index(place)["key"] == asked)
+        self._place = next(named, 0)
 
     def _compile(self, asked: List[str]) -> None:
         """Compile the model for the accelerators. If they cannot run all of it, add the CPU unless `whole` is set."""
@@ -122,7 +135,7 @@ class CompiledLiteRt:
 
     @property
     def _signature(self) -> Dict[str, Any]:
-        signature: Dict[str, Any] = self._model.get_signature_by_index(0)
+        signature: Dict[str, Any] = self._model.get_signature_by_index(self._place)
         return signature
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
@@ -132,8 +145,9 @@ class CompiledLiteRt:
             for place, tensor in enumerate(self.inputs):
                 if shapes[tensor.name] != tensor.shape:
                     resized.append(" with input %s as %s" % (tensor.name, format_shape(shapes[tensor.name])))
-                    self._model.resize_input_tensor(place, shapes[tensor.name], 0, strict=False)
-            self._buffers = self._model.create_input_buffers(0), self._model.create_output_buffers(0)
+                    self._model.resize_input_tensor(place, shapes[tensor.name], self._place, strict=False)
+            taken, given = self._model.create_input_buffers, self._model.create_output_buffers
+            self._buffers = taken(self._place), given(self._place)
         except Exception as error:
             text = "the model cannot be prepared%s: %s" % (" and".join(resized), one_line(error))
             raise EngineError("model", text) from None
@@ -148,7 +162,7 @@ class CompiledLiteRt:
         taken, given = self._buffers
         for buffer, tensor in zip(taken, self.inputs):
             buffer.write(np.ascontiguousarray(feeds[tensor.name]))
-        return functools.partial(self._model.run_by_index, 0, taken, given)
+        return functools.partial(self._model.run_by_index, self._place, taken, given)
 
     def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
         """Return (name, array, scale, zero point) of each output of the last inference.
@@ -168,6 +182,9 @@ class CompiledLiteRt:
             "runtime": self.name,
             "version": self._version,
             "providers": [*accelerators, *rest] if self._left else accelerators,
+            "signature": self._signature["key"],
+            "signatures": self._signatures,
+            "was_chosen": bool(self._spec.get("signature")),
             "dropped_providers": [],
             "left": self._left,
             "whole": not self._left,

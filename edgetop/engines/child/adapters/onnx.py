@@ -5,6 +5,7 @@ API: https://onnxruntime.ai/docs/api/python/api_summary.html
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import re
@@ -18,6 +19,7 @@ from ..inputs import Tensor, source_of
 from . import import_runtime, open_helper
 from .onnx_wire import table_lengths, without_zero_dimensions
 
+BFLOAT16 = "bfloat16"
 SUFFIX = "ExecutionProvider"
 # Folder of the weights' files of a model that is not loaded by its path
 # (onnxruntime/core/session/onnxruntime_session_options_config_keys.h).
@@ -28,7 +30,7 @@ DTYPES = {
     "float": "float32", "double": "float64", "float16": "float16",
     "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
     "uint8": "uint8", "uint16": "uint16", "uint32": "uint32", "uint64": "uint64",
-    "bool": "bool", "complex64": "complex64", "complex128": "complex128",
+    "bool": "bool", "complex64": "complex64", "complex128": "complex128", "string": "object",
 }  # fmt: skip
 
 
@@ -44,6 +46,8 @@ class OnnxRuntime:
         self._session: Any = None
         self._spec: Dict[str, Any] = {}
         self._feeds: Dict[str, Any] = {}
+        self._call: Callable[..., Any] = lambda: None  # runs the session
+        self._has_bfloat16 = False  # whether an output is of a type that numpy lacks
         self._version = ""
 
     def unusable(self) -> str:
@@ -61,6 +65,8 @@ class OnnxRuntime:
             raise EngineError("input", "--delegate is for TFLite models; ONNX Runtime takes --provider")
         if not spec.get("xnnpack", True):
             raise EngineError("input", "--no-xnnpack is for TFLite models; ONNX Runtime has it with --provider only")
+        if spec.get("signature"):
+            raise EngineError("input", "--signature is for TFLite models; an ONNX model has one graph")
         self._spec = spec
         onnxruntime = self.import_runtime()
         imported()
@@ -82,6 +88,7 @@ class OnnxRuntime:
                 options.add_session_config_entry(_EXTERNAL_FOLDER, os.path.dirname(os.path.abspath(spec["model"])))
                 self._session = self._loaded(changed, options, usable)
         self._limit_ids(spec)
+        self._has_bfloat16 = any(BFLOAT16 in node.type for node in self._session.get_outputs())
         # If a provider failed at run time, ONNX Runtime would rebuild the session on the CPU and print a line; a
         # benchmark must not change what it measures.
         self._session.disable_fallback()
@@ -109,12 +116,18 @@ class OnnxRuntime:
         """Do nothing, since ONNX Runtime takes the shapes from the feeds."""
 
     def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
-        self._feeds = feeds
-        return functools.partial(self._session.run, None, feeds)
+        if not self._has_bfloat16:
+            self._call, self._feeds = self._session.run, feeds
+        else:  # numpy has no such type, so outputs stay with the runtime
+            make = self.import_runtime().OrtValue.ortvalue_from_numpy
+            self._call = self._session.run_with_ort_values
+            self._feeds = {name: make(array) for name, array in feeds.items()}
+        return functools.partial(self._call, None, self._feeds)
 
     def outputs(self, done: Any) -> List[Tuple[str, Any, float, int]]:
         """Return (name, array, scale, zero point) of each output of the inference that returned `done`."""
-        return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), done)]
+        arrays = [_array(value) for value in done] if self._has_bfloat16 else done
+        return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), arrays)]
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
         """Yield functions that make a profiler, the best one first. They raise ProfilingError if it does not work."""
@@ -126,7 +139,7 @@ class OnnxRuntime:
 
         return RunProfiler(
             self.import_runtime(),
-            lambda options: self._session.run(None, self._feeds, options),
+            lambda options: self._call(None, self._feeds, options),
             has_threads=self._shares_loops(),
         )
 
@@ -160,6 +173,21 @@ def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> Lis
             raise EngineError("input", text, "this installation has %s" % ", ".join(available))
         full_names.append((full, dict(options)))
     return full_names
+
+
+def _array(value: Any) -> Any:
+    """Return an output that stayed with the runtime as an array: bfloat16 as float32, what is no tensor as None."""
+    if not value.is_tensor():
+        return None
+    if BFLOAT16 not in value.data_type():
+        return value.numpy()
+    if value.device_name() != "cpu":
+        return None
+    shape = value.shape()
+    count = int(np.prod(shape))
+    raw = np.array((ctypes.c_uint16 * count).from_address(value.data_ptr()) if count else [], np.uint16)
+    # A bfloat16 is the upper half of a float32.
+    return (raw.astype(np.uint32) << 16).view(np.float32).reshape(shape)
 
 
 def _short(name: str) -> str:

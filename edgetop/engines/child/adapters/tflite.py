@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ..engine_error import EngineError, one_line
-from ..inputs import Tensor, format_shape
+from ..inputs import TEXT, Tensor, format_shape
 from ..profilers import ProfilingError
 from . import ON_THE_CPU, import_runtime, open_helper, package_version
 
@@ -38,6 +38,10 @@ class _Interpreter:
         self._details: Dict[str, Any] = {}
         self._delegates: List[str] = []
         self._spec: Dict[str, Any] = {}
+        self._signatures: List[str] = []
+        self._signature = ""  # key of the signature that runs; "" if the file has none for the graph
+        self._graph = 0  # the graph that runs
+        self._outputs: List[Dict[str, Any]] = []  # details of the outputs of a requested signature
 
     def unusable(self) -> str:
         """Return why this runtime cannot work here, or ""."""
@@ -67,10 +71,29 @@ class _Interpreter:
             self._details = _by_name(self.interpreter.get_input_details())
         except Exception as error:
             raise EngineError("model", "%s: %s" % (spec["model"], one_line(error))) from None
+        self._choose_signature(spec.get("signature", ""))
         self.inputs = [_tensor(name, detail) for name, detail in self._details.items()]
         with contextlib.suppress(Exception):  # a private call, of some versions
             self._limit_ids()
         self._delegates = [path for path, _ in spec["delegates"]]
+
+    def _choose_signature(self, asked: str) -> None:
+        """Run the graph of the requested signature, else the first graph. Raises EngineError("input")."""
+        try:
+            runners = {key: self.interpreter.get_signature_runner(key) for key in self.interpreter.get_signature_list()}
+            graphs = {key: int(runner._subgraph_index) for key, runner in runners.items()}  # noqa: SLF001
+        except Exception:  # a version without signatures, or without this attribute
+            runners, graphs = {}, {}
+        self._signatures = list(graphs)
+        self._signature = asked or next((key for key, graph in graphs.items() if graph == 0), "")
+        if not asked:
+            return
+        if asked not in graphs:
+            has = "it has %s" % ", ".join(graphs) if graphs else "it has none"
+            raise EngineError("input", "--signature %s: the model has no such signature; %s" % (asked, has))
+        self._graph = graphs[asked]
+        self._details = runners[asked].get_input_details()
+        self._outputs = [dict(of, name=name) for name, of in runners[asked].get_output_details().items()]
 
     def _limit_ids(self) -> None:
         """Keep random ids inside the tables that they index. Called before a delegate takes operators."""
@@ -139,8 +162,10 @@ class _Interpreter:
                 detail, shape = self._details[tensor.name], shapes[tensor.name]
                 if shape != [int(dim) for dim in detail["shape"]]:
                     resized.append(" with input %s as %s" % (tensor.name, format_shape(shape)))
-                    self.interpreter.resize_tensor_input(detail["index"], shape)
+                    self._resize(detail["index"], shape)
             self._allocate()
+            if self._graph:
+                self.interpreter._interpreter.AllocateTensors(self._graph)  # noqa: SLF001
         except Exception as error:
             text = "the model cannot be prepared%s: %s" % (" and".join(resized), one_line(error))
             raise EngineError("model", text) from None
@@ -148,23 +173,45 @@ class _Interpreter:
         # are new anyway, since nothing has run yet.
         self.interpreter.reset_all_variables()
 
+    def _resize(self, tensor: int, shape: List[int]) -> None:
+        if self._graph:  # as SignatureRunner of the interpreter's module does
+            self.interpreter._interpreter.ResizeInputTensor(  # noqa: SLF001
+                tensor, np.array(shape, np.int32), False, self._graph
+            )
+        else:
+            self.interpreter.resize_tensor_input(tensor, shape)
+
     def _allocate(self) -> None:
-        self.interpreter.allocate_tensors()
+        self.interpreter.allocate_tensors()  # of the first graph; it also lets delegates take operators of all graphs
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
         """Yield functions that make a profiler, the best one first. They raise ProfilingError if it does not work."""
+        if self._graph:
+            yield self._refuse_profiling
+            return
         for service in (self.profiler, "tflite_slices"):
             yield functools.partial(open_helper, dict(self._spec, engine=self.name), service)
 
+    def _refuse_profiling(self) -> Any:
+        raise ProfilingError(
+            "operators are timed in the first graph of the file only, and %s is another" % self._signature
+        )
+
     def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
+        if self._graph:
+            graph, inner = self._graph, self.interpreter._interpreter  # noqa: SLF001
+            for name, array in feeds.items():
+                inner.SetTensor(self._details[name]["index"], array, graph)
+            return functools.partial(inner.Invoke, graph)
         for name, array in feeds.items():
             self.interpreter.set_tensor(self._details[name]["index"], array)
         return self.interpreter.invoke  # type: ignore[no-any-return]
 
     def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
         """Return (name, array, scale, zero point) of each output of the last inference. Scale 0: not quantised."""
-        details = self.interpreter.get_output_details()
-        return [(one["name"], self.interpreter.get_tensor(one["index"]), *one["quantization"]) for one in details]
+        details = self._outputs or self.interpreter.get_output_details()
+        found = (self.interpreter.get_tensor(one["index"], self._graph) for one in details)
+        return [(one["name"], array, *one["quantization"]) for one, array in zip(details, found)]
 
     def input_arrays(self) -> List[Any]:
         """Return the current input arrays, in the order of the model's inputs."""
@@ -183,6 +230,9 @@ class _Interpreter:
             "runtime": self.name,
             "version": self._version,
             "providers": executors,
+            "signature": self._signature,
+            "signatures": self._signatures,
+            "was_chosen": bool(self._spec.get("signature")),
             "dropped_providers": [*dropped, *(asked if "XNNPACK" not in executors else [])],
         }
 
@@ -247,7 +297,8 @@ def _by_name(details: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
 
 def _tensor(name: str, detail: Dict[str, Any]) -> Tensor:
     shape = [int(dim) for dim in detail.get("shape_signature", detail["shape"])]
-    if not np.issubdtype(detail["dtype"], np.number) and detail["dtype"] is not np.bool_:
-        raise EngineError("input", "input %s holds strings, which edgetop cannot feed" % name)
+    is_text = not np.issubdtype(detail["dtype"], np.number) and detail["dtype"] is not np.bool_
     sizes = [None if dim < 0 else dim for dim in shape]
-    return Tensor(name, sizes, detail["dtype"], resizable=True, quantisation=detail["quantization"])
+    return Tensor(
+        name, sizes, TEXT if is_text else detail["dtype"], resizable=True, quantisation=detail["quantization"]
+    )

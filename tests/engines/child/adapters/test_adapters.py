@@ -7,7 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 from onnx import load_from_string, save
 
 from edgetop.engines.child.adapters import RUNTIMES, choose
@@ -20,6 +22,7 @@ from edgetop.engines.child.profilers import onnx_runs
 from edgetop.engines.child.record_outlet import Outlet
 from edgetop.engines.decode import decode
 from edgetop.engines.engine_protocol import Ended, Failed, Loaded, ProfilerChosen
+from edgetop.recording.kept_outputs import read_outputs
 from tests.support import onnx_models, tflite_models
 from tests.support.delegates import claiming_delegate
 from tests.support.engine_runs import Heard, spec_for
@@ -153,6 +156,72 @@ def test_a_batch_that_is_fixed_inside_the_model_is_refused_in_a_line(tmp_path: P
     assert "\n" not in failed.message
     assert (failed.stage, failed.advice[:27]) == ("input", "its batch is fixed inside: ")
     assert run(path, batch=1).one(Loaded)
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> Path:
+    path = tmp_path / "two.tflite"
+    path.write_bytes(tflite_models.two_signatures())
+    return path
+
+
+@pytest.mark.parametrize("providers", [(), (("CPU", {}),)])
+def test_a_signature_runs_its_graph_and_no_other(encoder: Path, tmp_path: Path, providers: Any) -> None:
+    code = np.array([[1.0, -2.0, 0.5, 3.0]], np.float32)
+    np.save(tmp_path / "code.npy", code)
+    kept: dict[str, Any] = {
+        "keep_outputs": 1, "outputs_file": str(tmp_path / "outputs.npz"), "xnnpack": not providers,
+        "inputs": {"code": str(tmp_path / "code.npy")}, "runs": 3, "providers": providers,
+    }  # fmt: skip
+    loaded = run(encoder, signature="decode", **kept).one(Loaded)
+    assert (loaded.signature, loaded.signatures, loaded.other_signatures) == ("decode", ("encode", "decode"), ())
+    assert loaded.inputs[0].name == "code"
+    outputs = read_outputs(tmp_path)
+    assert outputs
+    expected = Interpreter(str(encoder)).get_signature_runner("decode")(code=code)["y"]
+    assert outputs.outputs[0].name == "y"
+    assert np.allclose(outputs.numbers(0, 0), expected, atol=1e-5)
+
+
+def test_without_a_request_the_first_graph_runs_and_that_is_known(encoder: Path) -> None:
+    loaded = run(encoder, runs=2).one(Loaded)
+    assert (loaded.signature, loaded.other_signatures, loaded.inputs[0].name) == ("encode", ("decode",), "x")
+    larger = run(encoder, runs=2, signature="decode", shapes={"code": (3, 4)}).one(Loaded)
+    assert larger.inputs[0].shape == (3, 4)
+
+
+def test_an_unknown_signature_is_refused_with_those_that_there_are(encoder: Path, onnx: Path) -> None:
+    failed = run(encoder, signature="encoder").one(Failed)
+    assert (failed.stage, failed.message) == (
+        "input", "--signature encoder: the model has no such signature; it has encode, decode"
+    )  # fmt: skip
+    assert "--signature is for TFLite models" in run(onnx, signature="x").one(Failed).message
+
+
+def test_outputs_of_a_type_that_numpy_lacks_are_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_models.bfloat16_output())
+    np.save(tmp_path / "x.npy", np.array([[1, 2, 3.5, -4]], np.float32))
+    kept: dict[str, Any] = {"keep_outputs": 1, "outputs_file": str(tmp_path / "outputs.npz")}
+    heard = run(path, runs=5, inputs={"x": str(tmp_path / "x.npy")}, profile_every_ns=1, **kept)
+    assert heard.one(Ended).reason == "runs"
+    outputs = read_outputs(tmp_path)
+    assert outputs
+    assert [outputs.numbers(0, place).tolist() for place in (0, 1)] == [[[1, 2, 3.5, -4]], [[1, 2, 3.5, 0]]]
+
+
+@pytest.mark.parametrize("kind", ["onnx", "tflite"])
+@pytest.mark.parametrize("words", [["hé", "b", ""], [b"h\xc3\xa9", b"b", b"c"]])
+def test_text_comes_from_the_users_array(kind: str, words: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / f"m.{kind}"
+    path.write_bytes(getattr(onnx_models if kind == "onnx" else tflite_models, f"{kind}_string_input")())
+    np.save(tmp_path / "words.npy", np.array(words))
+    heard = run(path, runs=3, inputs={"words": str(tmp_path / "words.npy")})
+    assert (heard.one(Loaded).inputs[0].dtype, heard.one(Ended).reason) == ("string", "runs")
+    failed = run(path, inputs={"words": "zeros"}).one(Failed)
+    assert failed.message == "input words holds text, which cannot be made up"
+    np.save(tmp_path / "words.npy", np.array([b"\xff", b"b", b"c"]))
+    assert "no text in UTF-8" in run(path, inputs={"words": str(tmp_path / "words.npy")}).one(Failed).message
 
 
 def ids_of(model: bytes, path: Path) -> dict[str, int]:
