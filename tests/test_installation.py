@@ -1,4 +1,4 @@
-"""Hints name the environment that the user has, and no package of ours on a public index: there is none."""
+"""Hints name the environment that the user has. The names of packages are looked at in test_install_hints.py."""
 
 import re
 import sys
@@ -12,20 +12,6 @@ from edgetop.errors import InputError
 from edgetop.installation import extra_command, install_command, packages_of
 
 ROOT = Path(__file__).parents[1]
-ON_AN_INDEX = re.compile(
-    r"\b(?:pipx|pip3?|uv|uv tool|uv pip) (?:install|run)(?: [^`\n]*)?[ '\"]edgetop(?:['\"\[ =<>)]|$)", re.MULTILINE
-)
-TEXTS = sorted([ROOT / "README.md", *(ROOT / "edgetop").rglob("*.py"), *(ROOT / "edgetop").rglob("*.md")])
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_text_takes_edgetop_from_an_index(path):
-    assert not ON_AN_INDEX.search(path.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("words", ["pip install 'edgetop[html]'", "pipx install edgetop", "uv tool install edgetop"])
-def test_such_a_text_would_be_found(words):
-    assert ON_AN_INDEX.search(words)
 
 
 def test_an_extra_is_its_packages():

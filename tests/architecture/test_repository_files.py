@@ -96,6 +96,36 @@ def test_hosted_ci_may_only_read_and_runs_pinned_actions() -> None:
     assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action) for action in uses)
 
 
+def test_a_release_is_published_without_a_secret_from_a_tag_alone() -> None:
+    text = (GITHUB / "workflows/release.yml").read_text()
+    workflow = yaml.safe_load(text)
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML reads `on` as true
+    assert workflow["permissions"] == {"contents": "read"}
+    rights = {name: job.get("permissions") for name, job in workflow["jobs"].items()}
+    assert rights == {"build": None, "publish": {"id-token": "write"}, "page": {"contents": "write"}}
+    assert workflow["jobs"]["publish"]["environment"]["name"] == "pypi"
+    assert "secrets." not in text
+    uses = re.findall(r"uses: (.*)", text)
+    assert len(uses) == 6
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action) for action in uses)
+    # The job that may publish runs nothing of the repository.
+    assert not [step for step in workflow["jobs"]["publish"]["steps"] if "run" in step]
+
+
+def test_both_workflows_run_the_same_versions_of_actions() -> None:
+    texts = [path.read_text() for path in (GITHUB / "workflows").glob("*.yml")]
+    pinned = {one for text in texts for one in re.findall(r"uses: (\S+)@(\S+)", text)}
+    assert len(dict(pinned)) == len(pinned)
+
+
+def test_the_releasing_topic_names_what_the_workflow_has() -> None:
+    topic = (ROOT / "edgetop/docs/releasing.md").read_text()
+    for words in ("release.yml", "environment name | `pypi`", ".ci/build-release", "SBOM", "attestations"):
+        assert words in topic
+    for script in re.findall(r"\.ci/[\w-]+", topic):
+        assert (ROOT / script).exists(), script
+
+
 def test_hosted_ci_has_every_python_that_is_tested() -> None:
     workflow = yaml.safe_load((GITHUB / "workflows/ci.yml").read_text())
     (job,) = workflow["jobs"].values()
