@@ -302,6 +302,23 @@ def shortened(text: str, cells: int = 60) -> str:
     return shown if len(shown) <= cells else f"...{shown[3 - cells :]}"
 
 
+def cut_middle(text: str, cells: int) -> str:
+    """Foreign text made safe; what is too long is cut in the middle, and two thirds of the room are for its end.
+
+    Names of operators begin alike and differ at the end.
+
+    >>> cut_middle("/model/stem/block_1/conv2d_7", 18), cut_middle("conv2d_7", 18), cut_middle("conv2d_7", 4)
+    ('/mode...1/conv2d_7', 'conv2d_7', '2d_7')
+    """
+    shown = clean(text)
+    if len(shown) <= cells:
+        return shown
+    if cells < 8:
+        return shown[len(shown) - max(cells, 0) :]
+    begin = (cells - 3) // 3
+    return f"{shown[:begin]}...{shown[begin + 3 - cells :]}"
+
+
 def _visible(character: str) -> str:
     if character.isprintable() or character == " ":
         return character

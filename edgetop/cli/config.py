@@ -60,6 +60,8 @@ def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) ->
         keys=config.keys,
         notify=chosen_now.notify,
         remember=partial(save_choices, home),
+        reset_theme=theme,
+        reset_window_ns=WINDOWS_NS[config.window or "10s"],
         **chosen,
     )
 

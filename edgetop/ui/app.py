@@ -65,6 +65,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.terminal_buffer = TerminalBuffer()
         super().__init__(driver_class=SteadyDriver, ansi_color=theme.uses_terminal_colours)
         self.terminal_lost = False
+        self.on_interrupt: Callable[[], object] = lambda: None  # called before Ctrl+C takes effect
         self.animation_level = "none"
         self.failure: Exception | None = None
         characters = choose_characters(ascii_asked=settings.ascii_only)
@@ -95,6 +96,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
     def action_interrupt(self) -> None:
         """Handle Ctrl+C, which ends the program even if a dialog has the keyboard."""
+        self.on_interrupt()
         self.hosted.interrupt()
 
     def action_redraw(self) -> None:
@@ -173,13 +175,18 @@ def monitor(feed: Feed, analysis: Analysis, settings: ScreenSettings) -> MakeScr
     )
 
 
-def show(feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool]) -> str | None:
+def show(
+    feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool],
+    on_interrupt: Callable[[], object] = lambda: None,
+) -> str | None:  # fmt: skip
     """Run the screen until the user leaves it or it fails. Return the reason of a failure as one line, else None.
 
-    `leave_now` is called at every tick; if it returns True, the screen closes without a question. Raises InputError
-    for a theme that cannot be used.
+    `leave_now` is called at every tick; if it returns True, the screen closes without a question. `on_interrupt` is
+    called at Ctrl+C, before the screen stops the run. Raises InputError for a theme that cannot be used.
     """
-    return _run(EdgetopApp(monitor(feed, analysis, settings), settings, leave_now), settings)
+    app = EdgetopApp(monitor(feed, analysis, settings), settings, leave_now)
+    app.on_interrupt = on_interrupt
+    return _run(app, settings)
 
 
 def show_fleet(

@@ -235,7 +235,7 @@ class PaletteDialog(Dialog[Entry]):
 
     def __init__(
         self, entries: Sequence[Entry], *, ascii_only: bool, heading: str = "Commands",
-        placeholder: str = "what to do: theme, pane heat, throttling ...", first: int = 0,
+        placeholder: str = "what to do: theme, heat, window ...", first: int = 0,
         seen: Callable[[Entry], object] = id,
     ) -> None:  # fmt: skip
         """`first`: the entry under the cursor at first. `seen` is called with each entry that the cursor moves to."""
@@ -264,7 +264,11 @@ class PaletteDialog(Dialog[Entry]):
 
     def _list(self, asked: str) -> None:
         words = asked.lower().split()
-        self._found = [entry for entry in self._entries if all(word in entry.words.lower() for word in words)]
+        found = [entry for entry in self._entries if all(word in entry.words.lower() for word in words)]
+        # Entries with words that begin so come first; otherwise entries keep their order.
+        self._found = sorted(
+            found, key=lambda entry: not all(f" {word}" in f" {entry.words.lower()}" for word in words)
+        )
         listed = self.query_one(OptionList)
         listed.clear_options()
         cells = KEY_CELLS if any(entry.keys for entry in self._entries) else 0

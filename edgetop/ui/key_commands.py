@@ -19,7 +19,7 @@ from edgetop.formatting import clean, size, span
 from edgetop.paths import bytes_below
 from edgetop.session.events import Order, Severity
 from edgetop.ui import playback
-from edgetop.ui.characters import CharacterSet
+from edgetop.ui.characters import CharacterSet, choose_theme
 from edgetop.ui.keys import AnyCommand, Command, Entry, help_lines
 from edgetop.ui.layout import PANES
 from edgetop.ui.monitor_screen import Host, MonitorScreen
@@ -29,7 +29,8 @@ from edgetop.ui.screen_settings import WINDOWS_NS
 EXPLANATION = """\
 Percentiles are nearest-rank. A "?" behind a percentile marks too few inferences. In the \
 latency map, a colour is the share of the inferences of a column; p50 is a light line, p99 an \
-orange one. Longer latencies are in its top row. All timelines share one time axis.
+orange one. Longer latencies are in its top row. All timelines share one time axis. \
+With a focused pane (Tab), ? explains that pane in its place.
 
 More: edgetop help"""
 REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -56,6 +57,15 @@ def open_help(screen: CommandedScreen, explanation: str) -> None:
     screen.app.push_screen(help_dialog(help_lines(screen.present_commands()), explanation))
 
 
+def _open_help(screen: MonitorScreen) -> None:
+    """Explain the pane with the focus in its place. If it is explained already, or no pane has it, open the help."""
+    pane = screen.chosen_pane
+    if not pane.stop_explaining() and pane.has_focus:
+        pane.explain()
+    else:
+        open_help(screen, EXPLANATION)
+
+
 def _open_palette(screen: MonitorScreen) -> None:
     from edgetop.ui.dialogs import PaletteDialog
 
@@ -64,9 +74,9 @@ def _open_palette(screen: MonitorScreen) -> None:
 
 
 def palette_entries(screen: MonitorScreen) -> list[Entry]:
-    """Return the entries of the palette: all commands, windows, themes and export formats."""
+    """Return the entries of the palette: panes, the other commands, windows, themes and export formats."""
     alike: dict[str, list[Command[MonitorScreen]]] = {}
-    for command in screen.present_commands():
+    for command in sorted(screen.present_commands(), key=lambda command: command.help != _ALONE):
         alike.setdefault(command.words, []).append(command)
     entries = [
         Entry(words, " ".join(key for command in same for key in command.key_words), partial(same[0].run, screen))
@@ -80,7 +90,15 @@ def palette_entries(screen: MonitorScreen) -> list[Entry]:
         (f"export to {form}: {what}", partial(screen.exports.begin, form))
         for form, what in screen.exports.forms.items()
     ]
-    return [*entries, *(Entry(words, "", run) for words, run in (*windows, *themes, *exports))]
+    reset = [("Reset view settings: sort order, layout, theme, window", partial(_reset_view, screen))]
+    return [*entries, *(Entry(words, "", run) for words, run in (*reset, *windows, *themes, *exports))]
+
+
+def _reset_view(screen: MonitorScreen) -> None:
+    """Forget the choices that were made on this screen or an earlier one."""
+    screen.reset_view()
+    screen.host.use_theme(screen.settings.reset_theme or choose_theme())
+    screen.report("sort order, layout, theme and window are reset", seconds=3)
 
 
 def _open_leave(screen: MonitorScreen) -> None:
@@ -89,15 +107,11 @@ def _open_leave(screen: MonitorScreen) -> None:
         return
     from edgetop.ui.dialogs import Choice, ChoiceDialog
 
-    choices = [
-        Choice("s,Q,ctrl+c", "stop the run, finish its recording", stop_and_leave),
-        Choice("d,g", "leave it running; edgetop attach returns", _leave),
-        Choice("q", "", None),
-    ]
-    if Can.DETACH not in screen.feed.can:
-        choices[0] = Choice("s,Q,ctrl+c", "stop the run", stop_and_leave)
-        choices[1] = Choice("g,d", "leave it running here, with progress lines", _leave)
-    dialog = ChoiceDialog("Leave the screen", choices, below="\nEsc  stay")
+    can_detach = Can.DETACH in screen.feed.can
+    leaves = "leave it running; edgetop attach returns" if can_detach else "leave it running here, with progress lines"
+    stops = "stop the run, finish its recording" if can_detach else "stop the run"
+    choices = [Choice("q,enter,d,g", leaves, _leave), Choice("s,Q", stops, stop_and_leave)]
+    dialog = ChoiceDialog("Leave the screen", choices, below="\n\nEnter  as q\nEsc    stay")
     screen.app.push_screen(dialog, lambda run: run(screen) if run else None)
 
 
@@ -124,7 +138,7 @@ def open_filter(screen: CommandedScreen, rows: str, before: str, use: Callable[[
     """Ask for words that shown rows must have. `use` is called with the words while the user types."""
     from edgetop.ui.dialogs import InputDialog
 
-    examples = {"operators": "conv 3x3 ...", "events": "warning sensor ...", "sensors": "temp ..."}
+    examples = {"operators": "conv ...", "events": "warning ...", "sensors": "temp ..."}
     dialog = InputDialog(
         f"Show the {rows} with these words", str, "Enter keeps the filter; no words show all; Esc cancels",
         placeholder=examples.get(rows, ""), text=before, changed=use,
@@ -316,11 +330,12 @@ _SEEKS, _EDGES, _TOP_END = "seek -10 s, +10 s", "seek to the start, to the end",
 _CURSOR = "read all values at an earlier, later moment"
 _ROWS, _PAGE, _REFRESH = "choose a row, or scroll", "scroll by a page", "refresh more often, less often"
 _Y_ZOOMS = "zoom the latency axis in, out"
+_ALONE = "show that pane alone"
 _RUN_CONTINUES = "leave; the run continues"
 
 COMMANDS: tuple[Command[MonitorScreen], ...] = (
-    Command("help", "question_mark,f1", "help", lambda s: open_help(s, EXPLANATION), footer="help"),
-    Command("leave", "q", "leave; asks whether the run stops", _open_leave, footer="leave",
+    Command("help", "question_mark,f1", "help", _open_help, footer="help"),
+    Command("leave", "q", "leave; asks once, q or Enter then lets the run continue", _open_leave, footer="leave",
             replaced_with=Can.VISIT | Can.SEEK),
     Command("leave-replay", "q", "leave", _leave, footer="leave", needs=Can.SEEK),
     Command("depart", "q,d", _RUN_CONTINUES, _leave, footer="leave", needs=Can.VISIT),
@@ -379,10 +394,10 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
     Command("window", "w", "window of the percentiles", _step_window, footer=lambda s: s.window_name),
     *(
         Command(f"zoom-{name}", str(i), f"pane {name} alone", partial(MonitorScreen.zoom, name=name),
-                help="show that pane alone", footer="panes")
+                help=_ALONE, footer="panes")
         for i, name in enumerate(PANES, 1)
     ),
-    Command("back", "escape", "back", lambda s: s.back()),
+    Command("back", "escape", "clear the filter, or back", lambda s: s.back()),
     Command("next-pane", "tab", "next pane", lambda s: s.step_pane(1), help=_PANES),
     Command("previous-pane", "shift+tab", "previous pane", lambda s: s.step_pane(-1), help=_PANES),
     Command("order", "s,o", "sort hotspots, sensors", _sort, footer=lambda s: _list_words(s, "sort", "orders")),

@@ -39,7 +39,7 @@ from edgetop.ui.panes.header import (
     vitals_line,
 )
 from edgetop.ui.panes.memory_pane import has_chart as has_memory_chart
-from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.panes.pane import Area, Drawing, Listing
 from edgetop.ui.panes.sensor_series import is_flat
 from edgetop.ui.panes.thermal_pane import has_charts
 from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings
@@ -222,6 +222,7 @@ class MonitorScreen(Screen[None]):
             command.run(self)
 
     def interrupt(self) -> None:
+        """Handle Ctrl+C."""
         next(command for command in self.present_commands() if command.is_fixed).run(self)
 
     # Drawing.
@@ -436,6 +437,14 @@ class MonitorScreen(Screen[None]):
         self._focus(None)
         self.report(f"layout {self._layout}")
 
+    def reset_view(self) -> None:
+        """Use the sort orders, the layout and the window of a user who has chosen none."""
+        self._layout, self._zoomed = next(iter(LAYOUTS)), None
+        for pane in self._panes.values():
+            pane.use_listing(replace(pane.listing, order=0))
+        self.window_ns = self.settings.reset_window_ns
+        self._focus(None)
+
     def point_at(self, second: float | None) -> None:
         """Show all values at this session time in s, or the current ones if it is None."""
         axis = self.view.axis
@@ -481,7 +490,17 @@ class MonitorScreen(Screen[None]):
         pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
 
     def back(self) -> None:
-        """Undo zoom, cursor and focus. If there is none, return to the screen of the fleet if that opened this one."""
+        """Undo one thing after the other: explanations, filters, then zoom, cursor and focus.
+
+        If there is none, return to the screen of the fleet if that opened this one.
+        """
+        explained = [pane for pane in self._panes.values() if pane.stop_explaining()]
+        if explained:
+            return
+        if filtered := [pane for pane in self._panes.values() if pane.listing.is_filtered]:
+            for pane in filtered:
+                pane.use_listing(Listing(pane.listing.order))
+            return
         if self.settings.is_visited and self._zoomed is None and self.cursor_s is None and self.focused is None:
             self.app.exit()
         self._zoomed = self.cursor_s = None

@@ -18,6 +18,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.ui.characters import CharacterSet, border_characters
 from edgetop.ui.charts import GUTTER
 from edgetop.ui.layout import TIMELINES, Place
+from edgetop.ui.panes.explanations import EXPLANATIONS
 from edgetop.ui.panes.pane import Area, Drawing, Item, Listing, rows_of
 from edgetop.ui.panes.sensor_series import time_rule
 from edgetop.ui.terminal_buffer import Pieces
@@ -173,11 +174,25 @@ class PaneWidget(LineWidget, can_focus=True):
         self.listing = Listing()
         self._cursor_s: float | None = None
         self.y_zoom = 0
+        self._explains = False  # whether the pane shows its explanation in place of its body
 
     def use_listing(self, listing: Listing) -> None:
         """Use this filter and order, and go to the top of the list."""
         self.listing, self._offset = listing, 0
         self.redraw()
+
+    def explain(self) -> None:
+        """Show the explanation of the pane in place of its body."""
+        self._explains, self._offset = True, 0
+        self.redraw()
+
+    def stop_explaining(self) -> bool:
+        """Show the body again. Return whether the explanation was shown."""
+        was_explained, self._explains = self._explains, False
+        if was_explained:
+            self._offset = 0
+            self.redraw()
+        return was_explained
 
     @property
     def item(self) -> Item | None:
@@ -240,9 +255,12 @@ class PaneWidget(LineWidget, can_focus=True):
             drawn = [self._between_sides(row or self.drawing.line(self._view, area), inside)]
         else:
             area = area.resized(height=self._body_rows(rows))
-            if why:
+            if why or self._explains:
                 self._subject = self._area = None
-                self._items, self._body = (), wrapped(area.clean(why), inside, "warning")
+                paragraphs = [area.clean(why)] if why else EXPLANATIONS[self.drawing.name].split("\n")
+                style = "warning" if why else "text"
+                self._items = ()
+                self._body = [row for text in paragraphs for row in wrapped(text, inside, style) or [BLANK]]
             else:
                 self._draw_body(self._view, area)
             self._offset = min(self._offset, self._last_offset())
@@ -307,7 +325,8 @@ class PaneWidget(LineWidget, can_focus=True):
             (frame.top_left if self._place.is_first else frame.tee_left, style),
             (f" {name} ", "focus" if self.has_focus else "title"),
         )
-        position = [text for text in (self._position(area.height), "Esc back" if self.is_zoomed else "") if text]
+        back = "? keys   Esc back" if self._explains else "Esc back" if self.is_zoomed else ""
+        position = [text for text in (self._position(area.height), back) if text]
         end = line((frame.top_right if self._place.is_first else frame.tee_right, style))
         room = area.width + 2 - width(left) - 1
         parts = re.split("(   |, )", self.drawing.title(view, area))  # parts and their separators
@@ -334,7 +353,8 @@ class PaneWidget(LineWidget, can_focus=True):
         return f"{seen[0]}-{seen[-1]} of {len(places)}" if seen else f"{begin + 1}-{end} of {len(self._body)}"
 
     def _last_offset(self) -> int:
-        return max(0, len(self._body) - self._body_rows(self.size.height)) if self.drawing.scrolls else 0
+        scrolls = self.drawing.scrolls or self._explains
+        return max(0, len(self._body) - self._body_rows(self.size.height)) if scrolls else 0
 
     def scroll_lines(self, by: int) -> None:
         offset = min(max(self._offset + by, 0), self._last_offset())
@@ -369,7 +389,7 @@ class PaneWidget(LineWidget, can_focus=True):
         """Return the position of a cell on the time axis, from 0 to 1, or None if there is no axis."""
         cells = self.size.width - 2 - GUTTER
         place = x - 1 - GUTTER
-        is_chart = self.drawing.name in TIMELINES and self._body and 0 <= place < cells
+        is_chart = self.drawing.name in TIMELINES and self._body and not self._explains and 0 <= place < cells
         return (place + 0.5) / cells if is_chart else None
 
     def on_click(self, event: events.Click) -> None:

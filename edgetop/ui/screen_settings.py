@@ -49,6 +49,8 @@ class ScreenSettings:
     notify: bool = False  # report alerts by the bell and by a desktop notification
     exporter: Exporter | None = None
     window_ns: int | None = WINDOWS_NS["10s"]  # initial window of the percentiles; one of WINDOWS_NS
+    reset_theme: str | None = None  # theme without remembered choices; None: chosen by the terminal
+    reset_window_ns: int | None = WINDOWS_NS["10s"]  # window of the percentiles without remembered choices
     layout: str | None = None  # initial layout; None: the first one
     orders: Mapping[str, str] = field(default_factory=dict)  # initial orders of lists by pane
     # Called with the changed choices of the user, by the names theme, window, layout and orders.

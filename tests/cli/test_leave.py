@@ -119,6 +119,28 @@ def test_the_screen_is_drawn_on_the_stream_that_is_a_terminal(to: str, isolation
         terminal.close()
 
 
+@pytest.mark.parametrize(("keys", "status"), [("\x03", 130), ("q\x03", 130), ("Q", 0)])
+def test_ctrl_c_on_the_screen_ends_with_the_status_of_an_interrupt(keys: str, status: int, home: Path) -> None:
+    terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(home / "one"))
+    try:
+        terminal.wait_for("p50", "q leave")
+        terminal.send(keys)
+        assert terminal.wait_for_exit() == status
+        assert "STOPPED" in terminal.text
+    finally:
+        terminal.close()
+
+
+def test_ctrl_c_on_the_screen_of_a_run_that_is_over_only_closes_it(home: Path) -> None:
+    terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "--runs", "100", "-o", str(home / "one"))
+    try:
+        terminal.wait_for("FINISHED")
+        terminal.send("\x03")
+        assert terminal.wait_for_exit() == 0
+    finally:
+        terminal.close()
+
+
 def test_d_detaches_and_an_attached_screen_can_mark_and_stop(home: Path) -> None:
     folder = home / "one.edgetop"
     terminal = on_terminal(

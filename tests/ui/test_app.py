@@ -19,6 +19,8 @@ from edgetop.ui.dialogs import Dialog, help_dialog
 from edgetop.ui.key_commands import COMMANDS
 from edgetop.ui.layout import PANES, arrange
 from edgetop.ui.monitor_screen import OPENING_TICK_S, chart_counts
+from edgetop.ui.panes import DRAWINGS
+from edgetop.ui.panes.explanations import EXPLANATIONS
 from tests.support.screens import NEVER_S, Opened, keys_that_stay, opened
 from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, hot, measured, measured_with_power
 
@@ -89,7 +91,7 @@ async def test_a_visited_run_is_stopped_after_a_question(tmp_path: Path) -> None
         screen.feed.put(screen.script.end("user").batches[-1])
         screen.feed.close()
         await screen.tick()
-        assert screen.header.startswith(" STOPPED too short to say whether ")
+        assert screen.header.startswith(" STOPPED by the user too short to ")
         await screen.press("Q")
         assert has_left(screen)
     assert screen.feed.asked == [Order("stop")]
@@ -115,13 +117,69 @@ async def test_what_is_wrong_with_the_feed_stands_in_the_second_line(tmp_path: P
         assert screen.rows[1].endswith("  REC ")
 
 
-@pytest.mark.parametrize("key", ["escape", "q"])
-async def test_the_question_can_be_left_without_an_answer(key: str) -> None:
+async def test_the_question_can_be_left_without_an_answer() -> None:
     async with opened(measured(5)) as screen:
-        await screen.press("q", key)
+        await screen.press("q", "escape")
         assert dialog(screen) == ""
         assert not has_left(screen)
     assert screen.feed.asked == []
+
+
+@pytest.mark.parametrize("key", ["q", "enter", "d"])
+async def test_q_asks_once_and_a_second_one_lets_the_run_continue(key: str) -> None:
+    async with opened(measured(5), more=Can.DETACH) as screen:
+        await screen.press("q")
+        assert "q    leave it running; edgetop attach returns" in screen.text
+        assert "Enter  as q" in screen.text
+        await screen.press(key)
+        assert has_left(screen)
+    assert screen.feed.asked == []
+
+
+MISTAKEN = ("w", "v", "1", "5", "space", "x", "x", "t", "m", "slash", "z", "left", "tab", "p", "r", "e", "ctrl+p", "M")
+
+
+async def test_a_key_that_is_no_answer_changes_nothing_behind_the_question() -> None:
+    async with opened(eventful(), (120, 40), notifications=True) as screen:
+        before = screen.rows
+        await screen.press("q", *MISTAKEN)
+        assert dialog(screen) == "Leave the screen"
+        assert not has_left(screen)
+        await screen.press("escape")
+        assert screen.rows == before
+    assert screen.feed.asked == []
+
+
+async def test_escape_clears_a_filter_before_it_goes_back() -> None:
+    async with opened(eventful(), (120, 40)) as screen:
+        await screen.press("5", "slash", *"fan", "enter")
+        assert "with: fan" in screen.text
+        await screen.press("escape")
+        assert ("with: fan" in screen.text, set(screen.panes)) == (False, {"events"})
+        await screen.press("exclamation_mark")
+        assert "warnings and worse" in screen.text
+        await screen.press("escape", "escape")
+        assert "warnings and worse" not in screen.text
+        assert len(screen.panes) > 1
+
+
+async def test_a_pane_is_explained_in_its_place() -> None:
+    async with opened(measured(20), (120, 40)) as screen:
+        await screen.press("tab")
+        places = screen.panes
+        await screen.press("question_mark")
+        pane = screen.monitor.chosen_pane
+        assert dialog(screen) == ""
+        assert screen.panes == places
+        assert EXPLANATIONS[pane.drawing.name].split()[0] in pane.text
+        assert "Esc back" in screen.text
+        await screen.press("question_mark")
+        assert dialog(screen) == "Keys"
+        await screen.press("escape", "question_mark", "escape")
+        assert EXPLANATIONS[pane.drawing.name][:30] not in pane.text
+        await screen.press("escape", "question_mark")
+        assert dialog(screen) == "Keys"
+    assert set(EXPLANATIONS) == set(DRAWINGS)
 
 
 @pytest.mark.parametrize("before", [(), ("q",), ("question_mark",), ("r",), ("m",), ("m", "x"), ("1",)])
@@ -151,6 +209,11 @@ async def test_a_signal_closes_the_screen_with_the_next_refresh() -> None:
         screen.monitor._leave_now = lambda: True
         await screen.tick()
         assert has_left(screen)
+
+
+def eventful() -> Script:
+    script = measured(5).tell("log", "warning", message="fan slow").measure(5)
+    return script.tell("mark", source="user", message="door").measure(5)
 
 
 # The end of the session.
@@ -491,7 +554,7 @@ async def test_keys_can_be_others_and_the_screen_tells_these() -> None:
         await screen.press("f", "f5")
         assert "FROZEN" in screen.header
         assert dialog(screen) == "Theme"
-        await screen.press("escape", "question_mark")
+        await screen.press("escape", "question_mark", "question_mark")
         assert re.search(r" f +freeze the screen", screen.text)
         assert re.search(r" F5 +choose a theme", screen.text)
 

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 
 from edgetop.ui.dialogs import PaletteDialog
+from edgetop.ui.panes import DRAWINGS
+from tests.support.replays import replayed
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
 
@@ -50,7 +52,7 @@ async def test_typed_words_filter_commands_and_enter_runs_the_marked() -> None:
         assert screen.monitor.view.latency.window_ns == 600 * 10**9
 
 
-@pytest.mark.parametrize(("words", "pane"), [("heat", "heat"), ("HOTSPOTS alone", "hotspots")])
+@pytest.mark.parametrize(("words", "pane"), [("lat", "latency"), ("heat", "heat"), ("HOTSPOTS alone", "hotspots")])
 async def test_a_pane_can_be_asked_for_by_its_name(words: str, pane: str) -> None:
     async with opened(measured(5)) as screen:
         await screen.press("ctrl+p", *words, "enter")
@@ -111,3 +113,28 @@ async def test_a_theme_whose_file_has_an_odd_name_is_only_text(tmp_path: Path, m
         assert "theme [red]x[-]\\x1b[2J" in screen.text
         await screen.press("enter")
         await screen.wait_for("styles.text is missing")
+
+
+async def test_every_example_in_the_palette_finds_something(tmp_path: Path) -> None:
+    async with opened(measured(5)) as live, replayed(measured(5).end(), tmp_path) as replay:
+        for screen in (live, replay):
+            await screen.press("ctrl+p")
+            hint = screen.app.screen.query_one(Input).placeholder
+            examples = hint.partition(": ")[2].removesuffix(" ...").split(", ")
+            assert len(examples) == 3
+            for example in examples:
+                screen.app.screen._list(example)  # type: ignore[attr-defined]
+                assert found(screen), example
+            await screen.press("escape")
+
+
+async def test_view_settings_are_reset_to_those_of_the_settings_file() -> None:
+    remembered = {"theme": "light", "layout": "thermal", "orders": {"sensors": "by name"}, "window_ns": 600 * 10**9}
+    async with opened(measured(75), (200, 60), reset_theme="paper", reset_window_ns=None, **remembered) as screen:
+        choices = screen.app.choices
+        assert (choices["theme"], choices["layout"], choices["window"]) == ("light", "thermal", "10m")
+        await screen.press("ctrl+p", *"reset view", "enter")
+        choices = screen.app.choices
+        assert (choices["theme"], choices["layout"], choices["window"]) == ("paper", "overview", "all")
+        assert choices["orders"]["sensors"] == DRAWINGS["sensors"].orders[0]
+        assert set(screen.panes) > {"latency", "hotspots"}

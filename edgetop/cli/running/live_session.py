@@ -118,6 +118,10 @@ class LiveSession:
         is_over = self.feed.is_over or self.analysis.progress.view().phase == "over"
         return not (is_over or self.conductor.is_stopping or self.conductor.outcome)
 
+    def note_interrupt(self) -> None:
+        """Remember that Ctrl+C ended the run. On a session that is over, it only closes the screen."""
+        self.interrupted |= self.is_running
+
     def on_signal(self, number: int) -> None:
         """End the session cleanly. A second SIGINT ends it at once.
 

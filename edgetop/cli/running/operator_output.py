@@ -15,7 +15,7 @@ from edgetop.cli.output import notice_lines, print_json, print_text, table, writ
 from edgetop.cli.printing.markdown import bullets, code, escaped, folded, markdown_table, write_markdown
 from edgetop.cli.running.operator_run import OperatorProfile, Row, key_of
 from edgetop.errors import InputError
-from edgetop.formatting import UNKNOWN, clean, interval_text, rounded, share_text, shortened
+from edgetop.formatting import UNKNOWN, clean, cut_middle, interval_text, rounded, share_text, shortened
 from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph
 from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
@@ -295,7 +295,7 @@ def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
             row.bound or UNKNOWN,
             clean(row.view.provider),
             shortened(row.view.op_type, TYPE_CELLS),
-            shortened(full_name(row.view), NAME_CELLS),
+            cut_middle(full_name(row.view), NAME_CELLS),
         )
         for row in rows
     ]
@@ -334,7 +334,7 @@ def _shapes(found: OperatorProfile) -> Iterator[str]:
     for row in found.rows:
         if row.view.position in slow and row.origin and found.inspection:
             shape = clean(_shape(found.inspection.model.graph, row.origin))
-            yield f"{shortened(full_name(row.view), NAME_CELLS)}: {shape}"
+            yield f"{cut_middle(full_name(row.view), NAME_CELLS)}: {shape}"
 
 
 _ATTRIBUTES = ("stride", "dilation", "kernel", "group", "filter", "padding")

@@ -387,7 +387,7 @@ def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: 
 
         session.conductor.began_measuring.wait(LOADING_GRACE_S)
         if not (session.conductor.outcome and isinstance(session.conductor.outcome.error, InputError)):
-            failure = show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
+            failure = show(session.feed, session.analysis, settings, lambda: session.leave_now, session.note_interrupt)
             if failure:
                 print_text(f"edgetop: the screen failed ({failure}); the session continues without it", err=True)
     if not showing.detach and (showing.headless or not (session.folder or session.feed.ended.is_set())):

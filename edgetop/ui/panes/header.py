@@ -9,6 +9,7 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.verdict import Verdict
+from edgetop.analysis.verdict_reasons import AbDifference
 from edgetop.analysis.vitals import Vital, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
@@ -136,15 +137,25 @@ def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: i
     verdict, is_over = view.verdict, view.progress.phase == "over"
     figure = head.figure if area.width >= WIDE_FROM_CELLS else head.brief
     causes = [(text, "text") for text in head.causes]
-    if is_over and verdict.level != "critical":  # past events then matter more than the reason of the end
-        parts = [*((text, "text") for text in verdict_words.past(verdict)), *causes]
+    if is_over and verdict.level != "critical":
+        told = verdict_words.past(verdict)
+        if _whole_cells((*told, *head.causes)) > cells:
+            told = tuple(map(verdict_words.past_in_brief, verdict.past))
+        ended = [(text, "text") for text in told]
+        # Past events matter more than the reason of the end, but not the state in which the session ended.
+        is_trouble = not (verdict.gist is None or isinstance(verdict.gist, AbDifference))
+        parts = [*ended, *causes] if is_trouble else [*causes, *ended]
     else:
         also = () if is_over else verdict_words.also(verdict)
         parts = [(text, "text") for text in (figure, head.since) if text] + causes + [(text, "text") for text in also]
         past, evidence = ([(text, "dim") for text in of] for of in (verdict_words.past(verdict), head.evidence))
-        whole = sum(cells_of(text) + len(COLUMN_GAP) for text, _ in (*parts, *past, *evidence))
-        parts += (*past, *evidence) if whole <= cells else (*evidence, *past)  # the past only takes free columns
+        is_roomy = _whole_cells(text for text, _ in (*parts, *past, *evidence)) <= cells
+        parts += (*past, *evidence) if is_roomy else (*evidence, *past)  # the past only takes free columns
     return [(area.clean(text), style) for text, style in parts]
+
+
+def _whole_cells(texts: Iterable[str]) -> int:
+    return sum(cells_of(text) + len(COLUMN_GAP) for text in texts)
 
 
 def identity_line(

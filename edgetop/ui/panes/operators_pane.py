@@ -10,7 +10,7 @@ from edgetop.analysis.operator_bounds import applicable, bound, rates
 from edgetop.analysis.operator_hints import fell_back
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.program_frames import FramesView
-from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
+from edgetop.formatting import UNKNOWN, cut_middle, milliseconds, or_unknown
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing, Item, titled
@@ -25,6 +25,7 @@ PROVIDER_FROM_CELLS = 72
 _ORDER_OF = {"%  ": "share", "change": "change", "name": "run order"}  # order by column header
 TYPE_FROM_CELLS = 96  # a narrower pane omits the type in favour of the name
 WORK_FROM_CELLS = 116
+LEAST_NAME_CELLS = 12  # width of a name below which figures behind it are left out instead
 MOVED = 0.10  # a larger change of an operator's time is coloured
 
 
@@ -48,8 +49,10 @@ def one_line(view: MonitorView, area: Area) -> Line:
     ms = "" if p50_ns is None else f"  {milliseconds(scaled_ns(largest, p50_ns))} ms"
     change = "" if largest.change is None else f"  {formatting.signed_percent(largest.change)}"
     share = f"{formatting.percent(largest.share)}{'' if largest.settled else ' ?'}"
-    name = f"{area.clean(largest.op_type)} {area.clean(short_name(largest))}"
-    return as_fits(area.width, ("hotspot  ", "dim"), f"{share} of the time: {name}", ms, change)
+    begin = f"{share} of the time: {area.clean(largest.op_type)} "
+    room = max(area.width - sum(map(len, ("hotspot  ", begin, ms, change))), LEAST_NAME_CELLS)
+    name = area.clean(cut_middle(full_name(largest), room))
+    return as_fits(area.width, ("hotspot  ", "dim"), f"{begin}{name}", ms, change)
 
 
 def items(view: MonitorView, area: Area) -> list[Item]:
@@ -197,14 +200,15 @@ def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area
         time,
         (change, moved),
     ]
+    name = area.clean(cut_middle(full_name(operator), _columns(area)[-1].cells))  # as `edgetop ops` shows it
     if is_narrow:
-        return [*cells, area.clean(short_name(operator))]
+        return [*cells, name]
     cells.append(area.clean(operator.provider))
     if area.width >= WORK_FROM_CELLS:
         cells += _work(operator, view)
     if area.width >= TYPE_FROM_CELLS:
         cells.append(area.clean(operator.op_type))
-    return [*cells, area.clean(full_name(operator))]
+    return [*cells, name]
 
 
 def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:

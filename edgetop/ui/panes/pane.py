@@ -19,6 +19,10 @@ class Listing:
     words: str = ""  # show only entries with these words
     least: Severity = "info"  # show only events of this or a higher severity
 
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.words) or self.least != "info"
+
     def order_of(self, orders: Sequence[str]) -> str:
         return orders[self.order % len(orders)]
 

@@ -44,9 +44,9 @@ def simulated() -> Script:
         (lambda: measured(20).wait(12), "STALLED  for 12.0s  an inference has not come back  "),
         (
             lambda: measured(20).end("duration"),
-            "FINISHED  too short to say whether it is steady  ",
+            "FINISHED  the duration is over  too short to say whether it is >",
         ),
-        (lambda: measured(20).end("user"), "STOPPED  too short to say whether it is steady  by the user  "),
+        (lambda: measured(20).end("user"), "STOPPED  by the user  too short to say whether it is steady  "),
         (
             lambda: measured(20).tell("engine-died", "critical", message="SIGKILL").end("engine-died"),
             "ENGINE DIED  SIGKILL",
@@ -241,3 +241,9 @@ def test_gauges_are_drawn_with_what_the_terminal_has() -> None:
     view = view_of(measured(20, hot))
     for cells in range(8, 200):
         assert len(plain(vitals_line(view, Area(cells, 1, CharacterSet())))) < cells or not cells
+
+
+def test_a_session_that_is_over_says_what_happened_and_how_it_ended() -> None:
+    script = measured(60).measure(30, median_ms=7.2).measure(60).end("user")
+    assert header(script, 80).startswith(" STOPPED slowed 1x, 20 % by the user ")
+    assert header(script, 160).startswith(" STOPPED  was slowed once, 20 % of the time (unknown cause)  by the user ")

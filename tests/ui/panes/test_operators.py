@@ -7,6 +7,8 @@ import pytest
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.operator_shares import OperatorView
+from edgetop.cli.running.operator_output import NAME_CELLS
+from edgetop.formatting import cut_middle
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.operators import Operator
 from edgetop.ui.panes.operators_pane import OPERATORS
@@ -183,3 +185,13 @@ def test_an_estimate_is_still_called_one_after_profiling_ended() -> None:
     shown = text_of(OPERATORS.body(view_of(script), area(80, 18)))
     assert shown.startswith("profiling ended: it is gone\nestimate (isolated): 6 rounds")
     assert text_of(OPERATORS.body(view_of(profiled()), area(80, 18))).startswith("6 rounds")
+
+
+def test_names_that_begin_alike_are_told_apart_as_in_ops() -> None:
+    long = [f"/model/backbone/features/features.{n}/conv/conv.0/Conv_{n}" for n in (11, 12)]
+    profile = [OperatorView(n, name, "Conv", "CPU", 1.0, 0.5, None) for n, name in enumerate(long)]
+    for cells in (60, 80, 100, 130):
+        shown = text_of(OPERATORS.body(with_work(profile), area(cells, 18)))
+        assert "_11\n" in f"{shown}\n", shown
+        assert "_12\n" in f"{shown}\n", shown
+    assert cut_middle(long[0], NAME_CELLS) in text_of(OPERATORS.body(with_work(profile), area(116 + NAME_CELLS, 18)))
