@@ -27,6 +27,7 @@ from edgetop.analysis.verdict_reasons import (
     AwayFromBurst,
     BaselineDone,
     ClockNow,
+    DiedOf,
     EndedAs,
     EndedBy,
     ExitStatus,
@@ -60,6 +61,7 @@ from edgetop.analysis.verdict_reasons import (
     WasThrottled,
 )  # fmt: skip
 from edgetop.frozen import frozen
+from edgetop.session.manifest import Watched
 
 if TYPE_CHECKING:
     from edgetop.analysis.folds import Folds
@@ -350,7 +352,8 @@ FINAL: dict[str, tuple[State, Level]] = {
     "power-loss": (State.CUT_SHORT, "warning"),
     "disk-full": (State.CUT_SHORT, "critical"),
 }
-_UNTOLD: dict[str, State] = {"engine-died": State.ENGINE_DIED, GATE_ENDED: State.GATE_FAILED}
+DIED = "engine-died"  # how a session ends whose engine or watched program died
+_UNTOLD: dict[str, State] = {DIED: State.ENGINE_DIED, GATE_ENDED: State.GATE_FAILED}
 
 
 def _final(seen: Evidence) -> Verdict:
@@ -360,7 +363,7 @@ def _final(seen: Evidence) -> Verdict:
     if reason == GATE_ENDED or (failed and reason in ("duration", "runs", "resolved")):
         ended = Verdict(State.GATE_FAILED, "critical", (Told(end_error) if end_error else GatesFailed(failed),))
     else:
-        ended = final_verdict(reason, end_error)
+        ended = final_verdict(reason, end_error, seen.manifest.watched if seen.manifest else None)
     held, found = _measuring(seen), list(_past(seen))
     gist = next((trouble for trouble in found if not isinstance(trouble, Leaked)), None)
     past = found
@@ -378,17 +381,21 @@ def _final(seen: Evidence) -> Verdict:
     )
 
 
-def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
+def final_verdict(end_reason: str, end_error: str | None = None, watched: Watched | None = None) -> Verdict:
     """Return the verdict on how a finished session ended, from its manifest alone.
 
-    `end_error`: the error of which the engine died, or the gate that ended the session; None if unknown.
+    `end_error`: the error of which the engine died, or the gate that ended the session; None if unknown. `watched`: the
+    program, or None if no program was watched.
     """
+    name = watched.name if watched else ""
+    if end_reason == DIED and watched:
+        return Verdict(State.PROGRAM_DIED, "critical", (DiedOf(name, end_error) if end_error else EndedBy(DIED),))
     told: Reason = Told(end_error) if end_error else EndedBy(end_reason)
     if end_reason in FINAL:
         state, level = FINAL[end_reason]
         return Verdict(state, level, (EndedBy(end_reason),))
     if end_reason.startswith(EXIT_STATUS):
-        return Verdict(State.ENDED, "warning", (ExitStatus(end_reason.removeprefix(EXIT_STATUS)),))
+        return Verdict(State.ENDED, "warning", (ExitStatus(end_reason.removeprefix(EXIT_STATUS), name),))
     return Verdict(_UNTOLD.get(end_reason, State.ENDED), "critical", (told,))
 
 

@@ -49,6 +49,7 @@ class State(Enum):
     CUT_SHORT = "cut-short"
     GATE_FAILED = "gate-failed"
     ENGINE_DIED = "engine-died"
+    PROGRAM_DIED = "program-died"  # a watched program, which ran the inferences itself
     ENDED = "ended"
 
 
@@ -200,7 +201,18 @@ class EndedBy:
 
 @frozen
 class ExitStatus:
+    """The exit status of a watched program."""
+
     status: str
+    program: str = ""  # its name; "" if unknown
+
+
+@frozen
+class DiedOf:
+    """What a watched program died of."""
+
+    program: str
+    cause: str
 
 
 @frozen
@@ -235,7 +247,7 @@ class AbTurn:
 Reason = (
     Told | NotSeen | Lasts | LimitedBy | SlowedBy | TakenBy | ClockNow | TemperatureNow | LateBecause | MissedNow
     | LeakRate | MemoryFull | Overdue | Raised | Queueing | Scatters | NothingRecent | AwayFromBurst | BaselineDone
-    | FirstInference | WarmupDone | EndedBy | ExitStatus | GatesFailed | FaultFound | AbDifference | AbTurn
+    | FirstInference | WarmupDone | EndedBy | ExitStatus | DiedOf | GatesFailed | FaultFound | AbDifference | AbTurn
 )  # fmt: skip
 
 

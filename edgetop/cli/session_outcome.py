@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 def outcome_of(analysis: "Analysis") -> Outcome:
     """Return the outcome of a session that is over, or the present state of one that runs."""
     verdict, statistics = analysis.verdict(), analysis.statistics()
-    end_reason = analysis.manifest.end_reason if analysis.manifest else None
+    manifest = analysis.manifest
+    end_reason = manifest.end_reason if manifest else None
     brief = verdict_words.brief(verdict)
-    if end_reason and not brief:  # the event of its end is missing
-        brief = verdict_words.state_word(final_verdict(end_reason)).lower()
+    if manifest and end_reason and not brief:  # the event of its end is missing
+        brief = verdict_words.state_word(final_verdict(end_reason, None, manifest.watched)).lower()
     p50_ms, p99_ms = (
         None if statistics is None else round(statistics.percentile_ns(quantile) / 1e6, 6) for quantile in (0.50, 0.99)
     )

@@ -282,7 +282,8 @@ class SessionState:
             case Failed():
                 self.add_event(kinds.EngineFailed(message.stage), "critical", "engine", message.message)
             case Died():
-                self.add_event(kinds.EngineDied(message.last_words), "critical", "engine", message.cause)
+                source = "program" if self.manifest.watched else "engine"
+                self.add_event(kinds.EngineDied(message.last_words), "critical", source, message.cause)
             case Ended():
                 self._engine_ended_ns = message.monotonic_ns - self._events.origin_ns
 

@@ -24,6 +24,7 @@ from edgetop.ui.keys import AnyCommand, Command, Entry, help_lines
 from edgetop.ui.layout import PANES
 from edgetop.ui.monitor_screen import Host, MonitorScreen
 from edgetop.ui.pane_widget import PaneWidget
+from edgetop.ui.process_dialog import KINDS, open_process
 from edgetop.ui.screen_settings import WINDOWS_NS
 
 EXPLANATION = """\
@@ -407,6 +408,8 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
             footer=lambda s: "severity" if s.chosen_pane.drawing.rows == "events" and s.chosen_pane.has_focus else ""),
     Command("open", "enter", "open the chosen row; a replay goes to its time", _open_item,
             footer=lambda s: "open" if s.chosen_pane.item else ""),
+    Command("process", "K", "show the process that takes the CPU", open_process, replaced_with=Can.SEEK,
+            footer=lambda s: "process" if s.chosen_pane.item and s.chosen_pane.item.kind in KINDS else ""),
     Command("copy", "c", "copy the row, the pane or the verdict", _copy,
             footer=lambda s: "copy" if s.chosen_pane.item else ""),
     Command("copy-command", "Y", "copy the command that made this session", _copy_command),

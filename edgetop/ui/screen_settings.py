@@ -26,6 +26,34 @@ class Exporter(Protocol):
         """Start an export. Raises OSError if it cannot start."""
 
 
+@frozen
+class OtherProcess:
+    """A process of this machine that takes the CPU from the run."""
+
+    pid: int
+    name: str
+    command: str  # its command line
+    user: str
+    cpu_pct: float  # mean CPU use since its start, in percent of a core
+    cpu_s: float  # CPU time since its start, in s
+    age_s: float  # time since its start, in s
+    niceness: int
+    may_control: bool  # whether this user may change its priority and end it
+
+
+class Processes(Protocol):
+    """Finds and controls the processes of this machine."""
+
+    def find(self, name: str) -> OtherProcess | None:
+        """Return the busiest process with this name, or None if there is none."""
+
+    def lower_priority(self, of: OtherProcess) -> str:
+        """Lower its priority. Return what was done, or why it could not be done."""
+
+    def end(self, of: OtherProcess) -> str:
+        """Ask it to end. Return what was done, or why it could not be done."""
+
+
 @dataclass(slots=True)
 class FleetListing:
     """How the screen of the fleet sorts and filters boards. It is kept while a board is open."""
@@ -48,6 +76,7 @@ class ScreenSettings:
     is_visited: bool = False  # opened from the screen of a fleet, to which Esc returns
     notify: bool = False  # report alerts by the bell and by a desktop notification
     exporter: Exporter | None = None
+    processes: Processes | None = None  # processes of this machine; None for a replay or another machine
     window_ns: int | None = WINDOWS_NS["10s"]  # initial window of the percentiles; one of WINDOWS_NS
     reset_theme: str | None = None  # theme without remembered choices; None: chosen by the terminal
     reset_window_ns: int | None = WINDOWS_NS["10s"]  # window of the percentiles without remembered choices

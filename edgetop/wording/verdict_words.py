@@ -234,8 +234,10 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
             return f"{runs} of {asked}"
         case why.EndedBy(end):
             return ENDS.get(end, end)
-        case why.ExitStatus(status):
-            return f"the program ended with exit status {status}"
+        case why.ExitStatus(status, program):
+            return f"the program ended with exit status {status}{f' ({program})' if program else ''}"
+        case why.DiedOf(program, cause):
+            return f"{program} was {cause}" if cause.startswith("killed ") else f"{program}: {cause}"
         case why.GatesFailed(results):
             return "; ".join(gate_words(result) for result in results)
         case why.FaultFound(fault):

@@ -159,7 +159,8 @@ def test_a_crash_ends_the_session_with_its_calls_recorded(model, tmp_path):
     done, document = watched(tmp_path, sys.executable, PROGRAMS / "two_sessions.py", model, 50, "crash")
     assert done.returncode == 128 + signal.SIGSEGV
     assert counted(document) == 100
-    assert "SIGSEGV" in document["verdict"]["words"]
+    assert document["verdict"]["words"].startswith("PROGRAM DIED: ")
+    assert " was killed by SIGSEGV" in document["verdict"]["words"]
 
 
 def test_remaining_processes_and_missing_calls_are_reported(tmp_path):

@@ -1,15 +1,18 @@
 """What people do by habit: choose a row and open it, copy it, search, click and drag."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.events import Click, MouseDown, MouseUp
 from textual.widgets import Static
 
+from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.feeds.feed_protocol import Can
 from edgetop.session.events import Order
 from edgetop.ui.charts import GUTTER
 from edgetop.ui.dialogs import Dialog, TextDialog, export_dialog
+from edgetop.ui.screen_settings import OtherProcess
 from tests.support.replays import replayed
 from tests.support.screens import Opened, opened
 from tests.support.scripts import Script, manifest, measured
@@ -202,3 +205,66 @@ async def test_a_click_on_a_timeline_reads_it_and_dragging_zooms_it() -> None:
         assert screen.monitor.is_frozen
         await screen.press("0", "space")
         assert screen.monitor.view.axis == axis
+
+
+class FakeProcesses:
+    """The processes of a machine on which one takes the CPU."""
+
+    def __init__(self, *, may_control: bool = True) -> None:
+        self.done: list[str] = []
+        self._found = OtherProcess(
+            4711, "mypy", "mypy --strict \x1b[31m", "ci", 71.0, 7.1, 10.0, 0, may_control=may_control
+        )
+
+    def find(self, name: str) -> OtherProcess | None:
+        return self._found if name == "mypy" else None
+
+    def lower_priority(self, of: OtherProcess) -> str:
+        self.done.append(f"lower {of.pid}")
+        return "its priority is lower"
+
+    def end(self, of: OtherProcess) -> str:
+        self.done.append(f"end {of.pid}")
+        return "SIGTERM was sent"
+
+
+def contend(screen: Opened) -> None:
+    """Let mypy take the CPU."""
+    view = screen.monitor.view
+    view.__dict__["slowdowns"] = replace(view.slowdowns, contended_now=Clue("process-now", "mypy", value=71))
+
+
+@pytest.mark.parametrize(("key", "done"), [("l", "lower 4711"), ("t", "end 4711")])
+async def test_the_process_that_takes_the_cpu_is_changed_after_a_question_only(key: str, done: str) -> None:
+    processes = FakeProcesses()
+    async with opened(measured(5), (120, 40), processes=processes, notifications=True) as screen:
+        contend(screen)
+        await screen.press("K")
+        assert "mypy --strict \\x1b[31m" in screen.text
+        assert "process 4711 of ci, niceness 0" in screen.text
+        assert "71.0 % of a core since its start 10.0s ago" in screen.text
+        await screen.press(key, "n")
+        assert processes.done == []
+        await screen.press("K", key, "escape")
+        assert processes.done == []
+        await screen.press("K", key, "y")
+        assert processes.done == [done]
+
+
+async def test_the_process_of_another_user_is_only_shown() -> None:
+    processes = FakeProcesses(may_control=False)
+    async with opened(measured(5), (120, 40), processes=processes) as screen:
+        contend(screen)
+        await screen.press("K")
+        assert "it belongs to ci: only that user and root may change it" in screen.text
+        await screen.press("l", "t", "y")
+        assert processes.done == []
+
+
+async def test_without_such_an_event_or_process_a_line_says_so() -> None:
+    async with opened(measured(5), processes=FakeProcesses(), notifications=True) as screen:
+        await screen.press("K")
+        await screen.wait_for("no slowdown names a process")
+    async with opened(measured(5), notifications=True) as screen:
+        await screen.press("K")
+        await screen.wait_for("only by the screen of a run")

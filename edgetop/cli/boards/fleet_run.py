@@ -100,7 +100,7 @@ def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: F
         return code
     if not model:
         return EXIT_DONE if settings else exit_code_of_answers(views)
-    if any(view.word == "ENGINE DIED" for view in views):
+    if any(view.word in ("ENGINE DIED", "PROGRAM DIED") for view in views):
         return EXIT_ENGINE_DIED
     return EXIT_USAGE if refused or any(view.has_failed for view in views) else EXIT_DONE
 

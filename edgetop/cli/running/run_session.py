@@ -383,6 +383,9 @@ def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: 
     elif settings:
         if session.folder:
             settings = replace(settings, recording=session.folder.name, recorded_in=lambda: session.name)
+        from edgetop.cli.running.other_processes import OtherProcesses  # noqa: PLC0415  of a screen alone
+
+        settings = replace(settings, processes=OtherProcesses())
         from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the engine loads its model
 
         session.conductor.began_measuring.wait(LOADING_GRACE_S)

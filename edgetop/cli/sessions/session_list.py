@@ -83,7 +83,8 @@ def _finished(folder: Path) -> tuple[Manifest, Outcome]:
         try:
             _, analysis = _analysed(folder)
         except EdgetopError:  # the tables are missing or damaged, so only the manifest is shown
-            return manifest, Outcome(verdict_words.state_word(final_verdict(manifest.end_reason or "")).lower())
+            verdict = final_verdict(manifest.end_reason or "", None, manifest.watched)
+            return manifest, Outcome(verdict_words.state_word(verdict).lower())
         outcome = outcome_of(analysis)
         if not analysis.faults.found:  # else a later edgetop may find the outcome
             write_outcome(folder, outcome)

@@ -162,7 +162,7 @@ def _how_it_ended(folder: "FolderHandle") -> str:
     manifest = read_manifest(folder.path)
     if manifest.end_reason is None:
         return f"over, and not complete: edgetop report {where}"
-    verdict = final_verdict(manifest.end_reason)
+    verdict = final_verdict(manifest.end_reason, None, manifest.watched)
     lasted = formatting.clock_time(manifest.duration_ns or 0)
     word, why = verdict_words.state_word(verdict), formatting.clean(", ".join(verdict_words.details(verdict)))
     return f"{word} ({why}) after {lasted}, recorded in {where}"

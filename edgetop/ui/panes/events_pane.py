@@ -105,7 +105,7 @@ def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
         message, of = (words, newest) if words else (f"{first.message} ({len(group)} lines)", first)
         shown = [replace(first, t_ns=newest.t_ns, message=message, body=of.body)]
     rows, key = [row for event in shown for row in _lines(event, area)], (newest.t_ns, newest.kind, newest.message)
-    return Item(rows, key, partial(_detail, group, area), newest.t_ns)
+    return Item(rows, key, partial(_detail, group, area), newest.t_ns, kind=newest.kind)
 
 
 def _detail(group: Sequence[Event], area: Area) -> list[str]:

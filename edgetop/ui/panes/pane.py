@@ -60,6 +60,7 @@ class Item:
     key: object = None  # identifies the item across refreshes; None if it cannot be chosen
     detail: Callable[[], Sequence[str]] = tuple  # returns the details as lines
     t_ns: int | None = None  # session time of the entry
+    kind: str = ""  # kind of the event, if the entry is one
     order_at: Callable[[int], str] | None = None  # header of a table: returns the order for a click at this column
 
 
