@@ -85,6 +85,15 @@ def count(number: float) -> str:
     return f"{number:.2e}"
 
 
+def plain(number: float) -> str:
+    """Return four digits without an exponent: times and sizes of any magnitude in one column.
+
+    >>> plain(0.012345), plain(12345.6)
+    ('0.01235', '12346')
+    """
+    return f"{number:.4g}" if abs(number) < 1000 else f"{number:.0f}"
+
+
 def quantity(number: int, noun: str) -> str:
     """
     >>> [quantity(x, "burst") for x in (0, 1, 2)]

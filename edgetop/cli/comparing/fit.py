@@ -116,7 +116,7 @@ def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> I
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415
     from edgetop.comparison.device_fit import FIGURES as READ  # noqa: PLC0415
     from edgetop.comparison.device_fit import PROGRAM  # noqa: PLC0415
-    from edgetop.formatting import UNKNOWN, clean, fine_percent, shortened  # noqa: PLC0415
+    from edgetop.formatting import UNKNOWN, clean, fine_percent, plain, shortened  # noqa: PLC0415
 
     unit = READ[key].unit
     of = of if of in ("p50", "p90", "p99", "mean") else READ[key].label
@@ -129,7 +129,7 @@ def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> I
         rows = [
             [
                 shortened(clean(pair.name), NAME_CELLS),
-                *(f"{value:.4g}" for value in (pair.here, pair.there, one.at(pair.here))),
+                *(plain(value) for value in (pair.here, pair.there, one.at(pair.here))),
                 fine_percent(off),
             ]
             for pair, off in zip(one.pairs, one.left_out, strict=True)

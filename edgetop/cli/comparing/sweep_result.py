@@ -21,7 +21,7 @@ from edgetop.comparison.sample import Group, Sample
 from edgetop.comparison.usage_table import KEYS as USAGE
 from edgetop.comparison.usage_table import UsageRow, usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN, clean, or_unknown, plain
 from edgetop.frozen import frozen
 from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
 from edgetop.session.typed_json import Document
@@ -201,7 +201,7 @@ def _table(
             clean(one.name),
             *([clean(", ".join(one.ran_on)) or UNKNOWN] if has_asked else []),
             f"{len(one.sessions)}",
-            *(UNKNOWN if (value := one.figures[key]) is None else f"{value:.4g}" for key in keys),
+            *(or_unknown(one.figures[key], plain) for key in keys),
             *(value_text(agree.get(one.name, {}).get(end), unit) for end, (_, unit) in agreeing.items()),
         ]
         for one in candidates

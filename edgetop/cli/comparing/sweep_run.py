@@ -65,7 +65,8 @@ ELSEWHERE = "choose another path with --csv"
 BOARD = "board.json"  # file with the heat of a virtual board
 HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "throughput_hz": "1/s", "gross_mj": "mJ", "rss_peak_mib": "MiB",
          "max_c": "max °C", "cooldown_s": "cool s"}  # fmt: skip
-PROGRAM_HEADS = {"total_time_ms": "time ms", "cpu_mean_pct": "CPU %", "run_j": "J", **HEADS}
+PROGRAM_HEADS = {"total_time_ms": "time ms", "cpu_mean_pct": "CPU %", "rss_peak_mib": "MiB", "run_j": "J",
+                 "p50_ms": "p50 ms", "max_c": "max °C", "cooldown_s": "cool s"}  # fmt: skip
 MOST_RUNS = 10_000
 WANTED = ("goal", "deadline", "max_temp", "max_rss", "classes", "metric")
 
@@ -423,7 +424,7 @@ class Sweep:
         if one.state == "failed":
             return f"{place:>3}  {clean(name):<{self._width}}  failed: {clean(one.reason or UNKNOWN)}"
         values = [one.figures.get(key) for key in self._heads]
-        cells = (UNKNOWN if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}" for value in values)
+        cells = (formatting.or_unknown(value, formatting.plain) for value in values)
         return self._row(place, name, cells)
 
     def _row(self, place: str, name: str, cells: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from edgetop.cli.output import table
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.comparison.agreement import Agreement, Agreements
 from edgetop.comparison.device_fit import FIGURES
-from edgetop.formatting import UNKNOWN, clean, fine_percent, shortened
+from edgetop.formatting import UNKNOWN, clean, fine_percent, plain, shortened
 
 NAME_CELLS = 32
 
@@ -34,7 +34,7 @@ def _of_figure(one: Agreement, here: str, there: str) -> Iterator[str]:
     rows = [
         [
             shortened(clean(pair.name), NAME_CELLS),
-            *(f"{value:.4g}" for value in (pair.here, pair.there, line.at(pair.here))),
+            *(plain(value) for value in (pair.here, pair.there, line.at(pair.here))),
             f"{off * 100:+.1f} %", fine_percent(out),
         ]
         for pair, off, out in zip(line.pairs, one.residuals, line.left_out, strict=True)

@@ -9,7 +9,7 @@ from edgetop.cli.output import table
 from edgetop.comparison.usage_table import KEYS, UsageRow
 from edgetop.formatting import clean, or_unknown, shortened
 
-NAME_CELLS = 20
+NAME_CELLS, WIDE_CELLS = 20, 44
 # Heads of the columns by key. A column in which no row has a value is left out.
 HEADS = {
     "cpu_mean_pct": "CPU %", "cpu_peak_pct": "peak", "mem_mean_mib": "MiB", "mem_peak_mib": "peak MiB",
@@ -21,19 +21,25 @@ TRAFFIC = ("net_rx_bytes", "net_tx_bytes", "block_read_bytes", "block_write_byte
 
 
 def usage_lines(rows: Sequence[UsageRow], columns: int) -> Iterator[str]:
-    """Yield the table; if it is wider than `columns`, as two tables."""
-    lines = list(_table(rows, KEYS))
-    if max(map(len, lines), default=0) > columns:
+    """Yield the table. If it is wider than `columns`, names are shortened, and then it is cut into two tables."""
+    lines = list(_table(rows, KEYS, WIDE_CELLS))
+    if not _fits(lines, columns):
+        lines = list(_table(rows, KEYS))
+    if not _fits(lines, columns):
         lines = [*_table(rows, [key for key in KEYS if key not in TRAFFIC]), "", *_table(rows, TRAFFIC)]
     if rows:
         yield ""
         yield from lines
 
 
-def _table(rows: Sequence[UsageRow], keys: Sequence[str]) -> Iterator[str]:
+def _fits(lines: Sequence[str], columns: int) -> bool:
+    return max(map(len, lines), default=0) <= columns
+
+
+def _table(rows: Sequence[UsageRow], keys: Sequence[str], cells: int = NAME_CELLS) -> Iterator[str]:
     shown = [key for key in keys if any(row.values[KEYS.index(key)] is not None for row in rows)]
-    cells = [[shortened(clean(row.name), NAME_CELLS), *(usage_cell(row, key) for key in shown)] for row in rows]
-    return table(["usage", *(HEADS[key] for key in shown)], cells, ("usage",))
+    texts = [[shortened(clean(row.name), cells), *(usage_cell(row, key) for key in shown)] for row in rows]
+    return table(["usage", *(HEADS[key] for key in shown)], texts, ("usage",))
 
 
 def usage_cell(row: UsageRow, key: str) -> str:
