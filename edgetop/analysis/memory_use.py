@@ -69,7 +69,7 @@ class StageView:
 
     stage: str  # "interpreter", "runtime", "model", "first" or "steady"
     rss_mib: float
-    anon_mib: float | None  # None: the kernel does not say
+    anon_mib: float | None  # None if the kernel does not report it.
     file_mib: float | None
 
 
@@ -86,9 +86,9 @@ class Slope:
 class GrowthView:
     """The growth of the engine's memory in the measured phase, without file pages, with swapped-out memory."""
 
-    mib_per_h: Slope | None = None  # None: too short to tell
-    is_leak: bool | None = None  # None: too short to tell
-    # Until the cgroup's limit or the board's memory is reached, at this growth. None: it levels off, or may be none.
+    mib_per_h: Slope | None = None  # None if the session is too short to tell.
+    is_leak: bool | None = None  # None if the session is too short to tell.
+    # Time until the limit of the cgroup or the board is reached at this rate. None if the growth is uncertain or ends.
     hours_left: float | None = None
 
 
@@ -110,8 +110,8 @@ class MemoryView:
     pss: TrackView | None = _of("mem/pss")
     uss: TrackView | None = _of("mem/uss")
     swap: TrackView | None = _of("mem/swap")
-    accelerator: TrackView | None = _of("mem/accelerator")  # the engine's part of the GPU's memory
-    system_accelerator: TrackView | None = _of("mem/system-accelerator")  # that of all processes
+    accelerator: TrackView | None = _of("mem/accelerator")  # GPU memory of the engine
+    system_accelerator: TrackView | None = _of("mem/system-accelerator")  # GPU memory of all processes
     available: TrackView | None = _of("mem/system-available")
     system_swap: TrackView | None = _of("mem/system-swap")  # swapped out, of all processes
     application: TrackView | None = _of("mem/application")  # a watched program with all its children

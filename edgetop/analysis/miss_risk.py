@@ -127,8 +127,10 @@ def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) ->
 
 
 def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
-    """Return the laws above the lowest threshold at which a law fits, and fits at all higher thresholds too; or why
-    there is none."""
+    """Return the laws above the lowest usable threshold, or the reason why there is none.
+
+    A threshold is usable if a law fits the latencies above it, and above every higher threshold as well.
+    """
     whole, weight = blocks.sum(axis=0), blocks.sum(axis=1)
     count, last = int(weight.sum()), int(np.flatnonzero(whole)[-1])
     above = np.cumsum(whole[::-1])[::-1]

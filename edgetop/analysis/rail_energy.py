@@ -65,17 +65,18 @@ class RailEnergy:
         """Begin without readings. `averages`: whether each reading is the mean since the previous reading, as in
         `SensorInfo.averages`."""
         self._averages = averages
-        self._t_ns: Ints = np.empty(0, np.int64)  # the latest readings, not settled yet
+        self._t_ns: Ints = np.empty(0, np.int64)  # Times of the latest readings, which are not settled yet.
         self._watts: Floats = np.empty(0)
-        self._first_ns: Ints = np.empty(0, np.int64)  # when the first readings were made, and what is no gap by them
-        self._bridged_ns = 0
+        self._first_ns: Ints = np.empty(0, np.int64)  # Times of the first readings.
+        self._bridged_ns = 0  # Longest time between two readings that is no gap; it follows from the first readings.
         self._began_ns = self._ended_ns = NEVER_NS
         self._settled = Integral(0.0, 0.0, -np.inf, Blocks(2))
-        self._ahead: tuple[int, Integral] | None = None  # so many of the latest readings, and all as far as the last
-        self._intervals: tuple[float | None, bool] | None = None  # None: to be judged anew
+        # A number of the latest readings, and the integral up to the last of them.
+        self._ahead: tuple[int, Integral] | None = None
+        self._intervals: tuple[float | None, bool] | None = None  # None if it must be computed anew.
 
     def began(self, t_ns: int) -> None:
-        if self._began_ns != NEVER_NS:  # it begins anew
+        if self._began_ns != NEVER_NS:  # The phase begins again.
             self._settled = Integral(0.0, 0.0, -np.inf, Blocks(2))
         self._began_ns, self._ahead = t_ns, None
 

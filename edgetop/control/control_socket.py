@@ -35,7 +35,8 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the order was not carried out. A stop was, even if the session ended with an error."""
+        """Whether the order was not carried out. If the session ended, a stop was carried out, even if it ended with an
+        error."""
         return bool(self.error) and not self.end_reason
 
 

@@ -38,11 +38,11 @@ class RowGroup:
 
     table: str
     piece: int
-    offset: int  # of its data in the piece, in bytes
-    size: int  # of its data, in bytes
+    offset: int  # Offset of its data in the piece, in bytes.
+    size: int  # Size of its data in bytes.
     rows: int
-    source: str  # name of the journal file that its rows came from
-    entry: bytes  # what a Parquet footer says of this row group
+    source: str  # Name of the journal file that its rows came from.
+    entry: bytes  # Its index entry in a Parquet footer.
 
     @property
     def end(self) -> int:

@@ -39,8 +39,8 @@ from edgetop.session.seconds import NO_SECONDS, NS
 # With the conductor's step and the engine's flush, a batch is in the journal well within a second.
 JOURNAL_EVERY_NS = 450_000_000
 RETRY_TABLES_NS = 10 * NS
-# With a limit on the size, as fractions of it: a piece of inferences, which is dropped as a whole; a segment at most;
-# and the room that is made at once.
+# If the size of a session is limited, fractions of this limit (1/16, 1/16 and 1/8): the size of a piece of inferences,
+# which is dropped as a whole; the largest segment; and the space that is freed at once.
 _PIECES, _SEGMENTS, _ROOM = 16, 16, 8
 _LEAST_SEGMENT_BYTES = 65_536
 _TRIES = 2  # attempts to write the tables at the end, since the process that writes them may be killed

@@ -33,21 +33,21 @@ APART = 2.5  # least ratio of the slow time constant to the fast one: nearer tog
 USUAL_SLOW_S, SPREAD_SLOW = 250.0, 1.2  # median, and in nepers
 RISE_C, SPREAD_RISE_C, SPREAD_FAST_RISE_C = 25.0, 25.0, 10.0
 ONE, TWO, BALANCED = range(3)  # kinds of boards
-USUAL_SHARES = (0.45, 0.4, 0.15)  # of them
-BALANCE_C = 1.0  # by which a board in balance with its load still changes
+USUAL_SHARES = (0.45, 0.4, 0.15)  # Share of each kind among boards.
+BALANCE_C = 1.0  # Change of temperature, in °C, of a board that is in balance with its load.
 FLAT = 1e-4  # 1/variance of the temperature at the beginning
 NEVER = 1e8  # 1/variance of an absent term
 CONTINUED = 1.3  # steps of the grid that its derivatives reach, as a standard deviation of even ones
 LEAST_NOISE_C = 0.03
-TRIAL_NOISE_C2 = 0.05  # with which the noise is estimated
+TRIAL_NOISE_C2 = 0.05  # Variance of the fit from which the noise is estimated.
 MOST_CORRELATED = 0.9
 AMBIENT_C = 0.7  # standard deviation of the changes of the room, and of anything else that is not modelled
 # How far a board is from the model, whatever the noise: standard deviation of the time to the trip in nepers, near to
 # it, and far beyond the readings. A fit without noise is close, and no surer for that.
 LEAST_OFF, MOST_OFF = 0.05, 0.14
-STRAIGHT = 0.95  # of its slope before: a rise that keeps so much does not bend yet
+STRAIGHT = 0.95  # A rise that keeps this share of its earlier slope does not bend yet.
 LEAST_RANGE_S = 1.0  # to either side: readings come once a second
-WEIGHTY = 1e-3  # of the best point's weight: points with less are left out
+WEIGHTY = 1e-3  # Points with less than this share of the best point's weight are left out.
 TERMS = 5  # T0, A, B, and the derivatives by the logarithms of both time constants
 # Standard normal samples for each point, used mirrored too. Drawn once: numpy.random would cost 7 MiB.
 SAMPLES = np.array((

@@ -7,23 +7,23 @@ from edgetop.frozen import frozen
 
 ClueKind = Literal[
     "set",  # the flag `name` was set at `at_s`, in `share` of the slow time
-    "set-from-start",  # the same since the measurement began
-    "set-since",  # the same since `at_s`, in a limitation that began with the measurement or soon after
+    "set-from-start",  # the flag `name` has been set since the measurement began
+    "set-since",  # the flag `name` has been set since `at_s`, by a limit that began with the measurement or soon after
     "in-force",  # the limit `name` was in force before the slowdown
     "state",  # the cooling device `name` went from `usual` to `value`
-    "fell",
-    "rose",
-    "was",  # beyond a fixed limit before and after, now nearer to it
+    "fell",  # the signal `name` fell from `usual` to `value`
+    "rose",  # the signal `name` rose from `usual` to `value`
+    "was",  # the signal `name` was `value`, beyond a fixed limit, but no further from usual than before the slowdown
     "trip",  # a zone was `value` °C above its trip
     "low-clock",  # the CPU ran at `value` MHz under load where its governor allows `usual`
-    "all-along",  # others took the CPU before and in the slowdown, in `share` of the slow time
-    "stood",  # the signal `name` had this value before and in the slowdown
+    "all-along",  # other processes took the CPU before and during the slowdown, in `share` of the slow time
+    "stood",  # the signal `name` had this value before and during the slowdown
     "process",  # the process `name` took `value` % of a core
-    "process-now",  # the same in the last seconds
+    "process-now",  # the process `name` took `value` % of a core in the last seconds
     "between",  # `value` calls of the stream `name` came between two calls of this one, and `usual` before
     "taken",  # the signal `name` of contention had this mean
-    "taken-from-start",  # the same since the measurement began, in `share` of the seconds
-    "taken-now",  # the same in the last seconds; without a name: unknown who or what takes the CPU
+    "taken-from-start",  # the signal `name` had this mean since the measurement began, in `share` of the seconds
+    "taken-now",  # the signal `name` had this mean in the last seconds; without a name, the taker of the CPU is unknown
     "unchanged",  # nothing changed in the signals of `causes`
     "unreported",  # the board has no sensor for `causes`
 ]

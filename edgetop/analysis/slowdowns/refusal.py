@@ -7,14 +7,14 @@ from edgetop.analysis.slowdowns.signals import LIMITS, Cause
 from edgetop.frozen import frozen
 
 RefusalReason = Literal[
-    "no-sensor",  # nothing reports it
-    "not-read",  # its sensors told nothing in the slow time: they were silent, or a CPU quota stopped the engine
+    "no-sensor",  # no sensor of this board reports the cause
+    "not-read",  # its sensors gave no reading in the slow time, or a CPU quota stopped the engine
     "no-change",  # its signals stayed in their usual range
-    "began-before",  # they had left it before the slowdown
-    "began-later",  # they left it only after the slowdown had begun
+    "began-before",  # its signals left their usual range before the slowdown
+    "began-later",  # its signals left their usual range only after the slowdown had begun
     "clock-held",  # a limit was reached, but no clock fell with it
-    "too-little",  # they began with the slowdown, but explain too little of it
-    "outweighed",  # they would explain it, but another cause explains more or is better proven
+    "too-little",  # its signals began with the slowdown, but explain too little of it
+    "outweighed",  # its signals explain the slowdown, but another cause explains more or is better proven
 ]
 REASONS: tuple[RefusalReason, ...] = get_args(RefusalReason)
 

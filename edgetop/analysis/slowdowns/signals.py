@@ -29,8 +29,8 @@ CAUSES: tuple[Cause, ...] = (
 )  # fmt: skip  # of two that explain as much, the first
 # The possible causes of throttling.
 GRAVEST_FIRST: tuple[Cause, ...] = ("under-voltage", "thermal", "power-cap", "unknown")
-OF_PROGRAM: frozenset[Cause] = frozenset({"mix", "inputs"})  # what a watched program does itself
-LIMITS: frozenset[Cause] = frozenset({"thermal", "power-cap", "under-voltage"})  # what slows the board itself
+OF_PROGRAM: frozenset[Cause] = frozenset({"mix", "inputs"})  # Causes within a watched program.
+LIMITS: frozenset[Cause] = frozenset({"thermal", "power-cap", "under-voltage"})  # Causes that slow the board itself.
 
 _KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
 _IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others"})
@@ -101,17 +101,17 @@ class Channel:
 
     name: str
     cause: Cause
-    rows: tuple[int, ...]  # of the sensors, in `Signals.infos`
+    rows: tuple[int, ...]  # Places of its sensors in `Signals.infos`.
     role: Role = "proof"
     reduction: Reduction = "one"
-    falls: bool = False  # evidence is a fall, not a rise
-    fixed: float | None = None  # it counts beyond this value, whatever was usual
-    least: float = 0.0  # otherwise: how far beyond the usual range
-    share: float = 0.0  # and by which share of it
-    weight: float = 0.0  # how well it proves its cause alone; the clock says so of a limit
+    falls: bool = False  # Whether a fall is evidence, and not a rise.
+    fixed: float | None = None  # Value beyond which it always counts. None if it must leave its usual range.
+    least: float = 0.0  # Least distance from its usual range, in `unit`.
+    share: float = 0.0  # Least distance from its usual range, as a share of it.
+    weight: float = 0.0  # How well it alone proves its cause, 0 to 1. For a limit, the clock decides.
     unit: str = ""
-    trips_c: tuple[float, ...] = ()  # for `margin`: the trips of the rows
-    is_blind: bool = False  # for clocks: a cap of the firmware does not show in it
+    trips_c: tuple[float, ...] = ()  # For the reduction `margin`: the trips of the sensors.
+    is_blind: bool = False  # For clocks: whether a cap of the firmware does not show in the readings.
     quota_rows: tuple[int | None, int | None] = (None, None)  # the sensors THROTTLED and QUOTA, whose stall shows in it
     per_stalled_ms: float | None = None  # how much it rises by a ms/s of stall; None: it proves nothing in a stall
 

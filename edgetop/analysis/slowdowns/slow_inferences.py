@@ -59,27 +59,27 @@ SLOWEST = np.dtype([("second", "<i8"), ("max_ns", "<i8"), ("p50_ns", "<i8")])
 class SlowInference:
     """The slowest inference of its second."""
 
-    t_ns: int  # when it began; the begin of its second where that is not known
+    t_ns: int  # Its start, or the start of its second if its own is unknown.
     latency_ns: int
     cause: str = "unexplained"  # one of CAUSES
-    who: str = ""  # the process that took the CPU, or the cause of the slowdown; nothing where that is not known
-    is_proven: bool = False  # by what the engine counted around it
-    stream: str = ""  # its name in a session with several
-    share: float | None = None  # of the time that it lost, what the counters prove; None where they measure no time
+    who: str = ""  # The process that took the CPU, or the cause of the slowdown; "" if unknown.
+    is_proven: bool = False  # Whether counters that the engine read around the inference prove the cause.
+    stream: str = ""  # Name of its stream, in a session with several streams.
+    share: float | None = None  # Share of the lost time that the counters prove; None if they measure no time.
 
 
 @frozen
 class TailPart:
     cause: str
     count: int
-    who: tuple[tuple[str, int], ...]  # how many of them by whom, most first
+    who: tuple[tuple[str, int], ...]  # (process, number of inferences that it slowed), the highest number first.
 
 
 @frozen
 class TailView:
-    slowest: tuple[SlowInference, ...] = ()  # of the session, the slowest first; only what stands out
-    parts: tuple[TailPart, ...] = ()  # the largest first, `unexplained` last
-    recent: tuple[SlowInference, ...] = ()  # the same of the last ten minutes
+    slowest: tuple[SlowInference, ...] = ()  # Those of the session that stand out, the slowest first.
+    parts: tuple[TailPart, ...] = ()  # The causes of `slowest`, the most frequent first, and `unexplained` last.
+    recent: tuple[SlowInference, ...] = ()  # Those of the last ten minutes, the slowest first.
     recent_parts: tuple[TailPart, ...] = ()
 
 

@@ -188,17 +188,17 @@ class Mark(NamedTuple):
 class Spans:
     """Advances reading by reading, so the result does not depend on how many readings come at once."""
 
-    spans: list[Span] = field(default_factory=list)  # the latest MAX_SPANS, by their beginnings
-    dropped: int = 0  # spans before those
-    dropped_measured: int = 0  # of them in the measured phase
-    dropped_ns: int = 0  # time of the measured phase in them
-    dropped_until_ns: int = 0
-    settled_ns: int = NEVER  # up to here the signals are known
-    measured_s: int = 0  # up to here clocks and heat are known
-    row_ns: int = NEVER  # the last second that was counted
-    began_ns: int | None = None  # the measured phase
-    free: Latency = field(default_factory=Latency)  # of the first measured seconds in no span
-    best_mhz: float = math.nan  # in the measured phase in no span
+    spans: list[Span] = field(default_factory=list)  # The latest MAX_SPANS spans, in order of their beginnings.
+    dropped: int = 0  # Number of earlier spans, which are no longer stored.
+    dropped_measured: int = 0  # Number of dropped spans in the measured phase.
+    dropped_ns: int = 0  # Time of the measured phase in dropped spans.
+    dropped_until_ns: int = 0  # End of the last dropped span.
+    settled_ns: int = NEVER  # Time up to which all signals are known.
+    measured_s: int = 0  # Second up to which clocks and heat are known.
+    row_ns: int = NEVER  # Start of the last second whose latency was counted.
+    began_ns: int | None = None  # Start of the measured phase; None before it.
+    free: Latency = field(default_factory=Latency)  # Latency of the first measured seconds outside of spans.
+    best_mhz: float = math.nan  # Highest clock of the measured phase outside of spans.
     # By the place of a sensor. For signals: the last value, when it was read, and the value that was applied.
     last: list[float] = field(default_factory=list)
     last_ns: list[int] = field(default_factory=list)

@@ -52,21 +52,22 @@ class ThrottleSpan:
     """A time in which something slowed the board, by signals of one cause."""
 
     start_ns: int
-    end_ns: int | None  # None: in force now; in a session that is over, no later than its measurement
+    end_ns: int | None  # None while it is in force. In a session that is over, at most the end of the measurement.
     cause: Cause
-    sensor: str  # the id of the signal that began it
+    sensor: str  # Id of the sensor whose signal began it.
     min_clock_mhz: float | None
     max_temp_c: float | None
-    latency_ratio: float | None  # of its seconds' p50 to that of the first 30 in no span; None: unknown
-    begin_clock_mhz: float | None = None  # the lowest clock of its first seconds
-    begin_temp_c: float | None = None  # the highest temperature of them
-    best_mhz: float | None = None  # of the clock, when it began
-    was_cut: bool = False  # by the end of the measurement
-    begin: Event | None = None  # as it was recorded; None: it was not
-    end: Event | None = None
+    # Median p50 of its seconds, divided by that of the first 30 seconds outside of spans. None if unknown.
+    latency_ratio: float | None
+    begin_clock_mhz: float | None = None  # Lowest clock of its first seconds.
+    begin_temp_c: float | None = None  # Highest temperature of its first seconds.
+    best_mhz: float | None = None  # Highest clock that was known when it began.
+    was_cut: bool = False  # Whether the end of the measurement cut it.
+    begin: Event | None = None  # The recorded beginning; None if it was not recorded.
+    end: Event | None = None  # The recorded end; None if it was not recorded.
 
     def overlaps(self, slowdown: Slowdown) -> bool:
-        """Whether they have a time in common."""
+        """Whether the span and the slowdown have a time in common."""
         is_before = self.end_ns is not None and self.end_ns <= slowdown.start_ns
         return not is_before and (slowdown.end_ns is None or self.start_ns < slowdown.end_ns)
 
@@ -81,19 +82,19 @@ class ThrottleAt:
 
 @frozen
 class ThrottlesView:
-    spans: tuple[ThrottleSpan, ...]  # the latest MAX_SPANS, oldest first
-    total: int
-    measured_total: int  # of them in the measured phase
-    throttled_ns: int  # of the measured phase, in all spans together
-    measured_ns: int  # how long that phase is, so far
-    has_flag: bool  # a flag has been read: without a span, nothing slowed the board
-    # As of now.
-    clock: str = ""  # "cpu", or the label of the clock that is shown; "": none
+    spans: tuple[ThrottleSpan, ...]  # The latest MAX_SPANS spans, oldest first.
+    total: int  # Number of all spans.
+    measured_total: int  # Number of spans in the measured phase.
+    throttled_ns: int  # Time of the measured phase that is in spans.
+    measured_ns: int  # Length of the measured phase so far.
+    has_flag: bool  # Whether a flag was read. If so, no span means that nothing slowed the board.
+    # The present state.
+    clock: str = ""  # "cpu", or the label of the clock that is shown; "" if there is none.
     clock_mhz: float | None = None
-    best_mhz: float | None = None  # the highest in no span of the measured phase, else the allowed one
-    temp_c: float | None = None  # of the zone nearest to its trip, else of the hottest
-    zone: str = ""  # its id
-    trip_c: float | None = None  # where it throttles
+    best_mhz: float | None = None  # Highest clock of the measured phase outside of spans, else the highest allowed.
+    temp_c: float | None = None  # Temperature of the zone nearest to its trip, or of the hottest if no trip is known.
+    zone: str = ""  # Id of that zone.
+    trip_c: float | None = None  # Temperature at which that zone throttles; None if unknown.
 
     @property
     def now(self) -> ThrottleSpan | None:
@@ -225,7 +226,7 @@ class Throttles(TracksReader):
         end_ns = span.end_ns
         if self._phases.measured_until_ns is None:
             if end_ns is not None and self._now_ns - end_ns < FLICKER_NS:
-                end_ns = None  # it may come again
+                end_ns = None  # It may continue.
         elif end_ns is None:
             end_ns = max(span.start_ns, self._phases.measured_until_ns)
         ratio = round(math.exp(span.latency.level - free_level), 4)  # NaN: unknown

@@ -29,8 +29,8 @@ from edgetop.session.records import MEASURE, Inferences, Readings, measured, res
 from edgetop.session.seconds import ABSENT, NS, QUANTILES, Seconds
 
 MAX_PER_SECOND = 1_000
-MAX_ROWS = 100_000_000  # a request for more contains an impossible time
-MAX_EMPTY_ROWS = 2_000_000  # and so does one for more rows that nothing was recorded for: three weeks at 1 Hz
+MAX_ROWS = 100_000_000  # A session with more rows contains an impossible time.
+MAX_EMPTY_ROWS = 2_000_000  # More rows without data also come from an impossible time: three weeks at 1 Hz.
 CUT = "lower --hz, or cut with --end"
 WINDOW_CELLS = 2_000_000  # values held at once
 WINDOW_S, RAW_WINDOW_S = 600, 10
