@@ -64,6 +64,7 @@ class Facts:
     power_mode: str | None = None  # as declared for production
     governor: str | None = None  # as declared for production
     busy: Mapping[str, float] | None = None  # load of other processes by name, in percent of a core; None: unknown
+    unseen: str | None = None  # why not all processes can be seen (`why_unseen`); None if all can
     recordings: Path = Path("/")  # folder of the recordings
     python: str = ""  # the engine's interpreter
 

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 
 from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean, size
+from edgetop.sensors.competitors import HIDDEN
+from edgetop.sensors.counters import bounded
 from edgetop.sensors.memory_sensors import read_meminfo
 from edgetop.sensors.plausible import most_cpus
-from edgetop.sensors.process_table import HOST, TICK_S, Use, percent_by_name
+from edgetop.sensors.process_table import HOST, TICK_S, Use, busy_s, percent_by_name, why_unseen
+from edgetop.sensors.sensor_protocol import Gap
 from edgetop.sensors.throttling import UNREPORTED
 from edgetop.session.quiet import BACKGROUND_PCT, STEAL_PCT
 from edgetop.session.trips import is_zone, throttles_at_c, zones_of_interest
@@ -118,6 +121,11 @@ def _memory(fields: "dict[str, int]") -> Check:
 BACKGROUND = "background-load"
 LOUD_PCT = 50.0
 SHOWN = 3
+# By the reason why processes cannot be seen: which ones, and how they can.
+_UNSEEN = {
+    "hidepid": ("processes of other users are hidden (/proc has the option hidepid)", "root sees them all"),
+    "container": ("processes outside this container cannot be seen", "docker run --pid=host shows them"),
+}
 
 
 def check_background(facts: Facts) -> list[Check]:
@@ -128,12 +136,17 @@ def check_background(facts: Facts) -> list[Check]:
     named = ", ".join(f"{clean(name)} {percent:.0f} %" for name, percent in top if percent >= 1)
     finding = f"{total:.0f} % of a core" + (f": {named}" if named else "")
     advice = "what shares the board with the model belongs in the measurement only if production has it too"
+    shows = None
+    if facts.unseen:
+        hidden, shows = _UNSEEN[facts.unseen]
+        finding += f"; {hidden}: they count in the total only"
+        advice += f"; {shows}"
     if total >= LOUD_PCT:
         checks = [problem(BACKGROUND, finding, advice)]
     elif total >= BACKGROUND_PCT:
         checks = [warning(BACKGROUND, finding, advice)]
     else:
-        checks = [ok(BACKGROUND, finding)]
+        checks = [ok(BACKGROUND, finding, shows)]
     stolen = facts.values("load/steal").get("load/steal", 0.0)
     if stolen >= STEAL_PCT:
         text = f"a hypervisor took {stolen:.1f} % of a core"
@@ -145,12 +158,28 @@ def check_background(facts: Facts) -> list[Check]:
 def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
     """Measure the load of other processes while the body runs, at least for `at_least_s` seconds.
 
-    At the end, `into` gets the load by process name, in percent of a core. Raises OSError if /proc cannot be read.
+    At the end, `into` gets the load by process name, in percent of a core. If processes are hidden, what the kernel
+    counts beyond those that can be seen is theirs. Raises OSError if /proc cannot be read.
     """
-    before, begin_s = _used_by_others(), time.monotonic()
+    before, begin_s, begin_others_s = _used_by_others(), time.monotonic(), _all_but_own_s()
     yield
     time.sleep(max(0.0, begin_s + at_least_s - time.monotonic()))  # process times have a resolution of 10 ms
-    into.update(percent_by_name(before, _used_by_others(), time.monotonic() - begin_s, most_cpus(HOST)))
+    span_s, cpus = time.monotonic() - begin_s, most_cpus(HOST)
+    into.update(percent_by_name(before, _used_by_others(), span_s, cpus))
+    every = bounded(_all_but_own_s() - begin_others_s, span_s, cpus)
+    if why_unseen() and not isinstance(every, Gap):
+        into[HIDDEN] = max(0.0, 100 * every - sum(into.values()))
+
+
+def _all_but_own_s() -> float:
+    """Return the CPU seconds of all processes except edgetop and what it has started and waited for.
+
+    Raises OSError if the kernel does not report it.
+    """
+    try:
+        return busy_s() - sum(os.times()[:4])
+    except ValueError as error:
+        raise OSError(f"/proc/stat: {error}") from None
 
 
 def _used_by_others() -> Use:

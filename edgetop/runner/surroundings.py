@@ -34,6 +34,7 @@ class Surroundings:
         self._scheduler: str | None = None
         self._cpus: float | None = None  # number of CPUs on which the engine may run
         self._background: tuple[BackgroundProcess, ...] = ()
+        self._unseen: str | None = None  # why other processes cannot all be seen
         self._survey_due_ns = 0
 
     def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
@@ -65,6 +66,7 @@ class Surroundings:
         self._began_ns, self._survey_due_ns, self._background = t_ns, t_ns + SURVEY_FIRST_NS, ()
         for source in self._process_surveys:
             source.begin_survey()
+        self._unseen = next((source.unseen for source in self._process_surveys), None)
         if self._pid is not None:
             self._scheduler, self._cpus = _scheduler(self._pid), None
             with contextlib.suppress(OSError):
@@ -101,7 +103,7 @@ class Surroundings:
         if self._began_ns is None:
             return before
         return replace(before, start_temperatures=dict(self._temperatures), scheduler=self._scheduler,
-                       background=self._background)  # fmt: skip
+                       background=self._background, background_unseen=self._unseen)  # fmt: skip
 
     def background(self) -> tuple[BackgroundProcess, ...]:
         """Return how much of a core each other process used on average since measuring began, the busiest first."""

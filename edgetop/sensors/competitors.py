@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from edgetop.sensors.counters import Rate, SumRate
+from edgetop.sensors.counters import Rate, SumRate, bounded
 from edgetop.sensors.cpu_load import LONGEST_WAIT_S, NS, waited_by_thread
 from edgetop.sensors.memory_sensors import MIB, resident_bytes
 from edgetop.sensors.plausible import most_cpus
@@ -27,6 +27,7 @@ from edgetop.sensors.process_table import (
     parse_stat,
     percent_by_name,
     split_processes,
+    why_unseen,
 )
 from edgetop.sensors.root import File, Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Reader, SensorEvent, Values, sensor
@@ -38,6 +39,8 @@ CLOSE_READS = 10  # above that load, names are read each second this many times,
 CLOSE_EVERY_S = 5.0
 AGAIN_S = 30.0  # time after which the same names are reported again
 LEAST_PCT, SHOWN = 5.0, 3  # least load of a process to be named, in percent of a core, and most names
+
+HIDDEN = "(processes that cannot be seen)"  # the name in a survey for all of them together
 
 THREADS_S = 60.0  # interval of events that name the threads which took the CPU; the first comes after 10 s
 FIRST_THREADS_S = 10.0
@@ -73,6 +76,8 @@ class Competitors:
         self._seen_at_s: float | None = None
         self._taken: dict[str, float] = {}  # by name: percent of a core times seconds, since the survey began
         self._survey_began_s: float | None = None
+        self._survey_ticks = 0  # ticks of other processes when the survey began
+        self.unseen = why_unseen(root)
         self._lock = threading.Lock()  # surveys and reads come from different threads
         self._close_reads = 0
         self._reported: tuple[tuple[str, ...], float] = ((), 0.0)
@@ -86,15 +91,24 @@ class Competitors:
         with self._lock:
             self._survey_began_s = self._now()
             self._measure(self._survey_began_s)
-            self._taken = {}
+            self._taken, self._survey_ticks = {}, self._count()
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """Return the mean CPU use of other processes by name. Processes below LEAST_PCT are left out."""
+        """Return the mean CPU use of other processes by name. Processes below LEAST_PCT are left out.
+
+        If processes are hidden, what the kernel counts beyond those that can be seen is theirs.
+        """
         with self._lock:
             at_s = self._now()
             self._measure(at_s)
             span_s = at_s - (at_s if self._survey_began_s is None else self._survey_began_s)
-            return _most({name: percent_s / span_s for name, percent_s in self._taken.items()}) if span_s > 0 else []
+            if span_s <= 0:
+                return []
+            taken = {name: percent_s / span_s for name, percent_s in self._taken.items()}
+            if self.unseen:
+                every = bounded((self._count() - self._survey_ticks) * TICK_S, span_s, self._cpus)
+                taken[HIDDEN] = 0.0 if isinstance(every, Gap) else 100 * every - sum(taken.values())
+            return _most(taken)
 
     def read(self) -> Values:
         with self._lock:

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from edgetop.sensors.counters import bounded
 from edgetop.sensors.root import Root, parse_int
@@ -60,6 +60,27 @@ def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
                 yield int(name), parse_stat(root.read_text(f"proc/{name}/stat"))
             except (OSError, ValueError):  # it has ended meanwhile, or may not be read
                 continue
+
+
+# Inode number of the first PID namespace, constant since Linux 3.8 (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+_FIRST_NAMESPACE = "pid:[4026531836]"
+_HIDEPID = re.compile(r"\bhidepid=(?!0\b|off\b)\w+")
+Unseen = Literal["hidepid", "container"]
+
+
+def why_unseen(root: Root = HOST) -> Unseen | None:
+    """Return why this user cannot see all processes of the machine, or None if nothing hides them.
+
+    The option `hidepid` of /proc (Documentation/filesystems/proc.rst, "Mount Options") hides those of other users; root
+    and a group that the option names see them. In a container only its own processes have numbers
+    (pid_namespaces(7)).
+    """
+    for line in root.text("proc/self/mountinfo").splitlines():
+        is_proc = line.split(" ")[4:5] == ["/proc"]
+        if is_proc and _HIDEPID.search(line) and not root.text("proc/1/stat"):
+            return "hidepid"
+    namespace = root.link("proc/self/ns/pid")
+    return "container" if namespace and namespace != _FIRST_NAMESPACE else None
 
 
 class Family:
@@ -169,6 +190,11 @@ def parse_cpu_ticks(stat: str) -> tuple[int, int]:
     ticks = [parse_int(field) for field in fields]
     # Fields: user nice system idle iowait irq softirq steal. Guest time is included in user.
     return sum(ticks[:3]) + sum(ticks[5:7]), ticks[7]
+
+
+def busy_s(root: Root = HOST) -> float:
+    """Return for how many seconds the CPUs have been busy, of all CPUs together. Raises OSError or ValueError."""
+    return parse_cpu_ticks(root.read_text("proc/stat"))[0] * TICK_S
 
 
 def count_cpus(stat: str) -> int:

@@ -153,6 +153,14 @@ class Root:
         except (OSError, ValueError):
             return None
 
+    def link(self, relative: str) -> str | None:
+        """Return the text of a link as it stands in the file system, or None if there is no link."""
+        folder, _, name = relative.rpartition("/")
+        try:
+            return os.readlink(f"{self.real(folder)}/{name}")  # noqa: PTH115  a path here is text
+        except OSError:
+            return None
+
     def real(self, relative: str) -> str:
         """Return the path in the real file system. Raises FileNotFoundError if it leads out of the root."""
         if self.is_host:

@@ -150,6 +150,10 @@ class Notifying(Protocol):
 class SurveysProcesses(Protocol):
     """A source that measures the CPU use of other processes."""
 
+    @property
+    def unseen(self) -> str | None:
+        """Why not all of them can be seen (`process_table.why_unseen`), or None if all can."""
+
     def begin_survey(self) -> None:
         """Measure from now on. May be called from any thread."""
 

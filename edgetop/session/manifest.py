@@ -197,6 +197,9 @@ class Methodology:
     stream_runs: tuple[int, ...] = ()  # measured inferences of each stream that did not fail; empty for one stream
     cooldown_to_c: float | None = None  # temperature to which the board had to cool down
     cooldown_c: float | None = None  # hottest zone after the cool-down; None if no temperature could be read
+    # Why not all processes could be seen: "hidepid" (those of other users) or "container" (those outside); None if all
+    # could, and in older sessions.
+    background_unseen: str | None = None
 
 
 @frozen

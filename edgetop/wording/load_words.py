@@ -142,3 +142,18 @@ def overload_words(asked_hz: float, done_hz: float) -> str:
     '30 Hz asked, 24.1 Hz done'
     """
     return f"{asked_rate(asked_hz)} Hz asked, {formatting.rate(done_hz)} Hz done"
+
+
+_UNSEEN = {
+    "hidepid": "processes of other users are hidden here: /proc has the option hidepid",
+    "container": "processes outside this container cannot be seen",
+}
+
+
+def unseen_words(why: str | None) -> str:
+    """Return why other processes cannot all be seen (`Methodology.background_unseen`), or "" if they can.
+
+    >>> unseen_words("container")
+    'processes outside this container cannot be seen'
+    """
+    return "" if why is None else _UNSEEN.get(why, "not all processes can be seen")

@@ -105,6 +105,8 @@ def test_the_method_is_four_lines_with_what_the_user_declared() -> None:
     assert "\x1b" not in place
     assert neighbours == "           engine on 2 of 4 CPUs, SCHED_OTHER, nice 0; other processes: rsync 41 %"
     assert declared == "           labels build=17; note: new paste"
+    hidden = manifest(methodology=replace(methodology, background=(), background_unseen="hidepid"), end_reason="user")
+    assert " none that can be seen took 5 % of a core (processes of other users are hidden" in method_of(hidden)[2]
     limited = manifest(methodology=methodology, constraints=Constraints(1.0, 2**26, 50.0, 100.0))
     assert " CPUs, memory 64 MiB, quota 50 % of a CPU in each 100 ms, SCHED" in method_of(limited)[2]
 

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from edgetop.doctor import state_checks
 from edgetop.doctor.state_checks import watch_processes
+from edgetop.sensors.competitors import HIDDEN
 from tests.support.facts import facts, row
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize(("percent", "status"), [(0.0, "ok"), (9.0, "ok"), (10.0, "warning"), (50.0, "problem")])
@@ -23,6 +26,27 @@ def test_the_loudest_are_named_and_cannot_act(tmp_path: Path) -> None:
     busy = {"a": 20.0, "\x1b[31m": 30.0, "b": 0.4, "c": 5.0, "d": 4.0}
     (check,) = state_checks.check_background(facts(tmp_path, busy=busy))
     assert check.found == r"59 % of a core: \x1b[31m 30 %, a 20 %, c 5 %"
+
+
+@pytest.mark.parametrize("unseen", ["hidepid", "container"])
+def test_what_cannot_be_seen_is_said_and_counts_in_the_total(tmp_path: Path, unseen: str) -> None:
+    for percent, status in ((0.0, "ok"), (80.0, "problem")):
+        (check,) = state_checks.check_background(facts(tmp_path, busy={"a": 5.0, HIDDEN: percent}, unseen=unseen))
+        assert (check.status, check.found.startswith(f"{percent + 5:.0f} % of a core")) == (status, True)
+        assert "they count in the total only" in check.found
+
+
+@pytest.mark.slow
+def test_what_is_hidden_is_what_the_kernel_counts_beyond_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here nothing is listed, so that a busy process is hidden."""
+    monkeypatch.setattr(state_checks, "why_unseen", lambda: "hidepid")
+    monkeypatch.setattr(state_checks, "_used_by_others", dict)
+    busy: dict[str, float] = {}
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process, watch_processes(busy, 0.0):
+        own = psutil.Process(process.pid)
+        wait_until(lambda: sum(own.cpu_times()[:2]) > 0.3)
+        process.kill()
+    assert busy[HIDDEN] > 5
 
 
 def test_processes_that_cannot_be_listed_are_unknown(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ class Neighbours:
     name, cadence_s = "others", 1.0
     sensors: tuple[SensorInfo, ...] = ()
 
-    def __init__(self, *surveys: Sequence[tuple[str, float]]) -> None:
+    def __init__(self, *surveys: Sequence[tuple[str, float]], unseen: str | None = None) -> None:
         self.surveys = list(surveys)
+        self.unseen = unseen
 
     def read(self) -> Sequence[float | Gap]:
         return []
@@ -55,6 +56,13 @@ def test_only_who_ran_while_it_was_measured_is_told() -> None:
     assert around.background() == ()
     around.began(0)
     assert around.background() == (BackgroundProcess("rsync", 41.3), BackgroundProcess("sshd", 6.0))
+
+
+def test_why_processes_cannot_be_seen_is_told() -> None:
+    around = Surroundings()
+    around.watch_engine(os.getpid(), [Neighbours([], unseen="hidepid")])
+    around.began(0)
+    assert around.methodology(Methodology()).background_unseen == "hidepid"
 
 
 def test_other_processes_are_measured_before_a_kill() -> None:

@@ -2,11 +2,13 @@
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.competitors import AGAIN_S, EVERY_S, Competitors
+from edgetop.sensors.competitors import AGAIN_S, EVERY_S, HIDDEN, Competitors
+from edgetop.sensors.process_table import why_unseen
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Gap, SensorEvent
@@ -20,8 +22,10 @@ ENGINE, OWN, SHELL = 70, 60, 1
 class Machine:
     """A /proc whose processes take as much of a core as the test says."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, more: Mapping[str, str] | None = None) -> None:
         self._tree = tree
+        plant(tree, more or {})
+        self.hidden: set[int] = set()  # processes that are not listed
         self.now_s = 100.0
         self.used = {ENGINE: 0.0, OWN: 0.0}
         self.names = {ENGINE: "engine", OWN: "edgetop"}
@@ -45,6 +49,8 @@ class Machine:
             "proc/net/x": "no process\n",
         }
         for pid, seconds in self.used.items():
+            if pid in self.hidden:
+                continue
             ticks = int(seconds * HZ)
             ended = int(self.ended.get(pid, 0.0) * HZ)
             rest = f"1 1 0 -1 4194304 1 0 0 0 {ticks} 0 {ended} 0 20 0 1 0 {self.began.get(pid, 55)} 9 9"
@@ -97,6 +103,40 @@ def test_a_process_whose_counter_leaps_is_not_named(tmp_path: Path) -> None:
     machine.used[80] += 1e9
     machine.run(rsync=90)
     assert [name for name, _ in machine.source.survey()] == ["rsync"]
+
+
+MOUNTS = "22 27 0:21 / {} rw,relatime - proc proc rw{}\n"
+NAMESPACES = {
+    "all can be seen": (MOUNTS.format("/proc", ""), "pid:[4026531836]", None),
+    "hidden, by number": (MOUNTS.format("/proc", ",hidepid=2"), "pid:[4026531836]", "hidepid"),
+    "hidden, by name": (MOUNTS.format("/proc", ",gid=3009,hidepid=invisible"), "pid:[4026531836]", "hidepid"),
+    "hidepid is off": (MOUNTS.format("/proc", ",hidepid=off"), "pid:[4026531836]", None),
+    "hidden elsewhere": (MOUNTS.format("/jail/proc", ",hidepid=2"), "pid:[4026531836]", None),
+    "a container": (MOUNTS.format("/proc", ""), "pid:[4026532301]", "container"),
+}
+
+
+@pytest.mark.parametrize("case", NAMESPACES)
+def test_why_processes_cannot_be_seen_is_known(tmp_path: Path, case: str) -> None:
+    mounts, namespace, why = NAMESPACES[case]
+    root = plant(tmp_path, {"proc/self/mountinfo": mounts, "proc/self/ns/x": ""})
+    (tmp_path / "proc/self/ns/pid").symlink_to(namespace)
+    assert why_unseen(root) == why
+    if why == "hidepid":  # a user who may see them, such as root
+        plant(tmp_path, {"proc/1/stat": "1 (init) S 0 1 1\n"})
+        assert why_unseen(root) is None
+
+
+def test_what_is_hidden_counts_in_a_survey_under_one_name(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {"proc/self/mountinfo": MOUNTS.format("/proc", ",hidepid=2")})
+    machine.start(80, "rsync")
+    machine.used[99], machine.names[99], machine.parents[99] = 0.0, "of another user", SHELL
+    machine.hidden = {99}
+    machine.run()
+    machine.source.begin_survey()
+    machine.run(**{"rsync": 20, "of another user": 60, "engine": 30})
+    assert machine.source.unseen == "hidepid"
+    assert machine.source.survey() == [(HIDDEN, pytest.approx(60, abs=4)), ("rsync", pytest.approx(20, abs=2))]
 
 
 def test_several_processes_of_one_name_are_one(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from edgetop.formatting import clean
 from edgetop.frozen import frozen
 from edgetop.paths import recordings_home
 from edgetop.runner.measured_ceilings import Measured, default_path, measure, store
+from edgetop.sensors.process_table import why_unseen
 from edgetop.sensors.survey import RATE_INTERVAL_S, survey_board
 from edgetop.session.ceilings import DTYPE
 from edgetop.session.clock import SystemClock
@@ -98,6 +99,7 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
         power_mode=options.power_mode,
         governor=options.governor,
         busy=busy if is_told else None,
+        unseen=why_unseen(),
         recordings=recordings_home(),
         python=python or sys.executable,
     )

@@ -39,7 +39,7 @@ from edgetop.wording.fault_words import fault_words
 from edgetop.wording.forecast_words import left, outlook
 from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.gate_words import gate_words
-from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
+from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words, unseen_words
 from edgetop.wording.notice_words import notice, notice_words
 from edgetop.wording.operator_words import energy_cells, energy_stands_out, energy_unknown_words
 from edgetop.wording.risk_words import risk_words
@@ -412,8 +412,11 @@ def _neighbours(session: Manifest) -> str:
     on = or_unknown(cpus, "{:g}".format)
     of = f" of {session.board.cores}" if session.board.cores else ""
     others = ", ".join(f"{clean(one.name)} {one.cpu_pct:.0f} %" for one in method.background)
+    unseen = unseen_words(method.background_unseen)
     if not others:
-        others = "none took 5 % of a core" if method.scheduler and session.end_reason else UNKNOWN
+        none = "none that can be seen took 5 % of a core" if unseen else "none took 5 % of a core"
+        others = none if method.scheduler and session.end_reason else UNKNOWN
+    others += f" ({unseen})" if unseen else ""
     limits = f", {words}" if (words := session.constraints.words) else ""
     who = "program" if session.watched else "engine"
     return f"{who} on {on}{of} CPUs{limits}, {clean(method.scheduler or UNKNOWN)}; other processes: {others}"
