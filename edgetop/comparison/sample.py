@@ -31,6 +31,17 @@ OF_TURNS = {"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "throughput_hz": 
 
 
 @frozen
+class ModelWork:
+    """What follows from a model's file, for the shapes in which it ran. None means unknown."""
+
+    parameters: int | None = None
+    macs: int | None = None  # of one inference
+    flops: int | None = None  # of one inference
+    depth: int | None = None  # number of operators with weights
+    weight_bits: float | None = None  # mean size of a parameter in the file
+
+
+@frozen
 class Sample:
     """One session, or one variant of an A/B session, in a comparison."""
 
@@ -44,8 +55,7 @@ class Sample:
     buckets: histogram.Counts = field(
         default_factory=lambda: np.zeros(histogram.SIZE, np.int64)
     )  # histogram of all latencies
-    parameters: int | None = None  # number of parameters in the model's file
-    macs: int | None = None
+    work: ModelWork = ModelWork()
     outputs: KeptOutputs | None = None  # kept outputs, if any
     in_turns: AbView | None = None  # A/B view of the session, which both variants share
 

@@ -158,6 +158,10 @@ def test_the_table_has_what_was_asked_and_what_ran(home: Path) -> None:
     found = [(one["provider"], one["ran_on"], one["merged"], len(one["sessions"])) for one in again["combinations"]]
     assert found == [("CPU", ["CPU"], [], 1), ("XNNPACK", ["XNNPACK", "CPU"], ["xnnpack"], 2)]
     assert again["compare"]["sessions"] == ["CPU", "XNNPACK"]
+    figures = again["combinations"][0]["model_figures"]
+    assert (figures["model_bytes"], figures["flops"]) == ((home / "probe.tflite").stat().st_size, 272_629_760)
+    assert figures["gflops_per_w"] > 0  # the virtual board has a power sensor
+    assert "GFLOP/s/W" in done.stdout
 
 
 def parsed(*arguments: str) -> Context:

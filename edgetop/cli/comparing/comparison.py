@@ -21,7 +21,7 @@ from edgetop.comparison.agreement import Agreements, agreements
 from edgetop.comparison.comparison_gates import RelativeResult, judge_gates
 from edgetop.comparison.device_fit import identity
 from edgetop.comparison.ratios import Comparison, compare, comparison_document
-from edgetop.comparison.sample import Group, Sample, grouped, sample, variants
+from edgetop.comparison.sample import Group, ModelWork, Sample, grouped, sample, variants
 from edgetop.comparison.usage_table import usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 from edgetop.frozen import frozen
@@ -175,8 +175,7 @@ def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
                 outputs = read_outputs(recording.folder, side)
             except InputError as error:
                 outputs, problems = None, [*problems, str(error)]
-            parameters, macs = _work(one.session.model)
-            samples.append(replace(one, outputs=outputs, parameters=parameters, macs=macs))
+            samples.append(replace(one, outputs=outputs, work=_work(one.session.model)))
         problems += recording.problems
     return samples, problems
 
@@ -197,8 +196,8 @@ def sweep_sessions(name: str) -> list[str]:
     return done
 
 
-def _work(model: Model) -> tuple[int | None, int | None]:
-    """Return the parameters and MACs of the model from its file, or None if the file has changed since the run."""
+def _work(model: Model) -> ModelWork:
+    """Return what follows from the model's file; nothing if the file has changed since the run."""
     from hashlib import sha256  # noqa: PLC0415  4 MiB of OpenSSL, which a sweep does without until it is over
 
     from edgetop.models.inspection import READERS, inspected, read_model  # noqa: PLC0415  as above
@@ -207,12 +206,19 @@ def _work(model: Model) -> tuple[int | None, int | None]:
     try:
         is_it = path.is_file() and path.stat().st_size == model.size_bytes and model.sha256 is not None
         if not is_it or model.format not in READERS or sha256(path.read_bytes()).hexdigest() != model.sha256:
-            return None, None
+            return ModelWork()
         declared = read_model(path, model.format)
         if model.signature and len(declared.signatures) > 1:
-            return None, None  # another graph may have run than the one that is inspected
+            return ModelWork()  # another graph may have run than the one that is inspected
         found = inspected(declared, {one.name: one.shape for one in model.inputs})
     except (InputError, OSError, ValueError):
-        return None, None
-    totals = found.totals
-    return found.weights.parameters, None if totals.macs_unknown else totals.macs
+        return ModelWork()
+    totals, weights = found.totals, found.weights
+    stored = sum(size for _, size in weights.by_dtype.values())
+    return ModelWork(
+        parameters=weights.parameters,
+        macs=None if totals.macs_unknown else totals.macs,
+        flops=None if totals.flops_unknown else totals.flops,
+        depth=sum(bool(one.parameters) and not one.is_folded for one in found.operators),
+        weight_bits=round(8 * stored / weights.parameters, 3) if weights.parameters else None,
+    )

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
+from edgetop import formatting
 from edgetop.cli import options as text
 from edgetop.cli.comparing.comparison import read_samples
 from edgetop.cli.output import notice_lines, print_json, print_text, raise_problems, table, write_csv
@@ -16,10 +17,13 @@ from edgetop.cli.printing.markdown import block, bullets, code, escaped, markdow
 from edgetop.cli.printing.output_agreement_words import judge_of, worst
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.cli.printing.usage_text import usage_lines
+from edgetop.comparison.model_table import HEADS as MODEL_HEADS
+from edgetop.comparison.model_table import KEYS as MODELS
+from edgetop.comparison.model_table import model_rows
 from edgetop.comparison.ratios import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample
 from edgetop.comparison.usage_table import KEYS as USAGE
-from edgetop.comparison.usage_table import UsageRow, usage_rows
+from edgetop.comparison.usage_table import usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
 from edgetop.formatting import UNKNOWN, clean, or_unknown, plain
 from edgetop.frozen import frozen
@@ -60,7 +64,7 @@ def print_result(folder: Path, plan: Plan, outputs: Outputs) -> int:
     as_good = _as_good(plan, comparison, choice)
     csv_file, page = outputs.csv_file, outputs.page
     if csv_file:
-        write_csv(csv_file, _csv_rows(candidates, usage_rows(groups)))
+        write_csv(csv_file, _csv_rows(candidates, groups, comparison))
     if page and comparison:
         from edgetop.cli.printing.comparison_page import write_comparison  # noqa: PLC0415  it loads Bokeh
 
@@ -68,11 +72,11 @@ def print_result(folder: Path, plan: Plan, outputs: Outputs) -> int:
     elif page:
         print_text("edgetop: --html: no page, because fewer than two combinations have results to compare", err=True)
     if outputs.markdown:
-        write_markdown(outputs.markdown, _markdown(plan, candidates, choice, wanted, comparison, as_good))
+        write_markdown(outputs.markdown, _markdown(plan, candidates, choice, wanted, comparison, as_good, groups))
     if outputs.as_json:
-        print_json(_document(folder, plan, candidates, choice, comparison, as_good, usage_rows(groups)))
+        print_json(_document(folder, plan, candidates, choice, comparison, as_good, groups))
     elif not isinstance(outputs.markdown, StreamOutput):
-        usages = usage_lines(usage_rows(groups), terminal_columns())
+        usages = (*_model_lines(groups), *usage_lines(usage_rows(groups), terminal_columns()))
         lines = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # a command to copy must be on one line
         shown = (one for line in lines for one in ((line,) if line.startswith(whole) else wrapped((line,))))
@@ -258,10 +262,12 @@ def _document(
     choice: Choice,
     comparison: Comparison | None,
     as_good: Sequence[str],
-    usages: Sequence[UsageRow],
+    groups: Sequence[Group],
 ) -> Document:
     front = {one.name for one in choice.pareto}
-    used = {row.name: {key: value for key, value in row.to_json().items() if key != "name"} for row in usages}
+    rows = usage_rows(groups)
+    used = {row.name: {key: value for key, value in row.to_json().items() if key != "name"} for row in rows}
+    built = {row.name: row.to_json() for row in model_rows(groups)}
     best = choice.recommended
     return {
         "sweep": str(folder),
@@ -277,7 +283,8 @@ def _document(
             {"name": one.name, **asdict(one.settings), "values": one.settings.texts,
              "sessions": list(one.sessions), **one.figures,
              "ran_on": list(one.ran_on), "merged": list(one.merged),
-             "usage": used.get(one.name), "outputs": worst(comparison, one.name) or None, "reason": one.reason,
+             "model_figures": built.get(one.name), "usage": used.get(one.name),
+             "outputs": worst(comparison, one.name) or None, "reason": one.reason,
              "excluded": choice.excluded.get(one.name), "pareto": one.name in front}
             for one in candidates
         ],
@@ -295,6 +302,7 @@ def _markdown(
     wanted: Wanted,
     comparison: Comparison | None,
     as_good: Sequence[str],
+    groups: Sequence[Group],
 ) -> Iterator[str]:
     """Yield the recommendation, the table of medians, and the comparison with the first combination as Markdown."""
     one = choice.recommended
@@ -317,18 +325,49 @@ def _markdown(
     yield from bullets("Left out", (f"{code(name)}: {escaped(why)}" for name, why in choice.excluded.items()))
     failed = (f"{code(each.name)}: {escaped(each.reason)}" for each in candidates if each.reason)
     yield from bullets("Failed", failed)
+    if (models := _model_cells(groups))[1:]:
+        yield ""
+        columns = models[0][1:]
+        yield from markdown_table(("settings", *columns), ([code(name), *rest] for name, *rest in models[1:]), columns)
     if comparison:
         yield ""
         yield from comparison_markdown(comparison)
 
 
-def _csv_rows(candidates: Sequence[Candidate], usages: Sequence[UsageRow]) -> Iterator[list[object]]:
-    used = {row.name: row.values for row in usages}
+def _model_cells(groups: Sequence[Group]) -> list[list[str]]:
+    """Return the header and the rows of the table of models, without columns of which nothing is known."""
+    rows = model_rows(groups)
+    known = [place for place in range(len(MODELS)) if any(row.values[place] is not None for row in rows)]
+    cells = ([row.name, *(_model_cell(MODELS[place], row.values[place]) for place in known)] for row in rows)
+    return [["models", *(MODEL_HEADS[MODELS[place]] for place in known)], *cells]
+
+
+def _model_cell(key: str, value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    if key == "model_bytes":
+        return formatting.size(value)
+    return formatting.count(value) if key in ("parameters", "flops") else f"{value:.4g}"
+
+
+def _model_lines(groups: Sequence[Group]) -> Iterator[str]:
+    heads, *rows = _model_cells(groups)
+    if rows:
+        yield ""
+        yield from table(heads, [[clean(name), *rest] for name, *rest in rows], heads[:1])
+
+
+def _csv_rows(
+    candidates: Sequence[Candidate], groups: Sequence[Group], comparison: Comparison | None
+) -> Iterator[list[object]]:
+    used = {row.name: row.values for row in usage_rows(groups)}
+    built = {row.name: row.values for row in model_rows(groups)}
     named = dict.fromkeys(pair[0] for one in candidates for pair in one.settings.values)
-    yield [*FIELDS, *named, "ran_on", "merged", "sessions", *KEYS, "failed", *USAGE]
+    yield [*FIELDS, *named, "ran_on", "merged", "sessions", *KEYS, "failed", *USAGE, *MODELS, *_AGREEING]
     for one in candidates:
         figures, texts = (one.figures[key] for key in KEYS), one.settings.texts
         own = (getattr(one.settings, name) for name in FIELDS)
         yield [*own, *(clean(texts.get(name, "")) for name in named), clean(",".join(one.ran_on)),
                clean(", ".join(one.merged)), len(one.sessions), *figures, clean(one.reason or ""),
-               *used.get(one.name, [None] * len(USAGE))]  # fmt: skip
+               *used.get(one.name, [None] * len(USAGE)), *built.get(one.name, [None] * len(MODELS)),
+               *map(worst(comparison, one.name).get, _AGREEING)]  # fmt: skip

@@ -1,0 +1,45 @@
+"""The table of models: what a group's file and its sessions give, by figures that can be checked by hand."""
+
+from dataclasses import replace
+
+from edgetop.comparison.model_table import ModelRow, model_rows
+from edgetop.comparison.sample import Group, ModelWork, Sample
+from tests.support.compared import made
+
+WORK = ModelWork(parameters=1_000, macs=500, flops=2_000_000_000, depth=3, weight_bits=8.0)
+
+
+def measured(seed: int, *, watts: float | None, hz: float, mj: float | None, batch: int | None = None) -> Sample:
+    one = made(seed, seconds=10)
+    report = replace(
+        one.report,
+        power=replace(one.report.power, mean_w=watts),
+        latency=replace(one.report.latency, throughput_hz=hz),
+        energy=replace(one.report.energy, gross_mj=mj),
+        session=replace(
+            one.session,
+            model=replace(one.session.model, size_bytes=4096),
+            load=replace(one.session.load, batch=batch),
+        ),
+    )
+    return replace(one, report=report, work=WORK)
+
+
+def test_the_work_of_a_watt_and_the_energy_of_an_item_are_medians() -> None:
+    sessions = [measured(seed, watts=watts, hz=10.0, mj=7200.0, batch=2) for seed, watts in enumerate((4.0, 5.0, 8.0))]
+    (row,) = model_rows([Group("a", tuple(sessions))])
+    assert row == ModelRow("a", (4096, 1_000, 2_000_000_000, 3, 8.0, 4.0, 1.0))
+    assert row.to_json()["gflops_per_w"] == 4.0
+
+
+def test_without_watts_only_the_file_is_known() -> None:
+    changed = replace(measured(0, watts=None, hz=10.0, mj=None), work=ModelWork())
+    (row,) = model_rows([Group("a", (changed, measured(1, watts=None, hz=10.0, mj=None)))])
+    assert row.values == (4096, 1_000, 2_000_000_000, 3, 8.0, None, None)
+
+
+def test_a_group_of_which_nothing_is_known_has_no_row() -> None:
+    one = made(0, seconds=10)
+    bare = replace(one.report, session=replace(one.session, model=replace(one.session.model, size_bytes=None)))
+    nothing = replace(one, report=replace(bare, energy=replace(bare.energy, gross_mj=None)))
+    assert model_rows([Group("a", (nothing,))]) == ()
