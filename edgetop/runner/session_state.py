@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from edgetop.engines.child.literals import GENERATED, input_words, source_for
+from edgetop.engines.child.literals import input_words, is_made_up, source_for
 from edgetop.engines.engine_protocol import (
     BurstBegan,
     BurstTaken,
@@ -175,13 +175,11 @@ class SessionState:
         `types`: the number of such operators by type. `inputs`: by type, the names of the inputs that decide; a type
         that is not in `inputs` may depend on any input.
         """
-        made_up = set(GENERATED) & set(self.manifest.load.input.split(", "))
+        made_up = list(filter(is_made_up, self.manifest.load.input.split(", ")))
         if self._dependence_reported or not types or not made_up:
             return
         sources = self._spec.inputs
-        made = {
-            one: {name for name in names if source_for(name, sources) in GENERATED} for one, names in inputs.items()
-        }
+        made = {one: {name for name in names if is_made_up(source_for(name, sources))} for one, names in inputs.items()}
         types = {one: number for one, number in types.items() if made.get(one, one)}
         if not types:
             return

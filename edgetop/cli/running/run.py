@@ -64,8 +64,8 @@ MODEL_OPTIONS = (
     ),
     option(
         "--input", "inputs", type=text.named_source, multiple=True, metavar="[NAME=]SOURCE",
-        help="Input data: random (default), zeros, numbers (sr=16000, scales=0.667,1,0.8), a .npy, .npz, .jpg "
-        "or .png file, or a folder of such files to cycle through. Repeatable.",
+        help="Input data: random (default), random:N (N arrays in turn), zeros, numbers (sr=16000, "
+        "scales=0.667,1,0.8), a .npy, .npz, .jpg or .png file, or a folder of such files to cycle through. Repeatable.",
     ),
     SHAPE,
     option(

@@ -33,7 +33,7 @@ from edgetop.cli.running.run_request import (
     model_of,
 )
 from edgetop.engines.child.adapters import RUNTIMES
-from edgetop.engines.child.literals import GENERATED, input_words, is_literal
+from edgetop.engines.child.literals import input_words, is_literal, is_made_up
 from edgetop.engines.formats import ModelFile, identify
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, GENERATION_WARMUP_RUNS, EngineSpec, GenerationSpec, engine_for
@@ -481,8 +481,10 @@ def refuse_absent(request: RunRequest, folder: Path | None) -> None:
         return
     models = [each.model for each in subject.variants] if isinstance(subject, VariantsSubject) else [model_of(subject)]
     for source in (source for model in models for source in model.inputs.values()):
-        if source not in GENERATED and not is_literal(source) and not is_there(Path(source)):
-            raise InputError(f"{source}: no such file", "give random, zeros, numbers, a .npy, a .npz or a folder")
+        if not is_made_up(source) and not is_literal(source) and not is_there(Path(source)):
+            raise InputError(
+                f"{source}: no such file", "give random, random:N, zeros, numbers, a .npy, a .npz or a folder"
+            )
 
 
 def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess") -> Manifest:

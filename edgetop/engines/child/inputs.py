@@ -1,7 +1,7 @@
 """The model's inputs: the shape of each, and arrays that are made or read before any time is measured.
 
-A source is "random", "zeros", numbers (literals.py), or the path of a `.npy` file, a `.npz` file, or a folder of these,
-which are used in turn. Error messages use the names that the user typed.
+A source is "random", "random:N" (N arrays in turn), "zeros", numbers (literals.py), or the path of a `.npy` file, a
+`.npz` file, or a folder of these, which are used in turn. Error messages use the names that the user typed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from .engine_error import EngineError, one_line
 from .images import image_array, is_image, shape_for
-from .literals import GENERATED, is_literal, source_for, values_of
+from .literals import is_literal, is_made_up, random_count, source_for, values_of
 
 Dim = Union[int, str, None]
 Shapes = Dict[str, List[int]]
@@ -101,7 +101,7 @@ def source_of(tensor: Tensor, sources: Dict[str, str]) -> str:
 def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Dim]]:
     """Return the shape of the array in the input's file, or one for its literal. None if neither decides the shape."""
     source = source_of(tensor, sources)
-    if source in GENERATED:
+    if is_made_up(source):
         return None
     if is_literal(source):
         return _shape_of_literal(tensor, len(values_of(source)))
@@ -231,14 +231,20 @@ class InputSet:
 
 
 class _Steps:
-    """The arrays that one input cycles through: a generated one, or those in files."""
+    """The arrays that one input cycles through: generated ones, or those in files."""
 
     def __init__(
-        self, tensor: Tensor, shape: List[int], *, generated: Any = None, paths: Sequence[str] = (), max_bytes: int = 0
+        self,
+        tensor: Tensor,
+        shape: List[int],
+        *,
+        generated: Sequence[Any] = (),
+        paths: Sequence[str] = (),
+        max_bytes: int = 0,
     ) -> None:
         """Check all files, and keep their arrays in memory unless all together are larger than `max_bytes`."""
         self._tensor, self._shape, self._paths = tensor, shape, paths
-        self._cache = [] if generated is None else [generated]
+        self._cache = list(generated)
         for path in paths:
             array = self._read(path)
             if array.nbytes * len(paths) <= max_bytes:
@@ -274,15 +280,17 @@ def make_inputs(
     for tensor in tensors:
         source, shape = source_of(tensor, sources), shapes[tensor.name]
         try:
-            if tensor.dtype == TEXT and (source in GENERATED or is_literal(source)):
+            if tensor.dtype == TEXT and (is_made_up(source) or is_literal(source)):
                 text = "input %s holds text, which cannot be made up" % tensor.name
                 raise EngineError("input", text, "give it an array of strings: --input %s=FILE.npy" % tensor.name)
-            if source in GENERATED or is_literal(source):
-                if source == "random":
-                    array = random_array(rng, shape, tensor.dtype, tensor.ids_below)
-                else:
-                    array = np.zeros(shape, tensor.dtype) if source == "zeros" else _filled_with(tensor, shape, source)
-                steps[tensor.name] = _Steps(tensor, shape, generated=array)
+            if count := random_count(source):
+                if count > 1 and count * _bytes_of(tensor, shape) > max_cached_bytes:
+                    raise _too_many(tensor, shape, count, max_cached_bytes)
+                arrays = [random_array(rng, shape, tensor.dtype, tensor.ids_below) for _ in range(count)]
+                steps[tensor.name] = _Steps(tensor, shape, generated=arrays)
+            elif source == "zeros" or is_literal(source):
+                array = np.zeros(shape, tensor.dtype) if source == "zeros" else _filled_with(tensor, shape, source)
+                steps[tensor.name] = _Steps(tensor, shape, generated=[array])
             else:
                 steps[tensor.name] = _Steps(tensor, shape, paths=_paths(source), max_bytes=max_cached_bytes)
         except MemoryError:
@@ -316,6 +324,13 @@ def _too_large(tensor: Tensor, shape: List[int], why: str) -> EngineError:
     needed = "{:,} bytes of memory".format(_bytes_of(tensor, shape))
     text = "input %s: %s %s needs %s, %s" % (tensor.name, format_shape(shape), tensor.dtype.name, needed, why)
     return EngineError("input", text, "give it a smaller --shape or --batch")
+
+
+def _too_many(tensor: Tensor, shape: List[int], count: int, most_bytes: int) -> EngineError:
+    needed, most = count * _bytes_of(tensor, shape), most_bytes // _bytes_of(tensor, shape)
+    text = "input %s: %d random arrays need %s bytes, and at most %s are kept in memory"
+    advice = "give random:%d or fewer" % most if most > 1 else "give random, or a folder of files"
+    return EngineError("input", text % (tensor.name, count, "{:,}".format(needed), "{:,}".format(most_bytes)), advice)
 
 
 def _filled_with(tensor: Tensor, shape: List[int], source: str) -> Any:
@@ -375,7 +390,7 @@ def _paths(source: str) -> List[str]:
         return [os.path.join(source, name) for name in names]
     if not os.path.exists(source):
         raise EngineError(
-            "input", "%s: no such file" % source, "give random, zeros, numbers, a .npy, a .npz or a folder"
+            "input", "%s: no such file" % source, "give random, random:N, zeros, numbers, a .npy, a .npz or a folder"
         )
     return [source]
 

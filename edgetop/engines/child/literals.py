@@ -10,11 +10,26 @@ from typing import List, Mapping, Sequence, Union
 
 Number = Union[bool, int, float]
 
-GENERATED = ("random", "zeros")
+_RANDOM = re.compile(r"random(?::([1-9]\d{0,4}))?")
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?"
 _VALUE = r"(?:true|false|%s)" % _NUMBER
 _LITERAL = re.compile(r"\s*%s\s*(?:,\s*%s\s*)*" % (_VALUE, _VALUE))
 MOST_CHARACTERS = 100_000
+
+
+def random_count(source: str) -> int:
+    """Return how many random arrays a source stands for, which are used in turn; 0 if it is another source.
+
+    >>> [random_count(source) for source in ("random", "random:16", "random:0", "zeros")]
+    [1, 16, 0, 0]
+    """
+    found = _RANDOM.fullmatch(source)
+    return int(found[1] or 1) if found else 0
+
+
+def is_made_up(source: str) -> bool:
+    """Whether the arrays of a source are made without a file: random ones, or zeros."""
+    return source == "zeros" or random_count(source) > 0
 
 
 def is_literal(source: str) -> bool:

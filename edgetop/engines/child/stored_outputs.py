@@ -19,6 +19,7 @@ import numpy as np
 from . import message_frames
 from .engine_error import EngineError, one_line
 from .inputs import TEXT, InputSet, Tensor, below_one, random_array, source_of
+from .literals import random_count
 
 VERSION = 1
 MAX_BYTES = 256 * 1024 * 1024
@@ -152,7 +153,7 @@ def _feeds(
     If no input is random, there are no more feeds than different inputs.
     """
     rng = np.random.RandomState(spec["seed"])
-    drawn = [tensor for tensor in adapter.inputs if source_of(tensor, spec["inputs"]) == "random"]
+    drawn = [tensor for tensor in adapter.inputs if random_count(source_of(tensor, spec["inputs"]))]
     count = spec["keep_outputs"] if drawn else min(spec["keep_outputs"], inputs.length)
     for position in range(count):
         feed, digests = {}, []

@@ -97,6 +97,21 @@ def test_the_seed_alone_decides_what_is_random() -> None:
     assert not np.array_equal(fed(7)[0], fed(8)[0])
 
 
+def test_several_random_arrays_are_fed_in_turn() -> None:
+    arrays = feeds(FIXED, "random:3", steps=7)
+    for place, array in enumerate(arrays):
+        assert np.array_equal(array, arrays[place % 3])
+    assert len({array.tobytes() for array in arrays}) == 3
+    assert np.array_equal(arrays[0], feeds(FIXED, "random")[0])  # the first is that of a run with one
+
+
+def test_more_random_arrays_than_memory_is_kept_for_are_refused() -> None:
+    def make() -> None:
+        make_inputs([FIXED], {"fixed": [1, 8]}, {"": "random:4"}, seed=0, max_cached_bytes=100)
+
+    assert refusal(make) == "input fixed: 4 random arrays need 128 bytes, and at most 100 are kept in memory"
+
+
 def test_zeros_are_zeros() -> None:
     (array,) = feeds(FIXED, "zeros")
     assert not array.any()

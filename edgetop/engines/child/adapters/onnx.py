@@ -16,6 +16,7 @@ import numpy as np
 
 from ..engine_error import EngineError, one_line
 from ..inputs import Tensor, source_of
+from ..literals import random_count
 from . import import_runtime, open_helper
 from .onnx_wire import table_lengths, without_zero_dimensions
 
@@ -107,7 +108,7 @@ class OnnxRuntime:
 
     def _limit_ids(self, spec: Dict[str, Any]) -> None:
         """Keep random ids inside the tables that they index."""
-        ids = [one for one in self.inputs if one.has_ids and source_of(one, spec["inputs"]) == "random"]
+        ids = [one for one in self.inputs if one.has_ids and random_count(source_of(one, spec["inputs"]))]
         lengths = table_lengths(spec["model"], [one.name for one in ids]) if ids else {}
         for one in ids:
             one.ids_below = max(1, min(one.ids_below, lengths.get(one.name, one.ids_below)))
