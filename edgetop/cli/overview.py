@@ -10,6 +10,7 @@ COMMANDS = {
     "fleet": ("edgetop.cli.boards.fleet", "Watch many boards on one screen, over ssh; run a model on all."),
     "stop": ("edgetop.cli.watching.stop", "End a running session; returns when its recording is complete."),
     "sessions": ("edgetop.cli.sessions.sessions", "List running and recorded sessions."),
+    "bundle": ("edgetop.cli.sessions.bundle", "Put a session and its report into one file, to send to a colleague."),
     "rm": ("edgetop.cli.sessions.rm", "Delete recorded sessions, after a question."),
     "sweep": ("edgetop.cli.comparing.sweep", "Measure every combination of models and settings; recommend one."),
     "fit": ("edgetop.cli.comparing.fit", "Predict latency and memory of a model on a device from a run at the desk."),

@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from edgetop.paths import cache_home, config_home, recordings_home
 from edgetop.sensors.capture.private import Private
@@ -43,15 +44,16 @@ class Redaction:
 
     def document(self, document: Document) -> Document:
         """Return a document with all its texts redacted, keys too. Numbers stay as they are."""
-        return {self.text(key): self._value(value) for key, value in document.items()}
+        return {self.text(key): self.value(value) for key, value in document.items()}
 
-    def _value(self, value: object) -> object:
+    def value(self, value: Any) -> Any:
+        """Return a JSON value with all its texts redacted."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
             return self.document(dict(value))
         if isinstance(value, list | tuple):
-            return [self._value(one) for one in value]
+            return [self.value(one) for one in value]
         return value
 
 

@@ -1,0 +1,136 @@
+"""Make a bundle: a redacted copy of a session, the reports that follow from that copy, its board, and versions.
+
+Everything in the bundle is made from the redacted copy, so that nothing is redacted twice or forgotten.
+"""
+
+import importlib.util
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+from edgetop import formatting
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.session_report import report
+from edgetop.cli.board.redaction import Redaction
+from edgetop.cli.choosing import recorded
+from edgetop.cli.output import print_text, raise_problems
+from edgetop.cli.printing.report_text import summary
+from edgetop.cli.versions import verbose_lines
+from edgetop.errors import InputError
+from edgetop.files import write_file
+from edgetop.formatting import clean
+from edgetop.installation import extra_command
+from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.recording.export.redacted_copy import copy_redacted
+from edgetop.recording.reader import Recording
+from edgetop.recording.session_folder import SUFFIX, is_live
+from edgetop.sensors.root import Root
+from edgetop.session import manifest_codec
+from edgetop.session.manifest import Manifest, Model
+from edgetop.session.typed_json import Document
+from edgetop.wording.report_document import to_json
+
+PAGE, TEXT, JSON, BOARD, VERSIONS, README = (
+    "report.html", "report.txt", "report.json", "board.json", "versions.txt", "README.txt"
+)  # fmt: skip
+WHAT = {
+    PAGE: "the report with charts", TEXT: "the report", JSON: "the report for programs", BOARD: "the board and sensors",
+    VERSIONS: "versions of edgetop, of the session's runtime and of packages", README: "what is in this file",
+}  # fmt: skip
+_NO_TEXTS = ("id", "created_utc", "state", "followed_by", "histogram", "format_version")  # parts without foreign texts
+REMOVED = (
+    "names of users and of this machine, addresses, serial numbers and paths; arguments of a watched program. "
+    "Labels, notes and names of models and operators stay"
+)
+
+
+def make_bundle(session: str | None, output: Path | None, *, force: bool) -> None:
+    """Write the bundle and print what is in it. Raises InputError and OutputError."""
+    folder = recorded(session)
+    name = folder.name.removesuffix(SUFFIX)
+    if is_live(folder):
+        raise InputError(f"{name}: is being recorded", "edgetop stop ends it; bundle it then")
+    path = output or Path(f"{name}-bundle.zip")
+    target = NamedOutput.of_option("--output", path, force=force, elsewhere="choose another path with -o")
+    recording = Recording(folder)  # recovers a session whose writer died
+    redaction = Redaction(Root())
+    with tempfile.TemporaryDirectory(prefix="edgetop-bundle-", ignore_cleanup_errors=True) as place:
+        root = Path(place) / "bundle"
+        root.mkdir()
+        manifest = redacted_manifest(recording.manifest, redaction)
+        inside = redaction.text(name) + SUFFIX
+        left_out = copy_redacted(folder, root / inside, manifest, redaction.value)
+        _write_reports(root, root / inside, redaction)
+        lines = [*_contents(root, inside), *_left_out(left_out), f"removed: {REMOVED}."]
+        write_file(root / README, "\n".join(lines) + "\n")
+        with target.stream(is_text=False) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for one in sorted(one for one in root.rglob("*") if one.is_file()):
+                archive.write(one, f"{PurePath(inside).stem}/{one.relative_to(root)}")
+    size = formatting.size(path.stat().st_size) if path.is_file() else ""
+    print_text("\n".join((f"{path}  {size}", *(f"  {line}" for line in lines), "Look through it before you send it.")))
+    raise_problems(recording.problems, "the rest is in the bundle")
+
+
+def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
+    """Return the manifest as a document, without texts that identify a person, a machine or a network."""
+    watched = manifest.watched
+    if watched:
+        program = PurePath(watched.command[0]).name if watched.command else ""
+        streams = tuple(replace(one, name=PurePath(one.name).name) for one in watched.streams)
+        watched = replace(watched, command=(program,), streams=streams)
+    plain = replace(
+        manifest,
+        model=_named(manifest.model),
+        clock=replace(manifest.clock, boot_id=None),
+        load=replace(manifest.load, input=PurePath(manifest.load.input).name),
+        watched=watched,
+        ab=manifest.ab
+        and replace(
+            manifest.ab,
+            variants=tuple(replace(one, model=_named(one.model), options="") for one in manifest.ab.variants),
+        ),
+    )
+    document: Document = manifest_codec.to_json(plain)
+    redacted = redaction.document(document)
+    redacted.update((key, document[key]) for key in _NO_TEXTS if key in document)
+    for after, before in zip(redacted.get("sensors", ()), document.get("sensors", ()), strict=True):
+        after["id"] = before["id"]  # tables refer to it
+    return redacted
+
+
+def _named(model: Model) -> Model:
+    return replace(model, path=PurePath(model.path).name)
+
+
+def _write_reports(root: Path, session: Path, redaction: Redaction) -> None:
+    recording = Recording(session)
+    analysis = Analysis.of(recording.play())
+    result = report(analysis)
+    write_file(root / TEXT, summary(result) + "\n")
+    write_file(root / JSON, json.dumps(to_json(result), indent=1))
+    document = manifest_codec.to_json(recording.manifest)
+    write_file(root / BOARD, json.dumps({"board": document["board"], "sensors": document.get("sensors")}, indent=1))
+    engine = result.session.engine
+    ran = f"session   edgetop {result.session.edgetop_version}, {engine.runtime or '-'} {engine.version or ''}".rstrip()
+    write_file(root / VERSIONS, redaction.text("\n".join((ran, *verbose_lines()))) + "\n")
+    if importlib.util.find_spec("bokeh") is not None:
+        from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
+
+        write_report(NamedOutput(root / PAGE), analysis, result)
+
+
+def _contents(root: Path, session: str) -> Iterator[str]:
+    for name, what in WHAT.items():
+        if (root / name).is_file():
+            yield f"{name:<13} {what}"
+    yield f"{clean(session)}: the session, for edgetop replay, report and compare"
+    if not (root / PAGE).is_file():
+        yield f"without a page, which needs Bokeh: {extra_command('html')}"
+
+
+def _left_out(names: list[str]) -> Iterator[str]:
+    if names:
+        yield f"left out: {', '.join(names)}, which may hold anything"

@@ -1,0 +1,65 @@
+"""Copy a finished session without its texts that may identify a person, a machine or a network.
+
+Numbers are copied as they are. Every text of an event goes through a function of the caller, and so does the manifest.
+Logs and kept outputs are left out, because nobody knows what is in them.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edgetop.files import write_file
+from edgetop.recording.removal import OUTPUT_FILES, TABLE_FILES
+from edgetop.recording.session_folder import FILE_MODE, FOLDER_MODE, LOG, MANIFEST, PROGRAM_LOG
+from edgetop.session.typed_json import Document
+
+LEFT_OUT = (LOG, PROGRAM_LOG, *OUTPUT_FILES)
+_FREE_TEXT = ("source", "message")  # columns of events; `data` holds JSON
+_EVENTS = "events.parquet"
+Redact = Callable[[Any], Any]  # of a JSON value: texts in it are redacted
+
+
+def copy_redacted(folder: Path, to: Path, manifest: Document, redact: Redact) -> list[str]:
+    """Copy the tables of a session into a new folder, with this manifest. Return the names of what was left out.
+
+    Raises OSError.
+    """
+    to.mkdir(FOLDER_MODE)
+    for name in TABLE_FILES:
+        if name == _EVENTS and (folder / name).is_file():
+            _copy_events(folder / name, to / name, redact)
+        elif (folder / name).is_file():
+            shutil.copyfile(folder / name, to / name)
+            (to / name).chmod(FILE_MODE)
+    write_file(to / MANIFEST, json.dumps(manifest, indent=1))
+    return [name for name in LEFT_OUT if (folder / name).is_file()]
+
+
+def _copy_events(source: Path, to: Path, redact: Redact) -> None:
+    import pyarrow as pa  # noqa: PLC0415  Arrow is loaded where something is read
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    file = pq.ParquetFile(source)
+    with pq.ParquetWriter(to, file.schema_arrow, compression="zstd") as writer:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group)
+            for name in (*_FREE_TEXT, "data"):
+                if (at := table.schema.get_field_index(name)) >= 0:
+                    kind = table.schema.field(at)
+                    texts = [
+                        None if text is None else _redacted(name, text, redact) for text in table[name].to_pylist()
+                    ]
+                    table = table.set_column(at, kind, pa.array(texts, pa.string()).cast(kind.type))
+            writer.write_table(table)
+    to.chmod(FILE_MODE)
+
+
+def _redacted(column: str, text: str, redact: Redact) -> str:
+    if column != "data":
+        return str(redact(text))
+    try:
+        return json.dumps(redact(json.loads(text)))
+    except (ValueError, RecursionError):  # whatever it is, it is no data of an event
+        return "{}"
