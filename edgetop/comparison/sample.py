@@ -97,7 +97,7 @@ def sample(analysis: Analysis) -> Sample:
 
 
 def of_stream(name: str) -> str:
-    """Return what follows the key of a figure that is of one stream."""
+    """Return the suffix that is added to the key of a figure if the figure is about one stream only."""
     return f"[{name}]"
 
 

@@ -255,9 +255,10 @@ class RecordingByTime:
         return replace(self.until(end), bursts=self._bursts(START, end.places["operators"]))
 
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
-        """Return a batch with what a view needs to show the moment `end` if it already has everything before `begin`.
+        """Return a batch for a view that has everything before `begin`, with what it still needs to show the moment
+        `end`.
 
-        Of the bursts, it contains only the first and the last ones.
+        Of the bursts, the batch contains only the first and the last ones.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()

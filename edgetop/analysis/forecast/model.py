@@ -1,19 +1,19 @@
 """The thermal model: a board as two heat capacities, under a step of load, fitted with its uncertainty.
 
-Under a constant load a body that is warm throughout goes to its steady temperature exponentially
-(Incropera et al., Fundamentals of Heat and Mass Transfer, chapter 5, the lumped capacitance method);
-chip and heat sink together as a sum of such terms, of one sign where the heat enters (Skadron et al.
-2004, Temperature-aware microarchitecture, ACM TACO 1(1)). That passively cooled small boards do so
-closely enough: De Vogeleer, Jouvelot and Memmi 2014, Theoretical analysis of radiative cooling for
-mobile and embedded systems, arXiv:1410.0628.
+Under a constant load, a body that is equally warm throughout approaches its steady temperature exponentially (Incropera
+et al., Fundamentals of Heat and Mass Transfer, chapter 5, the lumped capacitance method). The temperature of a chip
+with its heat sink is a sum of two exponentials, which have the same sign where the heat enters (Skadron et al. 2004,
+Temperature-aware microarchitecture, ACM TACO 1(1)). Passively cooled small boards follow this closely enough: De
+Vogeleer, Jouvelot and Memmi 2014, Theoretical analysis of radiative cooling for mobile and embedded systems,
+arXiv:1410.0628.
 
     T(t) = T0 + A (1 - exp(-t/tau)) + B (1 - exp(-t/tau'))
 
-No single pair of time constants is chosen: over a grid of them the rest is linear, and each point has
-its marginal likelihood as a weight (Bishop 2006, Pattern Recognition and Machine Learning, 3.4).
-Between the points the exponentials are continued by their derivatives. Residuals are correlated,
-so they count as fewer than they are (Bayley and Hammersley 1946, The "effective" number of
-independent observations in an autocorrelated time series).
+The model does not choose one pair of time constants. For each pair on a grid, the other terms are linear, and the pair
+has its marginal likelihood as a weight (Bishop 2006, Pattern Recognition and Machine Learning, 3.4). Between the points
+of the grid, the exponentials are continued by their derivatives. Residuals are correlated, so they count as fewer than
+they are (Bayley and Hammersley 1946, The "effective" number of independent observations in an autocorrelated time
+series).
 """
 
 import functools

@@ -276,8 +276,7 @@ def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz
 
 
 def throttle_events(view: ThrottlesView) -> list[Event]:
-    """Return the beginning and the end of each span. The end comes first; there is none if the session's end cut the
-    span."""
+    """Return the beginning and the end of each span, the end first. A span that the session's end cut has no end."""
     events = []
     for span in reversed(view.spans):
         if span.end_ns is not None and not span.was_cut:
