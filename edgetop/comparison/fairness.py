@@ -221,7 +221,8 @@ def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
     if seconds and max(seconds) > TIMES * min(seconds):
         text = f"measured for {min(seconds):.0f} to {max(seconds):.0f} s: heat and tails depend on the duration"
         yield Notice("duration-differs", text, "measure all for as long")
-    runs = [n for g in groups for one in g.samples if (n := one.session.methodology.warmup_runs) is not None]
+    ours = [one for group in groups for one in group.samples if one.session.watched is None]  # the length is a choice
+    runs = [n for one in ours if (n := one.session.methodology.warmup_runs) is not None]
     if runs and max(runs) > WARM_UP_TIMES * min(runs):
         yield Notice(
             "warm-up-differs",

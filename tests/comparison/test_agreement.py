@@ -13,7 +13,7 @@ from edgetop.comparison.fairness import fairness
 from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import Group, Sample
 from edgetop.errors import InputError
-from edgetop.session.manifest import Constraints, EngineInfo, Model, Watched
+from edgetop.session.manifest import Constraints, EngineInfo, Methodology, Model, Watched
 from tests.support.compared import made
 
 BASE = made(1, seconds=5)
@@ -141,5 +141,7 @@ def test_programs_are_ranked_by_total_time_and_not_called_unmeasured() -> None:
     assert row.ratios[1]
     assert row.ratios[1].verdict == "faster"
     assert not {"nothing-measured", "duration-differs"} & {one.code for one in fairness([slow, fast])}
+    warm = [Group(str(n), (program("a", ms=9, mib=1, methodology=Methodology(warmup_runs=n)),)) for n in (1, 9)]
+    assert "warm-up-differs" not in {one.code for one in fairness(warm)}  # a program warms up as it likes
     ended = Group("ended", (program("a", ms=9, mib=1, end="duration"),))
     assert compare([slow, ended]).ranked_by == "p50_ms"  # edgetop chose its length
