@@ -6,6 +6,8 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import click
+
 from edgetop import standard_streams
 from edgetop.errors import InputError
 
@@ -42,6 +44,17 @@ def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> I
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def aborted_by_signals() -> Iterator[None]:
+    """Raise click.Abort in this context when a signal ends the process, so that private folders are removed."""
+
+    def abort(_number: int) -> None:
+        raise click.Abort
+
+    with signals_to(abort):
+        yield
 
 
 @contextlib.contextmanager

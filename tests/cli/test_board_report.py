@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import stat
 import tarfile
 import time
@@ -12,14 +13,19 @@ import click
 import numpy as np
 import pytest
 
-from edgetop.cli.board import observer_effect, report_making, report_steps
+from edgetop.cli.board import diagnosis, observer_effect, report_making, report_steps
+from edgetop.cli.board.diagnosis import Diagnosis
 from edgetop.cli.board.observer_effect import Turn
 from edgetop.cli.board.report_making import figures
-from edgetop.errors import EdgetopError
+from edgetop.doctor import state_checks
+from edgetop.doctor.check import ok, warning
+from edgetop.errors import EXIT_INTERRUPTED, EdgetopError
 from edgetop.sensors.capture.collect import Capture, pack
 from edgetop.sensors.capture.unpack import unpack
 from edgetop.sensors.root import UNREADABLE
-from tests.support.commands import edgetop
+from edgetop.session.manifest import Board
+from tests.support.commands import edgetop, start_edgetop
+from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +69,14 @@ def test_the_board_is_captured_idle_and_under_load(whole, document):
 def test_the_file_is_private_and_its_contents_are_listed(whole):
     done, home = whole
     assert stat.S_IMODE((home / "b.tar.gz").stat().st_mode) == 0o600
-    for words in ("In b.tar.gz", "report.json", "meminfo", "tree-loaded", "soak onnx: ", "over a bare loop: p50 "):
+    for words in (
+        "In b.tar.gz",
+        "report.json",
+        "meminfo",
+        "tree-loaded",
+        "soak onnx: ",
+        "over a bare loop, 1 round: p50 ",
+    ):
         assert words in done.stdout
     assert "observer: what edgetop costs the model" in done.stderr
 
@@ -102,6 +115,16 @@ def test_what_cannot_be_written_is_refused_before_anything_runs(arguments, code,
     assert words in done.stderr
     assert time.monotonic() - began < 20
     assert (tmp_path / "there.tar.gz").read_bytes() == b"x"
+
+
+def test_a_signal_ends_it_and_leaves_nothing(tmp_path):
+    command = ("board-report", "--yes", "--duration", "5m")
+    with start_edgetop(*command, home=tmp_path, TMPDIR=str(tmp_path)) as process:
+        wait_until(lambda: list(tmp_path.glob("edgetop-board-report-*/soak-*.edgetop")))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(scaled(60)) == EXIT_INTERRUPTED
+    assert not list(tmp_path.glob("*edgetop-*"))
+    assert not (tmp_path / "board-report.tar.gz").exists()
 
 
 @pytest.fixture
@@ -212,6 +235,13 @@ def test_names_of_programs_and_sentences_are_not_in_the_figures():
     assert (found["verdict"], found["warnings"]) == ("CONTENDED", ["busy-board"])
 
 
+def test_names_of_other_programs_are_not_among_the_checks(monkeypatch):
+    busy = warning(state_checks.BACKGROUND, "173 % of a core: secret 150 %, other 20 %")
+    monkeypatch.setattr(diagnosis, "diagnose", lambda _: Diagnosis(Board(), (busy, ok("swap", "none: 0 B"))))
+    checks = report_steps.doctor()["checks"]
+    assert [check["found"] for check in checks] == ["173 % of a core", "none: 0 B"]
+
+
 def test_the_ratios_are_to_the_bare_loop_of_the_same_round():
     def turn(p50, p99, rate):
         return Turn(100, p50, p99, rate)
@@ -251,6 +281,16 @@ def test_what_is_unknown_is_said_so():
     }
     lines = list(figures({"soaks": {"onnx": soak}}))
     assert lines == ["soak onnx: 3 inferences, idle power unknown, loaded 4.25 W, throttling unknown"]
+
+
+def test_one_round_has_no_spread():
+    spread = {"median": 1.0, "min": 0.9, "max": 1.1}
+    ratios = {"headless": {"p50": spread}}
+    told = [list(figures({"observer": {"ratios": ratios, "rounds": [{}] * count}})) for count in (1, 5)]
+    assert told == [
+        ["edgetop headless over a bare loop, 1 round: p50 1.00"],
+        ["edgetop headless over a bare loop, 5 rounds: p50 1.00 (0.90 to 1.10)"],
+    ]
 
 
 def test_a_report_without_a_capture_is_still_an_archive():

@@ -38,5 +38,7 @@ def command(*, output: Path, duration: int, yes: bool, force: bool) -> int:
     and paths of yours are removed. At the end, the contents of the file are listed. Nothing is sent.
     """
     from edgetop.cli.board.report_making import make_report  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.viewing import aborted_by_signals  # noqa: PLC0415
 
-    return make_report(output, duration / 1e9, yes=yes, force=force)
+    with aborted_by_signals():
+        return make_report(output, duration / 1e9, yes=yes, force=force)

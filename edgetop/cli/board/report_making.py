@@ -166,11 +166,20 @@ def figures(document: Document) -> Iterator[str]:
         yield f"sensors: {len(sensors['sensors'])} found, {len(sensors['missing'])} missing"
     for name, soak in (document.get("soaks") or {}).items():
         yield f"soak {name}: {', '.join(_soak_words(soak))}"
-    for condition, ratios in (document.get("observer") or {}).get("ratios", {}).items():
-        told = ", ".join(
-            f"{name} {one['median']:.2f} ({one['min']:.2f} to {one['max']:.2f})" for name, one in ratios.items()
-        )
-        yield f"edgetop {condition} over a bare loop: {told}"
+    yield from _observer_words(document.get("observer") or {})
+
+
+def _observer_words(observer: Document) -> Iterator[str]:
+    rounds = len(observer.get("rounds", ()))
+    for condition, ratios in observer.get("ratios", {}).items():
+        told = ", ".join(f"{name} {_spread_words(one, rounds)}" for name, one in ratios.items())
+        yield f"edgetop {condition} over a bare loop, {rounds} round{'' if rounds == 1 else 's'}: {told}"
+
+
+def _spread_words(spread: Document, rounds: int) -> str:
+    """Return the median with the least and the greatest, which say nothing if there is one round."""
+    between = f" ({spread['min']:.2f} to {spread['max']:.2f})" if rounds > 1 else ""
+    return f"{spread['median']:.2f}{between}"
 
 
 def _soak_words(soak: Document) -> Iterator[str]:

@@ -36,8 +36,10 @@ def command(*, as_json: bool, timeout: int) -> int:
     """
     from edgetop.cli.board.installation_checks import document, lines, self_test  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
+    from edgetop.cli.viewing import aborted_by_signals  # noqa: PLC0415
 
-    result = self_test(timeout / 1e9)
+    with aborted_by_signals():
+        result = self_test(timeout / 1e9)
     with contextlib.suppress(ReaderLeftError):  # the exit code still says whether there is a problem
         if as_json:
             print_json(document(result))
