@@ -60,8 +60,8 @@ def open_help(screen: CommandedScreen, explanation: str) -> None:
 
 def _open_help(screen: MonitorScreen) -> None:
     """Explain the pane with the focus in its place. If it is explained already, or no pane has it, open the help."""
-    pane = screen.chosen_pane
-    if not pane.stop_explaining() and pane.has_focus:
+    pane = screen.focused  # not `has_focus`, which the pane learns later than a quick second key comes
+    if isinstance(pane, PaneWidget) and not pane.stop_explaining():
         pane.explain()
     else:
         open_help(screen, EXPLANATION)

@@ -203,21 +203,22 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
     """
     is_over = view.progress.phase == "over"
     before = f" last values, {formatting.stopwatch(view.progress.now_ns)} " if is_over else ""
-    shown, cells = list(vitals(view)), area.width - len(before) - 1  # keep one cell free at the edge
-    gauges = [vital for vital in shown if vital.is_gauge]
+    cells = area.width - len(before) - 1  # keep one cell free at the edge
+    shown = [(vital, vital_words(vital.figure)) for vital in vitals(view)]
+    gauges = [of for of in shown if of[0].is_gauge]
     bars = next((bar for least, bar in BAR_CELLS if area.width >= least and not is_over), 0)
     if _cells(gauges) + (bars + 1) * len(gauges) > cells:
         bars = 0
-    while shown and _cells(shown) + (bars + 1 if bars else 0) * sum(vital.is_gauge for vital in shown) > cells:
-        figures = [vital for vital in shown if not vital.is_gauge] or shown
-        well = [vital for vital in figures if vital.level not in MARKS]
+    while shown and _cells(shown) + (bars + 1 if bars else 0) * sum(vital.is_gauge for vital, _ in shown) > cells:
+        figures = [of for of in shown if not of[0].is_gauge] or shown
+        well = [of for of in figures if of[0].level not in MARKS]
         shown.remove((well or figures)[-1])
     if not shown:
         return as_fits(area.width, (" no vital signs yet", "dim"))
     pieces: list[Piece] = [(before, "dim"), " "]
-    for vital in shown:
+    for vital, words in shown:
         style = "dim" if is_over else vital.level if vital.level in MARKS else "text"
-        pieces += [(f"{vital.name} ", "dim"), (f"{vital_words(vital.figure)}{MARKS.get(vital.level, ' ')}", style)]
+        pieces += [(f"{vital.name} ", "dim"), (f"{words}{MARKS.get(vital.level, ' ')}", style)]
         if vital.share is not None and bars:
             rest = "." if area.characters.ascii_only else "\u2591" if area.characters.boxes else "\u28c0"
             filled = bar(vital.share, bars, area.characters, rest=rest)
@@ -228,10 +229,9 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
     return line(*pieces[:-1])
 
 
-def _cells(shown: Sequence[Vital]) -> int:
-    """Return the width of these values without bars."""
-    widths = (len(of.name) + cells_of(vital_words(of.figure)) + 2 + len(COLUMN_GAP) for of in shown)
-    return 1 - len(COLUMN_GAP) + sum(widths)
+def _cells(shown: Sequence[tuple[Vital, str]]) -> int:
+    """Return the width of these values and their words without bars."""
+    return 1 - len(COLUMN_GAP) + sum(len(of.name) + cells_of(words) + 2 + len(COLUMN_GAP) for of, words in shown)
 
 
 def readout_line(view: MonitorView, second: float, area: Area) -> Line:
