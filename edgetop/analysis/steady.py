@@ -34,6 +34,7 @@ LEVELS = 200  # Number of levels that represent the distribution within a second
 _AT = between_percentiles((np.arange(LEVELS) + 0.5) / LEVELS)
 
 Rows = npt.NDArray[np.void]
+Floats = npt.NDArray[np.float64]
 
 
 @frozen
@@ -87,11 +88,30 @@ def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
     spread = np.array([np.interp(_AT, TOLD_PLACES, row) for row in knots]).reshape(len(dense), LEVELS)
     values = np.concatenate([single.astype(np.float64), spread.ravel()])
     weights = np.concatenate([np.ones(len(single)), np.repeat(dense["count"] / LEVELS, LEVELS)])
-    order = np.argsort(values)
-    share = np.cumsum(weights[order])
-    p50_ns, p99_ns = (
-        float(values[order][min(np.searchsorted(share, quantile * share[-1]), len(order) - 1)])
-        for quantile in (0.5, 0.99)
-    )
+    p50_ns, p99_ns = (_weighted_quantile(values, weights, quantile) for quantile in (0.5, 0.99))
     count = int(rows["count"].sum())
     return SpanFigures(from_s, to_s, count, p50_ns, p99_ns, count / (to_s - from_s))
+
+
+def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> float:
+    """Return the least value such that values up to it have this share of the weight.
+
+    Sorting ten minutes of seconds took half of the time of a refresh of the screen. So only the values around the
+    quantile are sorted: a pivot from a sample discards about half of the values at a time.
+    """
+    wanted, sorted_at_once, sample = quantile * float(weights.sum()), 1_000, 64
+    while len(values) > sorted_at_once:
+        pivot = np.median(values[:: len(values) // sample + 1])
+        is_low = values <= pivot
+        low = float(weights[is_low].sum())
+        if is_low.all():  # many values are equal to the pivot, the greatest one
+            is_low = values < pivot
+            low = float(weights[is_low].sum())
+            if low < wanted:
+                return float(pivot)
+        if low < wanted:
+            wanted, is_low = wanted - low, ~is_low
+        values, weights = values[is_low], weights[is_low]
+    order = np.argsort(values)
+    place = int(np.searchsorted(np.cumsum(weights[order]), wanted))
+    return float(values[order[min(place, len(order) - 1)]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.rolling_latency import RollingLatency
-from edgetop.analysis.steady import figures, sustained
+from edgetop.analysis.steady import _weighted_quantile, figures, sustained
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from edgetop.wording.report_document import report_document
@@ -131,3 +131,20 @@ def test_what_is_kept_does_not_grow() -> None:
 def test_of_a_latency_that_scatters_it_ends_within_three_standard_errors(rise: float, is_steady: bool) -> None:
     latency = np.geomspace(10.0, 10.0 * (1 + rise), 120) * (1 + 0.06 * (-1.0) ** np.arange(120))
     assert (sustained_span(latency.tolist()) == (0, 120)) is is_steady
+
+
+@pytest.mark.parametrize("kind", ["spread", "equal", "two modes", "few"])
+def test_a_weighted_quantile_is_that_of_the_sorted_values(kind: str) -> None:
+    random = np.random.default_rng(5)
+    values = {
+        "spread": random.lognormal(15, 0.5, 120_000),
+        "equal": np.full(5_000, 7.0),
+        "two modes": np.where(random.random(30_000) < 0.985, 5.0, 9.0),
+        "few": random.random(7),
+    }[kind]
+    weights = random.integers(1, 50, len(values)).astype(np.float64)
+    order = np.argsort(values)
+    share = np.cumsum(weights[order])
+    for quantile in (0.01, 0.5, 0.99, 1.0):
+        expected = values[order[np.searchsorted(share, quantile * share[-1])]]
+        assert _weighted_quantile(values, weights, quantile) == expected

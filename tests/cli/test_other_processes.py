@@ -11,7 +11,7 @@ import pytest
 
 from edgetop.cli.running.other_processes import OtherProcesses
 
-NAME = "edgetop-hog-15+"  # of 15 characters, as many as the kernel keeps
+NAME = f"hog-{os.getpid():011d}"  # of 15 characters, as many as the kernel keeps; a name for each worker
 
 
 @pytest.fixture
