@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from edgetop import formatting
 from edgetop.analysis.analysis import Analysis
 from edgetop.cli.running.headless import Lines, PlainLines, follow, plain_line
 from edgetop.session.seconds import NS
@@ -26,6 +27,21 @@ def test_it_follows_to_the_end_in_plain_lines(capsys: pytest.CaptureFixture[str]
     assert "Measuring" in lines[0] or "Loading" in lines[0]
     assert "Finished" in lines[-1]
     assert all(line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize("live_ns", [None, 2 * NS])
+def test_the_last_line_has_the_figures_of_the_whole_session(
+    live_ns: int | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For ten seconds it was fast, and then slow: the last ten seconds alone have another median."""
+    script = measured(15, median_ms=2.0).measure(11, median_ms=3.0).end()
+    analysis = Analysis()
+    follow(ListFeed(script.batches, ends=True), analysis, live_ns=live_ns)
+    statistics = analysis.statistics()
+    assert statistics is not None
+    median = formatting.milliseconds(statistics.percentile_ns(0.50))
+    assert median.startswith("2.")
+    assert median in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_signal_ends_it(capsys: pytest.CaptureFixture[str]) -> None:

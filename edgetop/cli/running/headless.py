@@ -60,7 +60,8 @@ def follow(
         if analysis.folds != printed:
             printed = analysis.folds
             with analysis.lock:
-                view = analysis.view(WINDOW_NS)
+                # The last line has the figures of the whole session, as the summary after it.
+                view = analysis.view(None if analysis.progress.view().phase == "over" else WINDOW_NS)
                 if notifies:
                     _notify(news, view)
                 if text := lines.text(view):
@@ -164,8 +165,8 @@ class PlainLines:
 def progress_line(view: MonitorView) -> str:
     """Return a line such as `00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k in all: thermal, for 0:27`.
 
-    The figures are those of the last ten seconds; n counts the whole session and all models. The figures precede the
-    details, because a narrow terminal cuts the end.
+    The figures are those of the last ten seconds or, if the session is over, of all of it; n counts the whole session
+    and all models. The figures precede the details, because a narrow terminal cuts the end.
     """
     words = [formatting.clock_time(view.progress.now_ns), verdict_words.state_word(view.verdict)]
     if view.manifest and view.manifest.board.simulated:
