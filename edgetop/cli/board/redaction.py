@@ -8,7 +8,6 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from edgetop.paths import cache_home, config_home, recordings_home
 from edgetop.sensors.capture.private import Private
@@ -46,7 +45,7 @@ class Redaction:
         """Return a document with all its texts redacted, keys too. Numbers stay as they are."""
         return {self.text(key): self.value(value) for key, value in document.items()}
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> object:
         """Return a JSON value with all its texts redacted."""
         if isinstance(value, str):
             return self.text(value)

@@ -8,7 +8,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from edgetop.files import write_file
 from edgetop.recording.removal import OUTPUT_FILES, TABLE_FILES
@@ -18,7 +17,7 @@ from edgetop.session.typed_json import Document
 LEFT_OUT = (LOG, PROGRAM_LOG, *OUTPUT_FILES)
 _FREE_TEXT = ("source", "message")  # columns of events; `data` holds JSON
 _EVENTS = "events.parquet"
-Redact = Callable[[Any], Any]  # of a JSON value: texts in it are redacted
+Redact = Callable[[object], object]  # of a JSON value: texts in it are redacted
 
 
 def copy_redacted(folder: Path, to: Path, manifest: Document, redact: Redact) -> list[str]:
