@@ -83,6 +83,7 @@ class Family:
 # kind of sensor -> (metric, unit, label with the name of the sensor, factor from the sensor's unit, description)
 _OF_SENSORS = {
     "temp": ("temperature_celsius", "celsius", "sensor", 1.0, "Temperature of a zone of the board."),
+    "humidity": ("humidity_ratio", "ratio", "sensor", 0.01, "Relative humidity of the air."),
     "ambient": ("ambient_celsius", "celsius", "sensor", 1.0, "Temperature of a probe that is not part of the board."),
     "freq": ("clock_hertz", "hertz", "sensor", 1e6, "Clock of a CPU, GPU or NPU."),
     "freqcap": ("clock_cap_hertz", "hertz", "sensor", 1e6, "Highest clock that is currently allowed."),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from edgetop.sensors import (
     accelerators,
+    air_sensors,
     cgroup,
     clocks,
     competitors,
@@ -30,7 +31,14 @@ from edgetop.sensors.sensor_protocol import Found, join
 
 # The order is that in which sensors are listed.
 _BOARD: tuple[Callable[[Root], Found], ...] = (
-    *(thermal_zones.discover, hwmon.discover, thermal_zones.discover_edge_tpus, throttling.discover, clocks.discover),
+    *(
+        thermal_zones.discover,
+        hwmon.discover,
+        air_sensors.discover,
+        thermal_zones.discover_edge_tpus,
+        throttling.discover,
+        clocks.discover,
+    ),
     *(raspberry_pi.discover, rails.discover, jetson.discover_over_current, jetson.discover_power_mode, rapl.discover),
     *(power_supply.discover, hwmon.discover_power, nvml.discover),
     *(

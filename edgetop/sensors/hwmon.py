@@ -1,4 +1,4 @@
-"""Temperatures, fans and power of hwmon chips, each physical sensor once.
+"""Temperatures, fans, humidity and power of hwmon chips, each physical sensor once.
 
 ABI: Documentation/hwmon/sysfs-interface.rst. Chips are found by their `name`. The kernel also shows thermal zones as
 hwmon chips (drivers/thermal/thermal_hwmon.c, with underscores for the dashes of the type); these are left out here.
@@ -16,15 +16,15 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from edgetop.sensors.plausible import consumed_w, trip_c
+from edgetop.sensors.plausible import consumed_w, humidity_pct, trip_c
 from edgetop.sensors.rails import INPUT, NOTES, input_folder
-from edgetop.sensors.root import CHIPS, File, Root
+from edgetop.sensors.root import CHIPS, COMPATIBLE, File, Root, is_compatible
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, attempt_all, distinct, sensor
 from edgetop.sensors.thermal_zones import THERMAL, cooling_devices, read_celsius, zone_types
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.trips import CHIP_MARK
 
-_INPUT = re.compile(r"(temp|fan)[0-9]+_input")
+_INPUT = re.compile(r"(temp|fan|humidity)[0-9]+_input")
 _POWER = re.compile(r"power([0-9]+)_(input|average)")
 _CHIP_NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs above the die's temperature"}
 
@@ -53,8 +53,29 @@ ONE_WIRE = "w1_slave_temp"
 _AIR = re.compile(r"sht[0-9cw].*|sts[34].*|aht[0-9].*|hih6.*|htu[0-9].*|hs300.*|si70[0-9].*|cc2d.*|dht[12].*")
 
 
+# Thermometers of one chip that makers put on boards and users connect to them (drivers/hwmon/lm75.c, tmp102.c ...).
+_THERMOMETER = re.compile(
+    r"lm75[a-z]*|tmp(102|103|108|112|117|75[a-z]*|1075|175|275)|mcp980[0-9x]|adt7[34][0-9]*|ds1621|pct2075|g751"
+)
+
+
+def is_connected(root: Root, folder: str, chip: str) -> bool:
+    """Whether a user has connected this thermometer to the board: the board's description does not have it.
+
+    A chip of the board is in its device tree, where one that was added with `new_device` has no node
+    (Documentation/i2c/instantiating-devices.rst). The boards of Raspberry Pi have none of these chips, so that an
+    overlay describes what is connected. A PC has no device tree, and its drivers find the chips of the mainboard.
+    """
+    if not root.line(COMPATIBLE) or not _THERMOMETER.fullmatch(chip):
+        return False
+    has_node = root.exists(f"{folder}/of_node") or root.exists(f"{folder}/device/of_node")
+    return is_compatible(root, "raspberrypi,") or (root.exists(f"{folder}/device") and not has_node)
+
+
 def is_external(root: Root, folder: str, chip: str) -> bool:
     """Whether a chip's temperature is that of the air or of a probe, and not the board's."""
+    if is_connected(root, folder, chip):
+        return True
     has_humidity = any(name.startswith("humidity") and name.endswith("_input") for name in root.names(folder))
     return has_humidity or chip == ONE_WIRE or _AIR.fullmatch(chip) is not None
 
@@ -75,6 +96,8 @@ class Input(NamedTuple):
             celsius = read_celsius(self.file)
             is_open = not isinstance(celsius, Gap) and (celsius in _OPEN_C or (self.is_super_io and celsius > _WIRED_C))
             return Gap(f"reads {celsius:g} °C, as an input to which nothing is wired") if is_open else celsius
+        if self.info.kind == "humidity":
+            return humidity_pct(self.file.read_int() / 1000)
         rounds = self.file.read_int()
         return float(rounds) if 0 <= rounds < _NO_FAN_RPM else Gap(f"reads {rounds} rpm")
 
@@ -135,7 +158,8 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
     for prefix, text, name in zip(prefixes, texts, names, strict=True):
         if chip == "k10temp" and text == "Tctl" and "Tdie" in texts:
             continue  # Tctl is Tdie on another scale (Documentation/hwmon/k10temp.rst)
-        kind = "fan" if prefix.startswith("fan") else "ambient" if is_external(root, folder, chip) else "temp"
+        kind = prefix.rstrip("0123456789")
+        kind = "ambient" if kind == "temp" and is_external(root, folder, chip) else kind
         trips = _trips(root.file(f"{folder}/{prefix}_crit"), chip, tcc_offset_c) if kind == "temp" else None
         note = _CHIP_NOTES.get((chip, text))
         file, fault = root.file(f"{folder}/{prefix}_input"), root.file(f"{folder}/{prefix}_fault")

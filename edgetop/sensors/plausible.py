@@ -56,6 +56,11 @@ def trip_c(millidegrees: int | None) -> float | None:
     return millidegrees / 1000
 
 
+def humidity_pct(percent: float) -> float | Gap:
+    """Return the relative humidity, or a gap if air cannot have it."""
+    return percent if 0 <= percent <= 100 else Gap(f"reads {percent:g} % of humidity, which is impossible")
+
+
 def power_w(watts: float) -> float | Gap:
     """Return the power, or a gap if it is more than any board can draw."""
     return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")

@@ -19,6 +19,7 @@ from edgetop.session.manifest import SensorInfo
 UNIT_OF_KIND = {
     "temp": "°C",
     "ambient": "°C",
+    "humidity": "%",
     "freq": "MHz",
     "freqcap": "MHz",
     "cooling": "state",

@@ -195,7 +195,36 @@ def test_a_mainboards_unconnected_input_is_missing(tmp_path: Path) -> None:
 def test_a_probe_of_the_air_is_no_temperature_of_the_board(tmp_path: Path, chip: str, more: dict[str, str]) -> None:
     plant_chip(tmp_path, 0, "k10temp", temp1_input="48000", temp1_label="Tctl")
     root = plant_chip(tmp_path, 1, chip, temp1_input="85000", **more)
-    assert values(hwmon.discover(root)) == {"temp/k10temp:Tctl": 48.0, f"ambient/{chip}:temp1": 85.0}
+    found = values(hwmon.discover(root))
+    assert found.pop("humidity/room:humidity1", 41.0) == 41.0
+    assert found == {"temp/k10temp:Tctl": 48.0, f"ambient/{chip}:temp1": 85.0}
+
+
+def test_humidity_is_in_percent(tmp_path: Path) -> None:
+    root = plant_chip(tmp_path, 0, "sht3x", temp1_input="21500", humidity1_input="41250")
+    assert values(hwmon.discover(root)) == {"ambient/sht3x:temp1": 21.5, "humidity/sht3x:humidity1": 41.25}
+
+
+# Thermometers of one chip: compatible string of the board, files of the chip, kind of the sensor. The names are those
+# of drivers/hwmon/lm75.c and tmp102.c. A Raspberry Pi has the overlay i2c-sensor (firmware/boot/overlays/README).
+THERMOMETERS = {
+    "by an overlay of a Raspberry Pi": ("raspberrypi,5-model-b", "tmp102", {"of_node/name": "tmp102@48"}, "ambient"),
+    "of the carrier board": ("toradex,apalis-imx8", "lm75", {"device/name": "lm75", "of_node/name": "sensor"}, "temp"),
+    "by new_device": ("radxa,rock-5b", "lm75", {"device/name": "lm75"}, "ambient"),
+    "of a capture without links": ("radxa,rock-5b", "lm75", {}, "temp"),
+    "of a PC": ("", "lm75", {"device/name": "lm75"}, "temp"),
+    "with diodes in the chip": ("raspberrypi,5-model-b", "tmp451", {"device/name": "tmp451"}, "temp"),
+}
+
+
+@pytest.mark.parametrize("case", THERMOMETERS)
+def test_a_thermometer_that_a_user_connected_is_none_of_the_board(tmp_path: Path, case: str) -> None:
+    board, chip, files, kind = THERMOMETERS[case]
+    if board:
+        plant(tmp_path, {"proc/device-tree/compatible": f"{board}\0"})
+    plant(tmp_path, {f"sys/class/hwmon/hwmon0/{name}": f"{text}\n" for name, text in files.items()})
+    root = plant_chip(tmp_path, 0, chip, temp1_input="61000")
+    assert values(hwmon.discover(root)) == {f"{kind}/{chip}:temp1": 61.0}
 
 
 def test_a_one_wire_probe_is_not_read(tmp_path: Path) -> None:

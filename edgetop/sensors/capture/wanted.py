@@ -38,7 +38,7 @@ _GPU = "load devfreq/*/cur_freq devfreq/*/max_freq devfreq/*/min_freq devfreq/*/
 _FILES = {
     "sys/class/thermal/thermal_zone*": f"{_ZONE} cdev*_trip_point cdev*_weight cdev*/type",
     "sys/class/thermal/cooling_device*": "type cur_state max_state",
-    "sys/class/hwmon/hwmon*": f"{_HWMON} device/name",
+    "sys/class/hwmon/hwmon*": f"{_HWMON} device/name of_node/name",
     "sys/class/hwmon/hwmon*/device": _HWMON,
     "sys/devices/system/cpu": "online offline present possible isolated smt/active smt/control",
     "sys/devices/system/cpu/cpufreq": "boost",
