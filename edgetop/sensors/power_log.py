@@ -12,11 +12,12 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from edgetop.captured_text import encoding_of, printable
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Sample, columns_of
 from edgetop.sensors.rails import NOTES, plan_of
-from edgetop.sensors.sensor_protocol import Backlog, Found, Values, sensor
+from edgetop.sensors.sensor_protocol import Backlog, Found, Gap, Values, sensor
 from edgetop.sensors.tegrastats import parse_line, power_log
 from edgetop.session.manifest import SensorInfo
 
@@ -24,6 +25,7 @@ CADENCE_S = 0.25  # interval of reading the file
 BIN_S = 0.1
 PIECE_BYTES = 1 << 20  # most bytes of the file in one read
 LINE_BYTES = 4096  # a file without an end of line within this size is not a log
+LEAST_MISSED = 20  # rows without a sample, one after the other, from which they are reported
 NS = 1_000_000_000
 
 
@@ -63,20 +65,43 @@ class PowerLog:
         self._position = 0  # offset of the first line that was not taken yet
         self._sample: Sample | None = None
         self._inode: int | None = None
+        self._failed: ValueError | None = None  # found in the last read, which still had bins
+        self._missed, self._first_missed = 0, ""  # rows without a sample since the last one, and the first of them
         self._bins.forget()
 
     def read(self) -> Values:
         """Return the bins that ended since the last read. Raises OSError, or ValueError if this is not such a log."""
         now_s = self._now_ns() / NS
         done: list[tuple[int, float, float]] = []  # bins that have ended: mean time of samples, mean, peak
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            raise failed
         for line in self._lines():
             if self._bins.newest_s > now_s:
                 break
             self._position += len(line)
-            if (sample := self._parse(line.decode("utf-8", "replace"))) is not None:
-                self._bins.add(*sample, done)
+            try:
+                self._take(line.decode("utf-8", "replace"), done)
+            except ValueError as error:
+                if not done:
+                    raise
+                self._failed = error  # the next read raises it, after the bins that ended before it
+                break
+        if not done and self._missed >= LEAST_MISSED:
+            why = f'its last {self._missed} rows have no time and power, the first of them: "{self._first_missed}"'
+            return [Gap(why)] * 2
         means, peaks = (tuple((t_ns, watts[place]) for t_ns, *watts in done) for place in (0, 1))
         return [Backlog("a log has past samples", samples) for samples in (means, peaks)]
+
+    def _take(self, line: str, done: list[tuple[int, float, float]]) -> None:
+        """Add a line's sample to the bins. Raises ValueError if the log's time stands still."""
+        had_header = self._sample is not None
+        if (sample := self._parse(line)) is not None:
+            self._missed = 0
+            self._bins.add(*sample, done)
+        elif had_header and line.strip():
+            self._first_missed = self._first_missed if self._missed else printable(line)
+            self._missed += 1
 
     def _lines(self) -> Iterator[bytes]:
         """Yield the next complete lines, each taken from the file's next piece only when it is needed."""
@@ -89,6 +114,8 @@ class PowerLog:
             piece = os.pread(fd, PIECE_BYTES, self._position)
         finally:
             os.close(fd)
+        if not self._position and (encoding := encoding_of(piece)[0]) != "utf-8":
+            raise ValueError(f"its text is {encoding.upper()}: convert it with iconv -f {encoding} -t utf-8")
         if len(piece) > LINE_BYTES and b"\n" not in piece:
             raise ValueError(f"no line ends within {LINE_BYTES} bytes: not a {self._spec.format} log")
         return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
@@ -97,7 +124,7 @@ class PowerLog:
         """Return the time and the power of a line, or None if it has none, such as the line that names the columns."""
         if self._sample is not None:
             return self._sample(line)
-        spec = self._spec
+        spec, line = self._spec, line.lstrip("\ufeff")
         try:
             if spec.format == TEGRASTATS:
                 self._sample = power_log(line, spec.volts, spec.interval_s)
@@ -136,7 +163,7 @@ def _first_line(path: Path) -> str:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb", buffering=0) as file:
-            return (file.read(LINE_BYTES) or b"").partition(b"\n")[0].decode("utf-8", "replace")
+            return (file.read(LINE_BYTES) or b"").partition(b"\n")[0].decode("utf-8-sig", "replace")
     except OSError:
         return ""
 

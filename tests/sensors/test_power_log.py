@@ -9,7 +9,7 @@ import pytest
 from edgetop.errors import InputError
 from edgetop.sensors.log_formats import FORMATS
 from edgetop.sensors.power_log import NS, PIECE_BYTES, LogSpec, PowerLog, follow
-from edgetop.sensors.sensor_protocol import Backlog
+from edgetop.sensors.sensor_protocol import Backlog, Gap
 from tests.support import printed
 
 HEADER = "time_s,power_w\n"
@@ -88,6 +88,46 @@ def test_rows_without_a_value_are_gaps(tmp_path: Path) -> None:
     with session.path.open("a") as file:
         file.write("0.5,4\nnan,nan\n1.5,\n\nend of capture\n2.5,6\n3.5,7\n")
     assert session.read(10.0) == [(0.5, 4.0), (2.5, 6.0)]
+
+
+def test_a_clock_that_stands_still_is_a_gap_with_its_rows_after_what_it_timed(tmp_path: Path) -> None:
+    session = begun(tmp_path, [(0.1 * n, 5.0) for n in range(40)])
+    session.append(*[(4.0, 9.0)] * 300)
+    assert len(session.read(10.0)) == 40
+    with pytest.raises(ValueError, match=r"its time stands still: 4 s from row 42 to row 242"):
+        session.read(10.0)
+    with pytest.raises(ValueError, match="stands still"):
+        session.read(10.0)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_semicolons_decimal_commas_and_a_byte_order_mark_are_read(tmp_path: Path, newline: str) -> None:
+    """As instruments write them in Germany or France, and Excel saves them."""
+    session = Session(tmp_path)
+    rows = ["time_s;power_w", "0,5;3,25", "1,5;3,75", "2,5;0,0", ""]
+    session.path.write_bytes(newline.join(rows).encode("utf-8-sig"))
+    assert session.read(10.0) == [(0.5, 3.25), (1.5, 3.75)]
+
+
+def test_rows_that_are_not_understood_are_said_with_the_first_of_them(tmp_path: Path) -> None:
+    """Decimal commas between commas: 0,050 may be 50 as well."""
+    session = begun(tmp_path)
+    with session.path.open("a") as file:
+        file.write('"0,050","3,1"\n' + '"0,100","3,2"\n' * 29)
+    session.now_s = 10.0
+    for gap in session.log.read():
+        assert isinstance(gap, Gap)
+        assert gap.reason.startswith("its last 30 rows have no time and power, the first of them: ")
+        assert '"0,050","3,1"' in gap.reason
+    session.append((0.5, 4.0), (1.5, 4.0))
+    assert session.read(10.0) == [(0.5, 4.0)]
+
+
+def test_a_log_in_another_encoding_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes((HEADER + "1,2\n").encode("utf-16"))
+    with pytest.raises(InputError, match="UTF-16-LE: convert it with iconv"):
+        follow(LogSpec(path, "csv", None), lambda: 0)
 
 
 def test_rows_that_go_back_in_time_are_left_out(tmp_path: Path) -> None:
