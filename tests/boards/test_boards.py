@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import edgetop
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.root import Root
@@ -65,6 +66,19 @@ def test_there_are_boards() -> None:
 @pytest.mark.parametrize("board", BOARDS)
 def test_the_board_is_known_for_what_it_is(board: str) -> None:
     assert asdict(read_board(root_of(board))) == asdict(Board(**expected(board)["board"]))
+
+
+def test_the_page_on_boards_lists_what_was_tried() -> None:
+    """The kernel or release of each tree, beside its name."""
+    page = (
+        (Path(edgetop.__file__).parent / "docs/boards.md")
+        .read_text(encoding="utf-8")
+        .partition("## What was tried")[2]
+        .partition("\n## ")[0]
+    )
+    tried = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| ")}
+    for board in BOARDS:
+        assert expected(board)["board"]["kernel"] in tried[expected(board)["board"]["model"]]
 
 
 @pytest.mark.parametrize("board", BOARDS)
