@@ -27,7 +27,7 @@ V1 = Path(__file__).parents[1] / "recordings/v1"
 HOSTILE = [
     "a|b", "a\\|b", "`", "``x`", "a`|`b", "<script>alert(1)</script>", "[x](http://evil)", "*b* _i_ ~s~", "@user",
     "#12", "www.evil.com", "http://evil.com", "# head", "- list", "1. one", "&amp;", "a\nb", "\x1b[31m", "| x | y |",
-    "GH-12", "\\", "$x$", "+ p", "=",
+    "GH-12", "2026-11-28", "1) one", "3.5 ms", "\\", "$x$", "+ p", "=",
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 # GitHub looks for these after the markup is gone, so that a backslash does not stop it. A space without width does.
 _MENTION, _LINK = re.compile(r"([@#])(?=\w)"), re.compile(r"(:(?=//)|\bwww(?=\.)|\bGH(?=-\d))", re.IGNORECASE)
 _NO_SPACE = "\u200b"
-_BLOCK = re.compile(r"(\d+)?([-+.)#=])")  # begins a list or a heading, at the beginning of a line
+_BLOCK = re.compile(r"\d+(?=[.)](?:\s|$))|(?=[-+#=])")  # before what begins a list or a heading
 
 
 def escaped(text: str) -> str:
@@ -31,7 +31,7 @@ def escaped(text: str) -> str:
     line = clean(" ".join(text.split()))
     line = _MARKUP.sub(r"\\\g<0>", line).translate(_ENTITIES)
     line = _LINK.sub(rf"\1{_NO_SPACE}", _MENTION.sub(rf"\1{_NO_SPACE}", line))
-    return _BLOCK.sub(r"\1\\\2", line, count=1) if _BLOCK.match(line) else line
+    return f"{begin[0]}\\{line[begin.end() :]}" if (begin := _BLOCK.match(line)) else line
 
 
 def code(text: str) -> str:

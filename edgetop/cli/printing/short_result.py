@@ -12,7 +12,7 @@ from edgetop.formatting import UNKNOWN, clean, or_unknown, shortened
 from edgetop.wording import verdict_words
 
 SHORT_S = 60.0  # seconds of measuring
-_NAME_CELLS = 40
+_NAME_CELLS, _BOARD_CELLS = 40, 24
 
 
 def is_short(report: Report) -> bool:
@@ -71,16 +71,16 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
 
 def _board(report: Report) -> Iterator[str]:
     board = report.session.board
-    yield clean(board.model or board.cpu or UNKNOWN)
+    yield shortened(clean(board.model or board.cpu or UNKNOWN), _BOARD_CELLS)
     hottest = max((zone.max for zone in report.temperature.values() if zone.max is not None), default=None)
     if hottest is not None:
-        yield f"{hottest:.1f} °C at most"
+        yield f"{hottest:.1f} °C"
     if report.power.total_sensor and report.power.mean_w is not None:
         yield f"{formatting.reading(report.power.mean_w, 'W')} W"
     if report.energy.gross_mj is not None:
         yield f"{formatting.millijoules(report.energy.gross_mj)} mJ an inference"
     if report.memory.rss_peak_mib is not None:
-        yield f"engine RSS {report.memory.rss_peak_mib:.0f} MiB at most"
+        yield f"RSS {report.memory.rss_peak_mib:.0f} MiB"
 
 
 def _ms(value: float | None) -> str:
