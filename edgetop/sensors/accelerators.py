@@ -9,12 +9,11 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from edgetop.sensors.clocks import DEVFREQ
+from edgetop.sensors.clocks import DEBUG, DEVFREQ, EMC_CLOCK
 from edgetop.sensors.root import Root, is_compatible, parse_int
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, attempt, distinct, file_reader, join, sensor
 
 DRM, PLATFORM = "sys/class/drm", "sys/devices/platform"
-DEBUG = "sys/kernel/debug"
 RKNPU_DEBUG, RKNPU_MODULE = f"{DEBUG}/rknpu/load", "sys/module/rknpu"
 
 # Names of the devices of Tegra's GPUs: gpu.0, a link that every JetPack has; or an address with a name: 57000000.gpu
@@ -37,15 +36,6 @@ _EMC_ACTIVITY = (
 )
 # With newer kernels only the BPMP's firmware reports the activity. No public source gives its unit.
 _EMC_FIRMWARE = f"{DEBUG}/bpmp/debug/actmon/mc_all_avg_activity"
-# Files with the EMC's clock in Hz: of the BPMP from TX2 on; of the clock framework and the bandwidth manager on the
-# Nano (bwmgr_mc.c, fops_debugfs_emc_rate); of devfreq on Thor (jetson_stats, jtop/core/memory.py, read_emc).
-_EMC_CLOCK = (
-    f"{DEBUG}/bpmp/debug/clk/emc/rate",
-    f"{DEBUG}/clk/emc/clk_rate",
-    f"{DEBUG}/tegra_bwmgr/emc_rate",
-    f"{DEBUG}/clk/override.emc/clk_rate",
-    f"{DEVFREQ}/bwmgr/cur_freq",
-)
 # Labels of Rockchip's devfreq devices by the end of their names: fb000000.gpu, fdab0000.npu, dmc.
 _ROCKCHIP = {"gpu": "gpu", "npu": "npu", "dmc": "emc"}
 
@@ -140,7 +130,7 @@ def _tegra_gpu(root: Root) -> Found:
 
 
 def _tegra_emc(root: Root) -> Found:
-    activity, clock = (next(filter(root.exists, files), None) for files in (_EMC_ACTIVITY, _EMC_CLOCK))
+    activity, clock = (next(filter(root.exists, files), None) for files in (_EMC_ACTIVITY, EMC_CLOCK))
     is_denied = any(file and root.is_denied(file) for file in (activity, clock))
     if activity and clock and not is_denied:
         note = f"activity of the memory controller by its clock, {root.absolute(clock)}"

@@ -1,5 +1,7 @@
 """Clocks and their present caps: of the CPU by cpufreq policy, and of the GPU, NPU and memory controller by devfreq.
 
+The clock of Tegra's memory controller is in debugfs where devfreq does not have it. Only root may read it there.
+
 ABI: Documentation/admin-guide/pm/cpufreq.rst (kHz) and Documentation/ABI/testing/sysfs-class-devfreq (Hz).
 `scaling_cur_freq` is the clock that the governor asked for or that the hardware reports; caps of the firmware
 (Raspberry Pi) are not in it. `cpuinfo_cur_freq` is never read, since on Tegra it measures the hardware and disturbs the
@@ -8,16 +10,30 @@ policy. devfreq's `max_freq` is the lowest of the limits that the user, the powe
 """
 
 import re
+from collections.abc import Iterator
 from functools import partial
 
-from edgetop.sensors.root import File, Root, parse_int
+from edgetop.sensors.root import File, Root, is_compatible, parse_int
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt_all, distinct, sensor
 from edgetop.session.manifest import SensorInfo
 
 POLICIES = "sys/devices/system/cpu/cpufreq"
 NO_TURBO = "sys/devices/system/cpu/intel_pstate/no_turbo"
 DEVFREQ = "sys/class/devfreq"
+DEBUG = "sys/kernel/debug"
 OFFLINE = Gap("its CPUs are offline")
+
+# Files with the clock of Tegra's memory controller (EMC) in Hz: of the BPMP from TX2 on; of the clock framework and the
+# bandwidth manager on the Nano (bwmgr_mc.c, fops_debugfs_emc_rate); of devfreq on Thor (jetson_stats,
+# jtop/core/memory.py, read_emc). The files with its highest clock stand beside them under these names.
+EMC_CLOCK = (
+    f"{DEBUG}/bpmp/debug/clk/emc/rate",
+    f"{DEBUG}/clk/emc/clk_rate",
+    f"{DEBUG}/tegra_bwmgr/emc_rate",
+    f"{DEBUG}/clk/override.emc/clk_rate",
+    f"{DEVFREQ}/bwmgr/cur_freq",
+)
+_HIGHEST = {"rate": "max_rate", "clk_rate": "clk_max_rate", "emc_rate": "emc_max_rate"}
 
 # Kinds of devfreq devices by their names without the address. Examples: 17000000.gpu, 17000000.ga10b (JetPack 5),
 # 17000000.gv11b (Xavier), gpu-gpc-0 (Thor), fb000000.gpu (RK3588), 13000000.mali; fdab0000.npu; dmc (Rockchip),
@@ -35,7 +51,20 @@ def discover(root: Root) -> Found:
     kinds = [(name, kind) for name in root.names(DEVFREQ) if (kind := device_kind(name))]
     labels = distinct([kind for _, kind in kinds])
     devices = [_device(root, name, label) for (name, _), label in zip(kinds, labels, strict=True)]
-    return Found((*clocks, *devices), missing)
+    memory = () if any(kind == "memory" for _, kind in kinds) else tuple(_tegra_memory(root))
+    return Found((*clocks, *devices, *memory), missing)
+
+
+def _tegra_memory(root: Root) -> Iterator[Reader]:
+    """Yield the clock of Tegra's memory controller, if debugfs has it and may be read."""
+    if not is_compatible(root, "nvidia,tegra"):
+        return
+    found = next((file for file in EMC_CLOCK if root.exists(file) and not root.is_denied(file)), None)
+    if found is not None:
+        folder, _, name = found.rpartition("/")
+        highest_hz = root.number(f"{folder}/{_HIGHEST[name]}") if name in _HIGHEST else None
+        info = sensor("freq", "memory", root.absolute(found), max=highest_hz and highest_hz / 1e6, note="EMC")
+        yield Reader((info,), partial(attempt_all, [partial(_mhz, root.file(found), "Hz")]))
 
 
 def policies(root: Root) -> list[str]:

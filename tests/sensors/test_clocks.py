@@ -87,3 +87,32 @@ def test_a_boost_that_is_off_is_told(tmp_path: Path, switch: str) -> None:
 def test_no_policy_is_told_as_missing(tmp_path: Path) -> None:
     (missing,) = clocks.discover(plant(tmp_path, {"sys/devices/system/cpu/cpufreq/boost": "1"})).missing
     assert missing.what == "CPU clocks"
+
+
+TEGRA = {"proc/device-tree/compatible": "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0"}
+BPMP = "sys/kernel/debug/bpmp/debug/clk/emc"
+
+
+@pytest.mark.parametrize(
+    ("files", "highest"),
+    [
+        ({f"{BPMP}/rate": "2133000000\n", f"{BPMP}/max_rate": "3199000000\n"}, 3199.0),
+        ({"sys/kernel/debug/clk/emc/clk_rate": "2133000000\n"}, None),
+    ],
+)
+def test_the_clock_of_tegras_memory_is_that_of_debugfs(
+    tmp_path: Path, files: dict[str, str], highest: float | None
+) -> None:
+    (source,) = clocks.discover(plant(tmp_path, TEGRA | files)).sources
+    (info,) = source.sensors
+    assert (info.id, info.max, source.read()) == ("freq/memory", highest, [2133.0])
+
+
+def test_a_memory_clock_of_devfreq_is_enough(tmp_path: Path) -> None:
+    files = {"sys/class/devfreq/bwmgr/cur_freq": "4266000000\n", "sys/class/devfreq/bwmgr/max_freq": "4266000000\n"}
+    sources = clocks.discover(plant(tmp_path, TEGRA | files | {f"{BPMP}/rate": "2133000000\n"})).sources
+    assert [info.id for source in sources for info in source.sensors] == ["freq/memory", "freqcap/memory"]
+
+
+def test_another_vendors_clock_named_emc_is_not_read(tmp_path: Path) -> None:
+    assert clocks.discover(plant(tmp_path, {f"{BPMP}/rate": "2133000000\n"})).sources == ()
