@@ -237,6 +237,11 @@ def celsius(text: str) -> float:
     return float(match[1])
 
 
+def ambient(text: str) -> float | str:
+    """Parse a temperature such as `35C`, or the id of a sensor of the air such as `ambient/bme280`."""
+    return text.strip() if re.fullmatch(r"ambient/.{1,200}", text.strip()) else celsius(text)
+
+
 _MOST_CPUS = 8192  # most CPUs that Linux can be built for (NR_CPUS_RANGE_END in arch/x86/Kconfig)
 
 

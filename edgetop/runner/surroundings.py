@@ -18,6 +18,7 @@ LATE_NS = 5 * NS  # a sensor without a reading before measuring began may have i
 
 # sched(7), "Scheduling policies". A number that is not among these is shown as it is.
 _POLICIES = {getattr(os, name): name for name in ("SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO", "SCHED_RR")}
+_HEAT, AIR = ("temp", "ambient"), "ambient/"  # kinds of sensors whose first values are kept; ids of those of the air
 _REAL_TIME = ("SCHED_FIFO", "SCHED_RR")
 
 
@@ -51,7 +52,8 @@ class Surroundings:
     def follow(self) -> "Surroundings":
         """Return the surroundings of the next session of the same engine, whose measured phase begins at once."""
         following = Surroundings()
-        following.__dict__.update(self.__dict__, _temperatures={})
+        air = {sensor: celsius for sensor, celsius in self._temperatures.items() if sensor.startswith(AIR)}
+        following.__dict__.update(self.__dict__, _temperatures=air)
         following.began(0)
         return following
 
@@ -79,7 +81,7 @@ class Surroundings:
         """
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)
-            self._ids = {place: info.id for place, info in enumerate(sensors) if info.kind == "temp"}
+            self._ids = {place: info.id for place, info in enumerate(sensors) if info.kind in _HEAT}
         now_ns = int(readings["t_ns"].max()) if len(readings) else 0
         if self._began_ns is not None and len(readings) and now_ns >= self._survey_due_ns:
             # A session that is killed cannot do this at its end.
@@ -102,7 +104,9 @@ class Surroundings:
         """Return `before` with what was measured so far added. Before the measured phase, return it unchanged."""
         if self._began_ns is None:
             return before
-        return replace(before, start_temperatures=dict(self._temperatures), scheduler=self._scheduler,
+        heat = {sensor: celsius for sensor, celsius in self._temperatures.items() if not sensor.startswith(AIR)}
+        room = self._temperatures.get(before.ambient_sensor or "", before.ambient_c)
+        return replace(before, start_temperatures=heat, ambient_c=room, scheduler=self._scheduler,
                        background=self._background, background_unseen=self._unseen)  # fmt: skip
 
     def background(self) -> tuple[BackgroundProcess, ...]:

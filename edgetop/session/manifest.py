@@ -200,6 +200,7 @@ class Methodology:
     # Why not all processes could be seen: "hidepid" (those of other users) or "container" (those outside); None if all
     # could, and in older sessions.
     background_unseen: str | None = None
+    ambient_sensor: str | None = None  # id of the sensor that measured `ambient_c`; None if it was declared
 
 
 @frozen

@@ -6,6 +6,7 @@ from click import BadParameter
 from edgetop.cli.options import (
     FiniteRange,
     alert_rule,
+    ambient,
     battery,
     cpus,
     duration,
@@ -14,7 +15,11 @@ from edgetop.cli.options import (
     limit,
     size,
 )
+from edgetop.cli.running.session_board import refuse_unknown_ambient
+from edgetop.errors import InputError
+from edgetop.sensors.sensor_protocol import Found, Reader
 from edgetop.session.manifest import Battery
+from tests.support.sessions import make_sensor
 
 
 @pytest.mark.parametrize(
@@ -136,3 +141,22 @@ def test_a_limit_says_what_of_how_much(text: str, fields: dict[str, float]) -> N
 def test_what_is_no_limit_is_refused(text: str, why: str) -> None:
     with pytest.raises(BadParameter, match=why):
         limit(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("35C", 35.0), ("-4.5", -4.5), ("ambient/bme280", "ambient/bme280")])
+def test_the_room_is_a_temperature_or_a_sensor(text: str, value: float | str) -> None:
+    assert ambient(text) == value
+
+
+@pytest.mark.parametrize("text", ["warm", "temp/cpu", "ambient/", ""])
+def test_what_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(BadParameter, match="write 35C"):
+        ambient(text)
+
+
+def test_a_sensor_of_the_air_that_the_board_has_not_is_refused_with_those_that_it_has() -> None:
+    board = Found((Reader((make_sensor("ambient/bme280"), make_sensor("temp/cpu")), lambda: [20.0, 40.0]),))
+    refuse_unknown_ambient(None, board)
+    refuse_unknown_ambient("ambient/bme280", board)
+    with pytest.raises(InputError, match=r"ambient/x: the board has no such sensor \(it has ambient/bme280\)"):
+        refuse_unknown_ambient("ambient/x", board)

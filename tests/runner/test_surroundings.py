@@ -43,6 +43,19 @@ def test_start_temperatures_are_the_last_before_or_first_after() -> None:
     assert around.methodology(Methodology()).start_temperatures == expected
 
 
+def test_the_room_is_as_warm_as_its_sensor_reads_and_is_no_start_temperature() -> None:
+    sensors = (make_sensor("temp/cpu"), make_sensor("ambient/bme280"))
+    around = Surroundings()
+    around.take_readings(make_readings((1 * NS, 0, 40.0), (1 * NS, 1, 22.5)), sensors)
+    around.began(2 * NS)
+    asked = around.methodology(Methodology(ambient_sensor="ambient/bme280"))
+    assert (asked.ambient_c, asked.start_temperatures) == (22.5, {"temp/cpu": 40.0})
+    assert around.methodology(Methodology(ambient_c=35.0)).ambient_c == 35.0
+    assert around.methodology(Methodology()).ambient_c is None
+    following = around.follow()
+    assert following.methodology(Methodology(ambient_sensor="ambient/bme280")).ambient_c == 22.5
+
+
 def test_a_late_first_reading_is_no_start_temperature() -> None:
     around = Surroundings()
     around.began(0)

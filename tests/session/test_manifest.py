@@ -124,7 +124,7 @@ KEYS = {
     "methodology": (
         "warmup_runs measure_runs cooldown_s idle_baseline_s ambient_c enclosure"
         " start_temperatures background"
-        " scheduler notes battery stream_runs cooldown_to_c cooldown_c background_unseen"
+        " scheduler notes battery stream_runs cooldown_to_c cooldown_c background_unseen ambient_sensor"
     ),
     "constraints": "cpus memory_bytes quota_pct quota_period_ms",
 }

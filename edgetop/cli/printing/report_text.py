@@ -402,7 +402,8 @@ def _place(method: Methodology) -> str:
     began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in hottest_first]
     more = f" and {len(began) - 2} more" if len(began) > 2 else ""
     warm = f"began at {', '.join(began[:2])}{more}" if began else "start temperature not known"
-    ambient = "not declared" if method.ambient_c is None else f"{method.ambient_c:g} °C as declared"
+    told = f"as measured by {clean(method.ambient_sensor)}" if method.ambient_sensor else "as declared"
+    ambient = "not declared" if method.ambient_c is None else f"{method.ambient_c:g} °C {told}"
     return f"{warm}; ambient {ambient}, enclosure {clean(method.enclosure or 'not declared')}"
 
 

@@ -88,6 +88,8 @@ def demo_request(options: Given) -> "RunRequest":
     rival_cpus = (max(os.sched_getaffinity(0)),) if chosen.competes else ()
     model = replace(model, threads=model.threads or 1, cpus=model.cpus or rival_cpus)
     ambient_c, enclosure = options["ambient"], options["enclosure"]
+    if isinstance(ambient_c, str):
+        raise InputError("--ambient: the virtual board has no sensor of the air", "give its temperature, such as 35C")
     return run.request_of(
         options,
         DemoSubject(model, chosen, options["speed"], options["board_state"]),

@@ -263,7 +263,10 @@ RECORD_OPTIONS = (
     ),
     option("--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE", help="Label of the recording."),
     option("--note", "notes", multiple=True, metavar="TEXT", help="Add a note about the set-up to the recording."),
-    option("--ambient", type=text.celsius, metavar="35C", help="Room temperature, to be noted in the recording."),
+    option(
+        "--ambient", type=text.ambient, metavar="35C|SENSOR",
+        help="Room temperature to note in the recording, or the sensor that measures it: ambient/bme280.",
+    ),
     option("--enclosure", metavar="TEXT", help="Enclosure of the board, to be noted in the recording."),
 )  # fmt: skip
 

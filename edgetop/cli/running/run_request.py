@@ -302,6 +302,7 @@ class Keeping:
     labels: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     ambient_c: float | None = None
+    ambient_sensor: str | None = None  # id of the sensor that measures it
     enclosure: str | None = None
     battery: "Battery | None" = None
     rotate_ns: int | None = None
@@ -318,7 +319,8 @@ class Keeping:
             keep_outputs=given.get("keep_outputs") or 0,
             labels=given["labels"],
             notes=given["notes"],
-            ambient_c=given["ambient"],
+            ambient_c=None if isinstance(given["ambient"], str) else given["ambient"],
+            ambient_sensor=given["ambient"] if isinstance(given["ambient"], str) else None,
             enclosure=given["enclosure"],
             battery=given.get("battery"),
             rotate_ns=given.get("rotate"),

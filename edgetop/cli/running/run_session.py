@@ -25,7 +25,14 @@ from edgetop.cli.running.run_request import (
     VariantsSubject,
     model_of,
 )
-from edgetop.cli.running.session_board import BoardInUse, cool_board, find_sensors, log_spec, open_board
+from edgetop.cli.running.session_board import (
+    BoardInUse,
+    cool_board,
+    find_sensors,
+    log_spec,
+    open_board,
+    refuse_unknown_ambient,
+)
 from edgetop.cli.terminal import Terminal, how_to_come_back
 from edgetop.cli.viewing import signals_to, why_no_screen
 from edgetop.engines.engine_protocol import Engine
@@ -217,6 +224,7 @@ def _set_up(
     log_spec(request.board.power_log)
     no_screen = why_no_screen(NO_SCREEN_ADVICE) if _has_screen(request.showing) else None
     board_sensors = board.discover()
+    refuse_unknown_ambient(keeping.ambient_sensor, board_sensors)
     cooldown = None if no_screen else cool_board(request, board, board_sensors)
     manifest = session_parts.first_manifest(request, name, model, spec, board.identity(), clock, cooldown)
     spec = session_parts.with_end_note(session_parts.with_outputs_file(spec, folder), folder, keeping)

@@ -151,6 +151,15 @@ def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable
     return join([paced(board, hz), paced(monitors, hz), log])
 
 
+def refuse_unknown_ambient(sensor_id: str | None, board: Found) -> None:
+    """Raise InputError if the board has no such sensor of the air (`--ambient`)."""
+    have = [info.id for source in board.sources for info in source.sensors if info.kind == "ambient"]
+    if sensor_id is None or sensor_id in have:
+        return
+    advice = f"it has {', '.join(map(clean, have))}" if have else "give the temperature itself, such as 35C"
+    raise InputError(f"--ambient {clean(sensor_id)}: the board has no such sensor", advice)
+
+
 def log_spec(asked: PowerLogRequest | None) -> LogSpec | None:
     """Return what the power log is, or None. Raises InputError where its format is not known, or has no interval."""
     if asked is None:

@@ -418,6 +418,7 @@ def _methodology(request: RunRequest, cooldown: Cooldown | None) -> Methodology:
         cooldown_c=cooldown.reached.celsius if cooldown and cooldown.reached else None,
         idle_baseline_s=request.phases.idle_ns / 1e9 or None,
         ambient_c=keeping.ambient_c,
+        ambient_sensor=keeping.ambient_sensor,
         enclosure=keeping.enclosure,
         notes=keeping.notes,
         battery=keeping.battery,
