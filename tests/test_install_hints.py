@@ -47,8 +47,10 @@ OTHERS = {
     "glances": "nicolargo",
     "jetson-stats": "rbonghi",
     "pipx": "PyPA",
+    "pillow": "python-pillow",
     "pre-commit": "pre-commit",
     "s-tui": "amanusk",
+    "scikit-learn": "scikit-learn",
     "tflite-runtime": "Google",
     "twine": "PyPA",
     "uv": "Astral",
@@ -93,6 +95,8 @@ def _arguments(tokens: list[str]) -> Iterator[str]:
             if tokens[:1] == ["@"]:
                 token, tokens = " ".join([token, *tokens[:2]]), tokens[2:]
             yield token.rstrip(".,:)\"'")
+            if token.endswith((",", ".", ":")) and len(token) > 1:  # the sentence goes on after the command
+                return
 
 
 def _is_place(argument: str) -> bool:
@@ -151,6 +155,7 @@ def test_so_do_the_hints_of_the_engine():
         ("pip install 'edgetop[onnx] @ git+https://host/edgetop'", []),
         ("uvx --from /tmp/edgetop.whl edgetop", []),
         ("pip install x    and a comment", ["x"]),
+        ("pip install x, or convert the files", ["x"]),
         ("`pip install` refuses", []),
     ],
 )
