@@ -49,7 +49,8 @@ _RAILS = ("ina3221", "ina3221x")
 # Chips that measure the air, and not a part of the board: those with a humidity input, and thermometers of the same
 # series without one (drivers/hwmon/sht3x.c). A 1-wire thermometer is on a cable (drivers/w1/slaves/w1_therm.c): a
 # conversion takes up to 0.75 s, and before the first one it reads 85 °C (Maxim, DS18B20 data sheet).
-ONE_WIRE = "w1_slave_temp"
+ONE_WIRE, POWER_ON_C = "w1_slave_temp", 85.0
+ONE_WIRE_CADENCE_S = 10.0
 _AIR = re.compile(r"sht[0-9cw].*|sts[34].*|aht[0-9].*|hih6.*|htu[0-9].*|hs300.*|si70[0-9].*|cc2d.*|dht[12].*")
 
 
@@ -117,7 +118,8 @@ def discover(root: Root) -> Found:
     missing: list[Missing] = []
     for (folder, chip), label in zip(chips.items(), distinct(list(chips.values())), strict=True):
         if chip == ONE_WIRE:
-            missing.append(Missing(f"ambient/{label}", "a 1-wire probe is not read, since each read takes a second"))
+            why = "a 1-wire probe is read only if it is asked for, since each read takes a second"
+            missing.append(Missing(f"ambient/{label}", why, f"edgetop run --ambient ambient/{label} ..."))
             continue
         absences = [(each, each.absence()) for each in _inputs(root, folder, chip, label)]
         missing += [Missing(each.info.id, reason) for each, reason in absences if reason]
@@ -128,6 +130,24 @@ def discover(root: Root) -> Found:
         why = f"no thermal zone in {root.absolute(THERMAL)}, no chip in {root.absolute(CHIPS)} that reports one"
         missing.append(Missing("temperature", why))
     return Found(tuple(readers), tuple(missing))
+
+
+def discover_one_wire(root: Root) -> Found:
+    """Find the thermometers on 1-wire, which `discover` leaves out."""
+    chips = dict(_chips(root))
+    labels = zip(chips.items(), distinct(list(chips.values())), strict=True)
+    return Found(tuple(_one_wire(root, folder, label) for (folder, chip), label in labels if chip == ONE_WIRE))
+
+
+def _one_wire(root: Root, folder: str, label: str) -> Reader:
+    file = root.file(f"{folder}/temp1_input")
+
+    def read() -> Values:
+        celsius = read_celsius(file)
+        return [Gap("reads 85 °C, as before the first conversion") if celsius == POWER_ON_C else celsius]
+
+    info = sensor("ambient", label, root.absolute(file.relative), note="a probe on 1-wire")
+    return Reader((info,), read, ONE_WIRE_CADENCE_S)
 
 
 def _chips(root: Root) -> Iterator[tuple[str, str]]:

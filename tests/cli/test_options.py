@@ -1,5 +1,7 @@
 """Values as they are written on the command line."""
 
+from pathlib import Path
+
 import pytest
 from click import BadParameter
 
@@ -15,11 +17,13 @@ from edgetop.cli.options import (
     limit,
     size,
 )
-from edgetop.cli.running.session_board import refuse_unknown_ambient
+from edgetop.cli.running.session_board import refuse_unknown_ambient, with_one_wire
 from edgetop.errors import InputError
+from edgetop.sensors import hwmon
 from edgetop.sensors.sensor_protocol import Found, Reader
 from edgetop.session.manifest import Battery
 from tests.support.sessions import make_sensor
+from tests.support.trees import plant
 
 
 @pytest.mark.parametrize(
@@ -152,6 +156,18 @@ def test_the_room_is_a_temperature_or_a_sensor(text: str, value: float | str) ->
 def test_what_is_neither_is_refused(text: str) -> None:
     with pytest.raises(BadParameter, match="write 35C"):
         ambient(text)
+
+
+def test_a_one_wire_probe_is_among_the_sensors_if_it_is_named(tmp_path: Path) -> None:
+    chip = "sys/class/hwmon/hwmon0"
+    root = plant(tmp_path, {f"{chip}/name": "w1_slave_temp\n", f"{chip}/temp1_input": "21562\n"})
+    board, probe = hwmon.discover(root), "ambient/w1_slave_temp"
+    assert probe in [missing.what for missing in board.missing]
+    found = with_one_wire(probe, board, root)
+    refuse_unknown_ambient(probe, found)
+    assert probe not in [missing.what for missing in found.missing]
+    for other in (None, "ambient/x"):
+        assert with_one_wire(other, board, root) == board
 
 
 def test_a_sensor_of_the_air_that_the_board_has_not_is_refused_with_those_that_it_has() -> None:

@@ -109,6 +109,8 @@ def test_the_method_is_four_lines_with_what_the_user_declared() -> None:
     assert " none that can be seen took 5 % of a core (processes of other users are hidden" in method_of(hidden)[2]
     room = manifest(methodology=replace(methodology, ambient_sensor="ambient/bme280"))
     assert "ambient 22.5 °C as measured by ambient/bme280, enclosure" in method_of(room)[1]
+    silent = manifest(methodology=replace(methodology, ambient_c=None, ambient_sensor="ambient/w1"))
+    assert "ambient unknown: ambient/w1 gave no reading, enclosure" in method_of(silent)[1]
     limited = manifest(methodology=methodology, constraints=Constraints(1.0, 2**26, 50.0, 100.0))
     assert " CPUs, memory 64 MiB, quota 50 % of a CPU in each 100 ms, SCHED" in method_of(limited)[2]
 

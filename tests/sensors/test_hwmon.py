@@ -227,6 +227,15 @@ def test_a_thermometer_that_a_user_connected_is_none_of_the_board(tmp_path: Path
     assert values(hwmon.discover(root)) == {f"{kind}/{chip}:temp1": 61.0}
 
 
+def test_a_one_wire_probe_is_read_if_it_is_asked_for(tmp_path: Path) -> None:
+    root = plant_chip(tmp_path, 0, "w1_slave_temp", temp1_input="21562")
+    assert values(hwmon.discover_one_wire(root)) == {"ambient/w1_slave_temp": 21.562}
+    plant_chip(tmp_path, 0, "w1_slave_temp", temp1_input="85000")
+    (gap,) = values(hwmon.discover_one_wire(root)).values()
+    assert isinstance(gap, Gap)
+    assert "before the first conversion" in gap.reason
+
+
 def test_a_one_wire_probe_is_not_read(tmp_path: Path) -> None:
     plant_zone(tmp_path, 0, "cpu-thermal")
     root = plant_chip(tmp_path, 0, "w1_slave_temp", temp1_input="85000")

@@ -403,7 +403,8 @@ def _place(method: Methodology) -> str:
     more = f" and {len(began) - 2} more" if len(began) > 2 else ""
     warm = f"began at {', '.join(began[:2])}{more}" if began else "start temperature not known"
     told = f"as measured by {clean(method.ambient_sensor)}" if method.ambient_sensor else "as declared"
-    ambient = "not declared" if method.ambient_c is None else f"{method.ambient_c:g} °C {told}"
+    silent = f"unknown: {clean(method.ambient_sensor)} gave no reading" if method.ambient_sensor else "not declared"
+    ambient = silent if method.ambient_c is None else f"{method.ambient_c:g} °C {told}"
     return f"{warm}; ambient {ambient}, enclosure {clean(method.enclosure or 'not declared')}"
 
 

@@ -32,6 +32,7 @@ from edgetop.cli.running.session_board import (
     log_spec,
     open_board,
     refuse_unknown_ambient,
+    with_one_wire,
 )
 from edgetop.cli.terminal import Terminal, how_to_come_back
 from edgetop.cli.viewing import signals_to, why_no_screen
@@ -223,7 +224,7 @@ def _set_up(
     session_parts.refuse_absent(request, folder)
     log_spec(request.board.power_log)
     no_screen = why_no_screen(NO_SCREEN_ADVICE) if _has_screen(request.showing) else None
-    board_sensors = board.discover()
+    board_sensors = with_one_wire(keeping.ambient_sensor, board.discover(), board.root)
     refuse_unknown_ambient(keeping.ambient_sensor, board_sensors)
     cooldown = None if no_screen else cool_board(request, board, board_sensors)
     manifest = session_parts.first_manifest(request, name, model, spec, board.identity(), clock, cooldown)

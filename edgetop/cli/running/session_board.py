@@ -18,6 +18,7 @@ from edgetop.frozen import frozen
 from edgetop.runner.cooldown import Cooldown, Heat, cool_down
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
+from edgetop.sensors.hwmon import discover_one_wire
 from edgetop.sensors.i2c import CADENCE_S, open_monitors
 from edgetop.sensors.log_formats import FORMATS, INTERVAL_S, TEGRASTATS
 from edgetop.sensors.power_log import BIN_S, LogSpec, follow, is_tegrastats
@@ -149,6 +150,12 @@ def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable
         if info.id in taken:
             raise InputError(f"--i2c: the board has a sensor {info.label} of its own", "give yours another NAME")
     return join([paced(board, hz), paced(monitors, hz), log])
+
+
+def with_one_wire(sensor_id: str | None, board: Found, root: Root) -> Found:
+    """Return the sensors of the board with the 1-wire probe that `--ambient` names, which is not read otherwise."""
+    named = [one for one in discover_one_wire(root).sources if one.sensors[0].id == sensor_id] if sensor_id else []
+    return Found((*board.sources, *named), tuple(one for one in board.missing if not named or one.what != sensor_id))
 
 
 def refuse_unknown_ambient(sensor_id: str | None, board: Found) -> None:
