@@ -1,7 +1,7 @@
-"""`python -m edgetop`, and the program by which edgetop starts itself: `python .../edgetop/__main__.py`.
+"""Entry point of `python -m edgetop`. edgetop also runs this file to start further processes of itself.
 
-Python looks for modules first in the current folder (`-m`) or beside this file. Neither is meant: files of the current
-folder would be run as edgetop's code, and those of this one stand in for modules of the same names.
+Python looks for modules first in the current folder (with `-m`) or in this file's folder. Both are wrong: files in the
+current folder would run as edgetop's code, and files in this folder would hide modules of the same names.
 """
 
 import os
@@ -12,7 +12,7 @@ _PACKAGES = os.path.dirname(_HERE)  # noqa: PTH120
 
 
 def _leave_only_packages() -> None:
-    """Remove the entry that Python put first (sys.path), and make sure that this very edgetop is found."""
+    """Remove the folder that Python put first in `sys.path`, and make sure that this very edgetop is imported."""
     if __package__ and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         del sys.path[0]
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _HERE]  # noqa: PTH100

@@ -1,8 +1,8 @@
-"""Text of other programs as it arrives in files: encodings, colours, prefixes of lines, separators of tables.
+"""The text of files that other programs wrote: its encoding, colours, prefixes of lines, and separators of tables.
 
-Readers of logs and tables get plain lines from here, so that each format is described once and without these. Sources
-of the prefixes: `ts` of moreutils; journalctl, "Output options", -o; docker, "docker compose logs" and "docker logs
---timestamps"; Android's logcat, "-v" (brief, tag, time, threadtime).
+Readers of logs and tables get plain lines from here, so that no reader has to deal with these. Sources of the prefixes:
+`ts` of moreutils; journalctl, "Output options", -o; docker, "docker compose logs" and "docker logs --timestamps";
+Android's logcat, "-v" (brief, tag, time, threadtime).
 """
 
 import codecs
@@ -46,7 +46,8 @@ _SHARE = 0.8  # the part of a text's lines that has a prefix, if there is one; a
 
 
 def encoding_of(data: bytes) -> tuple[str, int]:
-    """Return the encoding of a file that begins with `data`, and the length of its byte order mark.
+    """Return the name of a file's encoding and the length in bytes of its byte order mark. `data`: the file's first
+    bytes.
 
     >>> encoding_of(b"\\xff\\xfeR\\0A\\0M\\0"), encoding_of(b"R\\0A\\0M\\0 \\0"), encoding_of(b"RAM ")
     (('utf-16-le', 2), ('utf-16-le', 0), ('utf-8', 0))
@@ -64,7 +65,10 @@ def encoding_of(data: bytes) -> tuple[str, int]:
 
 
 def decode(data: bytes) -> str:
-    """Return a file's text, with `\\n` as the end of each line. Bytes of another encoding become surrogates."""
+    """Return a file's text, with `\\n` as the end of each line.
+
+    Bytes that are invalid in the encoding become surrogates.
+    """
     name, skipped = encoding_of(data)
     text = data[skipped:].decode(name, "surrogateescape" if name == "utf-8" else "replace")
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -80,7 +84,7 @@ def without_escapes(text: str) -> str:
 
 
 def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
-    """Remove what programs put before each line. Return the text and the names of these programs.
+    """Return a text without the prefixes that other programs put before each line, and the names of these programs.
 
     >>> without_prefixes("web-1  | 10:00:00 RAM 1/2MB\\nweb-1  | 10:00:01 RAM 1/2MB\\n")
     ('RAM 1/2MB\\nRAM 1/2MB\\n', ('docker compose', 'ts'))
@@ -95,7 +99,7 @@ def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _prefix_of(text: str) -> str | None:
-    """Return the program whose prefix most lines of the text have, or None."""
+    """Return the name of the program whose prefix most lines of the text have, or None if there is none."""
     lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
     for name, pattern in _PREFIXES.items():
         if lines and sum(1 for line in lines if pattern.match(line)) >= _SHARE * len(lines):
@@ -105,13 +109,13 @@ def _prefix_of(text: str) -> str | None:
 
 @frozen
 class Separators:
-    """The characters that separate the cells of a table, and the format of its numbers."""
+    """The separator of a table's cells, and the format of the table's numbers."""
 
     cell: str | None  # None: any blanks
     has_comma: bool  # whether a comma is a decimal sign
 
     def cells(self, line: str) -> list[str]:
-        """Return the cells of a row, without quotes and surrounding blanks."""
+        """Return the cells of a row (`line`), without quotes and surrounding blanks."""
         if self.cell is None:
             return line.split()
         if '"' in line:
@@ -120,7 +124,10 @@ class Separators:
         return [cell.strip() for cell in line.split(self.cell)]
 
     def number(self, cell: str) -> float:
-        """Parse a finite number. Raises ValueError for any other text, and for digits in groups (`1.234,5`)."""
+        """Return the finite number in a cell.
+
+        Raises ValueError for any other text, and for digits in groups (`1.234,5`).
+        """
         if match := _NUMPY.fullmatch(cell):
             cell = match[1]
         if self.has_comma and "," in cell:
@@ -137,9 +144,9 @@ _NUMPY = re.compile(r"np\.float(?:64|32)\((.*)\)")  # how PyMonsoon prints value
 
 
 def separators_of(header: str) -> Separators:
-    """Return the separators of a table from the line that names its columns.
+    """Return the Separators of a table. `header` is the line with the names of the table's columns.
 
-    A comma is a decimal sign wherever it does not separate cells.
+    If the comma does not separate cells, it is the decimal sign.
 
     >>> separators_of("time_s;power_w").number("3,5"), separators_of("time_s,power_w").cells("1,2")
     (3.5, ['1', '2'])
@@ -152,7 +159,7 @@ def separators_of(header: str) -> Separators:
 
 @frozen
 class LeftOut:
-    """The part of its input that a reader did not use."""
+    """How much of its input a reader did not use, and why."""
 
     count: int
     of: int | None  # number of all of them; None if it says nothing
@@ -175,6 +182,6 @@ MAX_EXAMPLE = 80
 
 
 def printable(text: str) -> str:
-    """Return a text in one line, shortened and without control characters."""
+    """Return a text as one line, shortened, and without control characters."""
     line = "".join(each if each.isprintable() else " " for each in " ".join(text.split()))
     return line if len(line) <= MAX_EXAMPLE else f"{line[: MAX_EXAMPLE - 3]}..."

@@ -52,7 +52,7 @@ class RecordingError(OutputError):
 
 
 class ReaderLeftError(EdgetopError):
-    """The reader of standard output has closed it, as `head` does. This is no failure, and nothing is printed."""
+    """Raised if the reader of standard output has closed it, as `head` does. This is no failure; nothing is printed."""
 
     exit_code = EXIT_DONE
 

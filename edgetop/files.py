@@ -27,11 +27,12 @@ _SHELL_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")  # of `<(command)`, 
 
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Write a file beside its final path, under a name that nobody can guess, and rename it at the end.
+    """Yield a new file, which replaces the one at `path` at the end. Until then, it has a name that nobody can guess.
 
-    A link at `path` is replaced, and the file that it points to is left alone. After an error, the earlier file is
-    unchanged, and no other file remains. `mode` is subject to the umask. `durable`: whether the file must survive a
-    crash of the machine; False for files that are written often or can be made again. Raises OSError.
+    If `path` is a link, the link is replaced, and the file to which it points stays unchanged. After an error, the
+    earlier file is unchanged and no other file remains. `mode` (the permissions) is subject to the umask. `durable`:
+    whether the file must survive a crash of the machine; False suits files that are written often or can be made again.
+    Raises OSError.
     """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     partial = partial_name(path)
@@ -56,19 +57,21 @@ def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Itera
 
 
 def write_file(path: Path, content: str | bytes, mode: int = PRIVATE, *, durable: bool = True) -> None:
-    """Replace a file by one with this content, like `replacing`. Raises OSError."""
+    """Replace the file at `path` by one with `content`. See `replacing` for the other parameters. Raises OSError."""
     with replacing(path, mode, durable=durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def partial_name(path: Path) -> str:
-    """Return a path beside `path` that nobody can guess, for a file or a folder that is not complete yet."""
+    """Return a new path beside `path`, for a file or folder that is not yet complete. Nobody can guess its name."""
     return f".{path.name[:200]}.{os.urandom(8).hex()}.partial"
 
 
 def hold(fd: int) -> bool:
-    """Lock a partial file or folder until it is closed (flock(2)). Return False if this fails or another process holds
-    it."""
+    """Lock a partial file or folder until its descriptor `fd` is closed (flock(2)). Return whether that succeeded.
+
+    It fails if another process holds the lock.
+    """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -77,8 +80,10 @@ def hold(fd: int) -> bool:
 
 
 def remove_partials(path: Path) -> None:
-    """Remove the partial files that killed writers of this file or folder left. Those of live writers are locked and
-    stay."""
+    """Remove the partial versions of the file or folder `path` that killed processes left behind.
+
+    Those of running processes are locked, and stay.
+    """
     left = re.compile(rf"\.{re.escape(path.name[:200])}\.[0-9a-f]{{16}}\.partial")
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):  # noqa: PTH208  names are wanted
@@ -103,7 +108,7 @@ def _remove_partial(partial: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in the folder durable (fsync(2): a file's name is the folder's data)."""
+    """Make renames in the folder durable: they then survive a crash of the machine (fsync(2))."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:  # a folder that this user may write but not list
@@ -118,20 +123,20 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = PRIVATE) -> int:
-    """Open a regular file for reading, or for writing if it cannot be replaced: logs, locks, streams.
+    """Return the descriptor of a regular file, opened for reading or, with other `flags`, for writing.
 
-    Raises OSError for anything else. A link would lead reads and writes elsewhere, and a pipe would block its reader
-    for ever.
+    Open a file for writing this way only if it cannot be replaced: logs, locks, streams. Raises OSError for anything
+    but a regular file: a link would lead elsewhere, and a pipe would block its reader for ever.
     """
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     return _regular(fd, path)
 
 
 def read_file(path: Path, at_most: int = MAX_READ_BYTES) -> bytes:
-    """Return the content of a small file. A link is followed, because the user may have put one there.
+    """Return the content of a small file. Links are followed, because the user may have made them.
 
-    A pipe is read only if it is open already, like that of a shell's `<(command)`. Raises OSError, with EFBIG for a
-    file of more than `at_most` bytes.
+    A pipe is read only if it is already open, like that of a shell's `<(command)`. Raises OSError; its `errno` is EFBIG
+    if the file has more than `at_most` bytes.
     """
     if str(path).startswith(_SHELL_PIPES):
         with path.open("rb") as file:
@@ -142,7 +147,7 @@ def read_file(path: Path, at_most: int = MAX_READ_BYTES) -> bytes:
 
 
 def read_text(path: Path, at_most: int = MAX_READ_BYTES) -> str:
-    """Return the text of a small file. Raises OSError like `read_file`, or ValueError if it is not UTF-8."""
+    """Return the text of a small file. Raises OSError like `read_file`, or ValueError if the file is not UTF-8."""
     return read_file(path, at_most).decode("utf-8-sig")
 
 
@@ -167,7 +172,7 @@ def read_json(path: Path, at_most: int = MAX_READ_BYTES) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError, also if it is nested deeper than Python can follow."""
+    """Return the value of a JSON text. Raises ValueError if it is invalid, or nested deeper than Python can follow."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -175,7 +180,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def why(error: Exception) -> str:
-    """Return in a few words why a file cannot be read or written."""
+    """Return the reason of `error` in a few words, for a message that a file cannot be read or written."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 

@@ -15,7 +15,7 @@ DIGITS = 3
 
 
 def or_unknown(value: float | None, words: Callable[[float], str]) -> str:
-    """Format a value with the function `words`, or return a dash for None.
+    """Return `value` formatted by the function `words`, or a dash if `value` is None.
 
     >>> or_unknown(0.5, percent), or_unknown(None, percent)
     ('50.0 %', '-')
@@ -24,7 +24,7 @@ def or_unknown(value: float | None, words: Callable[[float], str]) -> str:
 
 
 def rounded(value: float | None, digits: int = DIGITS) -> float | None:
-    """Round a figure of a document, to leave out digits that nobody measured. None stays None."""
+    """Return a value rounded to `digits` significant digits, since nobody measured more. None stays None."""
     return None if value is None else round(value, digits)
 
 
@@ -48,7 +48,7 @@ def milliseconds(ns: float) -> str:
 
 
 def millijoules(mj: float, digits: int = 3) -> str:
-    """Format mJ with this number of significant digits, but never with fewer digits than stand before the point.
+    """Format millijoules with `digits` significant digits, but never cut the digits before the decimal point.
 
     >>> [millijoules(x) for x in (0.0412, 0.61, 4.238, 41.23, 412.6, 4126)]
     ['0.0412', '0.610', '4.24', '41.2', '413', '4126']
@@ -86,7 +86,7 @@ def count(number: float) -> str:
 
 
 def plain(number: float) -> str:
-    """Return four digits without an exponent: times and sizes of any magnitude in one column.
+    """Return a number with four significant digits and no exponent, for columns of times or sizes of any magnitude.
 
     >>> plain(0.012345), plain(12345.6)
     ('0.01235', '12346')
@@ -128,7 +128,7 @@ def stopwatch(ns: float) -> str:
 
 
 def span(ns: float) -> str:
-    """Format a length of time that somebody chose.
+    """Format a length of time that the user chose, in one unit.
 
     >>> [span(x * 1e9) for x in (0.5, 10, 60, 600, 90)]
     ['500ms', '10s', '1m', '10m', '90s']
@@ -141,7 +141,7 @@ def span(ns: float) -> str:
 
 
 def clock_time(ns: float) -> str:
-    """Format a session time as on a stopwatch.
+    """Format a session time (ns since the session began) as hours, minutes and seconds.
 
     >>> clock_time(3_725e9), clock_time(90_000e9)
     ('01:02:05', '25:00:00')
@@ -156,7 +156,7 @@ _CLOCK_TIME = re.compile(f"(?:(?:{_WHOLE}:)?{_WHOLE}:)?{_PARTS}")
 
 
 def parse_clock_time(text: str) -> int:
-    """Parse a session time as people write it, into ns. Raises ValueError, which says how to write it.
+    """Return a session time in ns, parsed from text as people write it. Raises ValueError that says how to write it.
 
     >>> [parse_clock_time(x) / 1e9 for x in ("01:02:05", "2:05.5", "90", "1h02m5s", "500ms")]
     [3725.0, 125.5, 90.0, 3725.0, 0.5]
@@ -215,8 +215,7 @@ def percent(share: float) -> str:
 
 
 def share_text(share: float, *, settled: bool) -> str:
-    """Format a share in percent. A question mark follows a share that is not settled, and a blank of the same width
-    others.
+    """Format a share in percent, with a question mark if it is not `settled`, else with a blank of the same width.
 
     >>> share_text(0.0213, settled=False), share_text(0.5, settled=True)
     ('2.1 ?', '50.0  ')
@@ -225,7 +224,7 @@ def share_text(share: float, *, settled: bool) -> str:
 
 
 def interval_text(interval: Sequence[float] | None) -> str:
-    """Format the interval of a share in percent.
+    """Format an interval of shares in percent, or a dash for None.
 
     >>> interval_text((0.011, 0.3049)), interval_text(None)
     ('1.1-30.5', '-')
@@ -259,7 +258,7 @@ def signed_percent(change: float) -> str:
 
 
 def clean(text: str, *, ascii_only: bool = False) -> str:
-    r"""Make foreign text harmless: control characters and direction marks are shown as escapes.
+    r"""Return foreign text made harmless: control characters and direction marks become visible escapes.
 
     >>> clean("a\x1b[31m[b]\n"), clean("naïve", ascii_only=True)
     ('a\\x1b[31m[b]\\n', 'na?ve')
@@ -274,7 +273,7 @@ _IN_ASCII = str.maketrans({"°": "", "µ": "u", "±": "+-", "…": "..."})
 
 
 def plain_ascii(text: str) -> str:
-    """Replace what a terminal with plain ASCII cannot show.
+    """Return a text with plain ASCII in place of the characters that an ASCII terminal cannot show.
 
     >>> plain_ascii("85 °C ± 2, naïve")
     '85 C +- 2, na?ve'
@@ -283,7 +282,7 @@ def plain_ascii(text: str) -> str:
 
 
 def cut(text: str, cells: int) -> str:
-    """Cut a clean text to this number of cells. ">" marks the cut.
+    """Return a clean text, cut to `cells` columns of a terminal. ">" marks the cut.
 
     >>> cut("throttled", 20), cut("throttled", 5), cut("中文模型", 6)
     ('throttled', 'thro>', '中文>')
@@ -302,7 +301,7 @@ def _cells(character: str) -> int:
 
 
 def shortened(text: str, cells: int = 60) -> str:
-    """Make foreign text safe, and cut a text that is too long to its end, which is what distinguishes names.
+    """Return foreign text made safe. If it is longer than `cells` columns, only its end is kept, where names differ.
 
     >>> shortened("model/block_1/conv2d", 12)
     '..._1/conv2d'
@@ -312,9 +311,9 @@ def shortened(text: str, cells: int = 60) -> str:
 
 
 def cut_middle(text: str, cells: int) -> str:
-    """Foreign text made safe; what is too long is cut in the middle, and two thirds of the room are for its end.
+    """Return foreign text made safe. If it is longer than `cells` columns, its middle is cut out.
 
-    Names of operators begin alike and differ at the end.
+    Two thirds of the room are for the end, since names of operators begin alike and differ at the end.
 
     >>> cut_middle("/model/stem/block_1/conv2d_7", 18), cut_middle("conv2d_7", 18), cut_middle("conv2d_7", 4)
     ('/mode...1/conv2d_7', 'conv2d_7', '2d_7')

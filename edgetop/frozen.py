@@ -1,8 +1,8 @@
-"""Classes whose objects are values: as `dataclass(frozen=True, slots=True)` makes them, in an eighth of the time.
+"""Classes of immutable values, like those of `dataclass(frozen=True, slots=True)`, but made in an eighth of the time.
 
-`dataclass` compiles six functions for each class, which takes 0.5 ms of CPU; a run imports 250 such classes and uses a
-part of them. Here `__init__`, `__eq__` and `__hash__` are compiled when they are first called, and the others are
-shared. `fields`, `replace` and `asdict` of `dataclasses` work, and type checkers see dataclasses.
+`dataclass` compiles six functions for each class, which takes 0.5 ms of CPU. A run imports 250 such classes and uses
+only some of them. Here, `__init__`, `__eq__` and `__hash__` are compiled when they are first called, and all classes
+share the other functions. `fields`, `replace` and `asdict` of `dataclasses` work, and type checkers see dataclasses.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,10 @@ OMIT = {"omit": True}  # metadata of a field that the document of a report leave
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(of: _C) -> _C:
-    """Make a class one of frozen values with slots. Methods that it defines itself are kept."""
+    """Return the class `of` with slots, fields that cannot be assigned to, and comparison by value.
+
+    Methods that the class defines itself are kept.
+    """
     if of.__doc__ is None:
         of.__doc__ = of.__name__  # or `dataclass` would inspect the class for a text
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(of)
@@ -78,7 +81,10 @@ _SHARED: dict[str, _Method] = {
 
 
 def _compiled(self: Any, name: str, write: Callable[[Any, dict[str, Any]], str]) -> _Method:
-    """Compile a method of the class that has it, which is that of the object or one above it."""
+    """Compile the method `name` and store it in its class: the object's own class, or the one from which it inherits.
+
+    `write` returns the method's parameters and body as source text. Returns the compiled method.
+    """
     of = next(each for each in type(self).__mro__ if name in vars(each) and "__dataclass_fields__" in vars(each))
     found: _Method = vars(of)[name]
     if found is not _SHARED[name]:

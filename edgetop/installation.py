@@ -1,7 +1,7 @@
-"""How this edgetop was installed, and so how packages are added beside it.
+"""How this edgetop was installed, and how packages can be added beside it.
 
-edgetop is on no package index: a hint that named it there would lead to whoever registers the name. So a hint names
-the packages themselves, and the environment that edgetop runs in.
+edgetop is on no package index. A hint that told users to install it from one would lead to whoever registers the name.
+So a hint names the packages themselves, and the environment in which edgetop runs.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ _PACKAGE = r"([^;]+);.*\bextra == ['\"]([\w-]+)['\"]"
 
 
 def packages_of(extra: str) -> list[str]:
-    """Return the packages of an extra with their versions, as the installed metadata have them.
+    """Return the packages of edgetop's extra `extra`, with their versions, from the installed metadata.
 
     >>> packages_of("html")
     ['bokeh>=3.4']
@@ -44,7 +44,7 @@ def package_names(extra: str) -> list[str]:
 
 
 def install_command(*packages: str) -> str:
-    """Return the command that adds packages to the environment of this edgetop, and keeps them when it is upgraded."""
+    """Return a command that adds `packages` to the environment of this edgetop. An upgrade of edgetop keeps them."""
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():  # a venv of pipx has its pip elsewhere, or none
         return shlex.join([*_pipx(prefix), prefix.name, *packages])
@@ -65,7 +65,10 @@ def install_command(*packages: str) -> str:
 
 
 def _pipx(prefix: Path) -> list[str]:
-    """Return the command for a tool that pipx installed here: for this user, for all, or where PIPX_HOME was."""
+    """Return the command of pipx that adds packages to an edgetop installed by pipx in the environment `prefix`.
+
+    pipx may have installed it for this user, for all users, or in the folder that PIPX_HOME named.
+    """
     home = prefix.parent.parent
     if home == Path(os.environ.get("PIPX_GLOBAL_HOME", "/opt/pipx")):
         return ["pipx", "inject", "--global"]
@@ -77,10 +80,11 @@ def _pipx(prefix: Path) -> list[str]:
 
 
 def _uv_tool(prefix: Path, packages: Sequence[str]) -> list[str]:
-    """Return the command that installs this tool of uv once more, with these packages and those that it has.
+    """Return the command that installs this tool of uv again, with `packages` and with those that it already has.
 
-    An upgrade removes what `uv pip install` added. Raises ValueError if the receipt does not say where edgetop came
-    from: its name alone would be looked up on an index. https://docs.astral.sh/uv/concepts/tools/
+    It is installed again since an upgrade removes what `uv pip install` added. Raises ValueError if the receipt of uv
+    does not say where edgetop came from: its name alone would be looked up on an index.
+    https://docs.astral.sh/uv/concepts/tools/
     """
     from edgetop.files import read_toml  # noqa: PLC0415  for a hint alone
 
@@ -101,7 +105,7 @@ def _uv_tool(prefix: Path, packages: Sequence[str]) -> list[str]:
 
 
 def _uv_folders(prefix: Path, tool: Mapping[str, Any]) -> list[str]:
-    """Return what tells uv where this tool is, if that is not where it looks by itself."""
+    """Return an `env` command that tells uv where this tool is, or [] if it is in uv's usual folders."""
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
     folders = {"UV_TOOL_DIR": (prefix.parent, data / "uv/tools")}
     if tool.get("entrypoints"):
@@ -116,7 +120,7 @@ def _name(package: str) -> str:
 
 
 def _requirement(one: Mapping[str, Any]) -> str:
-    """Return a requirement of a receipt of uv as a command takes it.
+    """Return a requirement in the receipt of uv (`one`) as a text for a command line.
 
     >>> _requirement({"name": "duckdb", "specifier": ">=1.1"})
     'duckdb>=1.1'
@@ -141,7 +145,7 @@ def _requirement(one: Mapping[str, Any]) -> str:
 
 
 def extra_command(extra: str) -> str:
-    """Return the command that adds what an extra of edgetop needs."""
+    """Return the command that installs the packages of edgetop's extra `extra`."""
     packages = packages_of(extra)
     return install_command(*packages) if packages else f"install the packages of the extra {extra} (pyproject.toml)"
 

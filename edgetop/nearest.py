@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 
 def nearest_hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
-    """Return a hint that names the nearest of `names`, or all of them.
+    """Return a hint for the unknown `name`: the most similar of `names`, or all of them if none is similar.
 
-    `otherwise`: the hint instead of all names, if there may be too many of them.
+    `otherwise` is returned instead of all names, if there may be too many.
 
     >>> nearest_hint("onnxruntme", ["onnxruntime", "litert"])
     'did you mean onnxruntime?'

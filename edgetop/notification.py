@@ -1,10 +1,9 @@
-"""Notifications through the terminal: its bell, and the sequences that terminals show as desktop notifications.
+"""Notifications through the terminal: its bell, and the escape sequences that terminals show as desktop notifications.
 
-Nothing is shown on the screen by this, and nothing acts but the sequences themselves: text is
-cleaned and cut. Terminals know one of two sequences, and skip the other: OSC 9 (iTerm2,
-"Proprietary escape codes") and OSC 777 (rxvt-unicode, its perl extension `osc-notify`). tmux takes
-neither, but passes on what is wrapped for the terminal around it where `allow-passthrough` is set
-(tmux(1)); GNU screen and plain consoles get the bell alone.
+The screen stays unchanged. Text in a notification is cleaned and cut, so that it cannot act as a sequence itself.
+Terminals know one of two sequences, and skip the other: OSC 9 (iTerm2, "Proprietary escape codes") and OSC 777
+(rxvt-unicode, its perl extension `osc-notify`). tmux takes neither. It passes on what is wrapped for the terminal
+around it, if `allow-passthrough` is set (tmux(1)). GNU screen and plain consoles get the bell alone.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,8 @@ _BELL_ALONE = ("dumb", "linux", "vt", "screen", "cons", "ansi", "unknown")  # be
 
 
 def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
-    r"""Return what to write to the terminal that `environment` describes.
+    r"""Return the characters that make a terminal show a notification. `environment` describes the terminal (TERM,
+    TMUX).
 
     >>> notification("edgetop", "hot; 82 C\x1b[2J", {"TERM": "xterm"})
     '\x07\x1b]9;edgetop: hot, 82 C\\x1b[2J\x1b\\\x1b]777;notify;edgetop;hot, 82 C\\x1b[2J\x1b\\'
@@ -36,6 +36,6 @@ def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Return one line without semicolons, which separate the fields of OSC 777."""
+    """Return a text as one line without semicolons, because these separate the fields of OSC 777."""
     shown = clean(text).replace(";", ",")
     return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 3]}..."

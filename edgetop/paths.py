@@ -15,7 +15,7 @@ MAX_COMPONENT_BYTES = 200  # a suffix must fit too: most file systems allow 255 
 
 
 def recordings_home() -> Path:
-    """Return the folder of recordings for which no place was given: `$XDG_STATE_HOME/edgetop`."""
+    """Return the folder for recordings whose place the user did not choose: `$XDG_STATE_HOME/edgetop`."""
     return _base("XDG_STATE_HOME", ".local/state") / "edgetop"
 
 
@@ -36,7 +36,7 @@ def _base(variable: str, default: str) -> Path:
 
 
 def component(text: str, what: str) -> str:
-    """Return the text if it can be the name of one file and nothing else. Raises InputError that names `what` it is."""
+    """Return `text` unchanged if it can be the name of one file. Raises InputError that calls it `what` otherwise."""
     if as_component(text) != text:
         shown = text.encode("ascii", "backslashreplace").decode()[:60]
         raise InputError(f"{what} {shown!r} cannot be a part of a path", "no / or control characters, no - or . first")
@@ -44,8 +44,9 @@ def component(text: str, what: str) -> str:
 
 
 def as_component(text: str, default: str = "unnamed") -> str:
-    """Convert a text to the name of one file: replace characters that are not allowed, and cut it to a length that all
-    disks accept.
+    """Return a text as the name of one file. Characters that are not allowed are replaced.
+
+    The name is cut to a length that all disks accept. If nothing is left, it is `default`.
 
     >>> as_component("net v2.onnx"), as_component("../a/b"), as_component("-rf"), as_component("..")
     ('net v2.onnx', '_a_b', 'rf', 'unnamed')
@@ -62,7 +63,7 @@ def is_there(path: Path) -> bool:
 
 
 def has_room(folder: str | Path, room_bytes: int) -> bool:
-    """Whether this user can write that many bytes there. (In a container, shared memory may be very small.)"""
+    """Whether this user can write `room_bytes` bytes in `folder`. (In a container, shared memory may be very small.)"""
     with contextlib.suppress(OSError):
         disk = os.statvfs(folder)
         return os.access(folder, os.W_OK | os.X_OK) and disk.f_bavail * disk.f_frsize >= room_bytes
@@ -70,7 +71,10 @@ def has_room(folder: str | Path, room_bytes: int) -> bool:
 
 
 def bytes_below(folder: Path) -> int:
-    """Return the bytes of all files in a folder. A file that is renamed or removed meanwhile does not count."""
+    """Return the total size in bytes of all files below a folder.
+
+    Files that are renamed or removed meanwhile do not count.
+    """
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:

@@ -1,8 +1,8 @@
 """Standard output and standard error, as every command writes to them.
 
-If the standard output cannot be written, every write raises the same error (`OutputError`); a reader that has closed
-its pipe is no failure (`ReaderLeftError`). If standard error has no reader any more (a closed descriptor, a pipe, a
-terminal that hung up), the program continues without it.
+If the standard output cannot be written, the write raises `OutputError`, or `ReaderLeftError` if the reader has closed
+its pipe, which is no failure. If nobody reads standard error any more (a closed descriptor or pipe, a terminal that
+hung up), the program continues without it.
 """
 
 import errno
@@ -33,12 +33,12 @@ def guard() -> None:
 
 
 def has_screen() -> bool:
-    """Whether a screen can be drawn: the input is a terminal, and so is standard error or standard output."""
+    """Whether a screen can be drawn: standard input is a terminal, and so is standard error or standard output."""
     return sys.stdin.isatty() and (sys.stderr.isatty() or sys.stdout.isatty())
 
 
 def screen() -> TextIO:
-    """Open the stream on which a screen is drawn: standard error, or standard output if only that is a terminal.
+    """Return a stream for drawing the screen: standard error, or standard output if only that is a terminal.
 
     Standard error comes first, so that the result can go to a file (`--json > result.json`).
     """
@@ -57,17 +57,23 @@ def _is_open(fd: int) -> bool:
 
 
 def output(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
-    """Open a stream whose writes raise OutputError or ReaderLeftError. Closing it does not close the descriptor."""
+    """Return a stream that writes to `fd`. Its writes raise OutputError or ReaderLeftError if they fail.
+
+    The encoding is that of the stream `like`. Closing the stream does not close the descriptor.
+    """
     return _text(_Output(fd), like)
 
 
 def talk(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
-    """Open a stream whose writes never fail. Closing it does not close the descriptor."""
+    """Return a stream that writes to `fd` and whose writes never fail.
+
+    The encoding is that of the stream `like`. Closing the stream does not close the descriptor.
+    """
     return _text(_Talk(fd), like)
 
 
 def _text(raw: io.FileIO, like: io.TextIOWrapper | Any) -> io.TextIOWrapper:
-    """Open a text stream in which characters that the encoding lacks become `?`."""
+    """Return a text stream that writes to `raw`. Characters that the encoding lacks become `?`."""
     encoding = like.encoding if like is not None else "utf-8"
     through = like is not None and like.write_through
     return io.TextIOWrapper(
@@ -76,7 +82,7 @@ def _text(raw: io.FileIO, like: io.TextIOWrapper | Any) -> io.TextIOWrapper:
 
 
 class _Output(io.FileIO):
-    """A file that raises an error once if it cannot be written, and then discards the rest."""
+    """A file that raises an error for the first write that fails, and then discards everything written to it."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd, "w", closefd=False)

@@ -1,7 +1,7 @@
-"""Sweeps: every combination of models and settings, each in sessions of its own, and which one to recommend.
+"""Sweeps: every combination of models and settings, each run in sessions of its own, and which one to recommend.
 
-The plan has the runs in their order and their results so far. Its file allows a sweep to be continued. Nothing here
-starts a run or prints.
+The plan has the runs in their order, with their results so far. Its file makes it possible to continue a sweep. This
+module neither starts a run nor prints anything.
 """
 
 import fcntl
@@ -47,8 +47,10 @@ PLACEHOLDER = r"[A-Za-z_][A-Za-z0-9_-]*"  # name of a placeholder in a command, 
 
 @frozen
 class Settings:
-    """The settings of one combination. None means the default of `edgetop run`, or that a program's command has no such
-    setting."""
+    """The settings of one combination.
+
+    None means the default of `edgetop run`, or that the program's command does not use it.
+    """
 
     model: str  # path; "" for a program without a model
     threads: int | None = None
@@ -59,12 +61,12 @@ class Settings:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Return the values by the name of their placeholder."""
+        """Return the text of each further placeholder of a program's command, by the placeholder's name."""
         return {name: text for name, text in self.values}  # noqa: C416  dict() wants pairs by their type
 
     @property
     def placeholders(self) -> dict[str, str]:
-        """Return the text for each placeholder in a program's command, by name."""
+        """Return the text for each placeholder in a program's command, by the placeholder's name."""
         rate = None if self.rate_hz is None else f"{self.rate_hz:.12g}"
         known = {
             "model": self.model or None, "threads": self.threads, "provider": self.provider, "batch": self.batch,
@@ -74,13 +76,15 @@ class Settings:
 
     @property
     def arguments(self) -> list[str]:
-        """Return the arguments of `edgetop run`."""
+        """Return the arguments of `edgetop run` for these settings."""
         pairs = (("threads", self.threads), ("provider", self.provider), ("batch", self.batch), ("rate", self.rate_hz))
         return [self.model, *(word for name, value in pairs if value is not None for word in (f"--{name}", f"{value}"))]
 
     def words(self, named: Sequence[str]) -> str:
-        """Return these fields and values in words, if they are set: `resnet.onnx 2 threads CPU batch 4 30 Hz
-        lr=0.1`."""
+        """Return the settings that are set among those `named`, as one text.
+
+        An example: `resnet.onnx 2 threads CPU batch 4 30 Hz lr=0.1`.
+        """
         texts = {
             "model": Path(self.model).name,
             "threads": f"{self.threads} thread{'' if self.threads == 1 else 's'}",
@@ -95,7 +99,7 @@ class Settings:
 
 @frozen
 class Run:
-    """One session of a sweep, planned or over."""
+    """One session of a sweep, still planned or already over."""
 
     repetition: int  # from 1
     settings: Settings
@@ -125,7 +129,7 @@ class Plan:
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """Return the fields and values in which runs differ, or the model if they differ in none."""
+        """Return the names of the settings in which runs differ, or ("model",) if they differ in none."""
         several = [name for name in FIELDS if len({getattr(run.settings, name) for run in self.runs}) > 1]
         texts: dict[str, set[str]] = {}
         for run in self.runs:
@@ -134,8 +138,7 @@ class Plan:
         return (*several, *(name for name, each in texts.items() if len(each) > 1)) or ("model",)
 
     def name_of(self, settings: Settings) -> str:
-        """Return the name of a combination: the settings in which it differs from others, or the name of the
-        program."""
+        """Return the name of a combination: the settings in which it differs from others, else the program's name."""
         return settings.words(self.varied) or self.program or ""
 
     @property
@@ -146,12 +149,12 @@ class Plan:
 
     @property
     def next_run(self) -> Run | None:
-        """Return the next run, or None if the sweep is complete. A combination that failed is not tried again."""
+        """Return the next run, or None if no run is left. A combination that has failed is not tried again."""
         failed = {run.settings for run in self.runs if run.state == "failed"}
         return next((run for run in self.runs if run.state == "planned" and run.settings not in failed), None)
 
     def amended(self, run: Run, **changes: object) -> "Plan":
-        """Return the plan with this run changed."""
+        """Return the plan with the fields `changes` of `run` changed."""
         changed = replace(run, **changes)  # type: ignore[arg-type]
         return replace(self, runs=tuple(changed if one is run else one for one in self.runs))
 
@@ -164,18 +167,20 @@ def combined(
     rates: Sequence[float | None],
     values: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Settings, ...]:
-    """Return every combination; the model changes least often. `values`: the texts for each further placeholder of a
-    command."""
+    """Return every combination of the given settings. The model changes least often.
+
+    `values`: the texts to try for each further placeholder of a program's command.
+    """
     texts = [[(name, text) for text in each] for name, each in (values or {}).items()]
     fields = itertools.product(models, threads, providers, batches, rates)
     return tuple(Settings(*each, pairs) for each in fields for pairs in itertools.product(*texts))
 
 
 def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: str = "") -> Iterator[Run]:
-    """Yield a run of each combination in each repetition, in random order, so that drift of the board affects all
-    alike.
+    """Yield one run of each combination for each repetition. The order within a repetition is random.
 
-    `program`: the name of the sessions if there is no model but a program.
+    So a drift of the board affects all combinations alike. `repeat`: the number of repetitions. `seed`: that of the
+    random order. `program`: the name for sessions without a model, those of a program.
     """
     chance = random.Random(seed)  # noqa: S311  an order, no secret
     numbered = list(enumerate(combinations, 1))
@@ -186,16 +191,19 @@ def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: s
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    """Write the plan without options that run or load something, so that a plan from somebody else gives no orders.
+    """Write the plan to its file in `folder`, without the values of options that run or load something.
 
-    Raises OSError.
+    So a plan from somebody else gives no orders. Raises OSError.
     """
     document = {"format_version": FORMAT_VERSION, **asdict(without_orders(plan))}
     write_file(folder / FILE, json.dumps(document, indent=1))
 
 
 def without_orders(plan: Plan) -> Plan:
-    """Return the plan with only the names of those options that run or load something."""
+    """Return the plan without the values of options that run or load something.
+
+    Only the names of these options are kept.
+    """
     names = [name for name in ORDERS if any(word.startswith(f"{name}=") for word in plan.options)]
     wanted = {name: value for name, value in plan.wanted.items() if name != "metric"}
     if plan.wanted.get("metric"):
@@ -205,8 +213,10 @@ def without_orders(plan: Plan) -> Plan:
 
 
 def hold(folder: Path) -> int | None:
-    """Lock the folder of a sweep for the process that runs it. Return the descriptor of the lock, or None if another
-    has it."""
+    """Lock the folder of a sweep for this process.
+
+    Return the lock's file descriptor, or None if another process has it.
+    """
     fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -218,7 +228,7 @@ def hold(folder: Path) -> int | None:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a process of this user runs the sweep in this folder. Nothing is written."""
+    """Whether a process of this user is running the sweep in this folder. The check writes nothing."""
     try:
         fd = open_regular(folder / LOCK)
     except OSError:  # none, another user's, or no file
@@ -233,7 +243,7 @@ def is_running(folder: Path) -> bool:
 
 
 def refuse_others(folder: Path) -> None:
-    """Raise InputError if the sweep belongs to another user, in whose name everything would be done."""
+    """Raise InputError if the sweep belongs to another user. Whatever that user planned would run as this user."""
     for path in (folder, folder / FILE):
         try:
             owner = path.stat().st_uid
@@ -244,8 +254,10 @@ def refuse_others(folder: Path) -> None:
 
 
 def read_plan(folder: Path) -> Plan:
-    """Read the plan of a sweep, which may come from anybody. Raises InputError if there is none, or if it is not
-    valid."""
+    """Return the plan in a sweep's folder. It may come from anybody, so it is checked.
+
+    Raises InputError if there is no plan, or if the plan is not valid.
+    """
     from edgetop.session.manifest import built  # noqa: PLC0415  loads NumPy, which --help does without
 
     path = folder / FILE
@@ -272,9 +284,10 @@ _WANTED: Mapping[str, tuple[type, ...]] = {
 
 
 def _is_sound(plan: Plan) -> bool:
-    """Whether each session is in the sweep's folder under a name of its own, and paths are absolute.
+    """Whether a plan from a file is safe to run.
 
-    This ensures that no text of a plan is taken for an option in a command line.
+    Each session has its own name and is in the sweep's folder, and paths are absolute. So no text of the plan can be
+    taken for an option of a command line.
     """
     names = [run.session for run in plan.runs]
     wanted = plan.wanted
@@ -301,7 +314,7 @@ def _models(plan: Plan) -> list[str]:
 
 
 def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return the figures of `report --json` that the live table shows."""
+    """Return the figures that the live table shows, from `report`, the output of `report --json`."""
     latency, method = report["latency"], report["session"]["methodology"]
     zones = [zone["max"] for zone in report["temperature"].values() if zone["max"] is not None]
     return {
@@ -339,7 +352,7 @@ class Wanted:
 
 @frozen
 class Candidate:
-    """One combination with the medians of its sessions."""
+    """One combination of settings, with the medians of its sessions' results."""
 
     settings: Settings
     name: str
@@ -352,23 +365,26 @@ class Candidate:
 
     @property
     def what_ran(self) -> tuple[object, ...]:
-        """Return what identifies a combination: what it ran on, and not the provider that was requested."""
+        """Return a key that is equal for combinations that ran in the same way.
+
+        It has the settings and the providers that were used, but not the provider that was requested.
+        """
         name, _, options = (self.settings.provider or "").partition(":")
         is_used = name.lower() in (one.lower() for one in self.ran_on)
         return replace(self.settings, provider=None), self.ran_on, options if is_used else ""
 
     @property
     def runs_as_asked(self) -> bool:
-        """Whether the provider that was requested is the runtime's first choice."""
+        """Whether the runtime used the requested provider as its first choice."""
         name = (self.settings.provider or "").partition(":")[0]
         return self.ran_on[:1] != () and self.ran_on[0].lower() == name.lower()
 
 
 def same_runs(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Group the candidates that ran on the same providers. The first of a group used the provider that was requested
-    for it.
+    """Return the candidates in groups. All in a group are the same combination: same settings, same providers used.
 
-    A runtime uses the CPU if it lacks a provider, so several requests can be the same combination.
+    A candidate whose first provider is the requested one comes first in its group. One that has not run is grouped by
+    its name. Several requests can be the same combination, because a runtime uses the CPU if it lacks a provider.
     """
     groups: dict[tuple[object, ...], list[Candidate]] = {}
     for one in candidates:
@@ -385,7 +401,7 @@ class Choice:
 
 
 def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
-    """Choose the best among the candidates that did not fail."""
+    """Return the best of the candidates that did not fail, the Pareto front, and why others are excluded."""
     worked = [one for one in candidates if one.reason is None]
     excluded = {one.name: why for one in worked if (why := _beyond(one, wanted))}
     key, more_is_better, *_ = GOALS[wanted.goal]
@@ -402,7 +418,7 @@ def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
 
 
 def _beyond(one: Candidate, wanted: Wanted) -> str:
-    """Return why the candidate cannot be recommended, or "" if it can."""
+    """Return the reason why the candidate cannot be recommended, or "" if it can."""
     limits = (
         ("p99_ms", wanted.deadline_ms, "p99", "ms"),
         ("max_c", wanted.max_c, "the hottest zone", "°C"),

@@ -1,7 +1,8 @@
-"""Encode batches for a link, as in a journal's frame. A batch may also have aggregates of a long history.
+"""The encoding of batches that are sent over a link. It is that of a journal's frames, with two parts more.
 
-All batches of one sender form one deflate stream, so that repeated content costs little. The decoder trusts nothing:
-it raises ValueError for impossible values, and unpacks at most `MAX_UNPACKED` bytes of a batch.
+The two parts are the aggregates of a long history and the board's judgement. All batches of one sender form one deflate
+stream, so that repeated content costs little. The decoder trusts nothing: it raises ValueError for impossible values,
+and unpacks at most `MAX_UNPACKED` bytes of a batch.
 """
 
 import itertools
@@ -61,13 +62,19 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes the output of an Encoder, or of several one after the other. It cannot be used after a ValueError."""
+    """Decodes the output of one Encoder, or of several in succession.
+
+    After a ValueError, it must not be used any more.
+    """
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
 
     def decode(self, packed: bytes) -> tuple[Batch, Position]:
-        """Return a batch and the position after it. Raises ValueError if the bytes are not a valid batch."""
+        """Return the batch in `packed`, and the sender's position after this batch.
+
+        Raises ValueError if the bytes are invalid.
+        """
         assert len(packed) <= MAX_PAYLOAD
         if packed[:1] == _BEGINS:
             self._stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
@@ -119,9 +126,11 @@ def _check(batch: Batch) -> None:
 
 
 def _check_seconds(seconds: Seconds, until_ns: int) -> None:
-    """Raise ValueError for impossible rows.
+    """Raise ValueError if any row of `seconds` has impossible values. `until_ns` is the session time at the batch's
+    end.
 
-    The histogram of a row that is older than `OLD_S` may have been merged into that of another row (`past`).
+    A histogram must agree with the count of its row. Rows more than `OLD_S` seconds before `until_ns` are exempt,
+    because `past` may merge their histograms into those of other rows; only the total must agree.
     """
     rows, response = seconds.rows, seconds.response
     _require(_lie(rows["t_ns"], -NS, MAX_SESSION_NS - 1) and (rows["t_ns"] % NS == 0).all())
@@ -145,7 +154,7 @@ def _check_seconds(seconds: Seconds, until_ns: int) -> None:
 
 
 def _shortened(batch: Batch) -> Batch:
-    """Cut the batch's texts to `MAX_TEXT` characters."""
+    """Return the batch with the texts of its events and operators cut to `MAX_TEXT` characters."""
     infos: dict[int, tuple[OperatorInfo, ...]] = {}  # by id, since bursts share them
     for burst in batch.bursts:
         if id(burst.infos) not in infos:
@@ -162,7 +171,7 @@ def _of_short_kind(event: Event) -> Event:
 
 
 def _cut(value: Any, *names: str) -> Any:
-    """Return an event or an operator with the named texts cut to `MAX_TEXT` characters."""
+    """Return `value`, an event or an operator, with the texts in its fields `names` cut to `MAX_TEXT` characters."""
     long = {name: text[:MAX_TEXT] for name in names if len(text := getattr(value, name) or "") > MAX_TEXT}
     return replace(value, **long) if long else value
 
@@ -196,7 +205,7 @@ def thinned(batch: Batch, span_s: float) -> Batch:
 
 
 def _extremes(readings: Readings) -> Readings:
-    """Return the first, lowest, highest and last reading of each sensor in each second, in the original order."""
+    """Return the first, lowest, highest and last readings of each sensor in each second, in the original order."""
     place = np.arange(len(readings))
     group = readings["t_ns"] // NS * 2**16 + readings["sensor"]
     by_time = np.lexsort((place, group))
@@ -209,7 +218,10 @@ def _extremes(readings: Readings) -> Readings:
 
 
 def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
-    """Yield the events with the last `lines` log lines only, and with long messages cut."""
+    """Yield the events, but of the log lines only the last `lines`. Long messages are cut.
+
+    One event takes the place of all log lines that were left out.
+    """
     dropped = sum(event.kind == "log" for event in events) - lines
     for event in events:
         if event.kind == "log" and dropped > 0:
@@ -223,7 +235,7 @@ def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
 
 
 def in_pieces(batch: Batch) -> Iterator[Batch]:
-    """Split a batch into pieces that each fit into a frame. The first piece has all single inferences."""
+    """Yield the batch in pieces, each small enough for one frame. The first piece has all single inferences."""
     cuts = _cuts(batch.seconds)
     for number in itertools.count():
         first = number == 0
@@ -249,7 +261,10 @@ def _range(number: int, length: int) -> tuple[int, int]:
 
 
 def _cuts(seconds: Seconds) -> list[int]:
-    """Return the beginning of each piece of the seconds, and the end of the last one."""
+    """Return the indexes at which `seconds` is cut so that each piece fits into a frame.
+
+    The first is 0, the last its length.
+    """
     share = np.full(len(seconds), 1 / SECONDS_AT_ONCE)  # of a frame, that a second needs
     if (streams := seconds.streams) is not None:
         share = np.maximum(share, np.diff(streams.offsets) / STREAMS_AT_ONCE)

@@ -48,9 +48,10 @@ Judge = Callable[[Iterator[Batch], int], Judged | None]
 
 
 def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
-    """Yield the past of a session as frames for a link, the first one PLACE.
+    """Yield the past of a session as frames for a link: one PLACE, then a BATCH for each part.
 
-    Raises InputError if the session cannot be read.
+    `folder` is the session's folder. `judge` evaluates the session here, on the board. Raises InputError if the session
+    cannot be read.
     """
     recording = Recording(folder)
     segment, offset = recording.follow().place if recording.is_live else (0, 0)
@@ -62,7 +63,10 @@ def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
 
 
 def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
-    """Yield the session up to now as batches, the coarse part first. The first batch has the manifest and restarts."""
+    """Yield the session up to now as batches, with the coarse part first.
+
+    The first batch also has the manifest, and its `restart` is true. `judge` evaluates the session here, on the board.
+    """
     end_ns = recording.end_ns
     fine_ns = max(0, end_ns // NS - FINE_S) * NS
     first = True
@@ -83,14 +87,17 @@ def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
 
 
 def _streams_in(manifest: Manifest) -> int:
-    """Return how many streams the seconds tell apart."""
+    """Return the number of streams that have their own rows in the seconds."""
     if manifest.ab:
         return 2
     return min(max(1, len(manifest.watched.streams)), 256) if manifest.watched else 1
 
 
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
-    """Yield the recent part in full detail. Its first batch has the judgement of the time before it."""
+    """Yield the batches from `fine_ns` on in full detail. The first batch has the judgement of the time before.
+
+    Without a `judge`, or if it fails, no batch has a judgement.
+    """
     late_ns = fine_ns + CONTEXT_S * NS
     judged = None
     if judge and fine_ns:
@@ -102,7 +109,10 @@ def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[
 
 
 def _all(recording: Recording, late_ns: int) -> Iterator[Batch]:
-    """Yield the whole session for a judgement. Batches after `late_ns`, where the judge may stop, are short."""
+    """Yield the batches of the whole session for a judge. Those after `late_ns` cover less time each.
+
+    The judge may stop anywhere after `late_ns`, a session time.
+    """
     yield from recording.play(step_s=JUDGED_AT_ONCE_S, span=Span(end_ns=late_ns))
     for batch in recording.play(step_s=JUDGED_STEP_S, span=Span(late_ns)):
         yield replace(batch, manifest=None, restart=False)
@@ -120,10 +130,11 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
 
 
 def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) -> Iterator[Seconds]:
-    """Merge seconds as the timeline of a whole session does (p50: weighted mean, p99: the highest).
+    """Yield merged seconds: rows that cover more than one second each. Session times before `until_ns` set the width.
 
-    A histogram holds the latencies of many seconds, all of one stream. If there are more than a few streams, each row
-    covers more seconds.
+    Rows are merged as the timeline of a whole session does: p50 is a weighted mean, p99 the highest value. One
+    histogram holds the latencies of many seconds, but only of one stream. If there are more than a few `streams`, each
+    row covers more seconds.
     """
     width = every_s = 1
     while max(HISTOGRAMS, COARSE_ROWS * FEW_STREAMS // max(FEW_STREAMS, streams)) * width * NS < until_ns:
@@ -151,7 +162,10 @@ def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
 
 
 def _joined(seconds: Seconds, width: int) -> Seconds:
-    """Merge seconds so that each row covers `width` seconds. Histograms must have been merged over at least `width`."""
+    """Return the seconds merged into rows of `width` seconds each.
+
+    The histograms must already be merged over at least `width` seconds.
+    """
     if width == 1:
         return seconds
     starts = _starts(seconds.rows, width)
@@ -166,7 +180,10 @@ def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:
 
 
 def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
-    """Merge the rows from each start up to the next one."""
+    """Return the seconds with the rows of each group merged into one.
+
+    A group is the rows from one start to the next.
+    """
     offsets = np.append(seconds.offsets[starts], seconds.offsets[-1])
     response = None if seconds.response is None else _merged(seconds.response, starts)
     return Seconds(_joined_rows(seconds.rows, starts), offsets, seconds.bucket, seconds.bucket_count, response)
@@ -175,7 +192,10 @@ def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
 def _merged_streams(
     streams: StreamSeconds, starts: npt.NDArray[np.int64], t_ns: npt.NDArray[np.int64]
 ) -> StreamSeconds:
-    """Merge the rows of each stream within seconds that are merged from each start on; these then begin at `t_ns`."""
+    """Return the seconds of each stream with the rows of each group merged into one.
+
+    A group is the rows of one stream in the seconds from one of `starts` to the next. `t_ns`: the begin of each group.
+    """
     key = (np.searchsorted(starts, streams.owner, side="right") - 1) * 256 + streams.number
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.diff(key[order], prepend=-1))
@@ -188,7 +208,10 @@ def _merged_streams(
 
 
 def _joined_rows(rows: npt.NDArray[np.void], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """Merge the rows from each start up to the next one. The merged row keeps the start of the first."""
+    """Return one merged row for each group of rows.
+
+    A group is the rows from one start to the next, and keeps its first time.
+    """
     joined: npt.NDArray[np.void] = rows[starts].copy()
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
     for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count"):
@@ -218,7 +241,10 @@ _RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
 
 
 def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
-    """Return the lengths of runs of deadline misses in these seconds: the first, the last and the longest run."""
+    """Return the lengths of the first, the last and the longest run of consecutive deadline misses in these seconds.
+
+    All three are ABSENT if no row has such lengths.
+    """
     rows = rows[rows["miss_run_longest"] != ABSENT]
     if not len(rows):
         return ABSENT, ABSENT, ABSENT
@@ -234,7 +260,10 @@ def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
 
 
 def _aggregates(pieces: Iterator[Readings], until_ns: int) -> Aggregates:
-    """Merge the readings of each sensor into aggregates, in time order. Gaps in a sensor's readings are lost."""
+    """Return aggregates of each sensor's readings, sorted by time. Gaps in a sensor's readings are lost.
+
+    `until_ns`, the session time at the end of the readings, sets how much time one aggregate covers.
+    """
     width_ns = NS
     while AGGREGATES * width_ns < until_ns:
         width_ns *= 2
@@ -261,7 +290,10 @@ def _aggregated(readings: Readings, width_ns: int) -> Aggregates:
 
 
 def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
-    """Return the events to send: at most `MAX_EVENTS`, the log's last lines, and one event for all later bursts."""
+    """Return the events to send: at most `MAX_EVENTS` of most kinds, the last log lines, and the bursts.
+
+    The first `BASELINE_BURSTS` bursts have an event each, and all later ones share one event with their sum.
+    """
     events = [event for piece in pieces for event in piece]
     lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
     bursts = [(event, event.body) for event in events if isinstance(event.body, ProfileBurst)]
@@ -278,7 +310,11 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
 
 
 def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
-    """Return the sum of bursts. Thread times are those of undisturbed bursts; other thread data is that of the last."""
+    """Return the totals of several bursts.
+
+    Thread times are summed over the undisturbed bursts. The other data about threads is that of the last undisturbed
+    one.
+    """
     uses = [burst.threads for burst in bursts if burst.threads and not burst.disturbed_runs]
     summed = {name: sum(getattr(use, name) for use in uses) for name in ("all_ns", "wait_ns", "moves")}
     return ProfileBursts(
@@ -291,7 +327,10 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
 
 
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:
-    """Return the single inferences of the last whole seconds, at most `MAX_SINGLE`. They make short windows exact."""
+    """Return the single inferences of the last whole seconds, at most `MAX_SINGLE`.
+
+    With them, short windows are exact.
+    """
     begins, held = [], []
     for seconds in recording.rows("seconds", Span(max(fine_ns, recording.end_ns - STEP_S * NS))):
         begins.append(seconds.rows["t_ns"])

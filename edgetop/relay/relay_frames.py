@@ -48,7 +48,7 @@ _NUMBER = struct.Struct("<I")
 
 
 class WireError(ValueError):
-    """Raised if bytes are not a stream of this protocol, or were damaged."""
+    """Raised if the received bytes do not follow this protocol or were damaged on the way."""
 
 
 @frozen
@@ -58,7 +58,7 @@ class Frame:
 
     @property
     def message(self) -> Mapping[str, Any]:
-        """Return the frame's JSON object. Raises WireError if the payload is none."""
+        """Return the JSON object in the payload. Raises WireError if the payload is not a JSON object."""
         try:
             document = json.loads(self.payload)
         except (ValueError, RecursionError):
@@ -68,19 +68,23 @@ class Frame:
         return document
 
     def text(self, key: str) -> str:
-        """Return a text of the message, cut to `MAX_WORDS` characters, or "" if it has no such text."""
+        """Return the text under `key` of the frame's JSON object, cut to `MAX_WORDS` characters, or "" if there is
+        no text."""
         value = self.message.get(key)
         return value[:MAX_WORDS] if isinstance(value, str) else ""
 
     @property
     def line(self) -> tuple[int, bytes]:
-        """Return the number and the line of a COMMAND or an ACK. Raises WireError."""
+        """Return the number and the line in the payload of a COMMAND or an ACK.
+
+        Raises WireError if the payload is damaged.
+        """
         if len(self.payload) < _NUMBER.size:
             raise WireError("a line without a number")
         return _NUMBER.unpack_from(self.payload)[0], self.payload[_NUMBER.size :]
 
     def number(self, key: str) -> int:
-        """Return a whole number of the message, or -1 if it has no such number."""
+        """Return the whole number under `key` of the frame's JSON object, or -1 if there is no whole number."""
         value = self.message.get(key)
         return value if type(value) is int else -1
 
@@ -90,17 +94,17 @@ def seal(kind: int, payload: bytes) -> bytes:
 
 
 def pack_message(kind: int, **message: object) -> bytes:
-    """Return the frame of a message, a JSON object."""
+    """Return the bytes of a frame of this `kind` whose payload is a JSON object with the fields `message`."""
     return seal(kind, json.dumps(message).encode())
 
 
 def pack_line(kind: int, number: int, line: bytes) -> bytes:
-    """Return the frame of a COMMAND or an ACK."""
+    """Return the bytes of a COMMAND or an ACK frame (`kind`) with this number and line."""
     return seal(kind, _NUMBER.pack(number) + line)
 
 
 def hello(**more: object) -> bytes:
-    """Return the frame of a HELLO of this version. `more`: the fields that only a viewer sends."""
+    """Return the bytes of a HELLO frame of this version. `more`: the fields that only a viewer sends."""
     return pack_message(HELLO, protocol=PROTOCOL, edgetop=__version__, format=FORMAT_VERSION, **more)
 
 
@@ -117,7 +121,7 @@ class FrameParser:
         self.noise = b""  # bytes before the first frame, such as a shell's greeting
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield every frame that `data` completes. Raises WireError."""
+        """Yield each frame that is complete once `data` has arrived. Raises WireError if the bytes are not frames."""
         self._pending += data
         if not self.has_begun:
             at = self._pending.find(MAGIC + bytes([HELLO]))

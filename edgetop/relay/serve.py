@@ -40,26 +40,29 @@ Give = Callable[[Path, Order], Answer]  # gives an order to a session; raises Ed
 
 
 class Summaries(Protocol):
-    """Makes summaries, which replace batches for a viewer of many boards."""
+    """An accumulator of a session's batches that returns summaries.
+
+    A viewer of many boards gets these instead of batches.
+    """
 
     def fold(self, batch: Batch) -> None: ...
 
     def message(self) -> Mapping[str, Any]:
-        """Return the changes since the last SUMMARY."""
+        """Return the content of the next SUMMARY frame: what has changed since the previous call."""
 
 
 Summarize = Callable[[Sequence[str]], Summaries]  # takes gates; raises ValueError if one is not valid
 
 
 class LinkLostError(Exception):
-    """The other end of the link is gone."""
+    """Raised by `Link` when the viewer at the other end is gone."""
 
 
 class Link:
-    """The two pipes to a viewer."""
+    """The two pipes between the board and a viewer."""
 
     def __init__(self, source: int, sink: int, clock: Clock) -> None:
-        """Use two descriptors, to read from and to write to. The caller closes them."""
+        """Use the file descriptors `source`, to read from, and `sink`, to write to. The caller closes them."""
         self._source, self._sink, self._clock = source, sink, clock
         self._parser = FrameParser()
         self._unhandled: list[Frame] = []
@@ -67,7 +70,7 @@ class Link:
         self._wake, self._woken = socket.socketpair()
 
     def send(self, frame: bytes) -> None:
-        """Send a frame. Raises LinkLostError if the viewer does not accept it within a minute, or is gone."""
+        """Send the bytes of a frame. Raises LinkLostError if the viewer is gone, or accepts nothing for a minute."""
         poll = select.poll()
         poll.register(self._sink, select.POLLOUT)
         rest = memoryview(frame)
@@ -81,15 +84,15 @@ class Link:
                 raise LinkLostError from None
 
     def wake(self) -> None:
-        """Make `receive` return now. Can be called from any thread."""
+        """Make a `receive` that is waiting return at once. Can be called from any thread."""
         with contextlib.suppress(OSError):  # closed, if an order took longer than the link lasted
             self._wake.send(b"x")
 
     def receive(self, until_ns: int | None) -> list[Frame]:
-        """Wait for frames of the viewer and return them, or [] if none came in time.
+        """Return the next frames from the viewer, after a wait if necessary, or [] if none arrived by `until_ns`.
 
-        `until_ns`: when to stop waiting, by the clock's monotonic time; None: when the viewer counts as gone. Raises
-        LinkLostError if the viewer is gone, and ValueError if its bytes are not frames.
+        `until_ns` is a time of the clock's `monotonic_ns`. With None, the wait ends when the viewer counts as gone.
+        Raises LinkLostError if the viewer is gone, and WireError if its bytes are not frames.
         """
         if self._unhandled:
             frames, self._unhandled = self._unhandled, []
@@ -117,7 +120,7 @@ class Link:
         return []
 
     def give_back(self, frames: list[Frame]) -> None:
-        """Make the next `receive` return these frames."""
+        """Give back received `frames`, which the next `receive` then returns."""
         self._unhandled = frames
 
     def close(self) -> None:
@@ -134,10 +137,11 @@ def serve(
     period_ns: int = PERIOD_NS,
     summarize: Summarize | None = None,
 ) -> None:
-    """Send a viewer the session whose folder `find` returns, until the session or the viewer ends.
+    """Send a session to a viewer until the session has ended or the viewer is gone.
 
-    `find` raises EdgetopError if there is no session; the viewer is told. `give` carries out the viewer's orders,
-    `past` reads the session's past, and `summarize` makes summaries for a viewer that asks for them.
+    `find` returns the session's folder, or raises EdgetopError if there is no session; the viewer then gets the
+    message. `give` carries out the viewer's orders. `past` reads the session's past. `summarize` creates the
+    `Summaries` for a viewer that asks for them. `period_ns` is the time between two reads of the journal.
     """
     try:
         link.send(relay_frames.hello())
@@ -167,7 +171,10 @@ def _hello(link: Link) -> Frame:
 
 
 def _summaries(hello: Frame, summarize: Summarize) -> Summaries | None:
-    """Return what makes the summaries that a viewer asks for, or None if it wants batches. Raises EdgetopError."""
+    """Return the `Summaries` object for a viewer that asked for summaries in its `hello`, or None if it wants batches.
+
+    `summarize` creates the object from the viewer's gates. Raises EdgetopError if the gates are invalid.
+    """
     asked = hello.message.get("summaries")
     if asked is None:
         return None
@@ -237,7 +244,7 @@ class _Relay:
         self._link.send(relay_frames.pack_message(relay_frames.END))
 
     def _follow(self, position: Position) -> JournalTail | None:
-        """Return the tail of the journal from a position on, or None if the position no longer exists."""
+        """Return the tail of the journal after `position`, or None if the journal no longer has that position."""
         segment, offset, self._until_ns = position
         try:
             follower = Follower(self._folder.path / JOURNAL, segment, offset)
@@ -246,7 +253,10 @@ class _Relay:
         return JournalTail(self._folder, follower, self._clock)
 
     def _send_past(self) -> JournalTail | None:
-        """Send the past; return the journal's tail to follow, or None if the session is over. Raises EdgetopError."""
+        """Send the session's past. Return the tail of its journal, or None if the session is over.
+
+        Raises EdgetopError if the past cannot be read.
+        """
         tail, decoder = None, Decoder()
         for frame in self._past(self._folder):
             if frame.kind == relay_frames.PLACE:
@@ -293,7 +303,10 @@ class _Relay:
             self._link.send(relay_frames.pack_line(relay_frames.ACK, number, pack_answer(answer)))
 
     def _take_order(self, frame: Frame) -> None:
-        """Carry out an order on a thread of its own, since a stop takes until the recording is final."""
+        """Start a thread that carries out the order in a COMMAND frame. (A stop takes until the recording is final.)
+
+        If too many orders are being carried out, the order is refused instead.
+        """
         number, line = frame.line
         if number in self._under_way or len(self._under_way) >= MAX_ORDERS:
             self._done.append((number, Answer("too many orders at once")))

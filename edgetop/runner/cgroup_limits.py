@@ -45,7 +45,7 @@ BLOCK = "sys/block"  # the whole disks; partitions are below them
 
 @frozen
 class Enclosure:
-    """The cgroup in which the engine or the program runs, if any."""
+    """A description of the cgroup that limits the engine or the program; empty if nothing needs a cgroup."""
 
     way: str = ""  # how it is limited: "systemd scope", "cgroup v2", "cgroup v1"; "" without a cgroup
     prefix: tuple[str, ...] = ()  # put before the command that starts the engine or program
@@ -53,7 +53,7 @@ class Enclosure:
 
 @contextlib.contextmanager
 def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
-    """Make a cgroup with this limit, and remove it at the end.
+    """Make a cgroup with this limit, yield its Enclosure, and remove the cgroup at the end.
 
     Raises InputError with advice if the cgroup cannot be made, or if the kernel cannot enforce every part of the limit.
     """
@@ -81,9 +81,10 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
 
 
 def _guard(folders: Sequence[Path]) -> int:
-    """Start the guard of these cgroups. It acts when the returned descriptor is closed, which the kernel does as well.
+    """Start the guard, a small shell that removes the cgroups in `folders`. Return a pipe's file descriptor.
 
-    Raises OSError if it cannot be started.
+    The guard acts as soon as the descriptor is closed, which the kernel also does when edgetop is killed. Raises
+    OSError if the guard's shell cannot be run, or CalledProcessError if the shell fails.
     """
     read, write = os.pipe()
     try:
@@ -105,7 +106,10 @@ def _guard(folders: Sequence[Path]) -> int:
 
 
 def _disks(root: Root) -> list[tuple[str, str]]:
-    """Return (name, "MAJOR:MINOR") of each whole disk that is hardware. Raises InputError if there is none."""
+    """Return the name and the number "MAJOR:MINOR" of each hardware disk, without partitions.
+
+    Raises InputError if there is no such disk.
+    """
     named = ((name, root.line(f"{BLOCK}/{name}/dev")) for name in root.names(BLOCK))
     disks = [(name, number) for name, number in named if number and "device" in root.names(f"{BLOCK}/{name}")]
     if not disks:
@@ -114,7 +118,10 @@ def _disks(root: Root) -> list[tuple[str, str]]:
 
 
 def _scope(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[str, ...]:
-    """Return the command that runs another one in a systemd scope with this limit, or () if the limit has no effect."""
+    """Return the beginning of a command line that runs a program in a systemd scope with this limit.
+
+    Returns () if systemd does not run the machine, or if the limit would have no effect in a scope.
+    """
     program = shutil.which("systemd-run")
     if not program or not root.exists(BOOTED):
         return ()
@@ -141,7 +148,7 @@ def _scope(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[
 
 
 def _ran(command: Sequence[str]) -> tuple[str, str | None]:
-    """Run a command that enters a cgroup. Return its output, and why it failed or None."""
+    """Run a command that enters a cgroup. Return its output, and the reason if it failed, else None."""
     try:
         done = subprocess.run(  # noqa: S603  systemd-run or a shell of the system
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
@@ -153,9 +160,9 @@ def _ran(command: Sequence[str]) -> tuple[str, str | None]:
 
 
 def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[list[Path], str]:
-    """Make cgroups with this limit. Return their folders, and the cgroup version in words.
+    """Make cgroups with this limit. Return their folders, and the version of cgroups in words.
 
-    Raises InputError if that fails, and removes what it made.
+    Raises InputError if one of them cannot be made; those already made are then removed.
     """
     asked = (("memory", limit.memory_bytes), ("cpu", limit.quota_us), ("io", limit.io_bytes_per_s))
     wanted = {name for name, value in asked if value is not None}
@@ -204,9 +211,10 @@ def _first_made(
     *,
     is_v1: bool,
 ) -> Path | None:
-    """Make a cgroup below the first of `parents` that allows it, and return its folder, or None.
+    """Make a cgroup below the first of `parents` that allows it. Return its folder, or None if none allows it.
 
-    The first parent is edgetop's own cgroup, the second is the cgroup above, and so on.
+    `parents` are edgetop's own cgroup, the one above it, and so on. `controllers` are the cgroup controllers that the
+    limit needs. `is_v1`: whether they belong to the hierarchy of version 1.
     """
     for parent in parents:
         above = Path(root.real(parent))
@@ -231,7 +239,10 @@ def _first_made(
 def _settings(
     limit: Limit, disks: Sequence[tuple[str, str]], controllers: set[str], *, is_v1: bool
 ) -> Iterator[tuple[str, str, bool]]:
-    """Yield each file to write, its value, and whether it is required. Only some kernels count swap."""
+    """Yield (file name, value to write, whether writing must succeed) for each setting of the limit in a cgroup.
+
+    Writing a setting of swap may fail on kernels that do not count swap.
+    """
     memory, quota, period = str(limit.memory_bytes), str(limit.quota_us), str(limit.period_us)
     both, has_swap = str((limit.memory_bytes or 0) + limit.swap_bytes), limit.swap_bytes > 0
     swap: tuple[tuple[str, str, bool], ...] = (("memory.memsw.limit_in_bytes", both, has_swap),)
@@ -250,7 +261,7 @@ def _settings(
 
 
 def _remove_abandoned(parent: Path, root: Root) -> None:
-    """Remove the cgroups of killed edgetop processes, whose engines ended with them."""
+    """Remove the empty cgroups below `parent` whose edgetop process was killed."""
     for folder in parent.glob(f"{PREFIX}*-*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdecimal() and not root.exists(f"proc/{pid}"):
@@ -259,7 +270,7 @@ def _remove_abandoned(parent: Path, root: Root) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a cgroup. If that fails, the next run removes it."""
+    """Remove a cgroup, with a few attempts. If all of them fail, a later run removes it."""
     for _ in range(_REMOVALS):
         with contextlib.suppress(OSError):  # a killed engine stays in it for a moment
             folder.rmdir()

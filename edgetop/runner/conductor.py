@@ -92,11 +92,11 @@ class Conductor:
         rotation: Rotation | None = None,
         measure_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
     ) -> None:
-        """Prepare a session; `start` begins it.
+        """Prepare a session. Nothing runs until `start`.
 
-        `derived` is called for each session and returns a function that returns the events to record with a batch.
-        `rotation` provides the sessions that follow (`--rotate`). `measure_shapes` asks the runtime for the shapes that
-        do not follow from the model's file.
+        `derived` is called for each session and returns a function. That function takes each batch and returns the
+        events to record with it. `rotation` provides the sessions that follow (`--rotate`). `measure_shapes` asks the
+        runtime for the shapes that do not follow from the model's file.
         """
         self._engine = engine
         self._sensors = sensors
@@ -144,12 +144,12 @@ class Conductor:
         self._thread.start()
 
     def stop(self, reason: str = "user") -> None:
-        """Request the end of the session. Only the first `reason` counts."""
+        """Request the end of the session. `reason` is recorded; a later call does not change it."""
         self._stop_reason = self._stop_reason or reason
         self._wake.set()
 
     def hurry(self) -> None:
-        """Request that an engine or program that is being stopped ends at once."""
+        """Make an engine or program that was told to stop end at once."""
         self._is_urgent = True
         self._wake.set()
 
@@ -163,7 +163,7 @@ class Conductor:
         return self._stop_reason is not None
 
     def order(self, order: Order) -> None:
-        """Execute an order that the user gave on the screen or through the control socket."""
+        """Execute an order from the user, given on the screen or through the control socket."""
         if order.do == "stop":
             self.stop()
         elif order.do == "mark":
@@ -199,7 +199,7 @@ class Conductor:
             self.began_measuring.set()
 
     def _wait(self) -> None:
-        """Wait until the next step is due. Poll the engine meanwhile if its buffer would fill up."""
+        """Wait until the next step is due. Meanwhile, poll the engine whenever its buffer could fill up."""
         due_ns = self._clock.monotonic_ns() + int(self._tick_s * NS)
         while self._poll_due_ns < due_ns and not self._is_engine_over:
             if self._wake.wait(max(0, self._poll_due_ns - self._clock.monotonic_ns()) / NS):
@@ -262,10 +262,10 @@ class Conductor:
             self._tick_s = TICK_S
 
     def _watch_backlog(self, asked_ns: int, *, is_behind: bool) -> None:
-        """Report it when records wait too long in the engine, and when they no longer do.
+        """Add an event when records start to wait too long in the engine, and another when they no longer do.
 
-        `asked_ns` is the time of the poll. Until waiting records arrive, nothing is known about the time since the last
-        complete poll.
+        `asked_ns` is the session time of the poll. `is_behind`: whether the poll left records in the engine. While it
+        does, nothing is known about the time since the last complete poll.
         """
         if not is_behind:
             self._asked_ns = asked_ns
@@ -278,7 +278,11 @@ class Conductor:
             self._state.add_event(Remark("records-on-time"), "info", "edgetop", "edgetop has caught up")
 
     def _end_if_overdue(self) -> None:
-        """End the session if a stopped engine does not end. A watched program may take its time, unless it goes on."""
+        """End the session if the engine was stopped and goes on for longer than `STOP_PATIENCE_NS`.
+
+        A watched program is never ended here. Its session ends at once if the program was let go, else with the
+        program.
+        """
         state, since_ns = self._state, self._stop_since_ns
         if since_ns is None or not self._stop_reason:
             return
@@ -305,9 +309,9 @@ class Conductor:
                 self._model_files.begin_other()
 
     def _rotate_if_due(self) -> None:
-        """If the next session is ready, end this session with all data so far, and begin the next one.
+        """End this session and begin the next one, if the next one is ready. All data so far belongs to this session.
 
-        Time 0 of the next session is before the start of every inference still to come. The feed only gets the
+        Time 0 of the next session is before the start of every inference still to come. The feed gets only the
         beginning of the next session; the end of this one is in its recording.
         """
         state, recorder, rotation = self._state, self._recorder, self._rotation
@@ -397,7 +401,7 @@ class Conductor:
         return inferences
 
     def _shifted(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """Return the tokens or requests of a language model on the session's clock."""
+        """Return the tokens or requests of a language model with their times converted to session time."""
         if not len(rows):
             return rows
         shifted = copied(rows)
@@ -405,7 +409,7 @@ class Conductor:
         return shifted
 
     def _with_derived(self, batch: Batch) -> Batch:
-        """Return the batch with the events that are derived from it. If that fails once, no more are derived."""
+        """Return the batch with the events derived from it added. After one failure, no more events are derived."""
         try:
             self._derived = self._derived or self._make_derived()
             derived = self._derived(batch)
@@ -428,7 +432,7 @@ class Conductor:
             self._feed.put(batch)
 
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
-        """Close everything and set the outcome. A step that fails does not keep the next ones from being done."""
+        """Close everything and set the outcome. If one step fails, the later ones are still carried out."""
         steps: list[Callable[[], object]] = [
             self._sensors.stop,
             self._close_engine,

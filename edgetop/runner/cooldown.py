@@ -12,7 +12,7 @@ POLL_S = 0.5
 
 @frozen
 class Heat:
-    """The hottest zone at one moment."""
+    """The hottest temperature zone at one moment, and its temperature."""
 
     sensor: str
     celsius: float
@@ -32,7 +32,10 @@ class Cooldown:
 
 
 def hottest(found: Found) -> Heat | None:
-    """Read each source of temperatures once and return the hottest zone, or None if no temperature can be read."""
+    """Return the hottest temperature zone of `found`, or None if no temperature can be read.
+
+    Each source is read once.
+    """
     heats = []
     for source in found.sources:
         if any(info.kind == "temp" for info in source.sensors):
@@ -52,10 +55,10 @@ def cool_down(
     *,
     rest_s: float = 0.0,
 ) -> Cooldown:
-    """Wait for `rest_s`, and until the hottest zone of `found` is at `target_c` or below, if that is given.
+    """Wait until `rest_s` has passed and the hottest zone has cooled down to `target_c`. Return how the wait went.
 
-    The wait for the temperature takes at most `longest_s`. `pause` waits for a number of seconds; `report` gets the
-    hottest zone before each pause. A virtual board must be running.
+    With a `target_c` of None, only `rest_s` counts. The wait for the temperature takes at most `longest_s`. `pause`
+    waits for a number of seconds. `report` gets the hottest zone before each pause. A virtual board must be running.
     """
     began_ns = clock.monotonic_ns()
     while True:

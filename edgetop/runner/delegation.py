@@ -1,7 +1,7 @@
 """Make an engine fail as soon as an operator runs elsewhere than requested (`--require-full-delegation`).
 
-Only instrumented inferences prove where operators run; what a runtime plans may differ. The first instrumented
-inference is the one that tries the profiler before the warm-up, so that even the shortest run is checked.
+Only instrumented inferences prove where operators run: a runtime may plan otherwise. The first of them runs before the
+warm-up, to try the profiler. So even the shortest run is checked.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
-"""The limit that `--limit` sets for the engine or the program. Requests of runs contain it, so this module loads
-nothing heavy."""
+"""The limit that `--limit` sets for the engine or the program.
+
+This module imports nothing heavy, because requests to run a session contain a limit.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -33,12 +35,15 @@ class Limit:
 
     @property
     def quota_us(self) -> int | None:
-        """CPU time in microseconds that each period allows; None without a quota."""
+        """The CPU time in microseconds that the engine may use in each period; None without a limit of CPU time."""
         return None if self.quota_pct is None else round(self.quota_pct / 100 * self.period_us)
 
 
 def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
-    """Combine several `--limit` options. Raises ValueError if a resource is limited twice."""
+    """Return one Limit with all resources of several `--limit` options.
+
+    Raises ValueError if a resource is limited twice.
+    """
     fields: dict[str, float] = {}
     for each in limits:
         if both := each.keys() & fields.keys():
@@ -48,7 +53,7 @@ def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
 
 
 def limit_of(given: Sequence[Mapping[str, float]]) -> Limit:
-    """Combine the `--limit` options of a command line.
+    """Return one Limit with all resources of the `--limit` options in a command line.
 
     Raises InputError if a resource is limited twice, or if a limit is above what this machine has.
     """
@@ -61,7 +66,8 @@ def limit_of(given: Sequence[Mapping[str, float]]) -> Limit:
 
 
 def refuse_unlimiting(limit: Limit, memory_bytes: int, cpus: int) -> None:
-    """Raise InputError if a limit is above the memory or the CPUs of a machine, since it would limit nothing."""
+    """Raise InputError if a limit exceeds `memory_bytes` or `cpus`, those of a machine, since it would limit nothing
+    there."""
     if limit.memory_bytes is not None and limit.memory_bytes > memory_bytes:
         has, given = (f"{size / 2**20:,.0f} MiB" for size in (memory_bytes, limit.memory_bytes))
         raise InputError(f"--limit memory: {given} limits nothing, because this machine has {has}", "give less")

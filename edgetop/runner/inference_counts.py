@@ -15,8 +15,10 @@ class InferenceCounts:
     """The counts of one session's inferences, by phase and, if there are several streams, by stream."""
 
     def __init__(self, streams: int, *, follows: bool = False) -> None:
-        """Begin with no inferences. `follows`: whether this is a later session of a rotation, which has no warm-up of
-        its own."""
+        """Begin with no inferences, for a session with this number of streams.
+
+        `follows`: whether this session continues an earlier one (`--rotate`), and so has no warm-up of its own.
+        """
         self.first_ns: int | None = None  # duration of the first inference
         self.warmup_runs: int | None = None if follows else 0
         self.warmup_ns = 0
@@ -33,7 +35,11 @@ class InferenceCounts:
         return tuple(self._stream_runs.tolist()) if len(self._stream_runs) > 1 else ()
 
     def count(self, inferences: Inferences, *, is_watched: bool) -> None:
-        """Count inferences. `is_watched`: whether they come from a watched program, whose streams are models."""
+        """Add `inferences` to the counts of their phases and streams.
+
+        `is_watched`: whether they come from a watched program. Each stream is then one model of the program, whose
+        latencies are kept as well.
+        """
         first = inferences[inferences["phase"] == FIRST]
         if len(first):
             self.first_ns = int(first["latency_ns"][0])
@@ -53,14 +59,18 @@ class InferenceCounts:
             self._stream_runs += np.bincount(counted["stream"], minlength=len(self._stream_runs))
 
     def streams_are_due(self, now_ns: int) -> bool:
-        """Whether the figures of the streams in the manifest are ten seconds old. Says so once."""
+        """Return whether the manifest's figures of the streams are due to be written, which is every ten seconds.
+
+        After a True, the next ten seconds begin at `now_ns`.
+        """
         if now_ns < self._streams_due_ns:
             return False
         self._streams_due_ns = now_ns + STREAMS_EVERY_NS
         return True
 
     def with_streams(self, watched: Watched) -> Watched:
-        """Return the manifest's description of a watched program with the present figures of its streams."""
+        """Return `watched`, the manifest's description of a watched program, with the present figures of its
+        streams."""
         if not self._stream_counts:
             return watched
         streams = list(watched.streams)

@@ -57,9 +57,9 @@ class Measured:
 
 
 def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
-    """Measure the ceilings with a probe model that is run as `spec` runs its model. Takes about two seconds.
+    """Return the ceilings, measured with a probe model in an engine like that of `spec`. Takes about two seconds.
 
-    Raises EdgetopError if the probe cannot be run or profiled.
+    `engine_for` creates the engine. Raises EdgetopError if the probe model cannot be run or profiled.
     """
     probe = replace(
         spec, model=str(probe_path(spec.format)), batch=None, inputs={}, shapes={}, warmup_runs=WARMUP_RUNS,
@@ -75,7 +75,10 @@ def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board:
 
 
 def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
-    """Compute each ceiling from the fastest burst of its operator, since other load can only make a burst slower."""
+    """Return the ceilings, each from the fastest burst of its operator. Other load can only make a burst slower.
+
+    `now` is the time of the measurement, as stored with the ceilings.
+    """
     from edgetop.models.executed import with_work  # noqa: PLC0415  not needed if the ceilings are stored
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
@@ -98,13 +101,16 @@ def default_path() -> Path:
 
 
 def stored(kind: Kind, path: Path) -> Ceilings | None:
-    """Return the latest stored ceilings for this kind of run, or None."""
+    """Return the latest ceilings for this kind of run in the file at `path`, or None if it has none."""
     wanted = kind.to_json()
     return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
 
 
 def store(measured: Measured, path: Path) -> None:
-    """Store measured ceilings in place of older ones of the same kind. Raises OSError if that fails."""
+    """Write the ceilings to the file at `path`, in place of older ones of the same kind.
+
+    Raises OSError if that fails.
+    """
     kind = measured.kind.to_json()
     entries = [entry for entry in _entries(path) if entry.get("kind") != kind][1 - MAX_STORED :]
     content = {"version": VERSION, "ceilings": [*entries, {"kind": kind, **measured.ceilings.to_json()}]}

@@ -33,7 +33,7 @@ def _lower_priority() -> None:
 
 
 def sha256(path: str) -> str | None:
-    """Return the hexadecimal digest of a file, or None if it cannot be read (any more)."""
+    """Return the SHA-256 of a file as hexadecimal text, or None if the file cannot be read."""
     with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123  a path from the manifest
         digest = _empty_digest(os.fstat(file.fileno()).st_size)
         while chunk := file.read(CHUNK_BYTES):
@@ -43,7 +43,7 @@ def sha256(path: str) -> str | None:
 
 
 class Digest(Protocol):
-    """A hash object of hashlib, which has no public type."""
+    """The interface of a hash object of hashlib, for which Python has no public type."""
 
     def update(self, data: bytes, /) -> None: ...
 
@@ -51,9 +51,10 @@ class Digest(Protocol):
 
 
 def _empty_digest(file_bytes: int) -> Digest:
-    """Return a new SHA-256 object: Python's own for most files, and that of hashlib for large files.
+    """Return a new SHA-256 object: from Python's own module for most files, from hashlib for large ones.
 
-    Python's own is `_sha2` in 3.12 and `_sha256` in 3.11. hashlib is faster, but loads OpenSSL, which takes 4 MiB.
+    Python's own module is `_sha2` in 3.12 and `_sha256` in 3.11. hashlib is faster, but loads OpenSSL, which takes 4
+    MiB.
     """
     if file_bytes < LARGE_BYTES:
         for name in ("_sha2", "_sha256"):
@@ -63,13 +64,16 @@ def _empty_digest(file_bytes: int) -> Digest:
 
 
 class Work:
-    """The FLOPs and bytes of the model's operators, computed from its file on a thread during the warm-up.
+    """The FLOPs and bytes of the model's operators, computed from the model's file on a thread during the warm-up.
 
-    They only accompany measured times. If they cannot be computed in time, they are unknown.
+    These numbers only accompany measured times. Those that cannot be computed in time are left unknown.
     """
 
     def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:
-        """Prepare to read `model`. `ask` is called on the thread for shapes that do not follow from the file."""
+        """Prepare to read the file of `model`. `ask` gets from the runtime the shapes that do not follow from the file.
+
+        `ask` is called on the thread.
+        """
         self._model = model
         self._ask = ask
         self._inputs: Sequence[TensorInfo] = ()
@@ -132,20 +136,26 @@ class ModelFiles:
     """Reads the file of a session's model, and that of model B in an A/B session, for the session's state."""
 
     def __init__(self, session_state: SessionState, ask: "Callable[[], RuntimeShapes | None]") -> None:
-        """Prepare to read the files of the session's models. `ask` is that of `Work`."""
+        """Prepare to read the files of the session's models.
+
+        `ask` gets the shapes that do not follow from a file (see `Work`).
+        """
         self._state = session_state
         self._hashing: list[threading.Thread] = []
         self._hashed: dict[int, str] = {}  # digests that were not reported yet, by side: 0 is the model, 1 model B
         self.work = Work(session_state.manifest.model, ask)
 
     def begin(self, inputs: Sequence[TensorInfo]) -> None:
-        """Start to read the file of the model, which is loaded. `inputs` have the shapes in which it runs."""
+        """Start to read the model's file, once the model is loaded.
+
+        `inputs` have the shapes with which the model runs.
+        """
         self._begin_hash(0, self._state.manifest.model.path)
         if self._state.profiles:
             self.work.begin(inputs)
 
     def begin_other(self) -> None:
-        """Start to read the file of model B, which is loaded."""
+        """Start to read the file of model B, once that model is loaded."""
         assert self._state.manifest.ab
         self._begin_hash(1, self._state.manifest.ab.variants[1].model.path)
 

@@ -1,4 +1,4 @@
-"""Events that happened and were not passed on yet. Any thread may add one."""
+"""The events of a session that have happened but were not yet passed on. Any thread may add one."""
 
 import threading
 from dataclasses import replace
@@ -16,7 +16,7 @@ _STANDING = frozenset({
 
 
 class PendingEvents:
-    """The events since the last `take`, and the session's time, by which they are stamped."""
+    """The events since the last `take`, with the session time of each."""
 
     def __init__(self, clock: Clock, origin_ns: int) -> None:
         """Begin without events. `origin_ns`: time 0 of the session, in ns of CLOCK_MONOTONIC."""
@@ -32,7 +32,7 @@ class PendingEvents:
     def add(
         self, body: Body, severity: Severity, source: str, message: str, *, monotonic_ns: int | None = None
     ) -> None:
-        """Add an event. `monotonic_ns`: its time in ns of CLOCK_MONOTONIC; None for now."""
+        """Add an event. `monotonic_ns`: when it happened, in ns of CLOCK_MONOTONIC; None means now."""
         with self._lock:
             t_ns = self.now_ns() if monotonic_ns is None else monotonic_ns - self.origin_ns
             event = Event(t_ns, body, severity, source, message)
@@ -51,9 +51,10 @@ class PendingEvents:
         return tuple(events)
 
     def follow(self, origin_ns: int) -> int:
-        """Continue in the next session of a rotation. Return how much later its time 0 is, in ns.
+        """Continue in the next session of a rotation. Return how many ns later the next session's time 0 is.
 
-        Events that other threads have added since the last `take` belong to the next session.
+        `origin_ns` is that time 0, in ns of CLOCK_MONOTONIC. Events that other threads have added since the last `take`
+        belong to the next session.
         """
         with self._lock:
             shift_ns = origin_ns - self.origin_ns

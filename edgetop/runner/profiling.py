@@ -1,7 +1,6 @@
 """Profile a model without recording, sensors or screen: bursts of instrumented inferences, until there are enough.
 
-Plain inferences are measured between the bursts, in the same process and under the same heat, so that the two can be
-compared.
+Plain inferences are measured between the bursts, in the same process and under the same heat. So both can be compared.
 """
 
 import time
@@ -58,7 +57,7 @@ class Profiled:
 
     @property
     def bursts(self) -> list[BurstTaken]:
-        """Bursts that count: the undisturbed ones, or all if every burst was disturbed."""
+        """The bursts that count: the undisturbed ones, or all of them if every burst was disturbed."""
         return self.undisturbed or self.taken
 
     @property
@@ -93,7 +92,10 @@ class Profiled:
         return float(np.median(every)) if every else None
 
     def plain_ns(self, burst: BurstTaken) -> int | None:
-        """Return the median latency of the plain inferences just before a burst, or None if unknown."""
+        """Return the median latency in ns of the plain inferences just before `burst`, or None if it is unknown.
+
+        It is unknown if other processes disturbed these inferences.
+        """
         if burst.plain_disturbed:
             return None
         return plain_ns(join([NO_INFERENCES, *self.records]), burst.monotonic_ns)
@@ -109,7 +111,11 @@ class Profiling:
         pause: Callable[[float], None] = time.sleep,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`report` is called with the results so far. `clock_ns` reads CLOCK_MONOTONIC, the engine's clock."""
+        """Prepare to profile with `engine`, which `run` starts.
+
+        `report` is called with the results so far. `pause` waits for a number of seconds. `clock_ns` reads
+        CLOCK_MONOTONIC, the engine's clock.
+        """
         self._engine = engine
         self._report = report
         self._pause = pause
@@ -117,9 +123,10 @@ class Profiling:
         self.profiled = Profiled()
 
     def run(self, runs: int) -> Profiled:
-        """Run at least `runs` instrumented inferences, or fewer if most bursts fail.
+        """Run at least `runs` instrumented inferences, or fewer if most bursts fail. Return what was measured.
 
-        Raises InputError if the model cannot be run or its operators cannot be timed, and EngineDiedError.
+        Raises InputError if the model cannot be run or its operators cannot be timed, and EngineDiedError if the engine
+        ends.
         """
         self._engine.start()
         try:

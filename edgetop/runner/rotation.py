@@ -19,13 +19,19 @@ RETRY_NS = 60_000_000_000
 
 class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Store a batch, or go on without it if the disk fails. Returns events about the recording itself."""
+        """Store a batch, or go on without it if the disk fails.
+
+        Return the events that this causes, such as a full disk.
+        """
 
     def prepare_end(self) -> None:
         """Prepare for `finish`, which will be called soon."""
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Finish the recording and return what it lacks. Raises RecordingError if something could not be stored."""
+        """Finish the recording.
+
+        Return what the recording lacks, or None. Raises RecordingError if something was not stored.
+        """
 
     def discard(self) -> None: ...
 
@@ -42,10 +48,10 @@ class Following:
 
 class Rotation:
     def __init__(self, every_ns: int, make: Callable[[Manifest], Following], report: Callable[[str], None]) -> None:
-        """Rotate at `every_ns` of a session's time.
+        """Begin a new session each time that a session has lasted `every_ns`.
 
-        `make` creates the next recording from the present manifest, and may raise EdgetopError. `report` is called with
-        a sentence about what went wrong.
+        `make` creates the next recording from the present manifest, and may raise EdgetopError or OSError. `report`
+        gets a sentence about what went wrong.
         """
         self._every_ns = every_ns
         self._make = make
@@ -56,9 +62,9 @@ class Rotation:
         self._finishing: list[threading.Thread] = []
 
     def ready(self, now_ns: int, manifest: Manifest) -> Following | None:
-        """Return the next recording if it is due and could be created, else None.
+        """Return the next recording if it is due and has been created, else None.
 
-        The conductor calls this at every step; `now_ns` is the time of the current session. If the recording cannot be
+        The conductor calls this at every step. `now_ns` is the time of the current session. If the recording cannot be
         created, the next attempt is a minute later.
         """
         if self._making is None and now_ns >= self._due_ns:
@@ -77,7 +83,7 @@ class Rotation:
             self._report(f"no new session can begin, the recording goes on in this one: {error}")
 
     def finish(self, recorder: Recorder, manifest: Manifest) -> None:
-        """Complete a recording on a thread while the next session goes on."""
+        """Start a thread that completes a recording while the next session goes on."""
         thread = threading.Thread(target=self._complete, args=(recorder, manifest), name="rotation", daemon=True)
         thread.start()
         self._finishing = [*(thread for thread in self._finishing if thread.is_alive()), thread]
@@ -91,7 +97,10 @@ class Rotation:
             self._report(f"{manifest.name}: internal error: {type(error).__name__}: {error}")
 
     def close(self) -> None:
-        """Wait for the recordings that are being completed, and discard one that was made for a further session."""
+        """Wait until the ended sessions' recordings are complete.
+
+        Discard a recording made for a session that never began.
+        """
         for thread in (*self._finishing, *filter(None, [self._making])):
             thread.join()
         if self._made:

@@ -1,6 +1,7 @@
-"""The sensors of the running session: those of the board and of the engine's process, and the engine's own samples.
+"""The sensors of the running session: those of the board, those of the engine's process, and the engine's own samples.
 
-One sampler reads them for all sessions of a rotation. This module converts times to those of the running session.
+One sampler reads the sensors for all sessions of a rotation. This module converts times to those of the running
+session.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +24,10 @@ class SessionSensors:
     def __init__(
         self, sampler: Sampler, board: Found, engine_sensors: Callable[[int], Found], session_state: SessionState
     ) -> None:
-        """Read the sensors in `board` with `sampler`; `engine_sensors` takes a pid and finds those of the engine."""
+        """Use `sampler` for the sensors in `board`.
+
+        `engine_sensors` takes the engine's pid and finds the sensors of its process.
+        """
         self._sampler = sampler
         self._board = board
         self._engine_sensors = engine_sensors
@@ -39,9 +43,9 @@ class SessionSensors:
         self._sampler.start()
 
     def of_engine(self, pid: int) -> Sequence[Source]:
-        """Find the sensors of the engine's process, begin to read them, and return their sources.
+        """Find the sensors of the engine's process `pid` and begin to read them. Return their sources.
 
-        They replace the sensors of an earlier process of the engine.
+        If the engine had another process before, these sensors replace those of that process.
         """
         found = self._engine_sensors(pid)
         if self._is_engine_away:  # it was reported with the first process what cannot be read
@@ -54,11 +58,11 @@ class SessionSensors:
         self._sampler.stop()
 
     def follow(self, after_ns: int) -> None:
-        """Continue in the next session, which begins `after_ns` later than the present one."""
+        """Continue in the next session, whose time 0 is `after_ns` later than that of the present one."""
         self._shift_ns += after_ns
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
-        """Return the readings and events since the last drain, on the session's clock."""
+        """Return the readings and events since the last `drain`, with their times in session time."""
         readings, events = self._sampler.drain()
         if self._shift_ns:
             readings = readings.copy()
@@ -67,7 +71,10 @@ class SessionSensors:
         return readings, events
 
     def with_samples(self, readings: Readings, samples: Sequence[Sampled]) -> Readings:
-        """Return the readings with the samples that the engine took of itself. Each kind of sample becomes a sensor."""
+        """Return `readings` with the samples that the engine took of itself added.
+
+        Each kind of sample becomes a sensor.
+        """
         parts = [readings]
         for sampled in samples:
             places = {info.id: place for place, info in enumerate(self._sampler.sensors)}
@@ -83,7 +90,8 @@ class SessionSensors:
         return np.concatenate(parts)
 
     def without_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Drop the "sensor-lost" events of the engine's sensors, which only say that its process is gone."""
+        """Return the events without the loss of the engine's sensors, which only means that the engine's process is
+        gone."""
         return tuple(
             event
             for event in events
@@ -91,11 +99,11 @@ class SessionSensors:
         )
 
     def engine_reloads(self) -> None:
-        """Expect another process of the engine. The loss of the present one's sensors is then not reported."""
+        """Expect that the engine's process is replaced by another one. The loss of its sensors is then not reported."""
         self._is_engine_away = True
 
     def of_one_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Drop the events that only say that the engine's process was replaced by another one."""
+        """Return the events without those that only mean that the engine's process was replaced by another one."""
         kept = []
         for event in events:
             if self._is_engine_away and event not in self.without_engine([event]):

@@ -1,7 +1,7 @@
-"""The state of the running session: its manifest, its phase, and the events that were not passed on yet.
+"""The state of the running session: its manifest, its phase, and the events that were not yet passed on.
 
-The conductor keeps it. It turns the engine's messages into events and manifest fields, and notices when the wall clock
-steps.
+The conductor keeps the state, which turns the engine's messages into events and manifest fields, and notices when the
+wall clock steps.
 """
 
 import math
@@ -90,8 +90,10 @@ class SessionState:
         clock: Clock,
         ceilings_for: Callable[[Kind], Ceilings | None] = lambda _: None,
     ) -> None:
-        """Begin a session. `ceilings_for`: returns the ceilings that an earlier run of the same kind measured, or
-        None."""
+        """Begin a session.
+
+        `ceilings_for` returns the ceilings that were measured earlier for a kind of run, or None.
+        """
         self.manifest = manifest
         self._ceilings_for = ceilings_for
         self._spec = spec
@@ -119,7 +121,8 @@ class SessionState:
         return self._events.now_ns()
 
     def time_left_s(self) -> float:
-        """Return the time left to measure, from the duration or from the pace of the runs; infinite without a limit."""
+        """Return the seconds left to measure, from the session's duration or the pace of its runs; infinite without
+        a limit."""
         ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._counts.measured_runs
         left_ns = [math.inf]
         if self._spec.duration_ns:
@@ -133,7 +136,7 @@ class SessionState:
         self._events.add(body, severity, source, message)
 
     def _engine_reached(self, monotonic_ns: int, body: Body, message: str) -> None:
-        """Add an event of the engine at a time of CLOCK_MONOTONIC."""
+        """Add an event of the engine. `monotonic_ns`: when it happened, in ns of CLOCK_MONOTONIC."""
         self._events.add(body, "info", "engine", message, monotonic_ns=monotonic_ns)
 
     def add_events(self, events: tuple[Event, ...]) -> None:
@@ -170,10 +173,10 @@ class SessionState:
             self._amend(model=replace(self.manifest.model, precision=dtype))
 
     def data_dependent(self, types: Mapping[str, int], inputs: Mapping[str, Collection[str]]) -> None:
-        """Report once, if an input is made up, the operators whose work depends on the values of the input.
+        """Report the operators whose work depends on the values of an input, if that input is made up. Done once.
 
-        `types`: the number of such operators by type. `inputs`: by type, the names of the inputs that decide; a type
-        that is not in `inputs` may depend on any input.
+        `types`: the number of such operators of each type. `inputs`: for each type, the names of the inputs that
+        matter. An operator whose type is not in `inputs` may depend on any input.
         """
         made_up = list(filter(is_made_up, self.manifest.load.input.split(", ")))
         if self._dependence_reported or not types or not made_up:
@@ -196,23 +199,24 @@ class SessionState:
             self.add_event(kinds.SensorMissing(gap.fix), "info", f"sensor {gap.what}", gap.why)
 
     def take_records(self, records: Inferences) -> None:
-        """Take the records of an update, on the engine's clock. Call this before its messages are handled.
+        """Keep the newest inferences of the engine, to find those just before a burst. `records` are on the engine's
+        clock.
 
-        The time of a burst is compared with them.
+        Call this before the messages of the same update are handled.
         """
         if self.profiles:
             self._before = join([self._before, self._latest[-NEIGHBOURS:]])[-NEIGHBOURS:]
             self._latest = measured(records)
 
     def take_surroundings(self, surroundings: Surroundings) -> None:
-        """Store temperatures, scheduler, CPUs and other processes in the manifest as soon as they are measured."""
+        """Store temperatures, scheduler, CPUs and other processes in the manifest, as far as they were measured."""
         methodology = surroundings.methodology(self.manifest.methodology)
         constraints = surroundings.constraints(self.manifest.constraints)
         if (methodology, constraints) != (self.manifest.methodology, self.manifest.constraints):
             self._amend(methodology=methodology, constraints=constraints)
 
     def count_inferences(self, inferences: Inferences) -> None:
-        """Count the inferences of each phase, and note when the last one ended."""
+        """Add `inferences` to the counts of the session. Update the manifest where a count belongs there."""
         if not len(inferences):
             return
         is_watched = self.manifest.watched is not None
@@ -223,7 +227,8 @@ class SessionState:
             self._write_streams()
 
     def watch_wall_clock(self) -> None:
-        """Add an anchor to the manifest if the wall clock has stepped (NTP after boot)."""
+        """Add a new pair of wall-clock and session time to the manifest if the wall clock has stepped (NTP after
+        boot)."""
         offset = self._clock.utc() - timedelta(microseconds=self._clock.monotonic_ns() / 1000)
         step = offset - self._wall_offset
         if abs(step) <= CLOCK_STEP:
@@ -342,7 +347,10 @@ class SessionState:
             self.add_event(kinds.Remark(kind), severity, "engine", f"B: {sentence}")
 
     def _stage_reached(self, memory: StageMemory) -> None:
-        """Add the engine's memory at a stage as an event: a value read five times in a session needs no sensor."""
+        """Add an event with the memory of the engine at a stage, such as after loading.
+
+        It is an event because a sensor is not worthwhile for a value that is read five times in a session.
+        """
         when = _STAGES.get(memory.stage, memory.stage)
         anon_mib, file_mib = (None if kib is None else kib / 1024 for kib in (memory.anon_kib, memory.file_kib))
         body = kinds.EngineMemory(memory.stage, memory.rss_kib / 1024, anon_mib, file_mib)
@@ -452,7 +460,8 @@ class SessionState:
 
 
 def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severity, str]]:
-    """Yield the kind, severity and message of an event for each assumption or omission when the model was loaded."""
+    """Yield an event's kind, severity and message for each thing that was assumed or left out when the model was
+    loaded."""
     yield from (("assumed-shape", "warning", sentence) for sentence in loaded.assumptions)
     if loaded.other_signatures:
         others = ", ".join(loaded.other_signatures)

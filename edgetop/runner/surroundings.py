@@ -1,6 +1,7 @@
 """The conditions of a session: temperatures at the start, other processes, and the engine's scheduler and CPUs.
 
-Figures cannot be compared without them. Each is read once, or derived from readings that are made anyway.
+Without them, the results of two sessions cannot be compared. Each is read once, or derived from readings that are made
+anyway.
 """
 
 import contextlib
@@ -39,10 +40,10 @@ class Surroundings:
         self._survey_due_ns = 0
 
     def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
-        """Watch the engine's process, whose sensors are `sources`.
+        """Watch the engine's process `pid`, whose sensors are `sources`.
 
-        Call this again if another process takes its place: a survey that has begun goes on, and leaves out all
-        processes that edgetop has started.
+        Call this again if another process takes its place. A survey of the other processes goes on, if it has begun. It
+        leaves out all processes that edgetop has started.
         """
         self._pid = pid
         if self._began_ns is not None:
@@ -58,9 +59,9 @@ class Surroundings:
         return following
 
     def began(self, t_ns: int, *, may_begin_anew: bool = False) -> None:
-        """Note that the measured phase begins at `t_ns`. Other processes count only from now on.
+        """Note that the measured phase begins at `t_ns`, a session time. Other processes count only from then on.
 
-        `may_begin_anew`: whether it will begin anew if an inference of a watched program is seen.
+        `may_begin_anew`: whether the phase begins anew once a watched program is seen to run an inference.
         """
         if self._may_begin_anew and self._latest:
             self._temperatures = self._latest
@@ -75,9 +76,9 @@ class Surroundings:
                 self._cpus = float(len(os.sched_getaffinity(self._pid)))
 
     def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
-        """Take start temperatures from readings: the last one before measuring began, or else the first one soon after.
+        """Take the temperatures at the start from `readings`: the last before measuring began, or the first soon after.
 
-        Other processes are measured here as well, when that is due.
+        If the next survey of other processes is due, it is made here as well.
         """
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)
@@ -101,7 +102,7 @@ class Surroundings:
         return replace(before, cpus=self._cpus)
 
     def methodology(self, before: Methodology) -> Methodology:
-        """Return `before` with what was measured so far added. Before the measured phase, return it unchanged."""
+        """Return `before` with what was measured so far added. Before the measured phase, return `before` unchanged."""
         if self._began_ns is None:
             return before
         heat = {sensor: celsius for sensor, celsius in self._temperatures.items() if not sensor.startswith(AIR)}
@@ -110,7 +111,8 @@ class Surroundings:
                        background=self._background, background_unseen=self._unseen)  # fmt: skip
 
     def background(self) -> tuple[BackgroundProcess, ...]:
-        """Return how much of a core each other process used on average since measuring began, the busiest first."""
+        """Return the average share of a CPU core that each other process used since measuring began, the busiest
+        first."""
         if self._began_ns is None:
             return ()
         found = [pair for source in self._process_surveys for pair in source.survey()]
@@ -120,7 +122,7 @@ class Surroundings:
 def _scheduler(pid: int) -> str | None:
     """Return a process's scheduling policy, such as `SCHED_OTHER, nice 0` or `SCHED_FIFO, priority 50`.
 
-    Returns None if the process is gone or may not be examined.
+    Returns None if the process is gone, or if this user may not examine it.
     """
     try:
         number = os.sched_getscheduler(pid)
