@@ -15,7 +15,7 @@ _HWMON = (
     "power*_input power*_average power*_label power*_cap power*_max power*_crit energy*_input energy*_label "
     "temp*_input temp*_label temp*_crit temp*_max temp*_min temp*_emergency temp*_alarm temp*_fault temp*_enable "
     "temp*_type fan*_input fan*_label fan*_min fan*_max fan*_fault fan*_target pwm? pwm?_enable "
-    "oc*_event_cnt oc*_throt_en"
+    "oc*_event_cnt oc*_throt_en humidity*_input"
 )
 _POLICY = (
     "affected_cpus related_cpus scaling_cur_freq scaling_max_freq scaling_min_freq scaling_governor scaling_driver "
