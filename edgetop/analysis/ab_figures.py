@@ -1,7 +1,7 @@
 """The figures of the turns of an A/B session while it runs, and the comparison of A and B that follows from them.
 
-While the session runs, the figures of each quad (four turns) are recorded as an event, `ab-quad`. A fold over these
-events gives the same ratios live and from a recording, and needs no single inferences.
+While the session runs, the figures of each quad (four turns) are recorded as an event, `ab-quad`. The comparison is
+computed from these events, so it is the same live and from a recording, and needs no single inferences.
 """
 
 import math
@@ -128,7 +128,7 @@ class QuadEvents:
                 yield quad
 
     def _edges(self, plan: Plan, quad: int) -> list[int]:
-        """Return the start times of the quad's turns, and the end of its last turn."""
+        """Return the times in ns at which the quad's turns begin, followed by the end of its last turn."""
         return [plan.begin_ns + (4 * quad + turn) * plan.turn_ns for turn in range(5)]
 
     def _letters(self, plan: Plan, quad: int) -> str:
@@ -140,7 +140,11 @@ class QuadEvents:
         return np.asarray(self._inferences[begin:end])
 
     def _settle(self, plan: Plan, until: int) -> Event:
-        """Return an event with the time after a switch during which latency still differs from the rest of the turn."""
+        """Return the event that tells how long latency differs after each switch of the variant.
+
+        It has the time in ns that is left out of the figures of each turn. `until`: the number of the first quad not
+        used.
+        """
         turns = []
         for quad in range(plan.alone // 4, until):
             edges, letters = self._edges(plan, quad), self._letters(plan, quad)
@@ -171,9 +175,10 @@ class QuadEvents:
         return DerivedEvent(edges[-1], body, "info", "edgetop")
 
     def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[QuadFigures, Floats] | None:
-        """Return a side's figures and latencies, or None if a turn is empty.
+        """Return a side's figures and its latencies in ns, or None if a turn has no inference that counts.
 
-        `spans`: (start, counted from, end) of each turn.
+        `spans`: the times (from, begin, end) of each turn in ns. Inferences between `begin` and `from` are left out.
+        `side`: 0 for A, 1 for B.
         """
         kept, seconds, left_out, power = [], 0.0, 0, []
         for from_ns, begin_ns, end_ns in spans:
@@ -220,7 +225,11 @@ class QuadEvents:
 
 
 def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: int) -> int:
-    """Return how long after a switch latencies differ, in ns. `turns`: times since the switch and latencies of each."""
+    """Return the time in ns after a switch of the variant in which latencies differ from the rest of the turn.
+
+    `turns`: for each turn, the times of its inferences since the switch and their latencies, both in ns. `turn_ns`: the
+    length of a turn.
+    """
     steps = [step for step in STEPS_NS if step <= turn_ns / 2]
     left_out = min(LEAST_LEFT_OUT_NS, turn_ns // 4)
     for begin, end in pairwise(steps):
@@ -252,7 +261,7 @@ class Ratio:
 
     @property
     def within(self) -> float:
-        """Return how far the interval reaches from 1, as a share."""
+        """Return the distance from 1 to the end of the interval that is farther from 1. For example, 0.03 means 3 %."""
         return max(abs(end - 1) for end in self.ci95)
 
 
@@ -311,7 +320,7 @@ class AbView:
 
 
 class AbFold:
-    """Folds the events about quads into the comparison of A and B."""
+    """Computes the comparison of A and B from the events about quads."""
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
@@ -371,7 +380,10 @@ class AbFold:
         )
 
     def _smallest(self, key: str, quads: int) -> float | None:
-        """Return the smallest difference that `quads` quads can show, estimated from the scatter of A alone."""
+        """Return the smallest difference that `quads` quads can show, as a share; None with too few turns of A alone.
+
+        It is estimated from the scatter of A alone. `key`: the field of `QuadFigures`.
+        """
         values = undisturbed(_log_ratios(self._alone, key)[0])
         if len(values) < LEAST_PAIRS - 2:
             return None
@@ -396,7 +408,10 @@ def _both_sides(quads: Sequence[QuadDone]) -> tuple[list[QuadFigures], list[Quad
 
 
 def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Return the logarithm of B's figure over A's in each quad that has both figures, and the load of each quad."""
+    """Return log(B / A) of a figure in each quad, and the number of each quad's load, as two arrays.
+
+    `key`: the field of `QuadFigures`. Quads that lack the figure of a side are left out.
+    """
     loads = np.array([quad.load or 0 for quad in quads], np.int64)
     if key == METRICS["p50"][0] and all(_is_possible(quad.p50_ratio) for quad in quads):
         return np.asarray(np.log(np.array([quad.p50_ratio for quad in quads], float))), loads
@@ -407,11 +422,11 @@ def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArra
 
 
 def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | None:
-    """Return the difference between the two models. `logs`: the logarithm of each quad's ratio; `loads`: each quad's
-    load.
+    """Return the difference between the two models, or None if there are too few quads.
 
-    Each load of the models counts as one sample, so the interval is that of the means of the loads, however many quads
-    a load has. If there are too few loads, it is the interval of the quads, widened by UNKNOWN_SPREAD.
+    `logs`: the logarithm of each quad's ratio. `loads`: the number of each quad's load. Each load of the models counts
+    as one sample, so the interval is that of the means of the loads, however many quads a load has. If there are too
+    few loads, the interval is that of the quads, widened by UNKNOWN_SPREAD.
     """
     counted = undisturbed(logs)
     if len(counted) < len(logs):
@@ -432,13 +447,21 @@ def _quantiles(side: Sequence[QuadFigures]) -> Floats:
 
 
 def binned(quantiles: Floats, edges: Floats) -> Floats:
-    """Return the share of inferences between neighbouring `edges`, in ns: the mean over rows of quantiles at SHARES."""
+    """Return the share of inferences between each edge and the next.
+
+    `edges`: latencies in ns, ascending. `quantiles`: rows of latencies in ns at the quantiles SHARES. The result is the
+    mean over these rows.
+    """
     below = np.mean([np.interp(edges, row, SHARES, left=0.0) for row in quantiles], axis=0)
     return np.diff(below)
 
 
 def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
-    """Return the ratio with its verdict. A difference that is certainly smaller than `until` counts as "same"."""
+    """Return the ratio of a figure with its verdict.
+
+    `name`: of the figure. `found`: the difference of its logarithms. `until`: the requested precision, as a share; a
+    difference that is certainly smaller counts as "same". `spent_s`: the time of the turns so far.
+    """
     low, high = math.exp(found.low), math.exp(found.high)
     needs_s = spent_s * (found.half_width / until) ** 2 if found.half_width > until else None
     within = max(abs(low - 1), abs(high - 1))
@@ -454,7 +477,7 @@ def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
 
 
 def _figures(name: str, side: Sequence[QuadFigures]) -> VariantFigures:
-    """Return a variant's figures over one or more quads."""
+    """Return the figures of a variant, each the median over its quads. `side`: the variant's figures in each quad."""
     figures: Document = {}
     for key, field, scale in METRICS.values():
         values = [getattr(of, key) for of in side]

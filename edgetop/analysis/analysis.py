@@ -1,4 +1,4 @@
-"""The analysis of a session: all folds, the verdict, and the views that a screen reads.
+"""The analysis of a session: all its results, the verdict, and the views that a screen reads.
 
 A part of a view is made when it is first read, so parts that nobody reads cost nothing.
 """
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Analysis(Folds):
-    """All folds of a session, with the verdict and the gates."""
+    """All results of a session, with the verdict and the gates."""
 
     gate_results = session_report.gate_results
     verdict = session_report.verdict
@@ -47,7 +47,8 @@ class Analysis(Folds):
     def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> "MonitorView":
         """Return the view of the present moment.
 
-        `lens` is the part of the session that timelines show. Each sensor of these `kinds` gets a timeline.
+        `window_ns`: the length of the window of the latency; None for all of the time since the last reset. `lens`: the
+        part of the session that timelines show. `kinds`: kinds of sensors that get a timeline each.
         """
         return MonitorView(self, window_ns, lens, kinds)
 
@@ -75,7 +76,10 @@ class Analysis(Folds):
         return views[0].latency, views[0].name if len(views) > 1 else ""
 
     def _shown(self) -> tuple[RollingLatency, str]:
-        """Return the latency to show, with the name of its stream, or "" if the session has one stream."""
+        """Return the latency since the last reset that the screen shows, and the name of its stream.
+
+        If the session has one stream, the name is "". With several streams, it is the chosen one.
+        """
         views = self.stream_views()
         if len(views) == 1:
             return self._since_reset or self.latency if not self.has_streams else views[0].shown_latency, ""
@@ -98,9 +102,12 @@ class Analysis(Folds):
         return self.chosen_stream
 
     def along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str] = ()) -> "MonitorView":
-        """Return an earlier frozen view with timelines along another lens. They end at the time of the view.
+        """Return a copy of an earlier frozen view, with timelines along another lens.
 
-        The timeline of the latency ends at the last second that was complete then.
+        They end at the time of the view.
+
+        The timeline of the latency ends at the last second that was complete then. `kinds`: kinds of sensors that get a
+        timeline each.
         """
         with self.lock:
             return self.faults.attempt("view: along", lambda: self._along(view, lens, kinds), lambda: view)[0]
@@ -202,7 +209,7 @@ class MonitorView:
         self.axis = lens.axis(self.progress.now_ns / NS, whole=window_ns is None)
 
     def unknown(self) -> "MonitorView":
-        """Return the view of a session that is still unknown."""
+        """Return the view of a session of which nothing is known yet."""
         return MonitorView(self.analysis.twin(), self.window_ns, PLAIN, ())
 
     def fault_of(self, parts: Iterable[str]) -> Fault | None:
@@ -222,7 +229,7 @@ class MonitorView:
         return self
 
     def replaced(self, **parts: object) -> "MonitorView":
-        """Return a copy of the view with these parts replaced."""
+        """Return a copy of the view in which the parts given by name are replaced."""
         twin = copy.copy(self)
         vars(twin).update(parts)
         return twin

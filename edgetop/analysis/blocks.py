@@ -1,8 +1,8 @@
 """Sums over a limited number of time blocks, and the precision of a mean computed from them.
 
-A session may last a week, but a fold has fixed memory. So each block begins with the length of one second, and blocks
-are joined in pairs when there are too many. The sums are whole numbers, so that the result does not depend on how the
-session was batched.
+A session may last a week, but the memory of an analysis is fixed. So each block begins with the length of one second,
+and blocks are joined in pairs when there are too many. The sums are whole numbers, so that the result does not depend
+on how the session was batched.
 """
 
 import math
@@ -32,7 +32,7 @@ LEAST_FREEDOM = 2
 
 
 class Blocks:
-    """Sums of several columns in blocks of time."""
+    """Sums of several columns of whole numbers in blocks of time, all of one length."""
 
     def __init__(self, columns: int) -> None:
         self._sums: Ints = np.zeros((MOST_BLOCKS, columns), np.int64)
@@ -51,7 +51,9 @@ class Blocks:
         return self._first << self._doublings
 
     def add(self, second: Ints, values: Ints) -> None:
-        """Add each row of `values` to the block that holds its second.
+        """Add each row of `values` to the sums of the block that contains its second.
+
+        `second`: the second of each row.
 
         Rows older than the first block are left out.
         """
@@ -71,7 +73,7 @@ class Blocks:
         self._used = max(self._used, int(place.max()) + 1)
 
     def _join(self) -> None:
-        """Join the blocks in pairs: two blocks become one if half their numbers, rounded down, are equal."""
+        """Join the blocks in pairs, so that a block becomes twice as long. Blocks 2n and 2n + 1 become block n."""
         first, self._first, self._doublings = self._first, self._first >> 1, self._doublings + 1
         number = (first + np.arange(MOST_BLOCKS) >> 1) - self._first
         joined = np.zeros_like(self._sums)
@@ -107,16 +109,16 @@ def batch_mean(
 ) -> Mean | None:
     """Return the mean of `amount` per unit of `weight` with its interval, or None if there are too few blocks.
 
-    The blocks, in order of time, are joined to batches of equal weight, at least `least_weight` each. The interval
-    follows from how much each batch differs from the one before it. The scatter of all batches would include slow
-    changes, which the readings follow and which are no error (von Neumann 1941, Distribution of the ratio of the mean
-    square successive difference, Annals of Mathematical Statistics 12(4); for samples in systematic order Wolter 2007,
-    Introduction to Variance Estimation, 8.2). Readings may be correlated, because batches are long compared with the
-    correlation.
+    `amount`, `weight`: the sums of each block, in order of time. The blocks are joined to batches of equal weight, at
+    least `least_weight` each. The interval follows from how much each batch differs from the one before it. The scatter
+    of all batches would include slow changes. The readings follow these, so they are no error (von Neumann 1941,
+    Distribution of the ratio of the mean square successive difference, Annals of Mathematical Statistics 12(4); for
+    samples in systematic order Wolter 2007, Introduction to Variance Estimation, 8.2). Readings may be correlated,
+    because batches are long compared with the correlation.
 
-    `lacking`: the weight for which nothing was read; it may be like any of the batches. `at_ends`: for a sensor whose
-    readings cover all of the time, the amount at both ends of it that is not known exactly. Differences between batches
-    are then no error. None if the readings are samples.
+    `lacking`: the weight of the time in which nothing was read; its mean may be that of any batch. `at_ends`: None if
+    the readings are samples. For a sensor whose readings cover all of the time, it is the amount at both ends of this
+    time that is not known exactly; differences between batches are then no error.
     """
     whole = float(weight.sum())
     count = min(MOST_BATCHES, len(weight), int(whole / least_weight)) if least_weight > 0 else 0

@@ -15,7 +15,7 @@ State = Mapping[str, object]  # folds, by the attribute that holds them
 
 
 class Checkpoints:
-    """Compressed copies of the state of an analysis, by the session's time that they were saved at.
+    """Compressed copies of the state of an analysis, by the session time at which each was saved.
 
     The states are pickled in memory and unpickled only by this process; no pickle is read from a file.
     """
@@ -25,7 +25,7 @@ class Checkpoints:
         self._states: dict[int, tuple[Compressed, list[Compressed]]] = {}
 
     def save(self, at_ns: int, state: State) -> None:
-        """Store a copy of a state."""
+        """Store a copy of a state. `at_ns`: the session time up to which the state is complete."""
         arrays: list[Compressed] = []
         rest = io.BytesIO()
         _Pickler(rest, 5, buffer_callback=lambda array: arrays.append(compress(array.raw()))).dump(state)
@@ -41,7 +41,10 @@ class Checkpoints:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:  # as in the class above, whose results have many forms
-        """Pickle an array with the name of its dtype. With an unpickled dtype, `ufunc.at` is slow in numpy 2."""
+        """Return how to pickle a value. An array is pickled with the name of its dtype.
+
+        With an unpickled dtype, `ufunc.at` is slow in numpy 2.
+        """
         if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and value.flags.c_contiguous:
             return _array, (pickle.PickleBuffer(value.data), value.dtype.str, value.shape)
         return NotImplemented

@@ -18,9 +18,9 @@ TOO_SLOW = "too slow"
 
 @frozen
 class MissCause:
-    """The reason why a deadline, or the time until the next inference, is not kept.
+    """The reason why a deadline was missed, or why an inference was not over when the next was due.
 
-    Times are rounded to three digits, so that an event about them changes only if they change by more.
+    Times are rounded to three digits, so that an event about the cause is repeated only if a time changes by more.
     """
 
     # TOO_SLOW at full speed, "slow" now, "waiting" for earlier ones, "scheduling", "unknown", or one of the causes of
@@ -38,7 +38,7 @@ class MissCause:
 
 @frozen
 class Late:
-    """The inferences of a time in which the deadline was missed."""
+    """The figures of the inferences in a time in which the deadline was missed."""
 
     p50_ns: float  # of service time
     misses: int
@@ -80,10 +80,11 @@ def view_deadline(
     since_ns: int | None = None,
     cause: MissCause | None = None,
 ) -> DeadlineView | None:
-    """Return the misses of the deadline, or None if there is no deadline or no data.
+    """Return the misses of the deadline with the headroom, or None if there is no deadline or nothing was measured.
 
-    Response times count if the load has them, else service times. `since_ns`: when the present misses began. `cause`:
-    the cause of the misses; None if unknown.
+    `service`: the service times, with the misses. `response`: the response times; None if the load has none. The
+    headroom is the deadline minus the p99 of `response`, or of `service` without it. `since_ns`: when the present
+    misses began. `cause`: why they occur; None if unknown.
     """
     if load.deadline_ns is None or service is None or service.misses is None:
         return None
@@ -102,9 +103,10 @@ def view_deadline(
 
 
 def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> MissCause | None:
-    """Return the cause if an inference alone takes longer than it may, or None.
+    """Return the cause of misses if the median inference alone takes longer than it may; otherwise return None.
 
-    `full_speed_ns`: p50 of the burst; None if it is unknown.
+    `p50_ns`: the median service time. `budget_ns`: how long an inference may take. `full_speed_ns`: the p50 of the
+    burst; None if it is unknown.
 
     >>> too_slow(38.2e6, 33e6, 38e6).name, too_slow(38.2e6, 33e6, 28e6).name
     ('too slow', 'slow')
@@ -117,7 +119,10 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
 
 
 def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
-    """Return the cause of the misses of the deadline of `load`; "unknown" without evidence of a cause."""
+    """Return the cause of the misses of a load's deadline. Its name is "unknown" if there is no evidence of a cause.
+
+    `late`: the figures of the time with misses. `full_speed_ns`: the p50 of the burst; None if it is unknown.
+    """
     deadline_ns = load.deadline_ns or 0
     if slow := too_slow(late.p50_ns, deadline_ns, full_speed_ns):
         return slow
@@ -131,7 +136,11 @@ def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
 
 
 def _why_started_late(late: Late, load: Load) -> str:
-    """Return the cause. If arrivals are not even, a queue is proven only for an engine that is hardly ever idle."""
+    """Return the name of the reason why inferences started late.
+
+    If it is unknown how they started late (the load is not even), "waiting" is proven only if the engine is hardly ever
+    idle.
+    """
     if late.starts is not None:
         return late.starts.cause()
     service_ns = max(late.p50_ns, late.mean_ns)

@@ -1,4 +1,4 @@
-"""An event that the analysis found. It carries the object that it is about instead of a message."""
+"""An event that the analysis derived. It has the object that it is about instead of a message."""
 
 from dataclasses import KW_ONLY
 

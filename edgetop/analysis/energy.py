@@ -1,12 +1,13 @@
 """Power of the total rail and its parts over the measured phase, energy of one inference, and battery life.
 
-Rails are never added up; the total is the sensor whose role is `total`. The idle baseline, a phase before the
-warm-up, is integrated in the same way. A sensor of role `peak` is no rail: it reports the highest value behind each
-reading of another sensor.
+Rails are never added up; the total is the sensor whose role is `total`. The idle baseline, a phase before the warm-up,
+is integrated in the same way. A sensor of role `peak` is no rail: it reports the highest value behind each reading of
+another sensor.
 
-Gross energy is the energy of a rail over the measured phase divided by the number of inferences completed in it, as
-in MLPerf Power (mlcommons/inference_policies, power_measurement.adoc). Net energy leaves out what the board draws
-while the loaded engine is idle. A figure that the readings do not support is None, with an `EnergyUnknown`.
+Gross energy is the energy of a rail over the measured phase divided by the number of inferences completed in it, as in
+MLPerf Power (mlcommons/inference_policies, power_measurement.adoc). Net energy leaves out the power that the board
+draws while the loaded engine is idle. If the readings do not support a figure, the figure is None, and an
+`EnergyUnknown` says why.
 """
 
 import math
@@ -73,7 +74,9 @@ UNKNOWN_CODES: tuple[UnknownCode, ...] = get_args(UnknownCode)
 
 @frozen
 class EnergyUnknown:
-    """Why a figure of energy is unknown. `edgetop.wording.energy_words` makes its sentence."""
+    """Why a figure of energy is unknown: a code, with the figures that the sentence of `edgetop.wording.energy_words`
+    needs.
+    """
 
     code: UnknownCode
     count: int | None = None
@@ -86,8 +89,7 @@ class EnergyUnknown:
 
 @frozen
 class RailView:
-    """The figures of one power sensor over the measured phase so far. A figure is None if there are no readings for
-    it."""
+    """The figures of one power sensor over the measured phase so far. Without readings, a figure is None."""
 
     track: TrackView
     mean_w: float | None
@@ -131,7 +133,7 @@ class CostView:
 
 @frozen
 class BatteryView:
-    """How long a battery lasts, and for how many inferences. `reason` says why a figure is None."""
+    """How long a battery lasts, and for how many inferences. If a figure is None, `reason` says why."""
 
     battery: Battery
     rate_hz: float | None
@@ -157,7 +159,7 @@ def _averages(info: SensorInfo) -> bool | None:
 
 
 class PowerRails:
-    """Folds the readings of every power sensor."""
+    """The power of every rail, integrated from the readings of every power sensor."""
 
     def __init__(self, phases: Phases | None = None) -> None:
         self._phases = phases or Phases()
@@ -181,8 +183,8 @@ class PowerRails:
     def view(self, tracks: Tracks, axis: Axis | None, until_ns: int, *, is_each_precise: bool = True) -> PowerView:
         """Return the power of every rail.
 
-        `axis`: that of the timeline; None for no timeline. `until_ns`: the end of the measured phase, or now.
-        `is_each_precise`: whether to compute the confidence interval of every rail, or of the leading rail alone.
+        `axis`: the axis of the timeline; None for no timeline. `until_ns`: the end of the measured phase, or now.
+        `is_each_precise`: whether every rail gets its confidence interval, or the leading rail alone.
         """
         rails = [self._rail(track, until_ns) for track in tracks.views("power") if track.info.role != PEAK]
         totals = [rail for rail in rails if rail.track.info.role == "total"]
@@ -207,7 +209,7 @@ class PowerRails:
         )
 
     def _precise(self, rail: RailView, until_ns: int) -> RailView:
-        """Add the intervals of the means, which are expensive to compute."""
+        """Return the rail with the intervals of its means, which are expensive to compute."""
         integrals = self._integrals.by_id[rail.track.info.id]
         precise, idle = (integral.precise(integral.until(until_ns)) for integral in integrals)
         interval_s, is_even = integrals[_MEASURED].intervals()
@@ -215,12 +217,15 @@ class PowerRails:
 
 
 def _weight(rail: RailView) -> tuple[bool, float]:
-    """Return the sort key of rails without a total: a sum comes before the parts, then the one that draws most."""
+    """Return a sort key of the rails of a board without a total. The greatest is that of the leading rail.
+
+    A sum comes before all parts. Of two parts, the one that draws more comes first.
+    """
     return rail.track.info.role != PART, rail.mean_w or rail.track.value or 0.0
 
 
 def _trust(rail: RailView) -> tuple[bool, bool, int]:
-    """Return the sort key of total rails. The lowest is used: a rail with readings, by the best instrument."""
+    """Return a sort key of total rails. The rail with the lowest is used: it has readings, and the best instrument."""
     return not rail.covered_s, not rail.track.count, accuracy_rank(rail.track.info)
 
 
@@ -239,8 +244,8 @@ def view_energy(
 ) -> EnergyView:
     """Return the energy of one inference on each rail, and how long the battery lasts.
 
-    `statistics`: the latency of the whole session. `measured_ns`: the length of its measured phase. `only_leading`:
-    leave out all rails but the total or, without a total, the leading part.
+    `power`: the power of the rails. `statistics`: the inferences of the whole session. `measured_ns`: the length of its
+    measured phase. `only_leading`: leave out all rails but the total or, without a total, the leading part.
     """
     load, methodology = (manifest.load, manifest.methodology) if manifest else (Load(), Methodology())
     has_baseline = methodology.idle_baseline_s is not None
@@ -255,7 +260,11 @@ def view_energy(
 
 
 def _cost(rail: RailView, covered: float, statistics: Counted | None, load: Load, *, has_baseline: bool) -> CostView:
-    """Return the cost on one rail. `has_baseline`: whether an idle baseline was requested."""
+    """Return the energy of one inference on one rail.
+
+    `covered`: the share of the measured phase that the rail's readings cover. `has_baseline`: whether an idle baseline
+    was requested.
+    """
     if statistics is None or not (rate_hz := statistics.throughput_hz):
         return CostView(rail, covered, reason=EnergyUnknown("nothing-measured"))
     if statistics.count < LEAST_INFERENCES:
@@ -275,17 +284,20 @@ def _cost(rail: RailView, covered: float, statistics: Counted | None, load: Load
 
 
 def is_rough(mean: Mean) -> bool:
-    """Whether the interval is too wide to report the mean."""
+    """Whether the interval of the mean is too wide to report the mean."""
     return mean.half_width > WIDEST * abs(mean.value)
 
 
 def _energy_each(power_w: Mean, rate_hz: float) -> Mean:
-    """Convert power to J per inference."""
+    """Return the energy of an inference in J, from the power in W and the rate of inferences."""
     return Mean(power_w.value / rate_hz, power_w.half_width / rate_hz, power_w.batches)
 
 
 def _why_power_is_unknown(rail: RailView, covered: float, statistics: Counted, load: Load) -> EnergyUnknown | None:
-    """Return why the mean power is unknown, or None if it is known."""
+    """Return why the mean power of a rail is unknown, or None if it is known.
+
+    `covered`: the share of the measured phase that the rail's readings cover.
+    """
     if covered < LEAST_COVERED:
         return EnergyUnknown("little-covered", covered=covered)
     if _is_in_step(rail, statistics, load):
@@ -331,9 +343,11 @@ def _view_battery(battery: Battery, total: CostView | None, statistics: Counted 
 def _board_w(
     total: CostView, statistics: Counted, load: Load, ran_hz: float, rate_hz: float
 ) -> tuple[Mean | None, EnergyUnknown | None]:
-    """Return the board's power in W at `rate_hz`, and why it or the energy of one inference is unknown.
+    """Return the board's power in W at another rate, and the reason why that power or the energy of one inference is
+    unknown.
 
-    The power is None if it is unknown. `ran_hz`: the rate at which the power was measured.
+    The power is None if it is unknown. `rate_hz`: the rate for which the power is wanted. `ran_hz`: the rate at which
+    the power was measured.
     """
     unknown = _why_power_is_unknown(total.rail, total.covered, statistics, load)
     ran_w, idle_w = total.rail.precise, total.rail.idle

@@ -63,7 +63,10 @@ class EventIndex:
         return self._by_second[kind].get(second, ())
 
     def overlaps(self, kind: type[Body], begin_ns: int, end_ns: int, after_ns: int = 0) -> bool:
-        """Whether an event of this kind overlaps the time or the `after_ns` before it, and ends within 3 s after it."""
+        """Whether an event of this kind overlaps a time or the `after_ns` before it, and ends at most 3 s after it.
+
+        `begin_ns`, `end_ns`: the ends of the time.
+        """
         if kind not in self._ends:
             self._ends[kind] = sorted(_end_and_begin(*dated) for dated in self._events[kind])
         ends = self._ends[kind]
@@ -72,13 +75,17 @@ class EventIndex:
         return any(begun_ns < end_ns for _, begun_ns in ends[first:last])
 
     def competitor_at(self, second: int) -> str:
-        """Return the busy process whose report is nearest to this second, or "" if no process was reported."""
+        """Return the name of the busy process that was reported nearest to this second; "" if none was reported near
+        it.
+        """
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
         near = [dated for one in about for dated in self.in_second(Competing, one)]
         return min(near, key=lambda dated: abs(dated[0] - second * NS))[1].name if near else ""
 
     def competitors(self, start_s: int, end_s: int) -> tuple[str, float] | None:
-        """Return the process that took most CPU in this time, with its % of a core, or None if none was reported."""
+        """Return the name of the process that took most CPU in this time, and its CPU in % of a core; None without a
+        report.
+        """
         begin_s = max(start_s, end_s - FAR_BACK_S)
         most: dict[str, float] = {}
         for t_ns, competing in self._events[Competing]:
@@ -90,13 +97,16 @@ class EventIndex:
         return name, most[name]
 
     def competitor_now(self, until_s: int) -> tuple[str, float]:
-        """Return the busy process reported last, with its CPU in % of a core, or ("", 0) if that was long ago."""
+        """Return the name of the busy process that was reported last, and its CPU in % of a core.
+
+        The result is ("", 0) without a recent report. `until_s`: the present second.
+        """
         recent = [one for t_ns, one in self._events[Competing] if 0 <= until_s - t_ns // NS <= NAMED_BEFORE_S]
         return (recent[-1].name, float(recent[-1].cpu_pct)) if recent else ("", 0.0)
 
 
 class Competitors:
-    """Collects the names of other processes that took CPU time during the session."""
+    """The names of other processes that took CPU time during the session."""
 
     def __init__(self) -> None:
         self._names: dict[str, float] = {}  # The highest CPU use of each process, in percent of a core.

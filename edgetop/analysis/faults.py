@@ -1,8 +1,8 @@
 """Faults of the analysis itself: an error in one fold or figure costs only the figures that depend on it.
 
-Each fold stands behind a `Guard`. A fold that raised an error gets no more data, and an empty fold answers in its
-place. A figure knows on which failed folds it depends, so it is shown as unavailable, and never as 0, as missing or as
-good.
+A fold is a part of the analysis that takes the batches of a session one by one. Each fold stands behind a `Guard`. A
+fold that raised an error gets no more data, and an empty fold answers in its place. A figure knows on which failed
+folds it depends, so it is shown as unavailable, and never as 0, as missing or as good.
 """
 
 import threading
@@ -28,9 +28,9 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _Notes(threading.local):
-    """The failed folds and figures that were read while figures are being made, in the order of reading.
+    """The names of the failed folds and figures that are read while a figure is made, in the order of reading.
 
-    If one figure is made while another is, the inner figure depends on what was read since it began.
+    If one figure is made while another is, the inner figure depends on the names that were added since it began.
     """
 
     names: list[str] | None = None  # None while no figure is being made.
@@ -52,7 +52,7 @@ class Fault:
 
 
 class UnavailableError(Exception):
-    """Raised if a figure is read that is unavailable because of an internal error, the `fault`."""
+    """Raised if a figure is read that is unavailable because of an error in the analysis, the `fault`."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.where, fault.error)
@@ -67,7 +67,7 @@ class Faults:
         self.now_ns, self.session = 0, ""
 
     def add(self, name: str, error: Exception, also: Iterable[str] = ()) -> None:
-        """Store an error. `also`: names that cannot work without `name`."""
+        """Store the error of the fold or figure `name`. `also`: other folds that cannot work without it."""
         text = " ".join(f"{type(error).__name__}: {error}".split())
         lines = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-MAX_FRAMES))
         for each in (name, *also):
@@ -81,7 +81,10 @@ class Faults:
         return tuple(fault for name, fault in self.found.items() if fault.where == name)
 
     def behind(self, names: Iterable[str]) -> Fault:
-        """Return the fault because of which a figure that depends on these names is unavailable. There must be one."""
+        """Return the fault that makes a figure unavailable; there must be one.
+
+        `names`: the folds and figures on which the figure depends.
+        """
         return self.first(names) or next(iter(self.found.values()))
 
     def first(self, names: Iterable[str]) -> Fault | None:
@@ -91,8 +94,9 @@ class Faults:
     def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
         """Make the figure `name`. Return it with the names of all failed folds and figures that it depends on.
 
-        If `make` fails, `name` itself is among these names, and `unknown` makes the figure: its value if nothing is
-        known. A figure that failed once is not tried again. Raises UnavailableError if `unknown` fails as well.
+        `make` makes the figure. If it fails, `name` itself is among the returned names, and `unknown` makes the figure:
+        as it is if nothing is known. A figure that failed once is not tried again. Raises UnavailableError if `unknown`
+        fails as well.
         """
         if (names := _notes.names) is not None:
             return self._collected(names, name, make, unknown)
@@ -160,7 +164,12 @@ class Guard:
         return found
 
     def _guarded(self, attribute: str, function: Callable[..., Guarded]) -> Callable[..., Guarded]:
-        """Return a guarded function that costs little more than the fold's own function while nothing has failed."""
+        """Return a guarded version of a fold's function.
+
+        It costs little more than the function itself until an error occurs.
+
+        `attribute`: the function's name.
+        """
         failed = self._faults.found
 
         def call(*arguments: Guarded, **named: Guarded) -> Guarded:
@@ -214,13 +223,19 @@ class Guard:
 
 
 def guarded(name: str, fold: T, faults: Faults, readers: tuple[str, ...] = ()) -> T:
-    """Return the fold behind a guard. `readers`: names of folds that read data from it, and so fail with it."""
+    """Return the fold behind a guard.
+
+    `name`: of the fold. `readers`: names of folds that read data from it, and so fail too.
+    """
     return cast("T", Guard(name, fold, faults, readers))
 
 
 @contextmanager
 def noting() -> Iterator[set[str]]:
-    """Return a set that receives the names of all failed folds and figures that are read within this context."""
+    """Yield a set.
+
+    At the end of the context, it has the names of all failed folds and figures that were read within it.
+    """
     outer, read = _notes.names, set[str]()
     names = _notes.names = [] if outer is None else outer
     begin = len(names)
@@ -233,7 +248,7 @@ def noting() -> Iterator[set[str]]:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Read data that a figure can do without: a failure in this context does not make the figure unavailable."""
+    """Mark data that a figure can do without: what fails within this context does not make the figure unavailable."""
     names = _notes.names
     begin = len(names or ())
     try:
@@ -244,13 +259,16 @@ def aside() -> Iterator[None]:
 
 
 def note(names: Collection[str]) -> None:
-    """Add names of failed parts to those that the figure in progress depends on."""
+    """Add names of failed parts to those on which the figure that is being made depends."""
     if names and _notes.names is not None:
         _notes.names.extend(names)
 
 
 class noted(Generic[T]):  # noqa: N801  read like functools.cached_property
-    """A cached property. Every figure that reads it learns which failed folds it depends on."""
+    """A cached property that remembers on which failed folds its value depends.
+
+    A figure that reads it depends on them too.
+    """
 
     def __init__(self, make: Callable[[Guarded], T]) -> None:
         self._make = make

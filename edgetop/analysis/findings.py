@@ -1,4 +1,4 @@
-"""What a reader should know about a session: reasons to doubt its figures, and hints.
+"""Findings about a session: reasons to doubt its figures, and hints.
 
 All findings are data. `edgetop.wording.notice_words` has their messages and advice. The codes are a contract (`edgetop
 help warnings`).
@@ -69,7 +69,7 @@ class WarmupShort:
 
 @frozen
 class NotSettled:
-    """Percentiles that more inferences may still move."""
+    """Percentiles that may still change with more inferences."""
 
     quantiles: tuple[float, ...]
     count: int  # of inferences
@@ -133,7 +133,7 @@ class HalvesDiffer:
 
 @frozen
 class ClockLimitMoved:
-    """The limit of a clock changed, by the user, the firmware or heat."""
+    """A change of the limit of a clock, by the user, the firmware or heat."""
 
     sensor: str
     low_mhz: float
@@ -154,7 +154,7 @@ class ModeUnsustainable:
 
 @frozen
 class NotSustained:
-    """The speed of the burst was not held."""
+    """The speed of the burst, which the board did not hold."""
 
     drift_ratio: float  # sustained p50 over burst p50
 
@@ -181,7 +181,7 @@ class MonitorCost:
 
 @frozen
 class SustainedShort:
-    """Sustained figures from a measurement that was shorter than heat needs."""
+    """Sustained figures of a measurement that was shorter than the board takes to reach a steady temperature."""
 
     measured_ns: int
     session: SessionKind = "run"
@@ -191,7 +191,7 @@ class SustainedShort:
 
 @frozen
 class PowerShort:
-    """Power from a measurement that was shorter than heat needs."""
+    """A measurement of power that was shorter than the board takes to reach a steady temperature."""
 
     measured_ns: int
     session: SessionKind = "run"
@@ -233,7 +233,7 @@ class FellBack:
 
 @frozen
 class Crossings:
-    """Crossings between the requested providers: each runs the operators that the one before cannot."""
+    """Crossings between the requested providers: each provider runs the operators that the one before it cannot run."""
 
     providers: tuple[str, ...]
     partitions: int
@@ -250,7 +250,7 @@ class DominantOperator:
 
 @frozen
 class SlowKernels:
-    """Operators far below the FLOP/s of others like them."""
+    """Operators that achieve far less FLOP/s than others like them."""
 
     operators: tuple[OperatorView, ...]
 
@@ -277,7 +277,7 @@ class DynamicQuantisation:
 
 @frozen
 class NotFused:
-    """Activations behind a convolution that were not merged into it."""
+    """Activation operators after a convolution that the runtime did not merge into it."""
 
     operators: tuple[OperatorView, ...]
 
@@ -286,7 +286,7 @@ class NotFused:
 
 @frozen
 class SmallForDelegate:
-    """Inferences are so short that handing them over to a delegate may take most of the time."""
+    """A model whose inferences are so short that handing them over to a delegate may take most of their time."""
 
     inference_ns: float
     providers: tuple[str, ...]  # to which it is handed over
@@ -296,7 +296,7 @@ class SmallForDelegate:
 
 @frozen
 class ThreadImbalance:
-    """The thread that runs the model waits for others."""
+    """A thread that runs the model, and that waits for the others."""
 
     threads: ThreadView
     most: str  # the operator in which it waited most

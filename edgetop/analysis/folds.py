@@ -337,8 +337,10 @@ class Folds:
 
     @once
     def stream_views(self) -> tuple[StreamView, ...]:
-        """Return the streams in which something was measured, the busiest first. If there are none, return the first
-        stream."""
+        """Return the streams in which something was measured, the busiest first.
+
+        If there are none, return the first stream.
+        """
         moment = Moment(self.progress.measured_until_ns, self.progress.view().phase == "over")
         with aside():
             missing = self.alerts.missing_since()

@@ -61,8 +61,9 @@ class LatencyAxis:
         return np.geomspace(self.low_ns, self.high_ns, rows + 1)
 
     def shares(self, column: HeatColumn, rows: int) -> Floats:
-        """Return the share of the column's inferences in each row, from the bottom. The last share is that of even
-        longer ones.
+        """Return the share of the column's inferences in each row, from the bottom.
+
+        The last share is that of even longer ones.
 
         The inferences of a bucket are spread evenly over the bucket.
         """
@@ -82,7 +83,9 @@ class LatencyAxis:
 
 
 def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None, zoom: int = 0) -> LatencyAxis:
-    """Return the latency axis for these columns, of which there is at least one. A single outlier does not change it.
+    """Return the latency axis for these columns, of which there is at least one.
+
+    A single outlier does not change it.
 
     `zoom`: number of steps; each divides the range above the least median by 1.5.
     """

@@ -99,8 +99,10 @@ def _of(sensor_id: str) -> Any:  # as `field`, which takes the type of the field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """The tracks of all memory sensors, in MiB, and of memory traffic, in rates. None if the board has no such
-    sensor."""
+    """The tracks of all memory sensors, in MiB, and of memory traffic, in rates.
+
+    None if the board has no such sensor.
+    """
 
     rss: TrackView | None = _of("mem/rss")
     anon: TrackView | None = _of("mem/rss-anon")

@@ -67,8 +67,9 @@ def operator_hints(
     *,
     is_enough: bool = True,
 ) -> tuple[Hint, ...]:
-    """Return the hints that apply, the most expensive first. Hints about times are given only for operators that are
-    settled.
+    """Return the hints that apply, the most expensive first.
+
+    Hints about times are given only for operators that are settled.
 
     `inference_ns`: time of an inference. `providers`: the requested providers, then those of the engine, first choice
     first. `is_enough`: whether there are enough profiling rounds for hints about `threads` and about handing over to a

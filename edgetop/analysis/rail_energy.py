@@ -62,8 +62,10 @@ class RailEnergy:
     """The integral of one sensor's readings over one phase."""
 
     def __init__(self, *, averages: bool = False) -> None:
-        """Begin without readings. `averages`: whether each reading is the mean since the previous reading, as in
-        `SensorInfo.averages`."""
+        """Begin without readings.
+
+        `averages`: whether each reading is the mean since the previous reading, as in `SensorInfo.averages`.
+        """
         self._averages = averages
         self._t_ns: Ints = np.empty(0, np.int64)  # Times of the latest readings, which are not settled yet.
         self._watts: Floats = np.empty(0)

@@ -78,8 +78,9 @@ class LatencyFigures(Times):
 
 
 def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
-    """Return the latency of the whole session. With several streams, it has only figures that add up, and no
-    percentiles.
+    """Return the latency of the whole session.
+
+    With several streams, it has only figures that add up, and no percentiles.
 
     `with_risk`: whether to estimate the risk of missing the deadline, which takes longer.
     """

@@ -72,8 +72,10 @@ class LatencyView:
 
 @frozen
 class Recent:
-    """The last seconds, from which the present is judged. They give the same result live, in a replay and in a
-    report."""
+    """The last seconds, from which the present is judged.
+
+    They give the same result live, in a replay and in a report.
+    """
 
     p50_ns: float | None = None  # None if nothing was measured in them.
     count: int = 0

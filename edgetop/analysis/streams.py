@@ -88,8 +88,10 @@ class StreamView:
     def __init__(
         self, number: int, name: str, folds: StreamFolds, moment: Moment, missing_since_ns: int | None = None
     ) -> None:
-        """View a stream. `name`: unique in the session. `missing_since_ns`: when the present misses of its deadline
-        began."""
+        """View a stream.
+
+        `name`: unique in the session. `missing_since_ns`: when the present misses of its deadline began.
+        """
         self.number, self.name = number, name
         self._folds, self._moment, self._missing_since_ns = folds, moment, missing_since_ns
         self._windows: dict[int, Statistics | None] = {}  # By length in ns.

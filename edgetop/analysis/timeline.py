@@ -53,8 +53,10 @@ class Axis:
 
     @property
     def places(self) -> int:
-        """The number of places of a timeline along this axis. If there are enough places, each second has the same
-        number of them."""
+        """The number of places of a timeline along this axis.
+
+        If there are enough places, each second has the same number of them.
+        """
         span = self.to_s - self.from_s
         return span * max(1, POINTS // span) if span <= 2 * POINTS else POINTS
 
@@ -222,8 +224,10 @@ class Timeline:
             self._coarse.figures = np.concatenate([self._coarse.figures, more], axis=1)
 
     def expect(self, second: int) -> None:
-        """Announce that there will be values up to this second. Values that come much later are not stored second by
-        second."""
+        """Announce that there will be values up to this second.
+
+        Values that come much later are not stored second by second.
+        """
         self._newest = max(self._newest, second)
 
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
@@ -352,8 +356,10 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Return the four figures (rows of the result) at each place of the axis. A value is in every place that its span
-    touches."""
+    """Return the four figures (rows of the result) at each place of the axis.
+
+    A value is in every place that its span touches.
+    """
     span, places = axis.to_s - axis.from_s, axis.places
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
     starts, figures = starts[inside], figures[:, inside]

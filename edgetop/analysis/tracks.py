@@ -231,8 +231,10 @@ class Tracks:
         return np.where(inside, self._last[np.array(places, np.int64)[:, None], second % SECONDS], np.nan)
 
     def held(self, places: Sequence[int], begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """Return the valid value of each sensor in each second, and whether it was read in it. Both have shape
-        (sensors, seconds)."""
+        """Return the valid value of each sensor in each second, and whether it was read in it.
+
+        Both have shape (sensors, seconds).
+        """
         values = self.read(places, begin_s - HOLD_S, end_s)
         return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
 
@@ -287,8 +289,9 @@ class Tracks:
         return None if place is None else self.views()[place]
 
     def points(self, sensor_id: str, axis: Axis, until_s: float | None = None) -> Points | None:
-        """Return the timeline of a sensor, or None if there is no such sensor. Short holes are filled with the value
-        before them.
+        """Return the timeline of a sensor, or None if there is no such sensor.
+
+        Short holes are filled with the value before them.
 
         `until_s`: the end of the timeline, for a screen that is paused while the session continues.
         """

@@ -94,7 +94,9 @@ class Comparison:
 
 
 def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge | None = None) -> Comparison:
-    """Compare two or more groups of sessions, the first of which is the baseline. Raises ValueError for fewer groups.
+    """Compare two or more groups of sessions, the first of which is the baseline.
+
+    Raises ValueError for fewer groups.
 
     `ranked_by`: key of the figure by which the groups are ranked; by default p50, or the total time of programs without
     inferences. `judge`: references for kept outputs. A group is judged by its first session that kept outputs.

@@ -45,8 +45,10 @@ def _all_other_keys() -> Any:
 
 @frozen
 class UnknownEvent(Body):
-    """An event of a kind that this version does not know, or whose data does not fit its kind. It is copied
-    unchanged."""
+    """An event of a kind that this version does not know, or whose data does not fit its kind.
+
+    It is copied unchanged.
+    """
 
     kind: str
     data: Mapping[str, object] = field(default_factory=dict)

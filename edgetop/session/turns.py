@@ -87,7 +87,9 @@ class Planner:
         return Plan(begin_ns, turn_ns, self._order(0, quads), loads=loads)
 
     def after(self, first: Plan, load: int, begin_ns: int, reload_ns: int) -> Plan | None:
-        """Plan the turns of load number `load` (from 1 on), which begin at `begin_ns`. Return None if the time is over.
+        """Plan the turns of load number `load` (from 1 on), which begin at `begin_ns`.
+
+        Return None if the time is over.
 
         `reload_ns`: how long the last reload took.
         """

@@ -1,4 +1,4 @@
-"""One alert, and the choice of alerts to notify a person of.
+"""One alert, and the selection of the alerts that a person is notified of.
 
 Alerts are the same on screen, in the report and for hooks.
 """
@@ -26,7 +26,7 @@ FRESH_NS = 60_000_000_000
 
 @frozen
 class Figures:
-    """Summary of the alert's value while the alert lasted."""
+    """The lowest, mean and highest value of the alert's quantity while the alert lasted."""
 
     unit: str
     min: float
@@ -41,7 +41,7 @@ class Figures:
 
 @frozen
 class Overloaded:
-    """A queue that grows without end. `done_hz` is rounded to three digits."""
+    """The rates of a queue that grows without end: requested, and done. `done_hz` is rounded to three digits."""
 
     asked_hz: float
     done_hz: float
@@ -49,7 +49,7 @@ class Overloaded:
 
 @frozen
 class Missed:
-    """Missed deadlines."""
+    """The deadline that was missed, and why."""
 
     deadline_ms: float
     cause: MissCause | None = None  # None if unknown.
@@ -93,7 +93,10 @@ class _Reported:
 
 
 class AlertNews:
-    """Selects the new alerts at each refresh: each alert once when it begins, and again if its rule says so."""
+    """The selection of the alerts that are new at a refresh.
+
+    Each alert is new once, when it begins, and again if its rule says so.
+    """
 
     def __init__(self, each: Collection[str] = ()) -> None:
         """Begin with nothing reported. `each`: names of alerts that are reported every time, however close together."""
@@ -116,9 +119,9 @@ class AlertNews:
         return sorted(due, key=lambda alert: alert.begin_ns)
 
     def _is_new(self, alert: Alert, now_ns: int) -> bool:
-        """Whether the alert is fresh, and no reported alert began within its time. Counts it as reported if so.
+        """Whether the alert is new: it continues or ended recently, and no alert that was reported began during it.
 
-        The second condition is needed because a beginning may move.
+        The second condition is needed because the beginning of an alert may move. A new alert is counted as reported.
         """
         end_ns = now_ns if alert.end_ns is None else alert.end_ns
         if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):

@@ -1,4 +1,4 @@
-"""The alert rules of a user: how they are parsed, and the times in which a rule held.
+"""The alert rules of a user: how they are parsed, and the times in which the condition of a rule held.
 
     temp>80C for=30s until=75C repeat=10m
 
@@ -74,7 +74,10 @@ class AlertRule:
         return np.asarray(back(values, self.until)) & ~self.holds(values)
 
     def alert(self, begin_ns: int, end_ns: int | None, name: str = RULE, figures: Figures | None = None) -> Alert:
-        """Return an alert of this rule. `name`: the name of a built-in alert, for edgetop's own rules."""
+        """Return an alert of this rule, from `begin_ns` to `end_ns` (None: it continues).
+
+        `name`: the name of a built-in alert, for edgetop's own rules. `figures`: the values while it lasted.
+        """
         rule = self.text if name == RULE else ""
         return Alert(name, "warning", begin_ns, end_ns, self.text, rule, figures, self.is_once, self.repeat_ns)
 
@@ -104,7 +107,10 @@ def parse_rule(text: str) -> AlertRule:
 
 
 def _split(text: str) -> tuple[list[str], dict[str, str]]:
-    """Split a rule into the words of its expression, and the words after it with their values."""
+    """Return the words of a rule's expression, and the options after it (such as `for=30s`) as a dict of their values.
+
+    Raises RefusedRuleError for an unknown or repeated option.
+    """
     words: dict[str, str] = {}
     expression = []
     for token in text.split():
@@ -122,7 +128,11 @@ def _split(text: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _time(text: str, words: dict[str, str], word: str) -> int | None:
-    """Return a time in ns, or None if it is not given."""
+    """Return the time that an option gives, in ns, or None if the rule does not have the option.
+
+    `text`: the rule. `words`: its options with their values. `word`: the option. Raises RefusedRuleError if the value
+    is no time.
+    """
     if word not in words:
         return None
     time_ns = parse_clock_time(words[word])
@@ -166,7 +176,7 @@ class Excursion:
 
 
 class Excursions:
-    """The spans in which a rule held."""
+    """The spans in which a rule held, found second by second."""
 
     def __init__(self, rule: AlertRule, name: str = RULE) -> None:
         self.rule = rule
@@ -176,7 +186,10 @@ class Excursions:
         self._closed: deque[Excursion] = deque(maxlen=MAX_ALERTS)
 
     def fold(self, first_s: int, values: Floats) -> None:
-        """Fold the values of successive seconds, in the unit of their series."""
+        """Continue with the values of successive seconds, in the unit of their series.
+
+        `first_s`: the first of these seconds.
+        """
         if self._open and first_s > self._next_s and not self._open.is_alert:
             self._open = None  # The seconds in between are unknown.
         self._next_s = first_s + len(values)
@@ -217,6 +230,6 @@ class Excursions:
 
 
 def _next(places: npt.NDArray[np.intp], i: int, otherwise: int) -> int:
-    """Return the first of `places` from `i` on, or `otherwise` if there is none."""
+    """Return the first of the ascending `places` that is `i` or more, or `otherwise` if there is none."""
     nth = int(np.searchsorted(places, i))
     return int(places[nth]) if nth < len(places) else otherwise

@@ -1,7 +1,7 @@
-"""Folds seconds, readings and events into alerts, with the same results live and from a recording.
+"""The alerts of a session, found from seconds, readings and events, with the same results live and from a recording.
 
 Like slowdowns, alerts are derived and not recorded, so a later edgetop may find better ones. They come from rules, from
-the results of other folds, from single events, and from seconds without inferences.
+other results of the analysis, from single events, and from seconds without inferences.
 """
 
 import contextlib
@@ -77,7 +77,7 @@ Span = tuple[int, int | None]  # (from, until) in ns; the end is None while it c
 
 @frozen
 class Findings:
-    """The present results of other folds, from which alerts are made."""
+    """Results of the analysis from which alerts are made: slowdowns, throttling, overloads, stalls, a leak, misses."""
 
     slowdowns: tuple[Slowdown, ...] = ()
     throttles: ThrottlesView = NO_THROTTLES
@@ -86,13 +86,12 @@ class Findings:
     stalls: tuple[Span, ...] = ()
     growth: GrowthView = NO_GROWTH
     began_measuring_ns: int | None = None
-    # By the number of a stream:
     # Why the deadline was missed the last time, by stream number.
     why_missed: Mapping[int, MissCause] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)  # Names by stream number, in a session with several streams.
 
     def named(self, number: int, alert: Alert) -> Alert:
-        """Return an alert about inferences with the name of its stream."""
+        """Return an alert about inferences, with the name of its stream added. `number`: of the stream."""
         return replace(alert, stream=self.names.get(number, ""))
 
 
@@ -112,7 +111,11 @@ def derived_alerts(findings: Findings) -> Iterator[Alert]:
 
 
 def _slower(findings: Findings) -> Iterator[Alert]:
-    """Yield the throttling that the board reports, with its effect on latency, and all other slowdowns."""
+    """Yield the alerts about throttling and other slowdowns.
+
+    Throttling comes from the reports of the board, with its effect on latency. A slowdown by throttling is added if no
+    report overlaps it.
+    """
     limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
         effect = next((slowdown for slowdown in limited if span.overlaps(slowdown)), None)
@@ -140,7 +143,7 @@ def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> 
 
 
 class Incidents:
-    """Folds the events that show how a session ended, or that it was not recorded."""
+    """The alerts from events that show how a session ended, or that it could not be recorded."""
 
     def __init__(self) -> None:
         self.alerts: deque[Alert] = deque(maxlen=MAX_ALERTS)  # Oldest first.
@@ -165,7 +168,10 @@ class Incidents:
 
 
 class Stalls:
-    """Folds batches into past stalls: successive seconds without inferences, for far longer than an inference takes."""
+    """The past stalls of a session.
+
+    A stall is a row of seconds without inferences, far longer than an inference takes.
+    """
 
     def __init__(self) -> None:
         self._next_s = 0
@@ -179,7 +185,7 @@ class Stalls:
         self.spans: deque[tuple[int, int]] = deque(maxlen=MAX_ALERTS)  # (begin, end) in ns, oldest first.
 
     def fold(self, batch: Batch, rest_ns: int) -> None:
-        """Fold a batch. `rest_ns`: the longest time for which no inference may be due."""
+        """Continue with a batch. `rest_ns`: the longest time for which the load may ask for no inference, in ns."""
         for event in batch.events:
             match event.body:
                 case ProfileBurst(duration_ns=took_ns):
@@ -213,7 +219,7 @@ class Stalls:
 
 
 class StreamAlerts:
-    """Judges the rules about inferences for one stream."""
+    """The alerts of one stream, from the rules about inferences."""
 
     def __init__(self, rules: Iterable[tuple[AlertRule, str]]) -> None:
         """Begin with no data. `rules`: each rule with the name of its alerts."""
@@ -235,7 +241,10 @@ class StreamAlerts:
                 excursions.fold(first_s, series[excursions.rule.series])
 
     def missing_spans(self) -> Sequence[Alert]:
-        """Return the times in which the deadline was missed, oldest first, each up to its last miss."""
+        """Return an alert for each time in which the deadline was missed, oldest first.
+
+        Each ends with its last miss.
+        """
         rest_ns = (MINUTE_S - 1) * NS  # After the last miss, which is still part of the last minute.
         return [
             span if span.end_ns is None else replace(span, end_ns=span.end_ns - rest_ns)
@@ -249,8 +258,7 @@ def is_of_inferences(rule: AlertRule) -> bool:
 
 
 class Alerts(TracksReader):
-    """Folds batches into alerts. `rules` are the rules of the viewer; the rules of the session itself arrive as
-    events."""
+    """The alerts of a session. `rules`: the rules of the viewer. The rules of the session itself arrive as events."""
 
     def __init__(
         self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None, phases: Phases | None = None
@@ -269,19 +277,28 @@ class Alerts(TracksReader):
         self._register()
 
     def _register(self) -> None:
-        """Register only series that rules need. For a day of readings, a series costs as much as all other analysis."""
+        """Register the series that rules need, and no others.
+
+        For a day of readings, a series costs as much as all other analysis.
+        """
         self._sensors.register({excursions.rule.series for excursions in self._board})
 
     def _stream(self) -> StreamAlerts:
         return StreamAlerts((rule, name) for rule, name in self._rules if is_of_inferences(rule))
 
     def missing_since(self) -> Mapping[int, int]:
-        """Return when the present misses of the deadline began, by the numbers of the streams that miss it."""
+        """Return the times in ns at which the present misses of the deadline began, by stream number.
+
+        Streams that do not miss it now are left out.
+        """
         last = ((number, span) for number, of in self._streams.items() for span in of.missing_spans()[-1:])
         return {number: span.begin_ns for number, span in last if span.end_ns is None}
 
     def _missing(self, findings: Findings) -> Iterator[Alert]:
-        """Yield the times of missed deadlines of each stream. Only the last one of each stream has a cause."""
+        """Yield an alert for each time in which a stream missed the deadline.
+
+        Only the last one of each stream has a cause.
+        """
         deadline_ms = (self._load.deadline_ns or 0) / 1e6
         for number, stream in self._streams.items():
             spans, why = stream.missing_spans(), findings.why_missed.get(number)
@@ -290,7 +307,7 @@ class Alerts(TracksReader):
                 yield findings.named(number, replace(span, about=about))
 
     def fold(self, batch: Batch, streams: ByStream | None = None) -> None:
-        """Fold a batch. `streams`: its seconds by stream, if they were divided before."""
+        """Continue with a batch. `streams`: the seconds of the batch by stream; None if they are not divided yet."""
         self._by_stream = streams
         super().fold(batch)
 
@@ -328,7 +345,10 @@ class Alerts(TracksReader):
             self._register()
 
     def view(self, findings: Findings, faults: Iterable[Fault] = ()) -> AlertsView:
-        """Return the latest alerts of the session, and all that continue. `faults`: errors of the analysis itself."""
+        """Return the latest alerts of the session, and all that continue.
+
+        `findings`: the other results of the analysis. `faults`: errors of the analysis itself.
+        """
         alerts = [*derived_alerts(findings), *self._incidents.alerts]
         alerts += [Alert(INTERNAL_ERROR, "warning", of.t_ns, None, of) for of in faults]
         for excursions in self._board:

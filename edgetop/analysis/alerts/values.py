@@ -25,7 +25,10 @@ LATENCY_SERIES = (*(name.removesuffix("_ns") for name in PERCENTILE_FIELDS), "me
 
 
 class SensorValues:
-    """Values per second: `temp`, `headroom` to the nearest trip point, `power` and `rss`. NaN means unknown."""
+    """The values of rules about sensors in each second; NaN means unknown.
+
+    The series are `temp`, `headroom` (to the nearest trip point), `power` and `rss`.
+    """
 
     def __init__(self, tracks: Tracks) -> None:
         self._tracks = tracks
@@ -45,7 +48,9 @@ class SensorValues:
         self._places = {name: of for name, of in places.items() if name in wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
-        """Yield the values of the seconds that became complete, in order, or nothing if nothing was read for long.
+        """Yield the values of the seconds that became complete, in order.
+
+        If nothing was read for long, yield nothing.
 
         `ended_ns`: the end of the session, before which all seconds are complete; None while it is unknown.
         """
@@ -70,7 +75,11 @@ class SensorValues:
 
 
 class InferenceValues:
-    """Values per second: percentiles, `mean` and `max` in ms; `misses` and `errors`, also in %, of the last minute."""
+    """The values of rules about inferences in each second.
+
+    The series are percentiles, `mean` and `max` in ms, and the `misses` and `errors` of the last minute, as numbers and
+    in %.
+    """
 
     def __init__(self, wanted: Collection[str] = LATENCY_SERIES) -> None:
         """Begin with no data. `wanted`: series of LATENCY_SERIES to compute; all other series are always computed."""
@@ -80,7 +89,7 @@ class InferenceValues:
         self._last: dict[str, float] = {}
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """Yield the values of these complete seconds. They come from response times if the load has them."""
+        """Yield the values of these complete seconds. Latencies are response times if the load has them."""
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
         rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]
         if not len(rows):
@@ -113,7 +122,10 @@ class InferenceValues:
         return series
 
     def _held(self, name: str, values: Floats, ran: Bools) -> Floats:
-        """Give each second without inferences the value of the second before it."""
+        """Return the values, in which a second without inferences has the value of the second before it.
+
+        `name`: of the series. `ran`: whether each second has inferences.
+        """
         before = np.concatenate([[self._last.get(name, math.nan)], np.where(ran, values, math.nan)])
         held = hold_last(before[None])[0, 1:]
         self._last[name] = float(held[-1])

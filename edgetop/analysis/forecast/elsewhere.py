@@ -55,8 +55,10 @@ class UnsuitableError(ValueError):
     """Raised if the session does not suffice for a forecast at another ambient temperature."""
 
     def __init__(self, reason: Unsuitable, measured_c: float | None = None) -> None:
-        """Store the reason. `measured_c`: the ambient temperature that the session declares; None if it declares
-        none."""
+        """Store the reason.
+
+        `measured_c`: the ambient temperature that the session declares; None if it declares none.
+        """
         super().__init__(reason, measured_c)
         self.reason, self.measured_c = reason, measured_c
 

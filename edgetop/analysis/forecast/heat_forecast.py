@@ -101,8 +101,10 @@ class Forecast(TracksReader):
     def __init__(
         self, tracks: Tracks | None = None, phases: Phases | None = None, *, warmer_c: float | None = None
     ) -> None:
-        """Begin without data. `warmer_c`: forecast for surroundings that are warmer by this, as if all trips were lower
-        by it."""
+        """Begin without data.
+
+        `warmer_c`: forecast for surroundings that are warmer by this, as if all trips were lower by it.
+        """
         super().__init__(tracks)
         self._phases = phases or Phases()
         self._warmer_c = warmer_c
@@ -142,8 +144,10 @@ class Forecast(TracksReader):
             self._judged = None
 
     def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints | None = None) -> None:
-        """Add temperatures at rest. `count`: the number of readings of which each temperature is the mean; None for
-        one."""
+        """Add temperatures at rest.
+
+        `count`: the number of readings of which each temperature is the mean; None for one.
+        """
         if self._idle_ns is None or int(t_ns[0]) > self._idle_ns[1]:
             return
         inside = np.flatnonzero((t_ns >= self._idle_ns[0]) & (t_ns < self._idle_ns[1]))

@@ -237,8 +237,10 @@ class Evidence:
 
     @property
     def possible(self) -> tuple[Cause, ...]:
-        """Return the causes that the session can have. Causes within a program are only visible under `edgetop
-        watch`."""
+        """Return the causes that the session can have.
+
+        Causes within a program are only visible under `edgetop watch`.
+        """
         own = {
             channel.cause
             for channel, tally in self.pairs
@@ -339,8 +341,10 @@ class Finding:
 
     @property
     def proof(self) -> float:
-        """Return how surely the slowdown has a cause. Causes within a program do not count, because they often change
-        by chance."""
+        """Return how surely the slowdown has a cause.
+
+        Causes within a program do not count, because they often change by chance.
+        """
         return 0.0 if self.cause == "unknown" or self.cause in OF_PROGRAM else self.confidence
 
 

@@ -269,8 +269,10 @@ def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
 
 
 def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Taken:
-    """Return the CPU time that other processes took. `held`: the values of these sensors, with shape (sensors,
-    seconds)."""
+    """Return the CPU time that other processes took.
+
+    `held`: the values of these sensors, with shape (sensors, seconds).
+    """
     seconds = held.shape[1]
     unknown = np.full(seconds, np.nan)
     known = {info.id: values for info, values in zip(infos, held, strict=True)}

@@ -224,8 +224,9 @@ def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
 
 
 def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
-    """Whether users see the slowdown. They do not see larger inputs as one, nor a change of the mix that lasts for
-    seconds.
+    """Whether users see the slowdown.
+
+    They do not see larger inputs as one, nor a change of the mix that lasts for seconds.
 
     If the context of a language model is larger than it ever was, only a slowdown with a known cause is reported.
     """

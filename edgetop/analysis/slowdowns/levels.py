@@ -235,8 +235,10 @@ def _scatter(levels: Ints | Floats) -> float:
 
 
 def _estimate(levels: Ints) -> float:
-    """Return the scatter of windows. If noise is correlated, medians over blocks scatter more, and their scatter
-    counts."""
+    """Return the scatter of windows.
+
+    If noise is correlated, medians over blocks scatter more, and their scatter counts.
+    """
     scatters = [_scatter(levels)]
     for size in BLOCKS:
         blocks = medians(levels[len(levels) % size :].reshape(-1, size))
