@@ -58,7 +58,7 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of the message that has its time under `monotonic_ns`, as `engine_protocol` names it, too."""
+    """Return a copy of the message that also has its time as `monotonic_ns`, the name in `engine_protocol`."""
     return {**message, "monotonic_ns": message["t_ns"]}
 
 
@@ -118,11 +118,11 @@ class InOrder:
 
     @property
     def is_filling(self) -> bool:
-        """Whether too many records are held back, so that streams that are ahead should not be read for now."""
+        """Whether too many records are held back. If so, streams that are ahead should not be read for now."""
         return len(self._pending) > MAX_PENDING // 2
 
     def release(self, update: EngineUpdate) -> EngineUpdate:
-        """Return the update with those records that are final in order, and hold back the rest.
+        """Return `update` with the records that are final, in the order of their starts. Hold back the other records.
 
         A record is final if no record that arrives later can have an earlier start.
         """

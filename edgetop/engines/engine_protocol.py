@@ -56,7 +56,7 @@ class Loaded:
 
 @frozen
 class StreamsSeen:
-    """The streams of a watched program whose calls were seen so far. The index of a tuple is the stream's number."""
+    """What is known of the streams of a watched program so far. The index in each tuple is the number of the stream."""
 
     names: tuple[str, ...]  # path of each stream's model, or the program's name for the stream; "" if unknown
     sources: tuple[str, ...]  # how calls are seen: "hook", "preload", "probe"; not by stream
@@ -68,7 +68,7 @@ class StreamsSeen:
 
 @frozen
 class Sampled:
-    """Values that the engine reports as a sensor would, such as the durations of a frame's stages."""
+    """Values of a sensor that the engine itself measures, such as the durations of a frame's stages."""
 
     sensor: str  # id: kind and label
     samples: tuple[tuple[int, float], ...]  # (CLOCK_MONOTONIC in ns, value)
@@ -102,7 +102,7 @@ class LogLine:
 
 @frozen
 class Noted:
-    """An event with data, which happens now."""
+    """An event with data. Its time is the present one."""
 
     body: Body
     severity: Severity
@@ -120,7 +120,7 @@ class RecordsLost:
 
 @frozen
 class ProfilerChosen:
-    """How operators are timed, or why they are not timed, or not any more."""
+    """How operators are timed. Without a way to time them, the reason why they are not timed, or not any more."""
 
     way: str  # in words; "" if operators are not timed
     reason: str  # why they are not timed, or not in a better way
@@ -136,7 +136,7 @@ class BurstBegan:
 
 @frozen
 class BurstTaken:
-    """A burst of instrumented inferences has ended. Its inferences are not among the records."""
+    """The result of a burst of instrumented inferences. These inferences are not among the records."""
 
     monotonic_ns: int  # when it began
     duration_ns: int  # time until inferences were measured again
@@ -154,21 +154,24 @@ class BurstTaken:
 
 @frozen
 class Reached:
-    """No stream will report an inference that began before this time. Used only inside an engine."""
+    """A time before which no stream will report the begin of an inference any more. Used only inside an engine."""
 
     monotonic_ns: int
 
 
 @frozen
 class Backlog:
-    """Data after this message waited in the engine because edgetop did not read it; with `is_over`, no longer."""
+    """A backlog begins: the data that follows waited in the engine because edgetop did not read it.
+
+    With `is_over`, the backlog ends, and the data that follows did not wait.
+    """
 
     is_over: bool
 
 
 @frozen
 class SlowInference:
-    """An unusually slow inference, with the kernel's counters for a span that ends with it."""
+    """An unusually slow inference, with the growth of the kernel's counters in a span of time that ends with it."""
 
     monotonic_ns: int  # when it began
     latency_ns: int
@@ -278,7 +281,7 @@ def join_updates(updates: Sequence[EngineUpdate]) -> EngineUpdate:
 
 
 class FillRate:
-    """Estimates how soon a buffer of limited size will be half full, from what it held at the last poll."""
+    """Estimates when a buffer of limited size will be half full, from how much it held at the last poll."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -287,7 +290,7 @@ class FillRate:
     def half_full_in_s(self, held: float) -> float:
         """Return the seconds until the buffer will be half full.
 
-        `held` is the share of the buffer, 0 to 1, that was full and has just been emptied.
+        `held` is the share of the buffer, from 0 to 1, that was in use just before it was emptied.
         """
         now_s, before_s = self._clock(), self._emptied_s
         self._emptied_s = now_s
@@ -303,7 +306,10 @@ class Engine(Protocol):
         """Start the engine. Raises InputError if it cannot be started."""
 
     def poll(self) -> EngineUpdate:
-        """Return everything since the last poll, with inferences in the order in which they began. Never waits."""
+        """Return what the engine has sent since the last poll. Inferences are in the order in which they began.
+
+        Never waits.
+        """
 
     def stop(self) -> None:
         """Ask the engine to end after the running inference; if called again, to end at once. Never waits."""
@@ -314,5 +320,5 @@ class Engine(Protocol):
     def close(self) -> str | None:
         """End the engine, so that no load remains. May be called twice.
 
-        Only a watched program may go on, since its user ends it; then a sentence that says so is returned.
+        Return a sentence that says so if the program goes on, which only a watched program may do. Its user ends it.
         """

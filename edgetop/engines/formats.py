@@ -2,9 +2,8 @@
 
 A TFLite file is a FlatBuffer with the file identifier "TFL3" (tensorflow/lite/schema/schema.fbs); that of ONNX
 Runtime's own format is "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs). A language model of llama.cpp begins with
-"GGUF" (ggml/include/gguf.h). An ONNX file is a protobuf ModelProto
-without a magic number, so its top-level fields are checked (onnx/onnx.proto; wire format:
-https://protobuf.dev/programming-guides/encoding/).
+"GGUF" (ggml/include/gguf.h). An ONNX file is a protobuf ModelProto without a magic number, so its top-level fields are
+checked (onnx/onnx.proto; wire format: https://protobuf.dev/programming-guides/encoding/).
 """
 
 import mmap

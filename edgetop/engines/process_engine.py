@@ -1,8 +1,8 @@
 """The engine in a process of its own, which is the default.
 
-So the GIL of edgetop cannot disturb the measurement, the resident memory is that of the model, and a crash or an OOM
-kill ends only the engine. The child runs in a process session of its own, so that Ctrl+C and a hang-up of the terminal
-reach only edgetop. It ends by itself when its control pipe closes, so that no load outlives the conductor.
+The GIL of edgetop cannot disturb the measurement there. The resident memory is that of the model, and a crash or an OOM
+kill ends only the engine. The process has a session of its own (setsid(2)), so that Ctrl+C and a hang-up of the
+terminal reach only edgetop. It ends by itself when its control pipe closes, so that no load outlives edgetop.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class ProcessEngine:
         """Prepare an engine that runs `spec`.
 
         `python` is the interpreter of the child, by default edgetop's own. `prefix` is a command that runs the command
-        after it within limits, and `memory_limit` its limit of memory in bytes. `child` is a child that has already
+        after it within limits, and `memory_limit` is the limit of memory in bytes. `child` is a child that has already
         been started and waits for a spec.
         """
         self._spec = spec
@@ -180,7 +180,7 @@ def _read(fd: int) -> bytes:
 
 
 def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = SHAPES_S) -> "RuntimeShapes | None":
-    """Return the shape of each tensor, from one inference in another process; None if the runtime cannot give them.
+    """Return the shape of each tensor after one inference in another process, or None if the runtime cannot give them.
 
     `python` is the interpreter that has the runtime, by default edgetop's own. The process has the niceness of the
     calling thread, which should have the lowest priority while an engine is measured.

@@ -112,7 +112,7 @@ class OomWatch:
         return self._before is not None and now is not None and now > self._before
 
     def limit_struck(self, status: int) -> bool:
-        """Whether a process with this `Popen.returncode` was killed because it reached its memory limit."""
+        """Whether a process was killed because it reached its memory limit. `status` is its `Popen.returncode`."""
         return self.limit is not None and -status == signal.SIGKILL and self.struck()
 
     def _kills(self) -> int | None:
@@ -127,7 +127,10 @@ class OomWatch:
 
 
 def explain_exit(status: int, oom_watch: OomWatch) -> str:
-    """Return a `Popen.returncode` in words, such as "killed by SIGSEGV (it crashed in native code)"."""
+    """Return the reason why a process ended in words, such as "killed by SIGSEGV (it crashed in native code)".
+
+    `status` is its `Popen.returncode`.
+    """
     if status >= 0:
         return f"it ended by itself with exit status {status}"
     try:

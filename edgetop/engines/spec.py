@@ -19,7 +19,7 @@ GENERATION_WARMUP_RUNS = 1  # of a language model, whose warm-up needs no more t
 
 @frozen
 class GenerationSpec:
-    """What requests to a language model are like."""
+    """The requests that a language model gets: their prompts and the number of tokens."""
 
     context: int  # tokens
     max_tokens: int  # most generated tokens of a request

@@ -1,10 +1,10 @@
-"""An engine that consists of two, each in a process of its own, which run in turns (an A/B session).
+"""An engine that consists of two others. Each runs in a process of its own, and they run in turns (an A/B session).
 
-The second one is started when the first has warmed up, so that neither loads while the other runs. Then both receive
+The second engine is started when the first has warmed up, so that neither loads while the other runs. Then both receive
 all their turns as times of the clock that they share, so that nothing has to be sent at the end of a turn.
 
 When these turns are over, both are loaded anew in other processes, warmed up, and receive the next turns, until the
-session's time is over: what is compared is the model, not one load of it.
+session's time is over. So the models are compared over several loads, and not one load of each.
 """
 
 import math
@@ -66,7 +66,8 @@ class TurnsEngine:
     ) -> None:
         """Run A and B in turns. The specs of both engines must have `in_turns` set.
 
-        `make_again` returns an engine that loads the model of a side anew; without it, each is loaded once.
+        `planner` plans the turns, and `clock` returns the time in ns. `make_again` returns an engine that loads the
+        model of a side anew; without it, each is loaded once.
         """
         self._engines = engines
         self._planner = planner
@@ -120,9 +121,10 @@ class TurnsEngine:
         return self._in_order(EngineUpdate(join(records), tuple(messages), poll_within_s, is_behind))
 
     def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: C901, PLR0911  one case for each kind
-        """Return the messages to pass on for a message of one engine. Process, phases and memory are those of A.
+        """Return the messages that the session gets for a message of engine `side`, which is 0 for A and 1 for B.
 
-        Of an engine that was loaded anew, only its process is passed on, and what goes wrong.
+        The session's start and phases are those of A. Of an engine that was loaded anew, only its start, its end and
+        messages on problems are passed on.
         """
         name = f"{SIDES[side]}: load {self._load + 1}" if self._load else SIDES[side]
         match message:
@@ -164,14 +166,17 @@ class TurnsEngine:
         return [*told, *self._load_anew()]
 
     def _goes_on(self) -> bool:
-        """Whether there is time for another load."""
+        """Whether to load both engines again: a load is possible, no stop was requested, and there is enough time."""
         if self._stopping or self._first is None or self._make_again is None:
             return False
         begin_ns = self._clock() + self._reload_ns
         return self._planner.after(self._first, self._load + 1, begin_ns, self._reload_ns) is not None
 
     def _load_anew(self) -> list[Message]:
-        """Start both engines again in new processes. Both load at the same time, since nothing is measured."""
+        """Start both engines again in new processes. Return a message if that fails.
+
+        Both load at the same time, because nothing is measured meanwhile.
+        """
         assert self._make_again
         self.close()
         self._load += 1
@@ -187,7 +192,10 @@ class TurnsEngine:
         return []
 
     def _go_on(self) -> list[Message]:
-        """Start the second engine when the first has warmed up, and the turns when both have."""
+        """Start the second engine when the first has warmed up, and begin the turns when both have.
+
+        Return messages on it.
+        """
         if self._stopping or self._measuring:
             return []
         if self._started == 1 and self._ready[0]:
@@ -222,7 +230,10 @@ class TurnsEngine:
         return [TurnsBegan(turns, self._load)]
 
     def _in_order(self, update: EngineUpdate) -> EngineUpdate:
-        """Put the records of both engines in order. Before the turns they are in order, since only one engine runs."""
+        """Return `update` with the records of both engines in the order of their starts.
+
+        Before the turns they are in order anyway, because only one engine runs.
+        """
         if self._first is None:
             return update
         reached = [2**62 if over else ns for over, ns in zip(self._ended, self._reached_ns, strict=True)]

@@ -2,8 +2,8 @@
 
 ABI: Documentation/ABI/testing/sysfs-bus-iio. A channel has `_input` in thousandths of a degree or percent, or `_raw`
 with `_offset` and `_scale`: (raw + offset) * scale gives the same unit. Only devices with a channel for humidity or
-pressure are read (BME280, BMP280, HTS221, Si7020, DHT11): they measure the air. The temperature of other iio devices is
-that of a chip, such as an accelerometer or a converter.
+pressure are read (BME280, BMP280, HTS221, Si7020, DHT11), because they measure the air. The temperature of another iio
+device is that of its own chip, such as an accelerometer or a converter.
 """
 
 import math

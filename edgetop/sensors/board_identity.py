@@ -153,7 +153,7 @@ _WATCHED: tuple[tuple[Literal["governor-changed", "power-mode-changed"], str, Ca
 
 
 def discover_settings(root: Root) -> Found:
-    """Find the settings to watch, if the board has any."""
+    """Find the source that reports changed settings of the board and a slow kernel clock. It has no sensor."""
     if not root.line(CLOCK) and not any(read_setting(root) is not None for _, _, read_setting in _WATCHED):
         return Found()
     events: list[SensorEvent] = []

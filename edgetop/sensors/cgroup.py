@@ -124,7 +124,7 @@ _QUOTA_USED_UP = "the CPU quota is used up: the engine waits for its next period
 
 
 class Onset:
-    """Makes an event when a value becomes greater than 0, if it was 0 for QUIET_READINGS readings before."""
+    """Makes an event when a value becomes greater than 0, if it was 0 in the last QUIET_READINGS readings."""
 
     def __init__(self, kind: Literal["cpu-quota", "memory-limit"]) -> None:
         self.events: list[SensorEvent] = []
@@ -132,7 +132,7 @@ class Onset:
         self._quiet = QUIET_READINGS
 
     def checked(self, value: float | Gap, message: str) -> float | Gap:
-        """Check a value, make an event with this message if one is due, and return the value."""
+        """Return `value` unchanged. If it begins to be greater than 0, first make an event with the text `message`."""
         if not isinstance(value, Gap):
             if value > 0 and self._quiet >= QUIET_READINGS:
                 self.events.append(SensorEvent(LimitReached(self._kind, round(value, 1)), message, "warning"))
@@ -141,10 +141,10 @@ class Onset:
 
 
 def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = time.monotonic) -> Reader:
-    """Return a reader of how often and how long the engine waited because a CPU quota was used up.
+    """Return a reader of how often, and for how long, a CPU quota stopped the engine.
 
-    `folders` are those of its cgroup and of the cgroups above it that have a quota: each can stop the engine. The
-    figures are those of the quota that stops it most.
+    `folders` are its cgroup and the cgroups above it that have a quota: each of them can stop the engine. The reader
+    gives the values of the quota that stops it most.
     """
     cpus = most_cpus(root)
     levels = [_Quota(root.file(f"{folder}/{CPU_STAT}"), cpus) for folder in folders]
@@ -171,7 +171,10 @@ class _Quota:
         self._stall = Rate(LONGEST_STALL_S)
 
     def read_at(self, at_s: float) -> tuple[float | Gap, float | Gap]:
-        """Return the percentage of periods in which the group waited, and for how many ms a second it did."""
+        """Return the percentage of quota periods in which the group was stopped, and the ms per second of its stops.
+
+        Both count from the last read on, and may be gaps. `at_s` is the present time in seconds.
+        """
         fields = parse_counters(self.file.read_text())
         # Version 2 counts microseconds, version 1 nanoseconds.
         stalled_ms = fields.get("throttled_usec", 0) / 1e3 + fields.get("throttled_time", 0) / 1e6
@@ -197,7 +200,7 @@ class _Quota:
 
 
 def _most(values: Sequence[float | Gap]) -> float | Gap:
-    """Return the highest value; the first gap if there is none."""
+    """Return the highest value, or the first gap if all values are gaps."""
     return max((value for value in values if not isinstance(value, Gap)), default=values[0])
 
 
@@ -209,10 +212,10 @@ def _count(file: File) -> int:
 
 
 def _limited(root: Root, group: Group) -> dict[str, File]:
-    """Return the file with the hits of each level that has a limit, by folder.
+    """Return, for each cgroup with a memory limit, the file that counts how often the limit was hit.
 
-    Of version 2, the file of the group itself has its children's hits too. That of a level above would have those of
-    the neighbours too, so the level's own ones are read (memory.events.local, since Linux 5.2).
+    In version 2, the file of the group itself includes the hits of its children. For the levels above, a file without
+    children is read (memory.events.local, since Linux 5.2), because the other one would include the hits of neighbours.
     """
     found = {}
     for place, folder in enumerate(group.folders):
@@ -233,7 +236,10 @@ def _hits(file: File) -> tuple[int, int]:
 
 
 def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File, File]]:
-    """Return each limit in bytes, the file of the usage and that of the limit. An unreadable limit counts as none."""
+    """Return (limit in bytes, file of the usage, file of the limit) for each limit.
+
+    An unreadable limit counts as none.
+    """
     limits = []
     for limit, held in levels:
         value = attempt(partial(_count, limit))  # a gap for "max", which is not a number

@@ -94,9 +94,10 @@ class Competitors:
             self._taken, self._survey_ticks = {}, self._count()
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """Return the mean CPU use of other processes by name. Processes below LEAST_PCT are left out.
+        """Return (process name, mean percent of a core) since the survey began, the greatest first.
 
-        If processes are hidden, what the kernel counts beyond those that can be seen is theirs.
+        Processes below LEAST_PCT are left out. If this user cannot see all processes, the CPU time that no visible
+        process used counts as that of the hidden ones.
         """
         with self._lock:
             at_s = self._now()
@@ -136,7 +137,7 @@ class Competitors:
         return others
 
     def _count(self) -> int:
-        """Return the ticks that other processes have used so far."""
+        """Return the CPU ticks that all processes except ours have used since boot."""
         text = self._stat.read_text()
         self._cpus = max(self._cpus, count_cpus(text))
         busy, _ = parse_cpu_ticks(text)  # stolen time belongs to no process here
@@ -179,7 +180,10 @@ class Competitors:
 
 
 def _most(percent: Mapping[str, float], least: float = LEAST_PCT, shown: int = SHOWN) -> list[tuple[str, float]]:
-    """Return the first `shown` names with at least `least` percent, the greatest first."""
+    """Return the names with at least `least` percent of a core and their percentages, the greatest first.
+
+    At most `shown` names are returned.
+    """
     top = sorted(percent.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(name, taken) for name, taken in top if taken >= least][:shown]
 

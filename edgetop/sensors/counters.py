@@ -21,9 +21,11 @@ Most = Callable[[str, float], float]
 
 
 def bounded(grown: float, passed_s: float, most: float, late_s: float = LATE_S, name: str = "") -> float | Gap:
-    """Return the rate of a counter that grew by `grown`, at most `most` per second.
+    """Return the growth per second of a counter that grew by `grown` in `passed_s` seconds, or a gap if it leapt.
 
-    A counter that grew more than lateness and the two clocks explain has leapt, and its rate is a gap.
+    `most` is the highest possible growth per second, and the highest result. The counter has leapt if it grew by more
+    than its lateness (`late_s`, in seconds) and the difference of two clocks explain. `name` is its name in the gap's
+    text.
     """
     if grown > MARGIN * most * (passed_s + late_s):
         of = f" of {name}" if name else ""
@@ -35,12 +37,16 @@ class Rate:
     """The growth of a counter per second."""
 
     def __init__(self, late_s: float = LATE_S) -> None:
-        """`late_s` is how long after the time that it counts the counter may be renewed."""
+        """`late_s`: by how many seconds an update of the counter may come after the time that it counts."""
         self._before: tuple[float, float] | None = None
         self._late_s = late_s
 
     def per_second(self, amount: float, at_s: float, most: float) -> float | Gap:
-        """Return the growth per second, or a gap. `most` is the highest rate that is possible."""
+        """Return the growth per second since the last call, or a gap.
+
+        `amount` is the counter's value at the time `at_s`, in seconds, and `most` the highest possible growth per
+        second.
+        """
         before, self._before = self._before, (amount, at_s)
         if before is None or at_s <= before[1]:
             return FIRST
@@ -64,12 +70,16 @@ class SumRate:
     """
 
     def __init__(self, late_s: float = LATE_S) -> None:
-        """`late_s` is how long after the time that it counts a counter may be renewed."""
+        """`late_s`: by how many seconds an update of a counter may come after the time that it counts."""
         self._before: tuple[Mapping[str, int], float] | None = None
         self._late_s = late_s
 
     def per_second(self, amounts: Mapping[str, int], at_s: float, most: Most) -> float | Gap:
-        """Return the growth per second, or a gap."""
+        """Return the growth of all counters together per second since the last call, or a gap.
+
+        `amounts` are the counters' values by device at the time `at_s`, in seconds. `most` returns the highest possible
+        rate of a device.
+        """
         before, self._before = self._before, (dict(amounts), at_s)
         if before is None or at_s <= before[1]:
             return FIRST

@@ -111,7 +111,7 @@ def discover_pressure(root: Root, now_s: Callable[[], float] = time.monotonic) -
 
 
 def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
-    """Return a reader of the share of time in which some task, or all tasks at once, waited for a resource."""
+    """Return a reader of the percentage of time in which some task, or all tasks at once, waited for `resource`."""
     file = root.file(f"{FOLDER}/{resource}")
     rates = {kind: Rate() for kind in _STALLS[resource]}
 
@@ -155,9 +155,9 @@ def engine_scheduling(
     now: Callable[[], float] = time.monotonic,
     note: str = "of all its threads together",
 ) -> Reader:
-    """Return a reader of how the scheduler treats the engine's threads.
+    """Return a reader of the engine's waits for a CPU and its context switches.
 
-    `others` returns the threads of the process that are not the engine's.
+    `others` returns the threads of process `pid` that are not the engine's.
     """
     tasks = f"proc/{pid}/task"
     waiting, switching = SumRate(LONGEST_WAIT_S), SumRate()

@@ -1,4 +1,4 @@
-"""Find everything that can be read: the sensors of the board under the root, and those of the engine's process.
+"""Find all sensors: those of the board, whose files are under the root, and those of the engine's process.
 
 To add a family of sensors, write a file with a function that finds them, and add the function to a list here.
 """

@@ -61,11 +61,11 @@ _THERMOMETER = re.compile(
 
 
 def is_connected(root: Root, folder: str, chip: str) -> bool:
-    """Whether a user has connected this thermometer to the board: the board's description does not have it.
+    """Whether a user has connected this thermometer to the board, because the board's description does not have it.
 
-    A chip of the board is in its device tree, where one that was added with `new_device` has no node
-    (Documentation/i2c/instantiating-devices.rst). The boards of Raspberry Pi have none of these chips, so that an
-    overlay describes what is connected. A PC has no device tree, and its drivers find the chips of the mainboard.
+    A chip of the board is in the device tree. A chip that was added with `new_device` has no node there
+    (Documentation/i2c/instantiating-devices.rst). A Raspberry Pi has none of these chips itself, so a node from an
+    overlay describes a connected one. A PC has no device tree, and its drivers find the chips of the mainboard.
     """
     if not root.line(COMPATIBLE) or not _THERMOMETER.fullmatch(chip):
         return False
@@ -103,9 +103,10 @@ class Input(NamedTuple):
         return float(rounds) if 0 <= rounds < _NO_FAN_RPM else Gap(f"reads {rounds} rpm")
 
     def absence(self) -> str | None:
-        """Return why no sensor is connected (the chip reports a fault or an impossible value), or None.
+        """Return why no sensor is connected to this input, or None if one is.
 
-        A read that fails does not count, since the chip may have been asleep.
+        None is connected if the chip reports a fault or an impossible value. A failed read is no sign, because the chip
+        may have been asleep.
         """
         value, number = attempt(self.value), attempt(self.file.read_int)
         return value.reason if isinstance(value, Gap) and not isinstance(number, Gap) else None

@@ -114,7 +114,10 @@ def _ohms(text: str) -> float | None:
 
 
 def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[Channel, ...]:
-    """Return the used channels. `names` are in the order of the channels, perhaps with `=total` or `=part`."""
+    """Return the used channels. `ohms` has the shunt of each channel, or None for a channel that is not used.
+
+    `names` has a name for each used channel, perhaps with `=total` or `=part`. `default` is the name if there is none.
+    """
     given = [name.strip() for name in names.split(",")] if names else []
     if len(given) > len(ohms):
         raise ValueError(f"{names!r} names more channels than there are shunts")
@@ -169,7 +172,10 @@ def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequen
 
 
 def _directed(measured: Measured, is_reversed: bool) -> Values:
-    """Return power, voltage and current. Power that flows the other way is a gap; the current has a minus sign."""
+    """Return power, voltage and current of a channel. If `is_reversed` is set, its shunt is wired the other way round.
+
+    Power that flows out of the board is a gap; the current then has a minus sign.
+    """
     watts, volts, amperes = measured
     if is_reversed:
         watts, amperes = (value if isinstance(value, Gap) else -value for value in (watts, amperes))

@@ -115,18 +115,20 @@ class Chip:
 
 
 def averaging(single_s: float, within_s: float, averages: Sequence[int] = AVERAGES) -> tuple[int, float]:
-    """Return the code of the most averaging that takes at most `within_s`, and its duration in seconds.
+    """Return the chip's code for the most averaging that takes at most `within_s`, and the seconds that it takes.
 
-    `single_s` is the duration of one conversion. If even that is too long, conversions are not averaged.
+    `single_s` is the duration of one conversion in seconds. `averages` has the number of conversions for each code. If
+    even one conversion takes too long, nothing is averaged.
     """
     code = max((code for code, count in enumerate(averages) if count * single_s <= within_s), default=0)
     return code, averages[code] * single_s
 
 
 def _single(overflows: int, volts: float, amperes: float, watts: float, clips_at: str = "") -> Channels:
-    """Return the reading of a chip with one channel. The chip gives the magnitude of power; its sign is the current's.
+    """Return the reading of a chip with one channel. `watts` has no sign, so the power gets the sign of `amperes`.
 
-    `clips_at` is the limit of the shunt voltage if it is exceeded, else "".
+    If `overflows` is set, power and current are gaps. `clips_at` is the limit of the shunt voltage if that is exceeded,
+    else "".
     """
     if overflows:
         return [Measured(OVERFLOW, volts, OVERFLOW)]

@@ -1,13 +1,13 @@
 """The power mode and the over-current events of a Jetson.
 
-Of the power mode, this module says whether its limits are in force and whether the clocks are locked.
-`/var/lib/nvpmodel/status` has the mode that was requested last (`pmode:0002`); all users may read it, and no process
+For the power mode, this module reports whether its limits are in force and whether the clocks are locked.
+`/var/lib/nvpmodel/status` has the mode that was requested last (`pmode:0002`). All users may read it, and no process
 has to be started. The mode may never have been applied, so its limits are compared with those in cpufreq and devfreq.
 `jetson_clocks` can only be recognised by equal minima and maxima; running nvpmodel again undoes it silently.
 
-`/etc/nvpmodel.conf` says which limits each mode sets, and in which files. First come the files
-(`< PARAM TYPE=CLOCK NAME=GPU >`, then `MAX_FREQ /sys/...`), then the modes (`< POWER_MODEL ID=0 NAME=15W >`,
-then `GPU MAX_FREQ 612000000`). -1 means the highest possible value (Jetson Linux developer guide, "nvpmodel").
+`/etc/nvpmodel.conf` says which limits each mode sets, and in which files. First come the files (`< PARAM TYPE=CLOCK
+NAME=GPU >`, then `MAX_FREQ /sys/...`), then the modes (`< POWER_MODEL ID=0 NAME=15W >`, then `GPU MAX_FREQ 612000000`).
+-1 means the highest possible value (Jetson Linux developer guide, "nvpmodel").
 """
 
 import re
@@ -177,7 +177,10 @@ def discover_over_current(root: Root) -> Found:
 def over_current_of(
     root: Root, folder: str, alarms: Sequence[int], clock_s: Callable[[], float] = time.monotonic
 ) -> Reader:
-    """Return a reader of the events per second of each alarm, the share of time lost, and what limits the board now."""
+    """Return a reader of over-current alarms: events per second, the share of time lost, and what limits the board.
+
+    `folder` is the folder of the chip, and `alarms` are the numbers of its alarms.
+    """
     counters = {n: root.file(f"{folder}/oc{n}_event_cnt") for n in alarms}
     slowing = tuple(n for n in alarms if root.line(f"{folder}/oc{n}_throt_en") != "0")
     currents = [n for n in alarms if n != UNDER_VOLTAGE]

@@ -162,9 +162,10 @@ class JetsonStats:
 
 
 def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
-    """Return the GPU memory of a process in MiB from an answer, or a gap.
+    """Return the GPU memory of process `pid` in MiB, or a gap. `answer` is an answer of jetson-stats.
 
-    A process that is not in the table holds none. An empty table means that the service cannot read debugfs.
+    A process that is not in the answer's table holds no GPU memory. An empty table means that the service cannot read
+    debugfs.
     """
     table = answer.get("gpu_kib")
     if not isinstance(table, dict) or not table:
@@ -176,7 +177,10 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
 
 
 def discover_engine(pid: int, root: Root) -> Found:
-    """Find the sensors of jetson-stats, if a Jetson's files lack them. A captured board has no such service."""
+    """Find the sensors of jetson-stats if the board is a Jetson whose files lack them.
+
+    A captured board has no such service.
+    """
     if not root.is_host or not is_compatible(root, "nvidia,tegra") or has_clients(root):
         return Found()
     python = interpreter()
@@ -193,8 +197,10 @@ def _missing(python: str | None) -> Missing:
 
 
 def interpreter(path: str | None = None) -> str | None:
-    """Return the path of a Python that has jetson-stats: that of the jtop command, or else this one. None if there is
-    none."""
+    """Return the path of a Python that has jetson-stats, or None if there is none.
+
+    It is the Python of the jtop command, or else this one.
+    """
     command = shutil.which("jtop", path=path)
     if command:
         with contextlib.suppress(OSError):

@@ -38,9 +38,10 @@ STILL_ROWS = 200
 
 
 def _columns(separators: Separators, time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sample:
-    """Return a function that reads time and power from a row. The power is the product of `factors` and `volts`.
+    """Return a function that returns the time in seconds and the power in watts of a row.
 
-    The function raises ValueError if the log's time stands still.
+    The power is the product of the columns `factors` and of `volts`. The function raises ValueError if the log's time
+    stands still.
     """
     is_plain = separators.cell == ","
     before_s, row, since = math.nan, 1, 1  # the last row's time; its number in the file; the first row of that time
@@ -74,9 +75,10 @@ def _columns(separators: Separators, time: Column, factors: Sequence[Column], vo
 
 
 def columns_of(log_format: str, header: str, volts: float | None) -> Sample:
-    """Return a function that reads the rows of a log with this first line.
+    """Return a function that returns the time in seconds and the power in watts of a row.
 
-    `volts` is used in place of the log's voltages. Raises ValueError, which says what the first line lacks.
+    The rows are those of a log with the first line `header`. `volts` replaces the voltages of the log. Raises
+    ValueError, which says what the first line lacks.
     """
     plain = header.lstrip("\ufeff")
     separators = separators_of(plain)

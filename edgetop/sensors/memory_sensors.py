@@ -69,7 +69,11 @@ def kib_as_mib(key: str, fields: Fields) -> float | Gap:
 
 
 def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
-    """Return the used part of a pool in MiB, from the fields with its size and its free part, or a gap."""
+    """Return the used part of a memory pool in MiB, or a gap.
+
+    `total_key` and `free_key` name the fields of /proc/meminfo with the pool's size and its free part. `fields` has
+    these fields.
+    """
     total, free = kib_as_mib(total_key, fields), kib_as_mib(free_key, fields)
     if isinstance(total, Gap) or isinstance(free, Gap):
         return total if isinstance(total, Gap) else free
@@ -77,7 +81,10 @@ def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
 
 
 def available_mib(fields: Fields) -> float | Gap:
-    """Return the system's available memory in MiB, or a gap: a broken lxcfs gives more than there is."""
+    """Return the system's available memory in MiB, or a gap if it is more than the whole memory.
+
+    A broken lxcfs reports such a value.
+    """
     available = kib_as_mib("MemAvailable", fields)
     if isinstance(available, Gap) or "MemTotal" not in fields or available <= fields["MemTotal"] / 1024:
         return available
@@ -260,7 +267,7 @@ def discover_engine_faults(pid: int, *, shares_process: bool) -> Found:
 
 
 def engine_faults(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
-    """Return a reader of the engine's major faults, in each of which an inference waits for a disk."""
+    """Return a reader of the engine's major page faults. In each of them an inference waits for a disk."""
     file, rate, most = root.file(f"proc/{pid}/stat"), Rate(), most_cpus(root) * EVENTS_PER_CPU
 
     def read() -> Values:

@@ -1,4 +1,4 @@
-"""What the kernel's OOM killer has killed in a cgroup with a limit of memory, and how large it was.
+"""Processes that the kernel's OOM killer has killed in a cgroup with a memory limit, with their names and sizes.
 
 The count of kills is in a file of the cgroup. Names and sizes are in the kernel's log, which only root may read on many
 systems (`kernel.dmesg_restrict`). Each kill has two records there, printed by dump_header and __oom_kill_process of
@@ -40,7 +40,7 @@ class OomKill:
 
 
 class OomKills:
-    """Reports the processes of a cgroup that the OOM killer has killed since the last call."""
+    """Finds the processes of a cgroup that the OOM killer has killed."""
 
     def __init__(self, folder: Path, counts: str, kmsg: Path = KMSG, proc: Path = Path("/proc")) -> None:
         """Begin to watch the cgroup with this folder. `counts`: name of its file with the line `oom_kill N`."""

@@ -1,6 +1,6 @@
-"""Decide which temperatures, trips, powers and rates of a sensor can be right. Every reader of a sensor asks here.
+"""Decide which temperatures, trip points, powers and rates can be right. Every reader of a sensor uses these functions.
 
-A value that cannot be right becomes a gap with its reason; a trip that cannot be right counts as none.
+A value that cannot be right becomes a gap with its reason. A trip point that cannot be right counts as none.
 """
 
 import re
@@ -71,7 +71,9 @@ OFFSET_W = 0.05
 
 
 def consumed_w(watts: float | Gap) -> float | Gap:
-    """Return the power that flows into the board, or a gap if it flows the other way: charging is no consumption.
+    """Return the power that flows into the board, or a gap if it flows the other way, as while a battery is charged.
+
+    A power slightly below 0 is an offset of the instrument, and becomes 0.
 
     >>> consumed_w(3.2), consumed_w(-0.004)
     (3.2, 0.0)
@@ -106,16 +108,20 @@ _CPU_FOLDER = re.compile(r"cpu[0-9]+")
 
 
 def most_cpus(root: Root) -> int:
-    """Return the number of a board's CPUs, those that are offline included, or the most of any kernel if unknown."""
+    """Return the number of a board's CPUs, with those that are offline.
+
+    If it is unknown, return the highest number that a kernel supports.
+    """
     present = sum(1 for name in root.names("sys/devices/system/cpu") if _CPU_FOLDER.fullmatch(name))
     online = count_cpus(root.text("proc/stat"))
     return present if online == MAX_CPUS and present else max(present, online)
 
 
 def most_of_link(root: Root, interface: str) -> float:
-    """Return how many bytes per second an interface can receive or send: its speed from sysfs, or a general ceiling.
+    """Return the highest possible rate of a network interface in bytes per second, in one direction.
 
-    `speed` is in Mbit/s (Documentation/ABI/testing/sysfs-class-net). Wireless interfaces have none.
+    It is the link's speed from sysfs, or a general maximum if the speed is unknown. `speed` is in Mbit/s
+    (Documentation/ABI/testing/sysfs-class-net). Wireless interfaces have none.
     """
     folder = f"sys/class/net/{interface}"
     names = root.names(folder)
@@ -129,5 +135,5 @@ def most_of_link(root: Root, interface: str) -> float:
 
 
 def most_of_disk(disk: str) -> float:
-    """Return how many bytes per second a disk can read or write at most."""
+    """Return the highest possible rate of a disk in bytes per second, for reads or writes."""
     return MOST_CARD if disk.startswith("mmcblk") else MOST_DISK

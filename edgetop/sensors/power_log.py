@@ -70,7 +70,11 @@ class PowerLog:
         self._bins.forget()
 
     def read(self) -> Values:
-        """Return the bins that ended since the last read. Raises OSError, or ValueError if this is not such a log."""
+        """Return the means and the peaks of the bins that ended since the last read.
+
+        Return gaps if the last rows have no time and power. Raises OSError, or ValueError if the file is not such a
+        log.
+        """
         now_s = self._now_ns() / NS
         done: list[tuple[int, float, float]] = []  # bins that have ended: mean time of samples, mean, peak
         if self._failed is not None:
@@ -94,7 +98,10 @@ class PowerLog:
         return [Backlog("a log has past samples", samples) for samples in (means, peaks)]
 
     def _take(self, line: str, done: list[tuple[int, float, float]]) -> None:
-        """Add a line's sample to the bins. Raises ValueError if the log's time stands still."""
+        """Add the sample of one line to the bins, and append the bins that it ends to `done`.
+
+        A row without a sample is counted. Raises ValueError if the log's time stands still.
+        """
         had_header = self._sample is not None
         if (sample := self._parse(line)) is not None:
             self._missed = 0
@@ -104,7 +111,7 @@ class PowerLog:
             self._missed += 1
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield the next complete lines, each taken from the file's next piece only when it is needed."""
+        """Return an iterator of the next complete lines: those in the next piece of the file."""
         fd = os.open(self._spec.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)
@@ -121,7 +128,10 @@ class PowerLog:
         return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
 
     def _parse(self, line: str) -> tuple[float, float] | None:
-        """Return the time and the power of a line, or None if it has none, such as the line that names the columns."""
+        """Return the time in the log in seconds and the power in watts of one line.
+
+        Return None for a line without them, such as the one that names the columns.
+        """
         if self._sample is not None:
             return self._sample(line)
         spec, line = self._spec, line.lstrip("\ufeff")
@@ -187,9 +197,10 @@ class _Bins:
         self._count = 0
 
     def add(self, log_s: float, watts: float, done: list[tuple[int, float, float]]) -> None:
-        """Add a sample, and append the bin that it ends to `done`.
+        """Add a sample to the present bin. If it belongs to another bin, first append the finished one to `done`.
 
-        A sample from before the session, or older than the last one, is left out.
+        `log_s` is the time in the log in seconds. A finished bin is (mean session time of its samples in ns, mean
+        watts, peak watts). A sample from before the session, or older than the last one, is left out.
         """
         at_s = log_s + self._offset_s
         if at_s < self.newest_s:
@@ -209,7 +220,10 @@ class _Bins:
 
 
 def follow(spec: LogSpec, now_ns: Callable[[], int], bin_s: float = BIN_S) -> Found:
-    """Return a log, which may still be empty, as a source. Raises InputError if it is not such a log."""
+    """Return the source that follows a log, which may still be empty. Raises InputError if it is not a power log.
+
+    `now_ns` returns session time. `bin_s` is the length of a bin in seconds.
+    """
     if spec.path.exists() and not spec.path.is_file():
         raise InputError(f"--power-log {spec.path}: not a file")
     try:

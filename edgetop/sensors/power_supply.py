@@ -75,9 +75,10 @@ def _plugged(supplies: Sequence[Supply]) -> str:
 
 
 def _battery_power(batteries: Sequence[Supply], others: Sequence[Supply]) -> Values:
-    """Read the power of all the board's batteries together, which feed it in turn or at the same time.
+    """Return the power of all batteries of the board together. They feed it in turn or at the same time.
 
-    If one of `others` is plugged in, the batteries give only a part, which is a gap.
+    If one of `others`, the other supplies, is plugged in, the batteries give only a part of the power, so the result is
+    a gap.
     """
     status = [supply.files["status"].read_text() for supply in batteries]
     feeding = [supply for supply, says in zip(batteries, status, strict=True) if says == DISCHARGING]

@@ -69,10 +69,10 @@ Unseen = Literal["hidepid", "container"]
 
 
 def why_unseen(root: Root = HOST) -> Unseen | None:
-    """Return why this user cannot see all processes of the machine, or None if nothing hides them.
+    """Return why this user cannot see all processes of the machine, or None if nothing hides any.
 
-    The option `hidepid` of /proc (Documentation/filesystems/proc.rst, "Mount Options") hides those of other users; root
-    and a group that the option names see them. In a container only its own processes have numbers
+    The option `hidepid` of /proc (Documentation/filesystems/proc.rst, "Mount Options") hides the processes of other
+    users, but not from root and from a group that the option names. A container only shows its own processes
     (pid_namespaces(7)).
     """
     for line in root.text("proc/self/mountinfo").splitlines():
@@ -170,9 +170,10 @@ def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use]:
 
 
 def percent_by_name(before: Use, after: Use, span_s: float, cpus: int) -> dict[str, float]:
-    """Return the CPU use between two surveys by name, in percent of a core. A new process counts in full.
+    """Return the CPU use between two surveys by name of process, in percent of a core.
 
-    A process that used more than `cpus` CPUs can give is left out: its counter leapt.
+    `before` and `after` are the two surveys, `span_s` seconds apart. The ticks of a new process count in full. A
+    process that used more than `cpus` CPUs can give is left out, because its counter leapt.
     """
     percent: dict[str, float] = {}
     for process, (name, ticks) in after.items():

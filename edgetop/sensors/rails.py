@@ -48,7 +48,7 @@ FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
 
 @frozen
 class RailPlan:
-    """The rails of a family of modules."""
+    """Which rails of a family of modules give its total power: one rail, or the sum of several."""
 
     total: str | None  # None if no rail is the total, but the parts together approximate the module
     parts: tuple[str, ...]
@@ -68,7 +68,7 @@ NOTES = {"VDD_IN": MODULE, "POM_5V_IN": MODULE, "VIN": BOARD, "VDDQ_VDD2_1V8AO":
 
 
 def plan_of(labels: set[str]) -> RailPlan | None:
-    """Return the plan of a board with rails of these names, or None if it is unknown."""
+    """Return the plan of a board whose rails have the names `labels`, or None if no plan fits."""
     complete = (plan for plan in PLANS if labels.issuperset({*plan.parts, *filter(None, [plan.total])}))
     partial = (plan for plan in PLANS if plan.total in labels)
     return next(complete, None) or next(partial, None)
@@ -218,7 +218,7 @@ def parse_milli(text: str, quantity: str) -> float:
 
 
 def find_iio(root: Root) -> tuple[list[Chip], list[Missing]]:
-    """Return the chips in iio, and what is missing because only root may read it."""
+    """Return the chips in iio, and those whose rails only root may read."""
     chips, missing = [], []
     for chip in root.names(DRIVER):
         # Some kernels have `iio_device` in place of `iio:deviceN`, or as another name of it.

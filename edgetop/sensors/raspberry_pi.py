@@ -119,7 +119,7 @@ def parse_throttled(answer: str, prefix: str = "throttled=0x") -> int:
 
 
 def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
-    """Find the throttle flags. `since_boot` is the answer of `vcgencmd get_throttled`, or None if it failed."""
+    """Find the throttle flags. `since_boot` is the word that `vcgencmd get_throttled` gave, or None if that failed."""
     # The folder is `soc/soc:firmware` up to the Pi 4, and `soc@107c000000/soc@107c000000:firmware` on the Pi 5.
     names = [name for name in root.names(PLATFORM) if name.startswith("soc")]
     for path in (f"{PLATFORM}/{name}/{name}:firmware/{GET_THROTTLED}" for name in names):
@@ -140,13 +140,13 @@ def _word_in(file: File) -> int:
 
 
 def throttle_flags(word: Callable[[], int], source: str, first: int, since_boot: int | None) -> Reader:
-    """Return a reader of each flag now, each flag since boot, and whether heat limits the board.
+    """Return a reader of three things: each flag now, each flag since boot, and whether heat limits the board.
 
-    A flag also counts as set now if its history bit was set since the last read, because it was set between the two. A
-    history bit that was set before the first read never counts as now.
+    A history bit that was set since the last read counts as a flag that is set now, because the flag was set between
+    the two reads. A history bit that was set before the first read does not.
 
-    `word` reads the throttle word, of which `first` is the first value. `since_boot` is the firmware's word since boot,
-    or None if it could not be queried.
+    `word` reads the throttle word, and `first` is its first value. `source` says where the word comes from.
+    `since_boot` is the firmware's word since boot, or None if the firmware could not be queried.
     """
     before = since_boot if since_boot is not None else 0
     occurred_before, seen = first >> HAS_OCCURRED & ALL, (before | before >> HAS_OCCURRED) & ALL
@@ -194,11 +194,11 @@ IN_A_ROW = 3
 
 
 def discover_alarm(root: Root, *, has_flags: bool) -> Found:
-    """Find the alarm, whose sensor is 1 if the alarm was set in each of the last three reads.
+    """Find the under-voltage alarm. Its sensor is 1 if the alarm was set in each of the last three reads.
 
     `in0_lcrit_alarm` of the chip `rpi_volt` says whether the input was too low at any time since the driver's last
-    poll, 2 s ago (drivers/hwmon/raspberrypi-hwmon.c). It flickers with some supplies whose voltage is steady, so only
-    three polls in a row count.
+    poll, 2 s ago (drivers/hwmon/raspberrypi-hwmon.c). With some supplies it flickers although the voltage is steady, so
+    only three polls in a row count.
 
     With `has_flags`, the throttle word has a better `throttle/under-voltage`, so the alarm gets another label.
     """

@@ -154,7 +154,7 @@ class Root:
             return None
 
     def link(self, relative: str) -> str | None:
-        """Return the text of a link as it stands in the file system, or None if there is no link."""
+        """Return the target of a link as it is written, or None if there is no link."""
         folder, _, name = relative.rpartition("/")
         try:
             return os.readlink(f"{self.real(folder)}/{name}")  # noqa: PTH115  a path here is text

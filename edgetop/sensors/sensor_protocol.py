@@ -59,7 +59,7 @@ Values = Sequence[float | Gap]
 
 
 def attempt(read: Callable[[], T]) -> T | Gap:
-    """Read a value; return a gap if that raises OSError or ValueError."""
+    """Return what `read` returns, or a gap if it raises OSError or ValueError."""
     try:
         return read()
     except (OSError, ValueError) as error:
@@ -79,7 +79,7 @@ def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
 
 @frozen
 class Backlog(Gap):
-    """Values of earlier moments, such as those in a log, and none of the present moment."""
+    """Values of earlier moments, such as those in a log, while there is no value of the present moment."""
 
     samples: tuple[tuple[int, float], ...] = ()  # (session time in ns, value), in order of time
 
@@ -153,7 +153,7 @@ class SurveysProcesses(Protocol):
 
     @property
     def unseen(self) -> str | None:
-        """Why not all of them can be seen (`process_table.why_unseen`), or None if all can."""
+        """Why this user cannot see all processes (`process_table.why_unseen`), or None if all can be seen."""
 
     def begin_survey(self) -> None:
         """Measure from now on. May be called from any thread."""
@@ -228,7 +228,10 @@ JITTER = 0.5  # largest deviation from the mean interval, as a share of it
 
 
 def paced(found: Found, hz: float | None = None) -> Found:
-    """Return the sources, with every source of power read at jittered intervals: at `hz`, or at its own cadence."""
+    """Return the same sources, but with those of power read at jittered intervals.
+
+    Their mean rate is `hz` reads per second. If that is None, each is read at its own cadence.
+    """
     sources = list(found.sources)
     for place, source in enumerate(sources):
         if any(info.kind == "power" for info in source.sensors):
@@ -240,5 +243,8 @@ def paced(found: Found, hz: float | None = None) -> Found:
 
 
 def fastest(source: Source) -> float:
-    """Return after how many seconds another read may give a new value: `fastest_s` if it is set, else the cadence."""
+    """Return the shortest time in seconds after which another read may give a new value.
+
+    It is the source's `fastest_s` if that is set, else its cadence.
+    """
     return float(getattr(source, "fastest_s", 0.0) or source.cadence_s)

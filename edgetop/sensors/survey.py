@@ -48,7 +48,7 @@ class _Entry:
         self.put(Gap("not read yet"))
 
     def put(self, values: Values | Gap) -> None:
-        """Store a value for each sensor. Numbers that JSON cannot hold become gaps."""
+        """Store one value for each sensor, or the same gap for all. Numbers that JSON cannot hold become gaps."""
         count = len(self.source.sensors)
         if not isinstance(values, Gap) and len(values) != count:
             values = Gap(f"internal error: {len(values)} values for {count} sensors")

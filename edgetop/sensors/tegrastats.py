@@ -176,7 +176,10 @@ def _powers(text: str, impossible: list[str]) -> dict[str, float]:
 
 
 def total_w(line: Line, plan: RailPlan | None) -> float | None:
-    """Return the total power, or the sum of the plan's parts if it has no total; None if the line lacks a rail."""
+    """Return the total power of a line in W, or None if the line lacks a rail that is needed.
+
+    It is the power of the plan's total rail, or the sum of the plan's parts if the plan has no total rail.
+    """
     if plan is None:
         return None
     rails = [plan.total] if plan.total is not None else list(plan.parts)
@@ -186,10 +189,10 @@ def total_w(line: Line, plan: RailPlan | None) -> float | None:
 
 
 def power_log(header: str, volts: float | None, interval_s: float) -> Sample:
-    """Return a function that reads the time and the total power of a log's rows. `header` is the log's first line.
+    """Return a function that returns (seconds, total watts) of a log's row, or None for a row without them.
 
-    Times are whole seconds since the first line. If the lines have no times, they are `interval_s` apart. Raises
-    ValueError, which says what the first line lacks.
+    `header` is the log's first line, whose time is 0. Lines without times are `interval_s` seconds apart. `volts` must
+    be None, because tegrastats reports power. Raises ValueError, which says what the first line lacks.
     """
     first = parse_line(header)
     if first is None:

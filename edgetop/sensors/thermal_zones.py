@@ -147,9 +147,10 @@ def zone_types(root: Root) -> dict[str, str]:
 
 
 def _has_coretemp(root: Root) -> bool:
-    """Whether hwmon has the package's temperature as well, with the temperature at which it throttles.
+    """Whether hwmon shows the temperature of the CPU package, too, and the temperature at which the CPU throttles.
 
-    Both read the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c, drivers/hwmon/coretemp.c).
+    The thermal zone and hwmon read the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c,
+    drivers/hwmon/coretemp.c).
     """
     chips = chips_named(root, "coretemp")
     labels = [f"{chip}/{name}" for chip in chips for name in root.names(chip) if name.endswith("_label")]
@@ -157,7 +158,10 @@ def _has_coretemp(root: Root) -> bool:
 
 
 def _trips(root: Root, folder: str) -> Mapping[str, float]:
-    """Return the lowest critical trip, and the lowest passive trip that is bound to a device that throttles, in °C."""
+    """Return the temperatures in °C at which a zone acts: its lowest critical trip, and its lowest passive one.
+
+    A passive trip counts only if it is bound to a device that throttles.
+    """
     names = root.names(folder)
     devices = [name for name in names if name.startswith("cdev") and name.endswith("_trip_point")]
     types = [root.line(f"{folder}/{name.removesuffix('_trip_point')}/type") or "" for name in devices]

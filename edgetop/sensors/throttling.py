@@ -37,7 +37,11 @@ class Counter:
         self.total: int | None = None  # None if it cannot be read now
 
     def advance(self, passed_s: float, most: float, late_s: float = LATE_S) -> int | Gap:
-        """Return the growth since the last call, `passed_s` ago, or a gap. See `bounded` for `most` and `late_s`."""
+        """Return the growth since the last call, which was `passed_s` seconds ago, or a gap.
+
+        `most` is the highest possible growth per second, and `late_s` how many seconds an update may be late
+        (`bounded`).
+        """
         before, self._before, self.total = self._before, None, None
         for file in self._files:
             total = attempt(file.read_int)
@@ -83,7 +87,7 @@ class ThrottleCounts:
         return Advance(_sum(cores), _sum(packages or cores), throttled)
 
     def ever(self) -> float | Gap:
-        """Return 1 if a core or package has throttled since boot, according to the last read, else 0 or a gap."""
+        """Return 1 if a core or package has throttled since boot, 0 if none has, or a gap. No file is read."""
         totals = [counter.total for counter in (*self.cores, *self.packages)]
         if any(totals):
             return 1.0
@@ -169,7 +173,7 @@ def _flags(root: Root, counts: ThrottleCounts | None) -> tuple[SensorInfo, ...]:
 
 
 def _any(claims: Values) -> float | Gap:
-    """Return 1 if any claim is true, 0 if all could be read and none is, else a gap."""
+    """Return 1 if one of the claims is true. If none is, return 0 if all could be read, else a gap."""
     if any(not isinstance(claim, Gap) and claim > 0 for claim in claims):
         return 1.0
     return next((claim for claim in claims if isinstance(claim, Gap)), 0.0)

@@ -62,7 +62,7 @@ def _counts(fields: Sequence[str], *places: int) -> tuple[int, int]:
 
 
 def hardware_interfaces(root: Root, names: Sequence[str]) -> list[str]:
-    """Return the hardware interfaces, or those without a virtual name if none is hardware, as in a container."""
+    """Return those of `names` that are hardware. If none is, as in a container, return those without a virtual name."""
     hardware = [name for name in names if "device" in root.names(f"{NET_CLASS}/{name}")]
     return hardware or [name for name in names if not _VIRTUAL_NET.match(name)]
 
@@ -81,14 +81,14 @@ _KINDS: dict[str, tuple[str, tuple[str, str], Callable[[str], Counts], Callable[
 
 
 class LinkSpeeds:
-    """How many bytes per second each interface can receive or send. A link may become faster or slower."""
+    """The highest possible rate of each interface in bytes per second. A link may change its speed."""
 
     def __init__(self, root: Root, now: Now) -> None:
         self._root, self._now = root, now
         self._known: dict[str, tuple[float, float]] = {}  # by name: bytes per second, and when it was read
 
     def most(self, name: str, rate: float) -> float:
-        """Return the ceiling of an interface whose counter grew by `rate` per second."""
+        """Return the highest possible rate of an interface. `rate` is by how much its counter grew per second."""
         most, read_s = self._known.get(name, (0.0, 0.0))
         if most and (rate <= SLOWEST_LINK or (rate <= most and self._now() - read_s < LINK_CHECK_S)):
             return most

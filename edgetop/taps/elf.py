@@ -118,7 +118,10 @@ class Elf:
         return any(one.is_code and one.address <= address < one.address + one.size for one in self.segments)
 
     def word(self, address: int) -> int:
-        """Return the pointer at an address, as if the file were loaded at 0, or 0 if there is none."""
+        """Return the pointer that is stored at `address`, or 0 if there is none.
+
+        Both are addresses in a file that is loaded at address 0.
+        """
         if self._relocations is None:
             self._relocations = self._read_relocations()
         places, values = self._relocations
@@ -128,7 +131,7 @@ class Elf:
         return int.from_bytes(self._at(address, 8), "little")
 
     def _read_relocations(self) -> tuple["array[int]", "array[int]"]:
-        """Return the sorted places that relocation fills with an address of this file, and these addresses.
+        """Return two arrays: the sorted places that relocation fills with an address of this file, and these addresses.
 
         Places in the packed form (RELR) already have their address in the file.
         """
@@ -167,7 +170,10 @@ class Elf:
 
 
 def _places(texts: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Yield each position of these names in a string table. Names with the same ending may share their bytes."""
+    """Yield (position, name) for each place in a string table where one of `names` stands.
+
+    A name that is the end of a longer one may share its bytes.
+    """
     for name in names:
         at = texts.find(name.encode() + b"\0")
         while at >= 0:

@@ -128,7 +128,7 @@ def _asked(interpreter: str, path: str, sites: list[str]) -> Asked:
 
 
 def _own_copy(path: str, sha256: str) -> str | None:
-    """Return the path of the equal module in edgetop's own environment, or None."""
+    """Return the path of the same module in edgetop's own environment, or None if it has none with this hash."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         spec = importlib.util.find_spec("onnxruntime")
         for folder in (spec.submodule_search_locations or ()) if spec else ():

@@ -70,7 +70,11 @@ def text_at(folder: int, name: str, most: int = 1 << 16) -> str:
 
 
 def status_of(folder: int, tid: int) -> "list[str]":
-    """Return the stat fields of a thread from its state on: 19 is its start time, 23 to 25 locate its program."""
+    """Return the fields of a thread's `stat` file (proc(5)), beginning with its state, which is field 0.
+
+    Field 19 is the start time, and fields 23 to 25 locate the program. `folder` is the descriptor of /proc/PID. Raises
+    RefusedError if the thread has ended.
+    """
     # /proc/PID/stat is not used, because it adds up the times of all threads.
     fields = text_at(folder, f"task/{tid}/stat").rpartition(")")[2].split()
     if fields[0] in "ZX":
@@ -79,7 +83,10 @@ def status_of(folder: int, tid: int) -> "list[str]":
 
 
 def open_process(pidfd: int) -> "tuple[int, int]":
-    """Return the number of a process, and a descriptor of its /proc/PID, which never refers to another process."""
+    """Return the number of the process behind `pidfd`, and a descriptor of its /proc/PID.
+
+    The descriptor never refers to another process.
+    """
     with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
         lines = dict(line.split(":", 1) for line in file.read(4096).splitlines() if ":" in line)
     pid = int(lines.get("Pid", "-1"))
@@ -177,11 +184,11 @@ def check_begin(library: int, offset: int, kind: int) -> None:
 
 
 def is_called(library: int, place: int) -> bool:
-    """Whether the function at this place begins with the return address where a call leaves it, by .eh_frame.
+    """Whether the function at `place` begins with the return address where a call leaves it.
 
-    A return probe overwrites the return address. The entries of code that is not called say that it is elsewhere, in
-    their common part or before they advance: the first instruction of a program, parts of a function that the compiler
-    moved, and the PLT.
+    The table .eh_frame says so. A return probe overwrites the return address. The entries of code that is not called
+    say that the return address is elsewhere, in their common part or before they advance. Such code is the first
+    instruction of a program, a part of a function that the compiler moved, or the PLT.
     """
     entry = os.pread(library, 256, place)
     size, back = struct.unpack_from("<II", entry)
@@ -277,7 +284,11 @@ def open_event(kind: int, config: int, tid: int, cpu: int, stack: int) -> int:
 
 
 def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: bytes, given: "list[int]") -> int:
-    """Return the event of a request. Raises RefusedError, OSError, ValueError or KeyError."""
+    """Return the descriptor of the event that a request asks for. Raises RefusedError, OSError, ValueError or KeyError.
+
+    `data` are the bytes of the request, and `given` its descriptors: the process, and the file if there is one. `owner`
+    is the user who must own the process.
+    """
     kind, tid, cpu, since, offset, stack = REQUEST.unpack(data)
     if kind > RETURN or len(given) != (1 if kind == DUMMY else 2) or tid <= 0 or cpu < 0:
         raise RefusedError("not a request")

@@ -28,7 +28,7 @@ class Call(NamedTuple):
 
 @frozen
 class CallLayout:
-    """Where the caller of a method stores pybind11's function_call (pybind11/attr.h), learned from the first call."""
+    """The place of pybind11's function_call (pybind11/attr.h) on the stack of a method, learned from the first call."""
 
     at: int  # offset of the function_call from the stack pointer at the begin of the method
     session_at: int  # offset in the function_call of the object whose method is called
@@ -41,7 +41,7 @@ class CallLayout:
 
 @dataclass(slots=True)
 class Watch:
-    """A function with its two breakpoints."""
+    """A watched function, with a breakpoint at its begin and another one where it returns."""
 
     function: Function
     layout: CallLayout | None = None  # stack layout of a method; None if unknown, so that sessions cannot be told apart
@@ -67,7 +67,7 @@ class Pairing:
     _open: dict[int, list[_Open]] = field(default_factory=dict)  # calls in progress by thread, the outermost first
 
     def calls(self, events: Iterable[Event]) -> list[Call]:
-        """Return the calls that ended in these events, which are ordered by time."""
+        """Return the calls whose returns are among `events`. The events must be ordered by time."""
         ended: list[Call] = []
         for event in events:
             if isinstance(event, Forked):

@@ -38,7 +38,7 @@ _GONE = (errno.ESRCH, errno.ENOENT)
 
 
 class Machine(NamedTuple):
-    """The registers of an architecture, by their numbers in perf_regs.h."""
+    """Where an architecture has values of a call: numbers of registers in perf_regs.h."""
 
     argument: int  # first argument of a function
     result: int  # result of a function
@@ -119,7 +119,7 @@ def target_of(pid: int) -> Target:
 
 @frozen
 class Place:
-    """A place for a breakpoint."""
+    """A place in a file where a breakpoint is to be set."""
 
     probe: int  # number of the probe, which its hits have
     library: int  # descriptor of the file

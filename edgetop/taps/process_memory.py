@@ -45,7 +45,10 @@ class Memory:
 
 
 def call_layout_of(memory: Memory, hit: Hit) -> CallLayout | None:
-    """Return where the caller of a method stores its call, or None if it is not on the stack or not recognised."""
+    """Return where the caller of a method stores its call. `hit` is the begin of the method.
+
+    Return None if the call is not on the stack or is not recognised.
+    """
     at = hit.argument - hit.stack_pointer
     if 0 < at < len(hit.stack) - CALL_WORDS * WORD:
         words = struct.unpack_from(f"<{CALL_WORDS}Q", hit.stack, at)
@@ -86,7 +89,10 @@ def _path_in(memory: Memory, address: int) -> str:
 
 
 def _mapped_by(memory: Memory, address: int) -> str:
-    """Return the mapped model file into which the object points, directly or over one pointer."""
+    """Return the path of the mapped model file into which the object at `address` points, or "" if there is none.
+
+    The object may point into the file directly, or through one other pointer.
+    """
     files = [one for one in mappings(memory.pid) if one.path.lower().endswith(MODELS)]
     if len({one.path for one in files}) == 1:
         return files[0].path

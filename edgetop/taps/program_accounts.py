@@ -1,9 +1,9 @@
-"""What a watched program used from its start to its end, as the kernel counted it, and what of it ran out of memory.
+"""The resources that a watched program used from its start to its end, and its processes that ran out of memory.
 
-CPU time and block I/O are those of wait4(2): of the process and of all descendants that were waited for. If the program
-has a cgroup of its own of version 2, its CPU time is that of the cgroup, in which every descendant counts. The largest
-resident set is the kernel's high-water mark: of the process that runs (`VmHWM`, proc(5)), and at its end of the largest
-process (getrusage(2)).
+All numbers are the kernel's. CPU time and block I/O are those of wait4(2): of the process and of all descendants that
+were waited for. If the program has a cgroup of its own of version 2, its CPU time is that of the cgroup, in which every
+descendant counts. The largest resident set is the kernel's high-water mark: of the process that runs (`VmHWM`,
+proc(5)), and at its end of the largest process (getrusage(2)).
 """
 
 import contextlib
@@ -30,7 +30,7 @@ SECTOR_BYTES = 512  # unit of ru_inblock and ru_oublock: account_io in kernel/sy
 
 
 class ProgramAccounts:
-    """The accounts of one program, which is a child of this process."""
+    """The CPU time, memory and I/O of one program, which is a child of this process."""
 
     def __init__(self, pid: int, began_ns: int, memory_limit: int | None = None, prefix: Sequence[str] = ()) -> None:
         """Begin to account for the process `pid`, which began at `began_ns` of CLOCK_MONOTONIC.
@@ -91,7 +91,7 @@ class ProgramAccounts:
         self._kills = OomKills(Path("/", group.folders[0]), group.files.events)
 
     def _note_end(self) -> None:
-        """Note when the process ends, more precisely than polls could."""
+        """Note the time at which the process ends, more precisely than polls could."""
         with contextlib.suppress(ChildProcessError):  # it was waited for meanwhile
             os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         self._ended_ns = self._ended_ns or time.monotonic_ns()
@@ -134,9 +134,10 @@ class ProgramAccounts:
         return [self._noted(kill) for kill in self._kills.new()] if self._kills else []
 
     def _read_pss(self, kib: int, now_s: float) -> None:
-        """Add up the memory of the program's processes, if it has several. What they share is divided among them.
+        """Measure the memory of all processes of the program at `now_s`, the time on CLOCK_MONOTONIC in seconds.
 
-        `kib`: the resident memory of the first process.
+        If there are several processes, their PSS is added up: memory that they share is divided among them. `kib` is
+        the resident memory of the first process, which counts if it is the only one.
         """
         pids = list(self._family.stats())[:MOST_PROCESSES]
         if len(pids) > 1:
@@ -160,7 +161,7 @@ class ProgramAccounts:
         return Noted(body, "critical", "program", f"the kernel's OOM killer ended {who}{size}{limit}")
 
     def total(self) -> Noted | None:
-        """Return the event on all that the ended program used, or None if it has not ended."""
+        """Return an event with the time, CPU time, memory and I/O of the ended program, or None if it has not ended."""
         if self._ended is None:
             return None
         used = self._ended[1]

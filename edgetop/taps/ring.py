@@ -131,9 +131,9 @@ class Ring:
         return CallName(runtime, version, names, model)
 
     def find_whole(self, *, is_last: bool = False) -> None:
-        """Find which calls are complete, for `read` to take. Between the two, the stores of the writer become visible.
+        """Find the complete calls that `read` will take. `is_last`: whether no process writes any more.
 
-        `is_last`: whether no process writes any more.
+        This is a step of its own, because the stores of the writer become visible between it and `read`.
         """
         before, after = self._jump
         if before >= 0 and int(self._read_slots(before, 1)["sequence"][0]) == before + 1:
@@ -157,7 +157,10 @@ class Ring:
         return found
 
     def _look_ahead(self, *, is_last: bool) -> None:
-        """Skip calls that will never be complete: overwritten ones, and those whose writer died."""
+        """Skip calls that will never be complete, because they were overwritten or their writer died.
+
+        `is_last`: whether no process writes any more.
+        """
         sequences, places = self._all_sequences(), np.arange(layout.SLOTS)
         is_newer = sequences > self._position
         if not is_newer.any():

@@ -1,8 +1,9 @@
 """The folder in which the processes of a watched application create their rings, and the rings in it.
 
-When no process can write to a ring any more, it is read to its end and its file is removed, because an application
-may start any number of processes one after another. The folder is locked (flock(2)) while its edgetop lives, so that
-another edgetop can find abandoned folders. Process numbers would not do, as another PID namespace may share /dev/shm.
+An application may start any number of processes one after another. So a ring is read to its end, and its file is
+removed, as soon as no process can write to it any more. The folder is locked (flock(2)) while its edgetop lives, so
+that another edgetop can find abandoned folders. Process numbers cannot show that, because another PID namespace may
+share /dev/shm.
 """
 
 import contextlib
@@ -68,9 +69,10 @@ class Rings:
         return self._lost_before + sum(ring.lost for ring in self._open.values())
 
     def read(self, *, is_over: bool) -> Iterator[tuple[list[tuple[Ring, Calls]], list[Ring]]]:
-        """Yield the new calls of the rings, the oldest ring first, and the rings that have ended.
+        """Yield, for each batch of open rings, the new calls of each ring and the rings that have ended.
 
-        Ended rings are removed before further rings are opened. `is_over`: whether no process writes any more.
+        The oldest ring is the first. Ended rings are removed before further rings are opened. `is_over`: whether no
+        process writes any more.
         """
         for _ in self._batches():
             rings = sorted(self._open.values(), key=lambda ring: ring.created_ns)
@@ -89,7 +91,10 @@ class Rings:
                 self._remove(ring)
 
     def _batches(self) -> Iterator[None]:
-        """Open new rings, at most MAX_RINGS at once, and yield. Repeat if further rings fit because some have ended."""
+        """Open new rings, until MAX_RINGS are open, and yield.
+
+        If rings were removed meanwhile, open further ones and yield again.
+        """
         assert self.folder
         names: list[str] = []
         with contextlib.suppress(OSError):  # the folder was removed, which `news` reports
@@ -142,8 +147,7 @@ class Rings:
         return news
 
     def _is_there(self) -> bool:
-        """Whether the folder is still the one that edgetop made, and not something that the program has put in its
-        place."""
+        """Whether the folder is still the one that edgetop made. The program may have replaced it."""
         with contextlib.suppress(OSError):
             return bool(self.folder and self._made and os.path.samestat(self.folder.lstat(), self._made))
         return False
@@ -179,7 +183,7 @@ def _remove_left_behind(home: Path) -> None:
 
 
 def _is_left_behind(folder: Path) -> bool:
-    """Whether no edgetop holds the folder. Raises OSError where it cannot be told: one without a lock is being made."""
+    """Return True if no edgetop has locked the folder. Raises OSError if one has, or if there is no lock file yet."""
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -55,7 +55,7 @@ class Frames:
         self.deadline_ns: int | None = None
 
     def add(self, reported: Sequence[tuple[Ring, Calls]]) -> None:
-        """Add the new calls of each ring. A process may have two rings."""
+        """Add new calls. `reported` has each ring with its calls; several rings may belong to one process."""
         for ring, calls in reported:
             of_thread = (calls["kind"] == layout.STAGE) & (calls["number"] == 0)
             for thread in np.unique(calls["thread"][of_thread]).tolist():
@@ -108,9 +108,10 @@ class Frames:
 
 
 def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
-    """Return the parts before the first stage is repeated; none if it is not repeated before `until_ns`.
+    """Return the parts of the first frame, which ends before its first stage is repeated.
 
-    `until_ns` is None if no further parts will come.
+    Return no part if the stage is not repeated before `until_ns`, because more parts of the frame may come. `until_ns`
+    is None if no further parts will come.
     """
     again = (place for place, part in enumerate(parts) if place and part.stage == parts[0].stage)
     end = next((place for place in again if parts[place].start_ns >= parts[0].end_ns), None)
@@ -120,7 +121,10 @@ def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
 
 
 def _add_samples(frame: list[Part], samples: Samples, *, has_number: bool) -> None:
-    """Add the samples of a frame. Its stages, the time between them and the waits for a thread add up to its total."""
+    """Add the durations of one frame to `samples`. `has_number`: whether the program numbers its frames.
+
+    The stages, the time between them and the waits for a thread add up to the total of the frame.
+    """
     reached_ns, thread = frame[0].start_ns, frame[0].thread
     took_ns: defaultdict[str, int] = defaultdict(int)
     for part in frame:
@@ -138,7 +142,10 @@ def _add_samples(frame: list[Part], samples: Samples, *, has_number: bool) -> No
 
 
 def call_samples(stream: int, calls: Calls) -> Samples:
-    """Return samples of CPU time, waits and changed input shapes for calls of a stream that the hook measured."""
+    """Return samples of `calls`, by sensor: mean CPU time and waits, and the latency of calls with a new input shape.
+
+    `stream` is the number of their stream. CPU time and waits come from the calls that the hook measured.
+    """
     samples: Samples = {}
     took_ms, cpu_ms, waited_ms = _spent(calls)
     if len(took_ms):
@@ -172,13 +179,16 @@ def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
 
 
 class RunQueueWait:
-    """The time that calls waited for a CPU in the last seconds, in ms per second of the calls."""
+    """The waits of calls for a CPU in the last seconds, in ms of waiting for each second that the calls took."""
 
     def __init__(self) -> None:
         self._recent: deque[tuple[int, float, float]] = deque()  # start in ns, ms that calls took and waited
 
     def add(self, calls: Calls) -> list[tuple[int, float]]:
-        """Add calls of sessions with one thread. Return a sample, or none if no wait was measured in these calls."""
+        """Add calls of sessions with one thread. Return [(begin of the last call in ns, waiting time in ms per s)].
+
+        The list is empty if no wait was measured in these calls.
+        """
         took_ms, _, waited_ms = _spent(calls)
         if not len(waited_ms):
             return []

@@ -128,7 +128,10 @@ class Streams:
         self._add_sizes(ring, sizes)
 
     def _add_sessions(self, ring: Ring, calls: Calls) -> None:
-        """Take the reports on sessions, which come before or after their first calls."""
+        """Store what the reports in `calls` say of sessions.
+
+        A report comes before or after the first call of its session.
+        """
         loads = calls[calls["kind"] == layout.LOAD]
         if len(loads) and self.load_ns is None:
             self.load_ns = int(loads["end_ns"][0] - loads["start_ns"][0])
@@ -142,7 +145,11 @@ class Streams:
             self._describe(key, number)
 
     def _add_sizes(self, ring: Ring, sizes: Calls) -> None:
-        """Take the sizes of inputs, which are reported with each call that has another shape than the one before."""
+        """Store reported input sizes as sensor samples, and the last size of each model for later calls.
+
+        `sizes` are reports of `ring`. A program reports the number of elements in the inputs with each call that has
+        another shape than the call before.
+        """
         for name in np.unique(sizes["name"]).tolist():
             own = sizes[sizes["name"] == name]
             number = self._number(ring, name, int(own["start_ns"].min()))
@@ -151,9 +158,10 @@ class Streams:
             self._sizes[ring.number, name] = float(own["number"][-1])
 
     def _mean_size(self, ring: Ring, name: int, start_ns: Times, sizes: Calls) -> tuple[int, float] | None:
-        """Return when the last of these calls began and the mean size of their inputs, or None if no size is known.
+        """Return (begin of the last call in ns, mean number of elements in the inputs), or None if no size is known.
 
-        `name`: the number of the model in the ring. The size is a number of elements.
+        The calls are those of one model: `name` is its number in `ring`. `start_ns` are the begins of the calls, and
+        `sizes` are the sizes that the ring reports.
         """
         own = sizes[sizes["name"] == name]
         known = np.append(self._sizes.get((ring.number, name), np.nan), own["number"].astype(np.float64))
@@ -168,7 +176,11 @@ class Streams:
             stream.inputs = self._inputs_of.get(key, stream.inputs)
 
     def _number(self, ring: Ring, name: int, began_ns: int) -> int:
-        """Return the stream of a session. A session with the same model continues the stream of an ended process."""
+        """Return the number of the stream that belongs to a session. The session has the number `name` in `ring`.
+
+        A new session gets a new stream, or continues the stream of an ended process with the same model. `began_ns` is
+        when its first call began.
+        """
         key = ring.number, name
         if key not in self._numbers:
             text = ring.name(name)
@@ -195,9 +207,9 @@ class Streams:
         self._sizes = {key: value for key, value in self._sizes.items() if key[0] != ring.number}
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Inferences:
-        """Return the inferences that are certainly earlier than all inferences still to come.
+        """Return the inferences that began certainly before all inferences that are still to come.
 
-        `now_ns`: the current time, CLOCK_MONOTONIC.
+        `now_ns`: the current time, CLOCK_MONOTONIC. `is_over`: whether no process writes any more.
         """
         for number, stream in enumerate(self._streams):
             if not stream.recognised:
@@ -221,7 +233,7 @@ class Streams:
         return released
 
     def _recognise(self, number: int, stream: _Stream) -> None:
-        """Determine the warm-up of a stream: first calls that take clearly longer than later ones."""
+        """Mark the warm-up of stream `number`: its first calls, if they take clearly longer than later ones."""
         stream.recognised, latencies = True, stream.latencies_ns
         usual_ns = float(np.median(latencies[len(latencies) // 2 :])) if latencies else 0.0
         slow = next((i for i, ns in enumerate(latencies) if ns <= WARMUP_RATIO * usual_ns), len(latencies))
@@ -297,9 +309,9 @@ class Taps:
         *,
         is_over: bool = False,
     ) -> list[Message]:
-        """Report once that no inference has been seen for a while. `why` returns the reason.
+        """Return a message, once, if no inference has been seen for a while. It has the reason that `why` returns.
 
-        It is a warning if the program has loaded a runtime (`may_infer`), or ended soon.
+        The message is a warning if the program has loaded a runtime (`may_infer`), or ended soon.
         """
         if self.began_ns is not None or self._warned or (now_ns - self.started_ns <= QUIET_NS and not is_over):
             return []
@@ -339,7 +351,7 @@ class Taps:
         return [RecordsLost(more)]
 
     def _of_session(self, calls: Calls, now_ns: int) -> Calls:
-        """Return the calls of this session. Calls with impossible times are counted and left out."""
+        """Return the calls that count for this session, and count those with impossible times as refused."""
         calls = calls[(calls["start_ns"] >= self.since_ns) | (calls["kind"] == layout.INPUTS)]
         if self.stopped_ns is not None:
             calls = calls[(calls["kind"] != layout.CALL) | (calls["ok"] != 0) | (calls["end_ns"] < self.stopped_ns)]
@@ -353,7 +365,9 @@ class Taps:
         return possible
 
     def _refusals(self, *, is_over: bool) -> list[Message]:
-        """Report calls with impossible times: once at the first one, and their number at the end."""
+        """Return messages about calls with impossible times: at the first such call, and at the end about the
+        others.
+        """
         new = self._refused - self._refused_told
         if not new or (self._refused_told and not is_over):
             return []
@@ -365,7 +379,7 @@ class Taps:
         return [*messages, RecordsLost(new, "their times were not of this session")]
 
     def _stream_news(self) -> list[Message]:
-        """Return messages on the streams, if something about them has changed."""
+        """Return messages on what has changed since the last call: names, threads and inputs of the streams."""
         streams, names = self._streams, self._streams.names
         if not names:
             return []

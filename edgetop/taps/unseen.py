@@ -54,7 +54,11 @@ def _runtimes(maps: list[Mapping]) -> set[str]:
 
 
 def _obstacles(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool) -> Iterator[str]:
-    """Yield the reasons why the hook and the preload library are not in the process."""
+    """Yield the reasons why the hook and the preload library are not in the process.
+
+    `maps` are the mapped files of the process, `preload` is the library that it was started with, and `has_hook` says
+    whether it was started with the hook.
+    """
     user = _user(pid)
     if user not in (None, os.geteuid()):
         yield f"it runs as user {user}, which cannot report to this edgetop"
@@ -145,7 +149,11 @@ def _with_runtime(pid: int) -> Iterator[tuple[int, list[Mapping]]]:
 
 
 def _of_child(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool, follows: bool) -> str:
-    """Return why a child is not seen. If nothing else is in the way, --follow-children helps."""
+    """Return why the calls of the child process `pid` are not seen, or that --follow-children would show them.
+
+    `maps` are its mapped files, `preload` is the library that it was started with, and `has_hook` says whether it was
+    started with the hook. `follows`: whether --follow-children is set.
+    """
     if any(PYINSTALLER in one.path for one in maps):
         return next(_of_hook(pid, maps, has_hook=has_hook))
     if not follows:

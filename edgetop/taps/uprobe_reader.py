@@ -63,7 +63,10 @@ def become(user: int, group: int) -> None:
 
 
 def measured_cost_ns(opener: Opener) -> tuple[int, int]:
-    """Measure the cost of a breakpoint, without and with a return probe, on a C function that does nothing."""
+    """Return the time in ns that a breakpoint costs without a return probe, and with one.
+
+    Both are measured on a C function that does nothing.
+    """
     call = ctypes.CDLL(None).labs
     address = ctypes.cast(call, ctypes.c_void_p).value or 0
     at = next(one for one in mappings(os.getpid()) if one.begin <= address < one.end)
@@ -160,7 +163,10 @@ class Tap:
             os.close(library)
 
     def _set(self, library: int, found: list[Function]) -> None:
-        """Set the probes of functions in one file. Raises OSError if one is refused."""
+        """Set probes at the begin and the return of functions in one file. Raises OSError if a probe is refused.
+
+        `library` is the descriptor of the file, and `found` are its functions.
+        """
         ends: dict[int, int] = {}  # number of the return probe by offset, since methods share one
         places = []
         for function in found:
@@ -179,7 +185,7 @@ class Tap:
         report(found=found[0].path, functions=[function.name for function in found])
 
     def take_functions(self, path: str, found: list[dict[str, Any]]) -> None:
-        """Set probes in a module whose functions edgetop has found."""
+        """Set probes in the module at `path`. `found` are the fields of its functions, which edgetop has found."""
         library = self._modules.pop(path, -1)
         if library >= 0 and found:
             try:
@@ -190,7 +196,7 @@ class Tap:
             os.close(library)
 
     def _learn(self, hit: perf.Hit) -> None:
-        """Learn from the first call of a method where its caller stores the session."""
+        """Find where the caller of a method stores the session. `hit` is the begin of the method's first call."""
         self._unlearned.discard(hit.probe)
         with self._memory(hit.pid) as reader:
             self._pairing.begins[hit.probe].layout = process_memory.call_layout_of(reader, hit)
@@ -248,7 +254,10 @@ class Tap:
         return int(self._ring.name(text if others == 1 else f"{text}#{others}"))
 
     def _cost_ns(self) -> int:
-        """Return the cost of a call of the most expensive function in use, including returns of other methods."""
+        """Return the time in ns that probes add to a call of the most expensive function in use.
+
+        Returns of other methods at the same place are included.
+        """
         one, both = self._costs_ns
         used = [watch for watch in self._pairing.begins.values() if watch.calls]
         if methods := [watch for watch in used if watch.function.is_method]:

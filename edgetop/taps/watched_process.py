@@ -1,8 +1,8 @@
 """Running programs: find those that run models, and watch one, as an engine that edgetop cannot end.
 
-Only uprobes need a privilege. So three processes share the work (`start_helpers`): `opener.py` has the privilege and
-opens perf events; `uprobe_reader.py` has the rights of the watched process's owner and reads the events; this process
-them, and this one gives its own rights up as soon as the two have begun (`edgetop.cli.watching.watch_session`).
+Only uprobes need a privilege, so three processes share the work. `opener.py` has the privilege and opens perf events.
+`uprobe_reader.py` has the rights of the watched process's owner and reads the events. This process starts both
+(`start_helpers`). It gives up its own rights as soon as both have begun (`edgetop.cli.watching.watch_session`).
 """
 
 import contextlib
@@ -138,7 +138,7 @@ class ModelProcess:
 
 
 def model_processes() -> tuple[list[ModelProcess], int]:
-    """Return the model processes, ordered by number, and how many processes could not be read."""
+    """Return the processes that run models, ordered by number, and how many processes could not be read."""
     readable, closed = [], 0
     for pid in sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
         maps = mappings(pid)
@@ -276,7 +276,7 @@ class WatchedProcess:
         stdout: socket.socket | None = None,
         link: socket.socket | None = None,
     ) -> None:
-        """Start a helper. `link`: a further socket for it."""
+        """Start the helper with this command. `link` is a further socket that it inherits."""
         self._helpers.append(
             subprocess.Popen(  # noqa: S603  this interpreter and our own programs
                 command,
@@ -396,7 +396,7 @@ class WatchedProcess:
             self._link.send(json.dumps(what).encode() + b"\n")
 
     def _end_reason(self, messages: list[Message]) -> str:
-        """Return why watching is over, or "": the process has ended and, for a unit, is not restarted."""
+        """Return why watching is over: the process has ended and no unit restarts it. Return "" if it goes on."""
         if self._began is not None and began(self._pid) == self._began:
             return ""
         if self.spec.unit is None:

@@ -103,11 +103,15 @@ class ProgramSpec:
         return clean(script.rpartition("/")[2] or script)
 
     def environment(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the program: `given`, and the variables that make it report its calls."""
+        """Return the environment of the program: `given`, and what makes the program report its calls to `folder`."""
         return {**given, **self.reporting(folder, given)}
 
     def reporting(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables that make the program report its calls, and which may replace some of `given`."""
+        """Return the environment variables that make the program report its calls to `folder`.
+
+        `given` is its environment so far: the result may have a longer PYTHONPATH or LD_PRELOAD, which replaces the one
+        in `given`.
+        """
         environment = {layout.FOLDER: str(folder)}
         if self.has_hook and SEPARATOR not in str(HOOK):
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), given.get("PYTHONPATH", ""))))
@@ -243,7 +247,7 @@ class WatchedProgram:
         return lines
 
     def _left_behind(self) -> list[str]:
-        """Return the processes that the program started and that outlived it."""
+        """Return the ids of the processes that the program started and that still run after its end."""
         mark, running = f"{layout.FOLDER}={self._taps.folder}".encode(), []
         for place in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # it belongs to another user, or has ended
@@ -305,7 +309,7 @@ class WatchedProgram:
             os.killpg(self._process.pid, number)
 
     def _wait_for_end(self, stop: "_Stop", now_ns: int) -> Iterator[Message]:
-        """Report how long the program may still take to end, and kill it when that time is over."""
+        """Yield a message on how long the program may still take to end. When that time is over, kill it."""
         name, limit_ns = self.spec.name, self.spec.stop_timeout_ns
         asked, left_ns = self.spec.stop_signal.name, stop.asked_ns + limit_ns - now_ns
         if stop.killed_ns:

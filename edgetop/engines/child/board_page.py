@@ -60,9 +60,9 @@ def create(path: str) -> Page:
 
 
 def on_board(bind: Bind, path: Optional[str]) -> Bind:
-    """Return a `bind` whose calls run on the virtual board that has its page at `path`; without a path, `bind` itself.
+    """Return `bind`, changed so that its calls run on the virtual board that has its page at `path`.
 
-    Raises OSError, or ValueError if the page is of another version.
+    Without a path, return `bind` itself. Raises OSError, or ValueError if the page is of another version.
     """
     if path is None:
         return bind
@@ -83,7 +83,7 @@ class VirtualBoard:
         self._leaked_bytes = 0
 
     def running(self, call: Call) -> Call:
-        """Return a function that makes the call as it would run on this board."""
+        """Return a function that makes `call` with the slowdown, the leak and the crash of this board."""
         now, doubles, integers = self._clock, self._page.doubles, self._page.integers
 
         def run() -> Any:

@@ -68,14 +68,20 @@ class Bursts:
         self._due_ns = max(self._began_ns + min(self._every_ns, FIRST_AFTER_NS), self._affordable_ns())
 
     def _affordable_ns(self) -> int:
-        """Return the earliest time at which a burst of one inference keeps all bursts within MAX_DUTY."""
+        """Return the earliest time of the next burst at which all bursts together take at most MAX_DUTY of the time.
+
+        The burst is assumed to have one inference.
+        """
         return self._began_ns + int((self._used_ns + self._least_ns * RESERVE) / MAX_DUTY)
 
     def is_due(self, now_ns: int) -> bool:
         return now_ns >= self._due_ns or self._control.profile_requested
 
     def take(self, call: Callable[[], Any]) -> None:
-        """Run one burst. If bursts keep failing, profiling ends and the session goes on."""
+        """Run one burst of instrumented inferences now, and send its result. `call` runs one plain inference.
+
+        If bursts keep failing, profiling ends, and the session goes on.
+        """
         is_requested, self._control.profile_requested = self._control.profile_requested, False
         if self._profiler is None:
             return
@@ -102,7 +108,11 @@ class Bursts:
         self._watch = InterferenceWatch()
 
     def _profile(self, call: Callable[[], Any], budget_ns: int) -> Optional[Dict[str, Any]]:
-        """Run a burst and return its results, or None if it failed. Returns when latency has settled again."""
+        """Run a burst and return its results, or None if it failed.
+
+        `budget_ns` limits the time of the burst in ns. `call` runs one plain inference: after the burst, it is repeated
+        until latency has settled again.
+        """
         stolen_before, begin = stolen_ns(), self._clock()
         allowance = Allowance(max(0, budget_ns - self._settling_ns), lambda: self._control.stop_requested)
         try:
@@ -138,15 +148,19 @@ class Bursts:
 
 
 def _settling_ns(run_ns: List[int]) -> int:
-    """Return how long the uncounted inferences after a burst will take, given the times of the burst's inferences."""
+    """Return the time in ns that the uncounted inferences after a burst will take, or 0 if none is needed.
+
+    `run_ns` has the times of the burst's inferences in ns.
+    """
     longest = max(run_ns) if run_ns else SETTLE_BELOW_NS
     return max(SETTLE_NS, longest) if longest < SETTLE_BELOW_NS else 0
 
 
 def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -> Optional[Bursts]:
-    """Return bursts with the first of the adapter's profilers that works. If none does, send why and return None.
+    """Return the bursts of the first profiler of the adapter that works.
 
-    Call this before the warm-up, so that everything has settled again when measuring begins.
+    If none works, send the reason and return None. Call this before the warm-up, so that everything has settled again
+    when the measurement begins.
     """
     every_ns = spec.get("profile_every_ns") or 0
     if not every_ns:
@@ -171,7 +185,7 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
 
 
 def _tried(make: Callable[[], Any], control: Any) -> Tuple[Any, int, List[Any]]:
-    """Make a profiler and try it. Return the profiler, the time in ns of a burst of one inference, and its operators.
+    """Make a profiler with `make` and try it. Return (profiler, time in ns of a burst of one inference, its operators).
 
     Raises ProfilingError if it reports no operator.
     """

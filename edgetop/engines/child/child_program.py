@@ -106,7 +106,11 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
 def _make_loop(
     spec: Dict[str, Any], adapter: Any, inputs: InputSet, shapes: Dict[str, List[int]], outlet: Any, control: Any
 ) -> Any:
-    """Return a loop, or an object with the same interface that runs a loop for each of several streams."""
+    """Return a `Loop`, or for several streams a `Streams` object with a loop for each of them.
+
+    Both have the same interface. An engine that runs in turns gets a `Streams` object, too, which reports how far it
+    has come.
+    """
 
     def make(adapter: Any, inputs: InputSet, outlet: Any, stream: int) -> Loop:
         bind = on_board(adapter.bind, spec.get("virtual_board"))
@@ -131,7 +135,11 @@ def _make_loop(
 
 
 def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, prepare: Callable[[], None]) -> str:
-    """Run all phases, and return why the run ended. `prepare` is called before the warm-up, and begins that phase."""
+    """Run all phases: first inference, rest, warm-up, measurement.
+
+    Return the reason why the run ended, as `Loop.repeat` does. `prepare` is called after the rest. It makes ready what
+    the warm-up needs, and begins the phase of the warm-up.
+    """
     _begin(outlet, "first")
     with _blaming_batch(spec):
         reason: str = loop.repeat(message_frames.PHASE_FIRST, runs=1)
@@ -159,7 +167,10 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
 
 @contextlib.contextmanager
 def _blaming_batch(spec: Dict[str, Any]) -> Iterator[None]:
-    """Name `--batch` in an error of a model that declares an open batch, but has a fixed one inside."""
+    """Blame `--batch` for an error in this context, if a batch above 1 was requested.
+
+    The model declares an open batch, but has a fixed one inside.
+    """
     try:
         yield
     except EngineError as error:
@@ -237,9 +248,10 @@ def _continue_at_news(control_fd: int) -> None:
 
 
 def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> None:
-    """Execute commands. When the conductor is gone, exit as well, even within a long inference.
+    """Execute the commands of the conductor, until it is gone. Then exit, even within a long inference.
 
-    If the last message of the run was sent before, the exit status is 0.
+    `commands` yields lines of JSON. `end_note` is the path of the note for recovery, or "". The exit status is 0 if the
+    last message of the run was sent before.
     """
     for line in commands:
         message = json.loads(line)
@@ -256,9 +268,9 @@ def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> Non
 
 
 def _leave_note(path: str, count: int) -> None:
-    """Write a note of how far the engine came, from which recovery learns how much of the recording is lost.
+    """Write a note with the time and `count`, the number of inferences sent so far.
 
-    The inferences of the last 20 ms may not be counted.
+    Recovery learns from it how much of the recording is lost. The inferences of the last 20 ms may not be counted.
     """
     with contextlib.suppress(OSError):  # the folder is gone, or full
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -269,7 +281,7 @@ def _leave_note(path: str, count: int) -> None:
 def _help(control_fd: int, data_fd: int) -> int:
     """Run as an engine's helper (profilers/helper.py): prepare a profiler, and answer each request with a profile.
 
-    Each request and each answer is a line of JSON.
+    `control_fd` is the pipe of the requests, and `data_fd` that of the answers. Both are lines of JSON.
     """
     import queue  # noqa: PLC0415  only for helpers
 

@@ -82,10 +82,11 @@ class Requests:
         return (ctypes.c_int32 * self._prompt_tokens).from_buffer_copy(drawn.tobytes())
 
     def run(self, phase: int, due_ns: int, until_ns: int) -> Tuple[int, int, bool]:
-        """Run the next request. Returns its start and end, and whether it was cancelled by a stop or the end.
+        """Run the next request.
 
-        `due_ns` is when it should have begun, or NEVER without a schedule; the wait counts in the time to the first
-        token. Raises EngineError if llama.cpp fails.
+        Return its start and end in ns, and whether it was cancelled by a stop or by `until_ns`. `due_ns` is the time at
+        which it should have begun, or NEVER without a schedule. Its wait counts in the time to the first token. Raises
+        EngineError if llama.cpp fails.
         """
         library, now, context = self._library, self._clock, self._adapter.context
         place = self._count % max(1, len(self._texts))
@@ -190,7 +191,7 @@ class GenerationLoop:
         paced: bool = False,
         announce: Callable[[], None] = lambda: None,
     ) -> str:
-        """Run a phase as `Loop.repeat` does. A request that the end cuts off is in no record."""
+        """Run a phase as `Loop.repeat` does. A request that is cut off at the end gets no record."""
         announce()
         begun = self.clock()
         if until_ns is None:
@@ -213,7 +214,10 @@ class GenerationLoop:
         return "runs" if left == 0 and self.clock() < until_ns else "duration"
 
     def _run(self, phase: int, due_ns: int, until_ns: int, latencies: Optional[List[int]]) -> Optional[int]:
-        """Run a request and send its record. Returns its end, or None if it was cut off."""
+        """Run a request and send its record. Return the time of its end in ns, or None if it was cut off.
+
+        `due_ns` and `until_ns` are those of `Requests.run`. `latencies`, if given, gets the latency.
+        """
         start, done, ok = self.clock(), 0, True
         try:
             start, done, is_cancelled = self._requests.run(phase, due_ns, until_ns)
@@ -259,7 +263,10 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> GenerationL
 
 
 def buffers_in(lines: List[str]) -> Dict[str, float]:
-    """Return the sizes in MiB of the buffers that llama.cpp reports while it loads a model, by their name."""
+    """Return the sizes in MiB of the buffers that llama.cpp makes while it loads a model, by name.
+
+    `lines` is what it logs meanwhile.
+    """
     found: Dict[str, float] = {}
     for line in lines:
         name, separator, rest = line.partition(" buffer size")

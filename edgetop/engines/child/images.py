@@ -25,9 +25,10 @@ def is_image(path: str) -> bool:
 
 
 def shape_for(shape: Sequence[Any], path: str, options: Dict[str, Any], name: str) -> List[int]:
-    """Return the shape of a picture for an input that is declared with `shape`.
+    """Return the shape of the array that the picture at `path` becomes.
 
-    Raises EngineError("input") if the input is no picture, or if the file cannot be read.
+    `shape` is what the model declares for the input `name`, and `options` are those for its pictures. Raises
+    EngineError("input") if the input cannot be a picture, or if the file cannot be read.
     """
     layout, channels = _layout(shape, options, name)
     height, width = _sides(shape, layout)
@@ -82,7 +83,10 @@ def _each(numbers: Sequence[float], channels: int, option: str) -> Any:
 
 
 def _layout(shape: Sequence[Any], options: Dict[str, Any], name: str) -> Tuple[str, int]:
-    """Return the layout of an input, and the number of its channels."""
+    """Return the layout of an input, which is FIRST or LAST for its channels, and the number of its channels.
+
+    Raises EngineError("input") if the input cannot be a picture.
+    """
     if len(shape) not in (3, 4):
         text = "input %s has %d dimensions, so it is no picture" % (name, len(shape))
         raise EngineError("input", text, "give it a .npy file")
@@ -102,7 +106,7 @@ def _sides(shape: Sequence[Any], layout: str) -> Tuple[Optional[int], Optional[i
 
 
 def _opened(path: str) -> Any:
-    """Open a picture, of which only the head is read. Raises EngineError("input")."""
+    """Open a picture and return it. Only its head is read. Raises EngineError("input")."""
     try:
         from PIL import Image  # noqa: PLC0415  an extra, which most engines do without
     except ImportError:

@@ -76,7 +76,7 @@ class Tensor:
 
 
 def is_known(dim: Dim) -> bool:
-    """Whether a dimension that a model declares is a size. Some exporters write 0 for an unknown batch."""
+    """Whether a dimension that a model declares is a known size. Some exporters write 0 for an unknown batch."""
     return isinstance(dim, int) and dim > 0
 
 
@@ -99,7 +99,10 @@ def source_of(tensor: Tensor, sources: Dict[str, str]) -> str:
 
 
 def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Dim]]:
-    """Return the shape of the array in the input's file, or one for its literal. None if neither decides the shape."""
+    """Return the shape that the source of an input gives: that of the array in its file, or one for its literal.
+
+    Return None if the source gives no shape, or one that does not fit the input.
+    """
     source = source_of(tensor, sources)
     if is_made_up(source):
         return None
@@ -115,9 +118,10 @@ def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Di
 
 
 def _shape_of_literal(tensor: Tensor, count: int) -> Optional[List[Dim]]:
-    """Return a shape of `count` elements, in which the last unknown dimension has what the others leave.
+    """Return a shape with `count` elements for an input, or None if there is none.
 
-    One number has no shape of its own, since it can fill any shape.
+    The last unknown dimension gets the size that the other dimensions leave, and other unknown ones are 1. One number
+    has no shape of its own, because it can fill any shape.
     """
     free = [position for position, dim in enumerate(tensor.shape) if not is_known(dim)]
     if count == 1 or not free:
@@ -164,7 +168,10 @@ def resolve_shapes(
 
 
 def _set_batch(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]], batch: int) -> None:
-    """Make `batch` the first dimension of every input that allows it. Raises EngineError("input") if none does."""
+    """Set the first dimension to `batch` in the `wanted` shape of every input that allows it.
+
+    Raises EngineError("input") if no input allows it.
+    """
     takers = [tensor for tensor in tensors if tensor.shape and tensor.accepts(0, batch)]
     refusing = [tensor for tensor in tensors if tensor.shape and tensor not in takers]
     if refusing and not takers:
@@ -178,7 +185,7 @@ def _set_batch(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]], batch: i
 
 
 def _named_sizes(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]]) -> Dict[str, int]:
-    """Return the size of every named dimension for which an input has a number."""
+    """Return the sizes of named dimensions, such as "N" in ONNX, as far as `wanted` has a number for them."""
     sizes: Dict[str, int] = {}
     for tensor in tensors:
         for name, size in zip(tensor.shape, wanted[tensor.name]):
@@ -188,9 +195,9 @@ def _named_sizes(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]]) -> Dic
 
 
 def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], bool]:
-    """Return the shape with a number for each dimension, and whether one was assumed.
+    """Return the shape with a number for each dimension, and whether a number was assumed.
 
-    `sizes` has the sizes of named dimensions; assumed ones are added to it.
+    `sizes` has the sizes of named dimensions by name. Assumed sizes are added to it.
     """
     filled: List[int] = []
     was_assumed = False
@@ -209,7 +216,7 @@ def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], boo
 
 
 class InputSet:
-    """The arrays of all inputs, for one inference after the other."""
+    """The arrays of all inputs. Each inference takes the next ones."""
 
     def __init__(self, steps: Dict[str, "_Steps"]) -> None:
         self._steps = steps
@@ -231,7 +238,7 @@ class InputSet:
 
 
 class _Steps:
-    """The arrays that one input cycles through: generated ones, or those in files."""
+    """The arrays of one input, which are used in turn. They are generated, or are read from files."""
 
     def __init__(
         self,
@@ -242,7 +249,7 @@ class _Steps:
         paths: Sequence[str] = (),
         max_bytes: int = 0,
     ) -> None:
-        """Check all files, and keep their arrays in memory unless all together are larger than `max_bytes`."""
+        """Check all files. Keep their arrays in memory, unless they are larger than `max_bytes` together."""
         self._tensor, self._shape, self._paths = tensor, shape, paths
         self._cache = list(generated)
         for path in paths:
@@ -348,7 +355,7 @@ def _filled_with(tensor: Tensor, shape: List[int], source: str) -> Any:
 
 
 def _holds(dtype: Any, value: Any) -> bool:
-    """Whether a number or a truth value of a literal is one of this dtype."""
+    """Whether an input of this dtype can have `value`, a number or truth value of a literal."""
     if dtype.kind == "b":
         return bool(value in (0, 1))
     if isinstance(value, bool) or (dtype.kind in "iu" and not isinstance(value, int)):
@@ -359,7 +366,7 @@ def _holds(dtype: Any, value: Any) -> bool:
 
 
 def random_array(rng: Any, shape: Sequence[int], dtype: Any, ids_below: int = WIDE_IDS) -> Any:
-    """Return random numbers: in [0, 1) for floats, of the whole range for 8-bit integers.
+    """Return an array of random numbers: in [0, 1) for floats, and of the whole range for 8-bit integers.
 
     Wider integers are at least 0 and below `ids_below`.
     """
@@ -416,7 +423,10 @@ def read_array(path: str, name: str) -> Any:
 
 
 def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:
-    """Return the array, made contiguous. Raises EngineError("input") if its shape or dtype is not the input's."""
+    """Return the array in the form that the runtime takes: contiguous, and text as str. `path` is its file.
+
+    Raises EngineError("input") if its dtype is not that of `tensor`, or its shape is not `shape`.
+    """
     if list(array.shape) != list(shape):
         shapes = format_shape(array.shape), tensor.name, format_shape(shape)
         raise EngineError("input", "%s: shape %s, but input %s wants %s" % (path, *shapes))

@@ -18,7 +18,7 @@ MOST_CHARACTERS = 100_000
 
 
 def random_count(source: str) -> int:
-    """Return how many random arrays a source stands for, which are used in turn; 0 if it is another source.
+    """Return the number of random arrays that a source stands for: they are used in turn. Return 0 for another source.
 
     >>> [random_count(source) for source in ("random", "random:16", "random:0", "zeros")]
     [1, 16, 0, 0]
@@ -33,7 +33,10 @@ def is_made_up(source: str) -> bool:
 
 
 def is_literal(source: str) -> bool:
-    """Whether a source is numbers with commas between, or `true` and `false`. A file of such a name needs a `./`."""
+    """Whether a source is a list of numbers, `true` and `false`, with commas between.
+
+    A file with such a name must be given with `./` before it.
+    """
     return len(source) <= MOST_CHARACTERS and _LITERAL.fullmatch(source) is not None
 
 
@@ -53,12 +56,15 @@ def _value(text: str) -> Number:
 
 
 def source_for(name: str, sources: Mapping[str, str]) -> str:
-    """Return the source of an input: its own, else the one for all inputs (under ""), else "random"."""
+    """Return the source of the input `name`: its own, else the one for all inputs (under ""), else "random"."""
     return sources.get(name, sources.get("", "random"))
 
 
 def input_words(sources: Mapping[str, str], names: Sequence[str] = ()) -> str:
-    """Describe the sources of a run: `random, sr=16000`. `names`: the model's inputs, or () if they are unknown yet."""
+    """Return the sources of a run in words: `random, sr=16000`.
+
+    `names` are the model's inputs, or () if they are not known yet.
+    """
     found = {name: source_for(name, sources) for name in names} if names else dict(sources)
     words = {"%s=%s" % (name, source) if name and is_literal(source) else source for name, source in found.items()}
     return ", ".join(sorted(words))

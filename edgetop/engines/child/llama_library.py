@@ -137,7 +137,7 @@ class Llama:
         return getattr(self._library, name)
 
     def _take_line(self, level: int, text: Optional[bytes], _data: Any) -> None:
-        """Take what llama.cpp logs, which may come in pieces of a line."""
+        """Store a line that llama.cpp logs. `text` may be only a piece of the line."""
         if level != CONTINUED_LEVEL:
             self._level, self._text = level, ""
         self._text += (text or b"").decode(errors="replace")
@@ -217,7 +217,10 @@ class Llama:
         return bytes(buffer.raw[:length]) if 0 < length <= room else text
 
     def tokens_of(self, vocabulary: int, text: bytes) -> Any:
-        """Return the tokens of a text as a ctypes array, with the model's own first token."""
+        """Return the tokens of a text as a ctypes array, beginning with the model's own first token.
+
+        `vocabulary` is the address of the vocabulary. Raises EngineError if the text cannot be divided into tokens.
+        """
         room = len(text) + 8
         tokens = (ctypes.c_int32 * room)()
         count = self.llama_tokenize(vocabulary, text, len(text), tokens, room, True, True)
@@ -226,14 +229,14 @@ class Llama:
         return (ctypes.c_int32 * count).from_buffer(tokens)
 
     def batches(self, tokens: Any) -> Tuple[Any, ...]:
-        """Return the batches of a prompt. They refer to `tokens`, which must be kept."""
+        """Return the batches of a prompt's tokens. They refer to `tokens`, which the caller must keep."""
         base, size = ctypes.addressof(tokens), ctypes.sizeof(ctypes.c_int32)
         return tuple(
             self.batch(base + begin * size, min(BATCH, len(tokens) - begin)) for begin in range(0, len(tokens), BATCH)
         )
 
     def batch(self, address: int, count: int) -> Any:
-        """Return a batch of the tokens at an address. Raises EngineError if the structure has another layout."""
+        """Return a batch of the `count` tokens at an address. Raises EngineError if its layout is unknown."""
         batch = self.llama_batch_get_one(address, count)
         if batch.n_tokens != count or batch.token != address:
             raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")

@@ -176,7 +176,11 @@ class Loop:
                     slow_ns = slowest.checkpoint(done)
 
     def _prepare_next(self, phase: int, packed_bytes: int) -> Call:
-        """Return the call for the next input. If preparing it fails, send the packed records and raise EngineError."""
+        """Return the call that runs the next input.
+
+        If the input cannot be prepared, send the records in the buffer, which have `packed_bytes`, and raise
+        EngineError.
+        """
         assert self._next_call
         try:
             return self._next_call()
@@ -187,9 +191,9 @@ class Loop:
             raise EngineError("inference", "the next input could not be prepared: %s" % one_line(error)) from None
 
     def _failed(self, phase: int, error: Exception, now: int) -> bool:
-        """Report an error of the runtime. Return whether too many inferences in a row have failed.
+        """Report an error of the runtime at the time `now`. Return whether too many inferences in a row have failed.
 
-        Raises EngineError if it was the first inference.
+        Raises EngineError if the first inference failed.
         """
         text = one_line(error)
         if phase == message_frames.PHASE_FIRST:
@@ -203,10 +207,11 @@ class Loop:
 
 
 def warm_up(loop: Any, runs: int, time_ns: int, until_steady: bool) -> str:
-    """Warm up for at least `runs` inferences and at least `time_ns`; with `until_steady`, until latency is steady.
+    """Warm up for at least `runs` inferences and `time_ns`. With `until_steady`, go on until latency is steady.
 
-    Both minima must be met, as in TensorFlow Lite's benchmark_model. They are run back to back, which suffices to fill
-    caches and arenas; steadiness is judged at the pace of the measured phase. Returns the reason as `Loop.repeat` does.
+    Both minima must be met, as in TensorFlow Lite's benchmark_model. These inferences run back to back, which suffices
+    to fill caches and arenas. Steadiness is judged at the pace of the measured phase. Return the reason as
+    `Loop.repeat` does.
     """
     begin = loop.clock()
     reason: str = loop.repeat(message_frames.PHASE_WARMUP, runs=runs)
@@ -225,7 +230,7 @@ STEADY_PATIENCE_NS = 60_000_000_000
 
 
 def _warm_up_until_steady(loop: Any) -> str:
-    """Run until the medians of four successive blocks lie within 2 %, but for at most a minute."""
+    """Run until the medians of four successive blocks lie within 2 %, but for at most a minute. Return why it ended."""
     give_up_at = loop.clock() + STEADY_PATIENCE_NS
     medians: List[int] = []
     reason = "runs"

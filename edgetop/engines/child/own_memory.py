@@ -20,7 +20,7 @@ _FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "Rs
 
 
 def report(outlet: Any, stage: str) -> None:
-    """Send the present resident memory, if the kernel reports it."""
+    """Send the present resident memory as that of `stage`, if the kernel reports it."""
     sizes = resident()
     if sizes:
         outlet.send(message_frames.MEMORY, dict(sizes, stage=stage, t_ns=time.monotonic_ns()))

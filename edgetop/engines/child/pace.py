@@ -1,4 +1,4 @@
-"""Plan when each inference starts (at a rate, after a pause, in the working part of a duty cycle), and wait for it.
+"""Plan when each inference starts, and wait for it. Starts follow a rate, a pause or a duty cycle.
 
 With a rate the load is open: starts are planned from the beginning of a phase, and a late start does not delay the
 starts planned after it. The wait in a record counts from the planned start. So a stall shows in every inference that
@@ -31,18 +31,21 @@ class Duty:
         self._cycle_ns = on_ns + off_ns
 
     def spread(self, on_time_ns: int) -> int:
-        """Return the time, from the beginning of the first cycle, after which `on_time_ns` of working time is over."""
+        """Return the time at which the cycles have worked for `on_time_ns`.
+
+        All times are in ns from the first cycle's begin.
+        """
         cycles, rest = divmod(on_time_ns, self._on_ns)
         return cycles * self._cycle_ns + rest
 
     def earliest(self, t_ns: int) -> int:
-        """Return `t_ns` if it lies in working time, else when work begins again."""
+        """Return `t_ns` if it lies in working time, else the time at which work begins again."""
         cycles, rest = divmod(t_ns, self._cycle_ns)
         return t_ns if rest < self._on_ns else (cycles + 1) * self._cycle_ns
 
 
 class Closed:
-    """A pace in which an inference starts when the previous one is done, after a pause and within the duty cycle.
+    """A pace in which the next inference starts when the previous one is done, after a pause and within the duty cycle.
 
     No inference is planned to start while another one runs, so none waits.
     """
@@ -55,12 +58,12 @@ class Closed:
         self._begin_ns = 0
 
     def begin(self, now_ns: int) -> int:
-        """Begin a phase, and return when its first inference should start."""
+        """Begin a phase, and return the time at which its first inference should start."""
         self._begin_ns = now_ns
         return now_ns
 
     def after(self, done_ns: int) -> int:
-        """Return when the next inference should start."""
+        """Return the time at which the next inference should start. The previous one was done at `done_ns`."""
         t_ns = done_ns + self._delay_ns
         return t_ns if self._duty is None else self._begin_ns + self._duty.earliest(t_ns - self._begin_ns)
 
@@ -71,7 +74,7 @@ class Open:
     is_open = True
 
     def __init__(self, starts_ns: Iterator[int], duty: Optional[Duty] = None) -> None:
-        """`starts_ns` are ascending times from the beginning of a phase, not counting the rests of the duty cycle."""
+        """`starts_ns` are ascending times from the beginning of a phase, in ns, without the rests of the duty cycle."""
         self._starts = starts_ns
         self._duty = duty
         self._begin_ns = 0
@@ -85,10 +88,10 @@ class Open:
         return self._begin_ns + (start if self._duty is None else self._duty.spread(start))
 
     def postpone(self, next_ns: int, from_ns: int, to_ns: int) -> int:
-        """Return the new start of the next inference after a profile that took from `from_ns` to `to_ns`.
+        """Return the new start of the next inference, after a profile ran from `from_ns` to `to_ns`.
 
-        The whole plan is moved by the time for which the profile kept the next inference (`next_ns`) from starting, so
-        that this inference and those behind it wait as long as they would have without the profile.
+        `next_ns` was the start so far. The whole plan is moved by the time for which the profile kept this inference
+        from starting. So this inference and the later ones wait as long as they would have without the profile.
         """
         delay_ns = max(0, to_ns - max(from_ns, next_ns))
         self._begin_ns += delay_ns
@@ -98,8 +101,8 @@ class Open:
 class Turns:
     """A pace that runs back to back within given spans of time. Another engine runs between them (an A/B session).
 
-    An inference is not begun if it would end after its span, should it take as long as the previous one. The first one
-    of a span is always begun.
+    An inference is not begun if it would end after its span, assuming that it takes as long as the previous one. The
+    first one of a span is always begun.
     """
 
     is_open = False
@@ -146,7 +149,10 @@ def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
 
 
 def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
-    """Yield the starts of another session in a loop. The last number is not a start, but the length of the loop."""
+    """Yield the starts of another session, in ns, again and again.
+
+    The last number in `starts_ns` is not a start, but the length of the loop.
+    """
     begin_ns = 0
     while True:
         for start in starts_ns[:-1]:
@@ -155,7 +161,7 @@ def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
 
 
 def pace_of(spec: Dict[str, Any], stream: int) -> Any:
-    """Return the pace of a stream for one phase, or None to run back to back.
+    """Return the pace of stream number `stream` in one phase, or None to run back to back.
 
     Each stream has the whole rate. The fixed starts of the streams are evenly spaced, as of cameras that are not
     synchronised. Poisson starts are drawn with a different seed for each stream.
@@ -228,10 +234,10 @@ class Waiter:
         return True
 
     def _learn(self, late_ns: int) -> None:
-        """Adapt the margin to a sleep that ended `late_ns` late: at once if it must grow, slowly if it may shrink.
+        """Adapt the margin after a sleep that ended `late_ns` too late. It grows at once and shrinks slowly.
 
-        It so covers 99 of 100 sleeps. A sleep later than MAX_MARGIN_NS is ignored: another process had the core, which
-        no margin helps against.
+        The margin then covers 99 of 100 sleeps. A sleep that ended later than MAX_MARGIN_NS is ignored: another process
+        had the core, and no margin helps against that.
         """
         if late_ns > MAX_MARGIN_NS:
             return

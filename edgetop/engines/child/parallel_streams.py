@@ -13,7 +13,7 @@ NEVER = 2**63 - 1
 
 
 class Lanes:
-    """One outlet for the loops of several threads.
+    """The outlet that the loops of several threads share.
 
     An inference that began early may end after others that began later have been sent. So this outlet reports how far
     all streams have come, and the reader can put the records into the order of their starts.
@@ -94,7 +94,10 @@ class Streams:
         return "stop" if "stop" in ends else str(ends[0])
 
     def _run(self, stream: int, ends: List[Any], phase: int, runs: Optional[int], how: Dict[str, Any]) -> None:
-        """Run one stream to its end. If it fails, all streams end."""
+        """Run stream number `stream` to its end, and store the reason in `ends`.
+
+        If it fails, store the error and end all streams.
+        """
         try:
             ends[stream] = self._loops[stream].repeat(phase, runs=runs, **how)
         except BaseException as error:
@@ -105,7 +108,7 @@ class Streams:
 
 
 def _once(call: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that makes `call` once, when it is first called. Other threads that call it wait for that."""
+    """Return a function that makes `call` at its first call only. Other threads wait until that is done."""
     lock = threading.Lock()
     waiting = [call]
 

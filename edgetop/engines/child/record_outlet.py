@@ -38,10 +38,10 @@ class Outlet:
             widen(fd)
 
     def put(self, records: memoryview, count: int, stream: int = 0, next_ns: int = 0) -> None:  # noqa: ARG002
-        """Send `count` packed records. The caller may reuse the buffer.
+        """Send `count` packed records. The caller may reuse the buffer `records` afterwards.
 
-        `stream` and `next_ns` are only used by `parallel_streams.Lanes`: no later record of the stream has a start
-        before `next_ns`.
+        `stream` and `next_ns` have no effect here. `parallel_streams.Lanes` has the same parameters: no later record of
+        the stream starts before `next_ns`.
         """
         self._drain()
         self.put_count += count
@@ -110,7 +110,10 @@ class Outlet:
             self._drain()
 
     def _report_loss(self) -> None:
-        """Report lost records. This is called before the next frame is sent, so the report is in the right place."""
+        """Send a message with the number of lost records, if there are any.
+
+        This is called before the next frame is sent, so the message stands where the records are missing.
+        """
         if self._lost:
             lost, self._lost = self._lost, 0
             self._enqueue(message_frames.pack_message(message_frames.LOST, {"count": lost}))
@@ -147,7 +150,7 @@ class Outlet:
 
 
 def widen(fd: int) -> None:
-    """Enlarge a pipe to the most that an ordinary user may have (fcntl(2), F_SETPIPE_SZ)."""
+    """Enlarge a pipe to the largest size that an ordinary user may set (fcntl(2), F_SETPIPE_SZ)."""
     with contextlib.suppress(OSError):  # a smaller pipe also works, but fills sooner
         fcntl.fcntl(fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE_BYTES)
 

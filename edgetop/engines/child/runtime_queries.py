@@ -23,7 +23,10 @@ from .engine_error import EngineError, one_line
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the answer. `--tensor-shapes` reads its spec from stdin. An error is one line on stderr."""
+    """Print the answer to the question in `argv`. `--tensor-shapes` reads its spec from stdin.
+
+    An error is printed as one line on stderr.
+    """
     try:
         answer = inventory() if "--inventory" in argv else tensor_shapes(json.loads(sys.stdin.readline()))
     except EngineError as error:

@@ -1,8 +1,8 @@
 """Report the kernel's counters around inferences that took much longer than others.
 
 Reading the counters takes some microseconds, so they are not read around every inference, and never within the timed
-span. They are read whenever records are sent, every 20 ms. If an inference takes longer than all others of its tenth of
-a second, they are read again. The difference covers that inference and at most the 20 ms before it. Sources:
+span. They are read whenever records are sent, every 20 ms. They are read again after an inference that took longer than
+all others of its tenth of a second. The difference covers that inference and at most the 20 ms before it. Sources:
 getrusage(2); Documentation/scheduler/sched-stats.rst for the time spent waiting for a CPU.
 """
 
@@ -57,7 +57,7 @@ class Slowest:
             os.close(self._fd)
 
     def checkpoint(self, now_ns: int) -> int:
-        """Read the counters between two inferences. Return the latency above which `note` must be called."""
+        """Read the counters between two inferences. Return the latency in ns above which `note` must be called."""
         self._before = self._count(now_ns)
         if now_ns // WINDOW_NS != self._window:
             self._report()
@@ -65,7 +65,10 @@ class Slowest:
         return self._slow_ns()
 
     def note(self, start_ns: int, done_ns: int) -> int:
-        """Note an inference that took longer than all others of its window. Returns the same as `checkpoint`."""
+        """Note an inference that took longer than all others of its window, from `start_ns` to `done_ns`.
+
+        Return the latency in ns above which `note` must be called again.
+        """
         now, before = self._count(done_ns), self._before
         self._before = now
         if start_ns // WINDOW_NS != self._window:  # the window has ended since the last checkpoint
@@ -87,7 +90,7 @@ class Slowest:
         return max(int(self._threshold_ns), self._candidate["latency_ns"] if self._candidate else 0)
 
     def _report(self) -> None:
-        """Report the slowest inference of the window that has ended, if one was noted, and adapt the threshold."""
+        """Report the slowest inference of the window that has ended, if there is one, and adapt the threshold."""
         slowest, self._candidate = self._candidate, None
         self._windows += 1
         if slowest is None:

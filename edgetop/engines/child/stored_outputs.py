@@ -34,9 +34,10 @@ def keep_outputs(
     send: Callable[[int, Dict[str, Any]], None],
     is_over: Callable[[], bool],
 ) -> None:
-    """Write the outputs of `spec["keep_outputs"]` inferences to `spec["outputs_file"]`; then bind the first input.
+    """Write the outputs of `spec["keep_outputs"]` inferences to `spec["outputs_file"]`.
 
-    Raises EngineError("input") if the outputs are too large. Any other failure is reported as a warning.
+    Then bind the first input again. `send` sends a message to the conductor, and `is_over` says whether the run was
+    stopped. Raises EngineError("input") if the outputs are too large. Any other failure is reported as a warning.
     """
     if not spec.get("keep_outputs") or not spec.get("outputs_file"):
         return
@@ -92,9 +93,12 @@ def _write(
     is_over: Any,
     counts: _Finite,
 ) -> int:
-    """Write the file, and return the size of all outputs in bytes.
+    """Run the inferences whose outputs are kept, and write the outputs to a .npz file. Return their size in bytes.
 
-    The file is a .npz with the arrays `about`, `inputs`, and `NNNNN-OUTPUT` for each inference and output.
+    `feeds` yields the inputs of each inference and a hash of their numbers. `counts` counts the outputs that are NaN or
+    infinite. The file has the arrays `about` and `inputs`, which are the description and the hashes, and `NNNNN-K` for
+    output K of inference NNNNN. Raises EngineError("input") if the outputs are too large, and InterruptedError when
+    `is_over` returns True.
     """
     wanted, size = spec["keep_outputs"], 0
     hashes: List[str] = []
@@ -148,9 +152,9 @@ def _add(archive: Any, name: str, array: Any) -> None:
 def _feeds(
     spec: Dict[str, Any], adapter: Any, inputs: InputSet, shapes: Dict[str, List[int]]
 ) -> Iterator[Tuple[Dict[str, Any], str]]:
-    """Yield the feed of each stored inference and a hash of its numbers.
+    """Yield the inputs of each inference whose outputs are kept, by name, and a hash of their numbers.
 
-    If no input is random, there are no more feeds than different inputs.
+    If no input is random, each of the different inputs comes once at most.
     """
     rng = np.random.RandomState(spec["seed"])
     drawn = [tensor for tensor in adapter.inputs if random_count(source_of(tensor, spec["inputs"]))]
@@ -173,7 +177,10 @@ def _feeds(
 
 
 def draw(rng: Any, tensor: Tensor, shape: List[int]) -> Tuple[Any, Any]:
-    """Return a random input in the model's form, and its numbers, in which the channels of an image come first."""
+    """Return a random input twice: as the array that the model takes, and as plain numbers.
+
+    The plain numbers are not quantised, and the channels of an image come first.
+    """
     is_last = _channels_last(shape)
     first = [shape[0], shape[3], shape[1], shape[2]] if is_last else shape
     scale, zero = tensor.quantisation

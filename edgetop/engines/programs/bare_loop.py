@@ -1,4 +1,4 @@
-"""The yardstick of the observer effect: the same timed call as in the engine, in the plainest loop there is.
+"""A plain loop that makes the same timed call as the engine. It shows how much edgetop slows inferences down.
 
 Run as a script, in a process of its own: bare_loop.py MODEL SECONDS THREADS OUT.npy
 """

@@ -1,4 +1,4 @@
-"""Read the archive of a capture back, which may come from anybody: nothing of it is ever written or followed."""
+"""Read the archive of a capture, which may come from anybody: nothing is unpacked to disk, and no link is followed."""
 
 import gzip
 import io
@@ -72,7 +72,10 @@ def _is_plain(path: str) -> bool:
 
 
 def _stays_inside(path: str, target: str) -> bool:
-    """Whether a link's target, relative to the link's folder, is below the root."""
+    """Whether a link in an archive leads to a place below the archive's root.
+
+    `path` is the link relative to the root, and `target` its text, relative to the folder that has the link.
+    """
     depth = path.count("/")
     for part in target.split("/"):
         depth += -1 if part == ".." else 0 if part in ("", ".") else 1

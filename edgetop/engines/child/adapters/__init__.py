@@ -27,10 +27,10 @@ RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {
 
 
 def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tuple[Any, str]:
-    """Return an adapter for a model of this format on these providers, and a phrase that says why it was chosen.
+    """Return an adapter that runs a model of this format on these providers, and a phrase that says why it was chosen.
 
     `engine` is a name in RUNTIMES, or "auto" for the first one of the format that is installed and usable. Raises
-    EngineError("runtime") if the requested one is not installed, or none is.
+    EngineError("runtime") if the requested one is not installed, or if none is.
     """
     if engine != "auto":
         if not _is_installed(engine):
@@ -53,7 +53,7 @@ def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tup
 
 
 def why_unusable(name: str) -> str:
-    """Return why an installed runtime cannot work here, or "". Raises ImportError if there is no numpy."""
+    """Return the reason why an installed runtime cannot work here, or "". Raises ImportError if numpy is missing."""
     reason: str = _adapter(name).unusable()
     return reason
 

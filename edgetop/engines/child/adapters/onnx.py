@@ -107,7 +107,7 @@ class OnnxRuntime:
             raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error))) from None
 
     def _limit_ids(self, spec: Dict[str, Any]) -> None:
-        """Keep random ids inside the tables that they index."""
+        """Limit random ids to the lengths of the tables that they index."""
         ids = [one for one in self.inputs if one.has_ids and random_count(source_of(one, spec["inputs"]))]
         lengths = table_lengths(spec["model"], [one.name for one in ids]) if ids else {}
         for one in ids:
@@ -126,7 +126,7 @@ class OnnxRuntime:
         return functools.partial(self._call, None, self._feeds)
 
     def outputs(self, done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Return (name, array, scale, zero point) of each output of the inference that returned `done`."""
+        """Return (name, array, scale, zero point) of each output. `done` is what the inference returned."""
         arrays = [_array(value) for value in done] if self._has_bfloat16 else done
         return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), arrays)]
 
@@ -163,7 +163,10 @@ class OnnxRuntime:
 
 
 def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> List[Tuple[str, Dict[str, str]]]:
-    """Return full provider names with their options. Raises EngineError("input") for an unknown provider."""
+    """Return the full names of the providers in `asked`, with their options.
+
+    Raises EngineError("input") if one is unknown.
+    """
     known = {_short(name).lower(): name for name in onnxruntime.get_all_providers()}
     available = [_short(name) for name in onnxruntime.get_available_providers()]
     full_names = []
@@ -177,7 +180,7 @@ def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> Lis
 
 
 def _array(value: Any) -> Any:
-    """Return an output that stayed with the runtime as an array: bfloat16 as float32, what is no tensor as None."""
+    """Return an output as an array: bfloat16 as float32, and None for what is no tensor."""
     if not value.is_tensor():
         return None
     if BFLOAT16 not in value.data_type():

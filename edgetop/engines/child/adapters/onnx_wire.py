@@ -38,7 +38,7 @@ class Wire:
         self._left = MAX_FIELDS
 
     def inside(self, span: Span, *numbers: int) -> Iterator[Span]:
-        """Yield the content of each field that the path of field numbers leads to."""
+        """Yield the content of each field at the end of a path. `numbers` are the field numbers along the path."""
         if not numbers:
             yield span
             return
@@ -103,7 +103,10 @@ NODE, INITIALIZER, TENSOR_DIMS, TENSOR_NAME = 1, 5, 1, 8
 
 
 def table_lengths(path: str, inputs: Sequence[str]) -> Dict[str, int]:
-    """Return the length of the shortest table that each input indexes, for those that index a table of the file."""
+    """Return the length of the shortest table of the file that each input indexes.
+
+    Inputs that index no table are left out. The result is empty if the file cannot be read.
+    """
     data = mapped(path)
     if data is None:
         return {}
@@ -141,7 +144,7 @@ def _main_graph(wire: Wire) -> Tuple[Dict[str, List[int]], List[_Node]]:
 
 
 def _lookups(node: _Node) -> Iterator[Tuple[str, int, str]]:
-    """Yield (name of the ids, axis, name of the table) of each table that a node reads."""
+    """Yield (name of the ids, axis, name of the table) for each table from which a node reads rows."""
     if node.op_type == "Gather" and len(node.inputs) > 1:
         yield node.inputs[1], node.axis, node.inputs[0]
     if node.op_type == "EmbedLayerNormalization":
@@ -175,7 +178,7 @@ def _node(wire: Wire, span: Span) -> _Node:
 
 
 def _axis(wire: Wire, span: Span, otherwise: int) -> int:
-    """Return the value of an attribute if it is the one called "axis"."""
+    """Return the value of the attribute in `span` if it is called "axis", else `otherwise`."""
     name, value = b"", otherwise
     for number, (begin, end) in wire.fields(span):
         if number == ATTRIBUTE_NAME:
@@ -199,9 +202,9 @@ def mapped(path: str) -> Any:
 
 
 def without_zero_dimensions(path: str) -> Optional[bytes]:
-    """Return the model with unknown dimensions in place of those that are 0, or None if it cannot be read.
+    """Return the model's bytes with unknown dimensions in place of those that are 0, or None if it cannot be read.
 
-    Some exporters write 0 for an unknown batch. ONNX Runtime then accepts no input with any element.
+    Some exporters write 0 for an unknown batch. ONNX Runtime then accepts no input that has an element.
     """
     data = mapped(path)
     if data is None:

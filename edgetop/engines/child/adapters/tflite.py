@@ -96,7 +96,7 @@ class _Interpreter:
         self._outputs = [dict(of, name=name) for name, of in runners[asked].get_output_details().items()]
 
     def _limit_ids(self) -> None:
-        """Keep random ids inside the tables that they index. Called before a delegate takes operators."""
+        """Limit random ids to the lengths of the tables that they index. Called before a delegate takes operators."""
         tensors = {detail["index"]: detail["shape"] for detail in self.interpreter.get_tensor_details()}
         source = {self._details[one.name]["index"]: one for one in self.inputs if one.has_ids}
         for op in self.interpreter._get_ops_details() if source else ():  # noqa: SLF001
@@ -118,10 +118,10 @@ class _Interpreter:
                 raise EngineError("input", "--provider %s: takes no options; --threads does" % name)
 
     def resolver(self, *, has_default: Optional[bool] = None) -> Dict[str, Any]:
-        """Return the interpreter's argument that leaves XNNPACK out, or no argument if it is allowed.
+        """Return the keyword argument for an interpreter without the default delegate, XNNPACK.
 
-        `has_default` says whether the default delegate is allowed; None means as the user requested. Raises
-        EngineError("input") if the runtime cannot leave it out.
+        Return {} if it is allowed. `has_default` says whether the default delegate is allowed; None means as the user
+        requested. Raises EngineError("input") if the runtime cannot leave it out.
         """
         if self._spec.get("xnnpack", True) if has_default is None else has_default:
             return {}
@@ -237,7 +237,7 @@ class _Interpreter:
         }
 
     def _executors(self) -> List[str]:
-        """Return the delegates that took a partition, followed by "CPU"."""
+        """Return the names of the delegates that run a part of the model, followed by "CPU"."""
         default = ["XNNPACK"] if self._spec.get("xnnpack", True) else []
         try:
             names = [op["op_name"] for op in self.interpreter._get_ops_details()]  # noqa: SLF001
@@ -288,7 +288,7 @@ class TfliteRuntime(_Interpreter):
 
 
 def _by_name(details: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
-    """Return the inputs by name. An input without a name, or with a name that others share, gets its place added."""
+    """Return the inputs by name. If a name is missing or not unique, the input's place is added to it."""
     names = [detail["name"] for detail in details]
     places = ["%s:%d" % (name or "input", place) for place, name in enumerate(names)]
     unique = [name if name and names.count(name) == 1 else place for name, place in zip(names, places)]

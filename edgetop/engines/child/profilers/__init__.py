@@ -1,8 +1,8 @@
 """Profilers time the single operators of a model. Each has a file. No code here runs unless profiling is requested.
 
-A profiler has `way`, which describes it in words; `burst(allowance)`, which runs instrumented inferences and returns
-the result of `Profile.describe`; and `close()`. A profiler in a helper process is a `Service(spec, adapter)` with
-`make_ready()` in place of `close()`. A profiler must not slow down or endanger the measured session, so it refuses to
+A profiler has `way`, which describes it in words, `burst(allowance)`, which runs instrumented inferences and returns
+the result of `Profile.describe`, and `close()`. A profiler in a helper process is a `Service(spec, adapter)` with
+`make_ready()` in place of `close()`. A profiler must not slow down or endanger the measured session. So it refuses to
 work, with a reason, on any version or layout that was not verified.
 """
 
@@ -26,8 +26,8 @@ class ProfilingError(Exception):
 class Allowance:
     """Limits the instrumented runs of a burst: one is always allowed, and more if they fit into `budget_ns`.
 
-    The time of a run is that between two calls of `takes_another`. The time of one more run is kept in reserve for the
-    work after the last one.
+    The time of a run is the time between two calls of `takes_another`. The time of one more run is kept in reserve for
+    the work after the last run.
     """
 
     def __init__(self, budget_ns: int, is_stopped: Callable[[], bool], max_runs: int = MAX_RUNS) -> None:
@@ -68,7 +68,7 @@ class Profile:
         self.run: _Run
 
     def begin_run(self, ns: int, interference: Optional[Interference] = None) -> None:
-        """Begin the record of a run that took `ns`."""
+        """Begin the record of a run that took `ns` nanoseconds."""
         self.run = _Run(ns, interference)
         self.runs.append(self.run)
 

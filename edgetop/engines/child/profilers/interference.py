@@ -61,7 +61,7 @@ class InterferenceWatch:
 
 
 def measured(call: Callable[[], Any]) -> Tuple[Any, int, Interference]:
-    """Make a call. Return its result, the time in ns that it took, and the interference."""
+    """Return the result of `call`, the time in ns that it took, and the interference meanwhile."""
     watch = InterferenceWatch()
     result = call()
     return (result, *watch.measure())
@@ -77,11 +77,11 @@ def stolen_ns(path: str = "/proc/stat") -> Optional[int]:
 
 
 def _counted() -> Tuple[int, Dict[str, int]]:
-    """Return the number of involuntary switches, and the time in ns that each thread has waited.
+    """Return the number of involuntary switches, and the time in ns that each thread has waited, by thread.
 
-    The times are missing if the kernel does not count them. The runtime's own threads may be held up as well. If the
-    main thread runs the model, all threads of the process are the runtime's; in a thread of edgetop, only that thread
-    can be counted.
+    The times are missing if the kernel does not count them. The runtime's own threads count too, because they may be
+    held up as well. If the main thread runs the model, all threads of the process are the runtime's. In a thread of
+    edgetop, only that thread can be counted.
     """
     is_main = threading.current_thread() is threading.main_thread()
     who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD

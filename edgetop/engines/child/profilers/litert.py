@@ -67,7 +67,7 @@ class Service:
     way = "LiteRT's own profiler in a helper process"
 
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
-        """Load the library and the model. Raises ProfilingError if it is missing or cannot run the model like that."""
+        """Load the library and the model. Raises ProfilingError if the library is missing or cannot run the model."""
         if spec["delegates"]:
             raise ProfilingError("LiteRT's profiler cannot be had with --delegate")
         package = importlib.util.find_spec("ai_edge_litert")
@@ -109,7 +109,10 @@ class Service:
 
 
 def require_sense(events: List[Event], run_ns: int) -> None:
-    """Raise ProfilingError if the events make no sense, as they would if structures had changed."""
+    """Raise ProfilingError if the events cannot be right, as after a change of LiteRT's structures.
+
+    `run_ns` is the time of the run in ns, which the operators cannot exceed by much.
+    """
     within = sum(event.ns for event in events if event.kind in (OPERATOR, INSIDE_DELEGATE))
     if any(event.kind not in EVENT_TYPES for event in events) or within > 2 * run_ns + 1_000_000:
         raise ProfilingError("LiteRT's profiler reports impossible events: another version of its structures")
@@ -138,7 +141,10 @@ class Library:
         function(thing)
 
     def made(self, name: str, *arguments: Any, of: Any = _P) -> Any:
-        """Return the object that the function stores where its last argument points."""
+        """Return what a function stores at the address in its last argument, which is added here.
+
+        `of` is the type of it.
+        """
         result = of()
         self.call(name, *arguments, ctypes.byref(result))
         return result
@@ -170,7 +176,7 @@ class Run:
         self._library.call("LiteRtAddOpaqueOptions", options, opaque)
 
     def _tensors(self, signature: Any, side: str) -> Any:
-        """Make a buffer for each input or output."""
+        """Return a new buffer for each input or output of the model. `side` is "Input" or "Output"."""
         library = self._library
         count = library.made("LiteRtGetNumSignature%ss" % side, signature, of=_SIZE).value
         buffers = (_P * count)()
@@ -185,7 +191,10 @@ class Run:
         return buffers
 
     def _fill(self, arrays: List[Any]) -> None:
-        """Fill each input with the first unused array of its size, since names in signatures may be different ones."""
+        """Fill each input with the first unused array of the same size. Raises ProfilingError if there is none.
+
+        Names are not compared, because those in signatures may be different ones.
+        """
         left = list(arrays)
         for buffer in self._inputs:
             size = self._library.made("LiteRtGetTensorBufferPackedSize", _P(buffer), of=_SIZE).value

@@ -91,7 +91,10 @@ class RunProfiler:
         _require(not self._enable(self._address, prefix), "it cannot be enabled")
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Run a burst. Traces are read after all runs, since reading one would leave cold caches for the next run."""
+        """Run a burst and return its profile.
+
+        All traces are read after the last run, because reading leaves caches cold.
+        """
         profile = Profile()
         folder = make_folder()
         try:
@@ -148,7 +151,10 @@ def open_library(onnxruntime: Any) -> Any:
 
 
 def _is_of_build(path: str, onnxruntime: Any) -> bool:
-    """Whether the file contains the module's description of its build, with the commit."""
+    """Whether the library at `path` is of the same build as the Python module.
+
+    It is if it contains the module's description of its build, with the commit.
+    """
     words = str(onnxruntime.get_build_info()).encode()
     if b"git-commit-id=" not in words:
         return False
@@ -157,7 +163,7 @@ def _is_of_build(path: str, onnxruntime: Any) -> bool:
 
 
 def _api(library: Any, version: str) -> int:
-    """Return the address of the table of functions."""
+    """Return the address of the library's table of functions. Raises ProfilingError if it has none for `version`."""
     # OrtApiBase is {GetApi, GetVersionString}.
     base = library.OrtGetApiBase()
     get_version = ctypes.CFUNCTYPE(ctypes.c_char_p)(_entry(base, 1))
@@ -200,10 +206,10 @@ class OwnMemory:
 
 
 def find_flag(options: Any, memory: OwnMemory) -> Any:
-    """Return (address of the C++ object, offset of `enable_profiling` in it). Raises ProfilingError.
+    """Return (address of the C++ object of `options`, offset of `enable_profiling` in it). Raises ProfilingError.
 
     A pybind11 object has the pointer after Python's own header (pybind11/detail/common.h, `instance`). The field
-    `only_execute_path_to_fetches` is found by setting it from Python; the flag is the next field, followed by the
+    `only_execute_path_to_fetches` is found by setting it from Python. The flag is the next field, followed by the
     prefix with its default value.
     """
     address = memory.word(id(options) + object.__basicsize__)
@@ -221,9 +227,9 @@ def find_flag(options: Any, memory: OwnMemory) -> Any:
 
 
 def _state(memory: OwnMemory, address: int, flag: int) -> Any:
-    """Read (enable_profiling, profile_file_prefix).
+    """Return (enable_profiling, profile_file_prefix) of the options at `address`. `flag` is the offset of the first.
 
-    A std::string of libstdc++ is {pointer, length, ...}; that of libc++ is different, and is refused.
+    A std::string of libstdc++ is {pointer, length, ...}. That of libc++ is different, and is refused.
     """
     text = address + (flag + 1 + 7) // 8 * 8
     length = memory.word(text + 8)

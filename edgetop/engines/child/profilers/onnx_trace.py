@@ -84,23 +84,26 @@ def _sweep(home: str) -> None:
 
 
 def read_trace(path: str) -> List[Event]:
-    """Read the events of kernels and of whole runs from a file, in the order in which they began. Raises ValueError."""
+    """Return the events of kernels and of whole runs in a file, in the order in which they began. Raises ValueError."""
     with open(path, encoding="utf-8", errors="backslashreplace") as lines:
         return read_events(lines)
 
 
 def read_events(lines: Iterable[str]) -> List[Event]:
-    """Parse a trace line by line, because as a whole half a megabyte of text becomes ten megabytes of objects. Raises
-    ValueError."""
+    """Return the events of a trace, in the order in which they began. Raises ValueError.
+
+    It is parsed line by line, because half a megabyte of text, parsed as a whole, becomes ten megabytes of objects.
+    """
     return in_order(_events(lines))
 
 
 def in_order(events: Iterable[Event]) -> List[Event]:
     """Return the events of kernels and of whole runs, in the order in which they began.
 
-    An event of a node that started kernels of the GPU gets their microseconds as `gpu_us`. They have a category of
-    their own and stand behind the event of their node, whose name is their `parent_name` in newer versions
-    (include/onnxruntime/core/common/gpu_profiler_common.h, MergeEvents). Their thread and their times tell no run.
+    Kernels of the GPU have events of their own category, which are not returned: their microseconds are added up as
+    `gpu_us` of the node that started them. These events stand behind the event of their node, whose name is their
+    `parent_name` in newer versions (include/onnxruntime/core/common/gpu_profiler_common.h, MergeEvents). Their thread
+    and their times do not show to which run they belong.
     """
     wanted: List[Event] = []
     nodes: Dict[Any, Event] = {}  # the latest event of each node
@@ -127,7 +130,10 @@ def _events(lines: Iterable[str]) -> Iterator[Event]:
 
 
 def _shortened(text: str) -> str:
-    """Replace the list of block sizes, which may have a hundred thousand items, with its length."""
+    """Return a line of a trace with the list of block sizes replaced by its length.
+
+    It may have a hundred thousand items.
+    """
     begin = text.find(_BLOCKS)
     end = text.find("]", begin)
     if begin < 0 or end < 0 or '"thread_pool_name"' not in text[:begin]:
@@ -146,7 +152,7 @@ def is_gpu(event: Event) -> bool:
 
 
 def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optional[Interference]]) -> None:
-    """Add the last runs to the profile, one for each item of `interference`."""
+    """Add the last runs in `events` to the profile. `interference` has an item for each of these runs."""
     runs = [event for event in events if is_run(event)]
     for run, lost in zip(runs[-len(interference) :], interference):
         profile.begin_run(run["dur"] * 1000, lost)
@@ -154,16 +160,16 @@ def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optio
 
 
 def overlapping(run: Event, runs: Sequence[Event]) -> List[Event]:
-    """Return the other runs that ran at the same time, from other threads."""
+    """Return the other runs that overlap in time with `run`. They ran on other threads."""
     end = run["ts"] + run["dur"]
     return [each for each in runs if each is not run and each["ts"] < end and run["ts"] < each["ts"] + each["dur"]]
 
 
 def kernels_of(run: Event, events: Sequence[Event], others: Sequence[Event]) -> List[Event]:
-    """Return the kernels of a run, in the order in which they began.
+    """Return the kernels of `run`, in the order in which they began.
 
-    `events`: those of `in_order`. `others`: runs at the same time. If there are some, only the kernels of the run's own
-    thread are known to be of the run.
+    `events` are those that `in_order` returns, and `others` are runs at the same time. If there are others, only the
+    kernels of the run's own thread are known to belong to it.
     """
     end = run["ts"] + run["dur"]
     inside = [event for event in events if run["ts"] <= event["ts"] <= end and not is_run(event)]
@@ -173,8 +179,8 @@ def kernels_of(run: Event, events: Sequence[Event], others: Sequence[Event]) -> 
 def add_kernels(profile: Profile, kernels: List[Event]) -> None:
     """Add kernels, in the order in which they began, to the profile's current run.
 
-    A node on the GPU has the time of its kernels there, if the runtime recorded it. Its own event has the time of
-    launching them.
+    The time of a node on the GPU is that of its kernels there, if the runtime recorded it. The event of the node itself
+    only has the time to launch them.
     """
     own_ns = _own_times(kernels)
     names = [event["name"][: -len(_KERNEL)] for event in kernels]
@@ -190,10 +196,10 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
 def _own_times(kernels: List[Event]) -> List[int]:
     """Return the duration of each kernel in ns, without the nodes in its body and without the time to record them.
 
-    Recording an event takes microseconds. Between the kernels of a graph, this time belongs to none of them. But the
-    nodes in a body are recorded within the time of the node that has the body: for a Loop of small products, that was
-    half of the time of the model. So the cost of an event is subtracted for each node in the body, and the cost of a
-    shorter event for each time that the body ran. The rest may be negative in a single run, because times are whole
+    Recording an event takes microseconds. Between the kernels of a graph, this time belongs to no kernel. But nodes in
+    a body are recorded within the time of the node that has the body. For a Loop of small products, that was half of
+    the time of the model. So the cost of an event is subtracted for each node in the body, and the cost of a shorter
+    event for each time that the body ran. The rest may be negative in a single run, because times are whole
     microseconds.
     """
     families = _families(kernels)
@@ -207,7 +213,10 @@ def _own_times(kernels: List[Event]) -> List[int]:
 
 
 def _families(kernels: List[Event]) -> Dict[int, List[int]]:
-    """Return the places of the nodes in the body of each node, by the place of the latter; -1 is the graph itself."""
+    """Return the places of nodes in `kernels`, grouped by the place of the node in whose body they ran.
+
+    The group of the main graph has the key -1.
+    """
     families: Dict[int, List[int]] = {}
     inside: List[Tuple[int, int]] = []  # (place, end) of the containers around the current event
     for place, event in enumerate(kernels):
@@ -220,7 +229,7 @@ def _families(kernels: List[Event]) -> Dict[int, List[int]]:
 
 
 def _repeats(kernels: List[Event], places: List[int]) -> int:
-    """Return how often a body with these nodes ran."""
+    """Return how often a body ran. `places` are the places of its nodes in `kernels`."""
     counts: Dict[str, int] = {}
     for place in places:
         name = kernels[place]["name"]
@@ -229,11 +238,12 @@ def _repeats(kernels: List[Event], places: List[int]) -> int:
 
 
 def _event_ns(kernels: List[Event], families: Dict[int, List[int]]) -> float:
-    """Return the mean time between two kernels that follow each other in one graph, or 0 with fewer than LEAST_GAPS.
+    """Return the time in ns that the recording of one event takes, or 0 with fewer than LEAST_GAPS gaps to measure.
 
-    Beside the recording of an event, the runtime only looks up the next node in this time: 0.1 us. Gaps in which the
-    thread was held up do not count. From one run of a body to the next there is the container's own work as well, so
-    these gaps do not count either.
+    It is the mean gap between two kernels that follow each other in one graph. Beside the recording, the runtime only
+    looks up the next node in a gap: 0.1 us. Gaps in which the thread was held up do not count. A gap between two runs
+    of a body does not count either, because it includes the work of the container. `families` is what `_families`
+    returns.
     """
     gaps: List[int] = []
     for places in families.values():
@@ -252,7 +262,10 @@ def _event_ns(kernels: List[Event], families: Dict[int, List[int]]) -> float:
 
 
 def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any]]:
-    """Return how threads shared the work of a run, or None if one thread ran it or the statistics are unknown."""
+    """Return the fields of `ThreadUse` for one run: how its threads shared the work.
+
+    `names` has the name of each kernel. Return None if one thread ran all kernels, or if the statistics are unknown.
+    """
     count = all_ns = moves = 0
     waited_ns: Dict[str, int] = {}
     cpus: Dict[str, int] = {}
@@ -278,7 +291,7 @@ def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any
 
 
 def loops_of(kernels: List[Event]) -> int:
-    """Count the loops that the threads shared in these kernels."""
+    """Return the number of loops that the threads shared in these kernels."""
     stats = [event["args"].get("thread_scheduling_stats") for event in kernels]
     numbers = [
         stats["main_thread"].get("block_size") for stats in stats if isinstance(stats, dict) and "main_thread" in stats

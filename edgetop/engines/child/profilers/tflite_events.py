@@ -29,9 +29,9 @@ NameOf = Callable[[int, str], str]  # takes a node's number and type, returns th
 
 
 def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
-    """Add the events of one run to the profile.
+    """Add the events of one run to the profile. `name_of` names an operator.
 
-    Operators in a delegate without an event of its own count as XNNPACK's. Only the main graph counts, since the time
+    Operators in a delegate without an event of its own count as XNNPACK's. Only the main graph counts, because the time
     of a WHILE includes that of its body.
     """
     inside = [event for event in events if event.kind == INSIDE_DELEGATE]

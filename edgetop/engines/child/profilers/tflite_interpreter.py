@@ -90,11 +90,11 @@ class Listener:
 
 
 class InterpreterProfiler:
-    """A listener that is attached to an interpreter before its tensors are allocated. Keep it as long as that exists.
+    """A listener that is attached to an interpreter before its tensors are allocated.
 
-    In the engine itself it is detached after the allocation, and attached again only during bursts. The interpreter's
-    profiler is never set to null: that would free the root of all profilers while graphs still point to it, and the
-    next inference would crash (interpreter.cc, SetProfiler).
+    Keep it as long as the interpreter. In the engine itself it is detached after the allocation, and attached again
+    only during bursts. The interpreter's profiler is never set to null: that would free the root of all profilers while
+    graphs still point to it, and the next inference would crash (interpreter.cc, SetProfiler).
     """
 
     way = "a profiler attached to the live interpreter"
@@ -143,7 +143,7 @@ class InterpreterProfiler:
         pass
 
     def listen(self, allowance: Allowance) -> Dict[str, Any]:
-        """Run as often as allowed while the profiler is attached."""
+        """Run the model as often as allowed while the profiler is attached, and return the profile."""
         profile = Profile()
         self._name_of = self._name_of or names_of(self._interpreter)  # only possible once tensors are allocated
         self._listener.take()

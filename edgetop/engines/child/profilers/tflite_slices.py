@@ -154,7 +154,7 @@ class Service:
             self.way = text % (self.way, len(failed), len(failed) + len(self._parts), one_line("; ".join(failed), 200))
 
     def _cut(self) -> List[str]:
-        """Make the parts, and return a line for each operator that cannot be run alone."""
+        """Make a model of each operator. Return a line for each operator that cannot be run alone."""
         # This interpreter runs the model once and keeps all tensors, so that they can be read.
         whole = self._adapter.import_runtime().Interpreter(
             model_path=self._spec["model"],
@@ -202,7 +202,7 @@ class Service:
         """Do nothing, since a burst opens the model of one operator at a time."""
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Time all parts. Each run in the result has the median of every operator's times."""
+        """Time all operators, and return the profile. Each run in it has the median of every operator's times."""
         allowance.takes_another()
         timed = [_timed(self._opened(part).invoke) for part in self._parts]
         waits = [lost.waited_ns for _, lost in timed if lost.waited_ns is not None]
@@ -230,7 +230,10 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
 
 
 def _timed(invoke: Any) -> Tuple[List[int], Interference]:
-    """Return an operator's times in ns, and the interference: of the first undisturbed try, or else of the last."""
+    """Return an operator's times in ns and the interference with them. `invoke` runs the operator once.
+
+    Both are those of the first undisturbed try, or else of the last try.
+    """
     for _ in range(WARMUP_RUNS - 1):
         invoke()
     tries = []
