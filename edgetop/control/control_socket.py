@@ -35,20 +35,19 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the order was not carried out. If the session ended, a stop was carried out, even if it ended with an
-        error."""
+        """Whether the order was refused. A stop counts as carried out if the session ended, even with an error."""
         return bool(self.error) and not self.end_reason
 
 
 def pack_order(order: Order) -> bytes:
-    """Return an order as a line. Raises ValueError if its note is too long."""
+    """Return the line that carries an order. Raises ValueError if the order's note is too long."""
     if len(order.note) > MAX_NOTE:
         raise ValueError(f"a note may have {MAX_NOTE} characters")
     return _line({"do": order.do, "note": order.note})
 
 
 def parse_order(line: bytes) -> Order:
-    """Parse the line of an order. Raises ValueError, whose text says what is wrong."""
+    """Return the order in a line. Raises ValueError that says what is wrong with the line."""
     document = _document(line)
     do, note = document.get("do"), document.get("note", "")
     if do not in ACTIONS:
@@ -64,7 +63,7 @@ def pack_answer(answer: Answer) -> bytes:
 
 
 def parse_answer(line: bytes) -> Answer:
-    """Parse the line of an answer. Raises ValueError."""
+    """Return the answer in a line. Raises ValueError if the line is not an answer."""
     document = _document(line)
     error, reason, code = document.get("error"), document.get("end_reason"), document.get("exit_code")
     reason_given = error if isinstance(error, str) and error else "it gave no reason"
@@ -94,9 +93,10 @@ def _document(line: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def address(folder: Path) -> Iterator[str]:
-    """Yield a short path of a folder's socket, since sockaddr_un only has room for 108 bytes (unix(7)).
+    """Yield a short path of the socket in `folder`, which works until the block ends.
 
-    Raises OSError if the folder cannot be opened.
+    The folder's own path may be too long, since sockaddr_un only has room for 108 bytes (unix(7)). Raises OSError if
+    the folder cannot be opened.
     """
     fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -106,9 +106,10 @@ def address(folder: Path) -> Iterator[str]:
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Return the process id and the user id of a connection's other end, from the kernel: SO_PEERCRED (unix(7)).
+    """Return the process id and the user id of the other end of a connection.
 
-    The process id is 0 if that process is not visible from here, as in another container.
+    The kernel provides both: SO_PEERCRED (unix(7)). The process id is 0 if that process is not visible from here, for
+    example because it is in another container.
     """
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, _ = struct.unpack("3i", credentials)
@@ -120,13 +121,14 @@ LOOK_S = 1.0  # interval of looking whether the process is stopped, while waitin
 
 
 class NotRunningError(InputError):
-    """Raised if no running session takes the order."""
+    """Raised if the session is not running, or ends before it has answered an order."""
 
 
 def give(folder: Path, order: Order) -> Answer:
-    """Give an order to the session in `folder` and return its answer. A stop waits until the session has ended.
+    """Give an order to the session in `folder` and return the session's answer. A stop waits until the session has
+    ended.
 
-    Raises NotRunningError if the session does not run, and EdgetopError if it refuses the order or does not answer.
+    Raises NotRunningError if the session is not running, and EdgetopError if it refuses the order or does not answer.
     """
     name, pid = folder.name, 0
     try:
@@ -158,14 +160,17 @@ def give(folder: Path, order: Order) -> Answer:
 
 
 def refuse_stopped(name: str, pid: int) -> None:
-    """Raise EdgetopError if the process is stopped, as it cannot answer then. `name`: the session's name."""
+    """Raise EdgetopError if the process `pid` is stopped, since it cannot answer then. `name`: the session's name."""
     if is_stopped(pid):
         advice = f"kill -CONT {pid}, or fg in its shell, lets it go on, and it then takes the order"
         raise EdgetopError(f"{name}: process {pid}, which runs it, is stopped, as by Ctrl+Z", advice)
 
 
 def _end_line(connection: socket.socket, name: str, pid: int) -> bytes:
-    """Wait for the answer to a stop, however long it takes. Raises EdgetopError if the process is stopped."""
+    """Return the line that answers a stop, however long that takes.
+
+    Raises EdgetopError if the session's process `pid` is stopped meanwhile. `name`: the session's name.
+    """
     connection.settimeout(None)
     while not select.select([connection], [], [], LOOK_S)[0]:
         refuse_stopped(name, pid)

@@ -15,8 +15,8 @@ PROC = Path("/proc")
 def lock_holder(lock: Path) -> int | None:
     """Return the id of this user's process that holds a lock on a file (flock(2)), or None if none is found.
 
-    Returns None for a link, a file of another user, and a file with a second name elsewhere. If a child process shares
-    the lock, the parent is returned.
+    Returns None for a link, for a file of another user, and for a file that has a second name elsewhere. If a child
+    process shares the lock, the parent's id is returned.
     """
     try:
         status = lock.lstat()
@@ -29,7 +29,10 @@ def lock_holder(lock: Path) -> int | None:
 
 
 def end_holder(lock: Path) -> int | None:
-    """Send SIGTERM to this user's process that holds the lock, and return its id, or None if there is none."""
+    """Send SIGTERM to this user's process that holds the lock.
+
+    Return the process id, or None if there is no such process.
+    """
     pid = lock_holder(lock)
     if pid is None:
         return None
@@ -54,10 +57,10 @@ def is_stopped(pid: int) -> bool:
 
 
 def viewers(folder: Path, lock: Path) -> list[str]:
-    """Return where else a session or a sweep is shown: the terminals of its writer and of attached screens, or "ssh".
+    """Return the places where a session or a sweep is shown: names of terminals, and "ssh" for a viewer elsewhere.
 
-    The writer holds the lock, and a screen has the folder open. The terminal of this process does not count, because
-    its user sees what happens.
+    Shown by are the writer, which holds the lock, and attached screens, which have the folder open. The terminal of
+    this process is left out, because its user sees what happens.
     """
     try:
         status = folder.stat()
@@ -85,16 +88,17 @@ def _has_open(pid: int, status: os.stat_result) -> bool:
 
 
 def _terminal(pid: int) -> int:
-    """Return the device number of a process's controlling terminal; 0 if it has none (proc_pid_stat(5), tty_nr)."""
+    """Return the device number of a process's controlling terminal, or 0 if there is none (proc_pid_stat(5),
+    tty_nr)."""
     fields = _stat(pid)
     return int(fields[4]) & 0xFFFFFFFF if len(fields) > 4 else 0
 
 
 def _terminal_name(number: int) -> str:
-    """Return the name of a terminal, such as `pts/3`.
+    """Return the name of the terminal with this device number, such as `pts/3`.
 
-    The device number has the major number in bits 8 to 19 (proc_pid_stat(5)); those of pseudo-terminals are from 136 on
-    (Documentation/admin-guide/devices.txt of the kernel).
+    Bits 8 to 19 of the device number are the major number (proc_pid_stat(5)). Pseudo-terminals have major numbers from
+    136 on (Documentation/admin-guide/devices.txt of the kernel).
     """
     major, minor = os.major(number), os.minor(number)
     if 136 <= major <= 143:
@@ -112,7 +116,10 @@ def _own_processes() -> list[int]:
 
 
 def _holds(pid: int, status: os.stat_result) -> bool:
-    """Whether a process has the file open and locked: fs/proc/fd.c and show_fd_locks of fs/locks.c."""
+    """Whether a process has the file open and locked. `status`: the file's stat(2) result.
+
+    Sources in the kernel: fs/proc/fd.c, and show_fd_locks in fs/locks.c.
+    """
     with contextlib.suppress(OSError):
         for fd in (PROC / str(pid) / "fd").iterdir():
             with contextlib.suppress(OSError):
@@ -129,9 +136,9 @@ def _parent(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat after the name, or [] if the process is gone.
+    """Return the fields of /proc/PID/stat after the process's name, or [] if the process is gone.
 
-    The name itself may have spaces and parentheses.
+    The name is skipped because it may contain spaces and parentheses.
     """
     with contextlib.suppress(OSError):
         return (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()

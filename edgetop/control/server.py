@@ -31,7 +31,8 @@ class ControlServer:
     ) -> None:
         """Listen on a socket in `folder`. Raises OSError if the folder's file system does not support sockets.
 
-        `uid`: the user whose orders are taken, besides root's; by default this process's user.
+        `session` executes the orders. `uid`: the user whose orders are taken, besides root's; by default this process's
+        user. `patience_s`: how long a client may take to send its order.
         """
         self._session = session
         self._uids = {0, os.geteuid() if uid is None else uid}
@@ -47,7 +48,7 @@ class ControlServer:
         self._thread.start()
 
     def finish(self, answer: Answer) -> None:
-        """Answer the clients that asked for the end of the session, and take no more orders."""
+        """Send `answer` to the clients that asked for the end of the session, and take no more orders."""
         self._last = answer
         self._wake.send(b"x")
         self._thread.join()
@@ -73,7 +74,7 @@ class ControlServer:
         self._selector.close()
 
     def _time_left_s(self) -> float | None:
-        """Return the time until the next client times out, or None if no client has yet to send its order."""
+        """Return the seconds until the next client times out, or None if no client still has to send its order."""
         until_s = min((client.until_s for client in self._clients if not client.waits_for_the_end), default=None)
         return None if until_s is None else max(0.0, until_s - time.monotonic())
 
@@ -143,7 +144,10 @@ class _Client:
         return b"too long"
 
     def answer(self, answer: Answer) -> None:
-        """Send an answer. It fits into the socket's buffer, so this does not block; a client that is gone gets none."""
+        """Send an answer to the client; one that is gone gets none.
+
+        An answer fits into the socket's buffer: nothing blocks.
+        """
         with contextlib.suppress(OSError):
             self.connection.send(pack_answer(answer))
 

@@ -1,4 +1,4 @@
-"""Feeds, from which screens read sessions: live, attached or replayed ones, behind one protocol.
+"""Feeds, from which screens read sessions. The session may be live, attached or replayed; the interface is the same.
 
-A reader must not ask for the kind of a feed, only for its abilities.
+A reader must not ask what kind of feed it has, only which abilities the feed has.
 """

@@ -1,7 +1,7 @@
-"""Attach to a session of another process through its recording: read the past, then follow what is appended.
+"""A feed of a session that another process runs. It reads the session's recording, then follows what is appended.
 
-The journal is followed to the end of the session. Orders go through the socket of the session, on a separate thread, so
-that the screen does not wait for the answer.
+The journal is followed to the end of the session. Orders go through the session's socket. A separate thread sends them,
+so that the screen does not wait for the answer.
 """
 
 import threading
@@ -48,7 +48,10 @@ class AttachFeed:
 
     @property
     def name(self) -> Path:
-        """Return the current path of the session. It changes if the folder is moved or if another session follows."""
+        """Return the present path of the session.
+
+        The path changes if the folder is moved, or if another session follows.
+        """
         return self.folder.name
 
     @property

@@ -1,4 +1,4 @@
-"""The interface of feeds: reading batches, and optional abilities."""
+"""The interface of feeds: all can read batches, and some have further abilities."""
 
 import threading
 from dataclasses import replace
@@ -16,7 +16,7 @@ REFUSAL_VISIBLE_NS = 10 * NS
 
 
 class Can(Flag):
-    """Abilities of a feed. Keys that need a missing ability are hidden."""
+    """Abilities of a feed. A screen hides the keys that need a missing ability."""
 
     NOTHING = 0
     STOP = auto()  # end the session
@@ -32,7 +32,7 @@ class Can(Flag):
 
 @frozen
 class Mark:
-    """An event to seek to."""
+    """An event of a session to which a player can seek."""
 
     t_ns: int
     kind: str  # kind of the event
@@ -62,15 +62,21 @@ class Player(Protocol):
     def set_speed(self, speed: float) -> None: ...
 
     def seek(self, t_ns: int) -> None:
-        """Make the next read return the session from its start up to `t_ns`, which is clipped to the session."""
+        """Go to `t_ns`, a session time, or to the session's start or end if `t_ns` is outside.
+
+        The next `read` returns the whole session up to there.
+        """
 
     def ahead(self) -> Batch | None:
-        """Return the next piece of the session for a reader that is ahead of the screen, or None at the end."""
+        """Return the next piece of the session, or None at the end.
+
+        This reading is independent of the playback's position.
+        """
 
     def checkpoint_ns(self) -> int | None:
-        """Return the time up to which `ahead` was read if the reader must save a checkpoint there, or else None.
+        """Return the session time of a checkpoint, or None if there is none at the place that `ahead` has reached.
 
-        The first batch after a later seek may resume from that time.
+        The reader of `ahead` must save its state at a checkpoint. The first batch after a later seek may resume there.
         """
 
 
@@ -80,7 +86,7 @@ MAX_WAITING_BATCHES = 256  # more waiting batches are merged
 
 
 class BatchQueue:
-    """A queue of batches between two threads. All waiting batches are taken as one batch."""
+    """A queue of batches between two threads. The reader takes all waiting batches as one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,14 +106,14 @@ class BatchQueue:
                 self._waiting = [merge(self._waiting)]
 
     def take(self) -> Batch | None:
-        """Return everything since the last call as one batch, or None."""
+        """Return everything since the last call as one batch, or None if there is nothing."""
         with self._lock:
             waiting, self._waiting, self._inferences = self._waiting, [], 0
         return merge(waiting) if waiting else None
 
 
 class Refusal:
-    """The reason why the last order was not carried out, which is shown for some time."""
+    """The reason why the last order was not carried out. It is shown only for some time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -127,18 +133,21 @@ class Feed(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether everything has been read and nothing more will come."""
+        """Whether everything has been read and no more data will come."""
 
     @property
     def player(self) -> Player | None:
-        """Return the controls of a replay, or None for a session that is not a replay."""
+        """Return the controls of a playback, or None if the session is not a replay."""
 
     @property
     def trouble(self) -> str:
-        """Return a sentence on why data are missing or what failed, or "" if all is well."""
+        """Return a sentence that says why data are missing or what has failed, or "" if all is well."""
 
     def read(self) -> Batch | None:
-        """Return everything since the last read as one batch, or None. It waits only when it starts again."""
+        """Return everything since the last read as one batch, or None if there is nothing.
+
+        Only after a restart it may take long.
+        """
 
     def order(self, order: Order) -> None:
-        """Pass an order to the run. Do nothing if the feed lacks the ability."""
+        """Pass an order to the session. Does nothing if the feed lacks the ability."""

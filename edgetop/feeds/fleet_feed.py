@@ -44,7 +44,7 @@ _TAIL_STEP = 0.25  # boards whose p99 differs by less than this share of the dea
 
 @frozen
 class Address:
-    """The address of a board, as given by the user."""
+    """The address of a board, its name and its group, as the user gave them."""
 
     name: str
     target: Target
@@ -79,17 +79,17 @@ class BoardView:
 
     @property
     def has_failed(self) -> bool:
-        """Whether no data arrive and none are expected soon."""
+        """Whether no data arrive from the board, and none are expected soon."""
         return self.state in ("idle", "lost", "unreachable", "misfit", "refused")
 
     @property
     def tail_share(self) -> float:
-        """Return p99 divided by the deadline, or 0 if unknown."""
+        """Return the p99 latency divided by the deadline, or 0 if either is unknown."""
         summary = self.summary
         return summary.p99_ms / summary.deadline_ms if summary and summary.p99_ms and summary.deadline_ms else 0.0
 
     def searched(self) -> str:
-        """Return the text that a filter searches."""
+        """Return the text in which a filter looks for its words, in lower case."""
         address, summary = self.address, self.summary or Summary()
         labels = " ".join(f"{key}={value}" for key, value in address.labels.items())
         parts = (address.name, address.target.host, address.group, labels, self.word, summary.model, summary.board)
@@ -97,7 +97,7 @@ class BoardView:
 
 
 def _by_name(view: BoardView) -> list[str | int]:
-    """Sort key that puts `board-2` before `board-10`."""
+    """Return a sort key for the board's name. It puts `board-2` before `board-10`."""
     return [int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", view.address.name))]
 
 
@@ -143,7 +143,7 @@ class Board:
         self._thread.start()
 
     def refuse(self, reason: str) -> None:
-        """Do not watch this board, for this reason."""
+        """Mark the board as refused because of `reason`. It is then not contacted."""
         self._view, self.is_done = replace(self._view, state="refused", reason=reason), True
 
     # Called by the thread of the screen.
@@ -160,7 +160,7 @@ class Board:
         return replace(view, state=state, reason=reason, age_s=age_ns / NS)
 
     def order(self, order: Order) -> None:
-        """Send an order to the board. A refusal is logged; the board reports success by an event."""
+        """Send an order to the board. A refusal is written to the log; success shows as an event of the board."""
         self._last_order += 1
         number = self._last_order
         self._orders[number] = order
@@ -174,7 +174,7 @@ class Board:
 
     @property
     def waits(self) -> bool:
-        """Whether an order is still unconfirmed."""
+        """Whether the board has yet to confirm an order."""
         return bool(self._orders)
 
     def hang_up(self) -> None:
@@ -248,9 +248,10 @@ class Board:
         self.is_done = self._session is not None
 
     def _handle(self, received: remote.Received, *, is_first: bool) -> bool:
-        """Handle a message of the board; return whether the first summary of the link is still to come.
+        """Handle a message from the board. Return whether the first summary of the link is still to come.
 
-        The first summary repeats earlier events. Raises ValueError for an invalid message.
+        `is_first`: the same before this message. The first summary repeats earlier events, which are not logged again.
+        Raises ValueError for an invalid message.
         """
         if isinstance(received, remote.Confirmed):
             self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")
@@ -287,9 +288,11 @@ class Fleet:
         self, addresses: Sequence[Address], connect: Callable[[Address], Connect], gates: Sequence[str], clock: Clock,
         refused: Mapping[str, str] = MappingProxyType({}), pauses_s: Sequence[float] = PAUSES_S,
     ) -> None:  # fmt: skip
-        """`connect` returns the function that connects to a board. `gates`: gates that each board judges.
+        """Prepare to watch the boards at `addresses`. `connect` takes an address and returns the function that connects
+        to it.
 
-        `refused`: reasons by name, for boards that are not contacted.
+        `gates`: the gates that each board judges. `refused`: the boards that are not contacted, with the reasons, by
+        name. `pauses_s`: the pauses in seconds before the first, second, ... attempt to reconnect.
         """
         self.clock = clock
         self._log: deque[Logged] = deque(maxlen=MAX_LOG)
@@ -304,13 +307,13 @@ class Fleet:
                 board.start()
 
     def views(self, order: str = "worst", words: str = "") -> list[BoardView]:
-        """Return the views of the boards that match all words, in this order."""
+        """Return the views of the boards that match all of `words`, sorted by the key `order` of `ORDERS`."""
         wanted = words.lower().split()
         views = (board.view for board in self.boards)
         return sorted((v for v in views if all(word in v.searched() for word in wanted)), key=ORDERS[order])
 
     def log(self) -> list[Logged]:
-        """Return the log, newest first."""
+        """Return the log of all boards, with the newest entry first."""
         return sorted(self._log.copy(), key=lambda logged: -logged.t_ns)
 
     def order_all(self, order: Order) -> None:

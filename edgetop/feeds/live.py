@@ -12,7 +12,10 @@ class LiveFeed:
     trouble = ""
 
     def __init__(self, *, outlives_its_screen: bool = False) -> None:
-        """Begin without data. `outlives_its_screen`: whether `edgetop attach` can show the session again."""
+        """Begin without data.
+
+        `outlives_its_screen`: whether the session goes on without a screen, for `edgetop attach`.
+        """
         self._outlives_its_screen = outlives_its_screen
         self._waiting = BatchQueue()
         self.put = self._waiting.put  # called by the conductor's thread

@@ -1,10 +1,10 @@
 """A session on another machine, received from its relay over a link that may break at any time.
 
-A `Conversation` is one link from its hello to its end, and turns bytes into checked batches. The data are not trusted:
-an invalid stream is treated as a broken link.
+A `Conversation` covers one link from the first hello to the end. It turns received bytes into checked batches. The data
+are not trusted: an invalid stream is treated as a broken link.
 
-A `RemoteFeed` has a reading thread. When the link breaks, the thread reconnects after increasing pauses and requests
-what was missed. Meanwhile `trouble` describes the state.
+A `RemoteFeed` has a thread that reads. When the link breaks, this thread reconnects after increasing pauses and
+requests the data that were missed. Meanwhile `trouble` describes the state.
 """
 
 import math
@@ -36,15 +36,15 @@ ALIVE_EVERY_NS = 15 * NS
 
 
 class LinkEndedError(Exception):
-    """The other end has closed the link."""
+    """Raised if the other end has closed the link."""
 
 
 class UnreachableError(InputError):
-    """No relay answers now. A later attempt may succeed."""
+    """Raised if no relay answers at present. A later attempt may succeed."""
 
 
 class MisfitError(InputError):
-    """A relay of another version answers. `version`: the version that it reports."""
+    """Raised if a relay of another version answers. `version`: the version of edgetop that it reports."""
 
     def __init__(self, why: str, version: str) -> None:
         super().__init__(why)
@@ -53,19 +53,22 @@ class MisfitError(InputError):
 
 class Link(Protocol):
     def read(self, timeout_s: float) -> bytes:
-        """Return the bytes that arrived. Raises LinkEndedError, or TimeoutError if nothing arrives in time."""
+        """Return the bytes that have arrived.
+
+        Raises LinkEndedError, or TimeoutError if none arrive within `timeout_s`.
+        """
 
     def write(self, data: bytes) -> None:
-        """Write without waiting. Raises LinkEndedError."""
+        """Write bytes without waiting. Raises LinkEndedError if they are not accepted."""
 
     def answered(self) -> None:
-        """Note that a relay has answered."""
+        """Note that a relay has answered. Whoever asked for a password has no more questions."""
 
     def hang_up(self) -> None:
-        """End the link from another thread, which ends the read of the reading thread."""
+        """End the link. Another thread that waits in `read` then returns."""
 
     def close(self) -> str:
-        """Close the link. Return the reason if it had already ended by itself, else ""."""
+        """Close the link. Return the reason why it had already ended by itself, or "" if it had not."""
 
 
 # Connects to a session, or to the newest one. The flag says whether ssh may ask for a password. Raises InputError.
@@ -74,7 +77,7 @@ Connect = Callable[[str | None, bool], Link]
 
 @frozen
 class Confirmed:
-    """The result of an order."""
+    """The board's answer to an order, with the order's number."""
 
     number: int
     answer: Answer
@@ -82,12 +85,12 @@ class Confirmed:
 
 @frozen
 class Over:
-    """The session is over, and everything has been sent."""
+    """A message that the session is over and that everything has been sent."""
 
 
 @frozen
 class Summarised:
-    """The changes of the summary of a session, and its new events."""
+    """What has changed in the summary of a session, and the session's new events."""
 
     changed: dict[str, Any]  # changed fields, not checked yet
     events: tuple[Happened, ...]
@@ -101,10 +104,11 @@ class Conversation:
         self, link: Link, where: str, position: Position | None, hello_s: float = HELLO_S,
         gates: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        """Exchange hellos and request the data after `position`. `where`: the name of the board.
+        """Exchange hellos over `link` and request the data after `position`. `where`: the name of the board.
 
-        `gates`: request summaries with the state of these gates, in place of batches. Raises InputError if the board
-        refuses, and UnreachableError if a later attempt may succeed.
+        With `gates`, summaries with the state of these gates are requested in place of batches. `hello_s`: how long the
+        board may take to answer. Raises InputError if the board refuses, and UnreachableError if a later attempt may
+        succeed.
         """
         self.link, self._where = link, where
         self._parser, self._decoder = FrameParser(), Decoder()
@@ -138,7 +142,8 @@ class Conversation:
         self.session = begin.text("session")  # path to request when reconnecting
 
     def _quoted(self) -> str:
-        """Return the output that came before any answer, as the start of a sentence."""
+        """Return the output that the board printed before its hello, as the start of a sentence; "" if there is
+        none."""
         noise = " ".join(self._parser.noise.decode("utf-8", "replace").split())
         return f'"{cut(clean(noise), MAX_QUOTED)}", ' if noise else ""
 
@@ -147,7 +152,10 @@ class Conversation:
         return (why or f"{self._where} ended without an answer") + (f"; it said {said.rstrip(', ')}" if said else "")
 
     def _next(self, timeout_s: float) -> Frame:
-        """Return the next message. Raises TimeoutError if only noise arrives in this time."""
+        """Return the next frame.
+
+        Raises TimeoutError if none is complete within `timeout_s`, even if other output arrives.
+        """
         until_s = math.inf
         while not self._pending:
             left_s = min(timeout_s, until_s - time.monotonic())
@@ -159,9 +167,10 @@ class Conversation:
         return self._pending.pop(0)
 
     def listen(self, timeout_s: float) -> Iterator[Received]:
-        """Yield what the board sends. LinkEndedError, TimeoutError and ValueError each mean the end of this link.
+        """Yield what the board sends: batches with their positions, answers to orders, summaries, and the end.
 
-        Raises InputError if the board reports that it cannot continue.
+        Raises LinkEndedError, TimeoutError or ValueError if this link has come to its end, and InputError if the board
+        reports that it cannot continue.
         """
         if not self._pending:
             self._pending += self._parser.feed(self.link.read(timeout_s))
@@ -186,11 +195,11 @@ class Conversation:
             raise InputError(f"{self._where}: {frame.text('message')}")
 
     def order(self, number: int, order: Order) -> None:
-        """Send an order. Raises LinkEndedError, or ValueError if the note is too long."""
+        """Send an order with this number. Raises LinkEndedError, or ValueError if the order's note is too long."""
         self.link.write(relay_frames.pack_line(relay_frames.COMMAND, number, pack_order(order)))
 
     def send_alive(self) -> None:
-        """Tell the relay that this end is alive. Raises LinkEndedError."""
+        """Tell the relay that this viewer is still there. Raises LinkEndedError."""
         self.link.write(relay_frames.pack_message(relay_frames.ALIVE))
 
 
@@ -200,7 +209,8 @@ class RemoteFeed:
     def __init__(self, connect: Connect, where: str, clock: Clock, pauses_s: Sequence[float] = PAUSES_S) -> None:
         """Connect, and wait until the board has named its session, so that a screen can open.
 
-        `where`: the name of the board. Raises InputError if there is nothing to watch.
+        `connect` makes the link. `where`: the name of the board. `pauses_s`: the pauses in seconds before the first,
+        second, ... attempt to reconnect. Raises InputError if there is nothing to watch.
         """
         self._connect, self._where, self._clock, self._pauses_s = connect, where, clock, pauses_s
         self._waiting = BatchQueue()
@@ -263,7 +273,10 @@ class RemoteFeed:
             self._confirm(self._last_order, str(error) or "the link is lost")
 
     def close(self, timeout_s: float) -> tuple[Action, ...]:
-        """Leave the session, which continues. Return the orders that were not confirmed within `timeout_s`."""
+        """Leave the session, which continues.
+
+        Return the kinds of the orders that were not confirmed within `timeout_s`.
+        """
         deadline_ns = self._clock.monotonic_ns() + int(timeout_s * NS)
         while self._orders and Can.STOP in self.can and self._clock.monotonic_ns() < deadline_ns:
             self.arrived.wait(0.1)

@@ -1,4 +1,4 @@
-"""Play a recorded session, at any speed and from any position."""
+"""A feed that plays a recorded session, at any speed and from any position."""
 
 from bisect import bisect_right
 from dataclasses import replace
@@ -16,12 +16,15 @@ STOPS_AT_ONCE = 2  # stops to read at once when looking ahead, which takes a ten
 
 
 class ReplayFeed:
-    """A feed that is its own player. It plays from the start until it is paused."""
+    """A feed of a recorded session that is also its own player. It plays from `from_ns` until it is paused."""
 
     trouble = ""
 
     def __init__(self, recording: Recording, clock: Clock, *, speed: float = 1.0, from_ns: int = 0) -> None:
-        """Read the index for fast seeks, which takes a few tenths of a second for a session of a day."""
+        """Read the recording's index, for fast seeks. This takes a few tenths of a second for a session of a day.
+
+        `speed`: seconds of the session per second. `from_ns`: the session time where the playback begins.
+        """
         self._recording = RecordingByTime(recording)
         self._clock = clock
         self._marks = _marks(self._recording)
@@ -109,16 +112,19 @@ class ReplayFeed:
 
     @property
     def _checkpoint_distance(self) -> int:
-        """Return the distance between checkpoints, as a number of stops."""
+        """Return the distance between two checkpoints, as a number of stops of the recording."""
         least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 
     def order(self, order: Order) -> None:
-        """Do nothing, because a recorded session takes no orders."""
+        """Ignore the order, because a recorded session takes none."""
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
-    """Return marks of recorded events. Slowdowns and alerts are not among them, because the analysis finds these."""
+    """Return a mark for each important event of the recording, ordered by time.
+
+    Slowdowns and alerts are left out, because the analysis finds these by itself.
+    """
     table = recording.tables["events"]
     events = (event for some in table.between(START, table.end) for event in some)
     marks = [

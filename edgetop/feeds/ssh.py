@@ -1,7 +1,7 @@
-"""Run `edgetop relay` on another machine through the system's ssh, which handles keys, hosts and proxies.
+"""A link to `edgetop relay` on another machine, by the system's ssh, which handles keys, hosts and proxies.
 
-Host and session come from the user's command line, and session paths from the board. Neither is ever interpreted as an
-option or by a local shell.
+Host and session come from the user's command line, and paths of sessions from the board. None of them is ever
+interpreted as an option or by a local shell.
 """
 
 import contextlib
@@ -33,7 +33,10 @@ _PGRP = 2  # index of the process group among the fields after the name in /proc
 
 class LentTerminal:
     def __init__(self, leader: int) -> None:
-        """Lend the terminal to the process group `leader`. Do nothing without a terminal in the foreground."""
+        """Lend the terminal to the process group `leader`.
+
+        Does nothing if this process is not in a terminal's foreground.
+        """
         self._leader = leader
         self._tty = -1
         with contextlib.suppress(OSError):
@@ -60,14 +63,20 @@ class LentTerminal:
         self._tty = -1
 
     def _give_to(self, group: int) -> None:
-        """Make a group the foreground group of the terminal, without being stopped by SIGTTOU."""
+        """Make the process group `group` the terminal's foreground group.
+
+        SIGTTOU, which would stop this process, is blocked.
+        """
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         with contextlib.suppress(OSError):  # the terminal has hung up
             os.tcsetpgrp(self._tty, group)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def follow_stop(self) -> None:
-        """Suspend this process if the user has suspended the child's group, and continue the group afterwards."""
+        """Suspend this process too if the user has suspended the group that has the terminal.
+
+        When the user continues this process, the group is continued as well.
+        """
         if self._tty < 0:
             return
         with contextlib.suppress(ChildProcessError):
@@ -116,7 +125,8 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Parse `ssh:[USER@]HOST[:SESSION]`, with an IPv6 address in brackets. Raises InputError.
+    """Return the host and the session in `ssh:[USER@]HOST[:SESSION]`. An IPv6 address is in brackets. Raises
+    InputError.
 
     >>> parse_target("ssh:pi@board:soak-1")
     Target(host='pi@board', session='soak-1')
@@ -131,18 +141,17 @@ def parse_target(text: str) -> Target:
 
 
 def command_line(target: Target, over_there: str, *, attended: bool) -> list[str]:
-    """Return the command line of ssh. `over_there`: the command for the shell on the board.
+    """Return the command line of ssh that runs `over_there` in the shell on the board.
 
-    `attended`: ssh may ask for a password on the terminal.
-
-    -T prevents a remote terminal, which would mangle bytes. Forwardings of the user's configuration are disabled.
+    `attended`: whether ssh may ask for a password on the terminal. The option -T prevents a remote terminal, which
+    would change bytes. Forwardings in the user's configuration are disabled.
     """
     batch = () if attended else ("-o", "BatchMode=yes")
     return ["ssh", "-T", *batch, *_KEEPALIVE, "-o", "ClearAllForwardings=yes", "--", target.host, over_there]
 
 
 def not_found(command: str, target: Target) -> str:
-    """Return the message for a command that is not found on the board."""
+    """Return the error message for a `command` that the board does not find."""
     return (
         f"no {command} on {target}: install it there (edgetop help remote), or give its path, because ssh does not use "
         "the PATH of a login shell: --remote-command '~/.local/bin/edgetop'"
@@ -158,9 +167,10 @@ class SshLink:
     def __init__(
         self, target: Target, session: str | None, remote_command: str, *, attended: bool, on_line: OnLine
     ) -> None:
-        """Start ssh. `attended`: it may ask for a password on the terminal. `on_line` is called from another thread.
+        """Start ssh, which runs `remote_command`. `on_line` gets each line of ssh's stderr, on another thread.
 
-        `remote_command` is interpreted by the shell on the board, so `~` is the home folder there. Raises InputError.
+        `attended`: whether ssh may ask for a password on the terminal. The shell on the board interprets
+        `remote_command`, so `~` is the home folder there. Raises InputError if ssh cannot be started.
         """
         over_there = f"{remote_command} relay" + (f" -- {shlex.quote(session)}" if session else "")
         line = command_line(target, over_there, attended=attended)
@@ -192,9 +202,10 @@ class SshLink:
                     self._on_line(text)
 
     def read(self, timeout_s: float) -> bytes:
-        """Return the bytes that arrived. Raises LinkEndedError at the end, TimeoutError if nothing arrives in time.
+        """Return the bytes that have arrived. Raises LinkEndedError at the end, and TimeoutError if none arrive in
+        `timeout_s`.
 
-        Time in which ssh asks the user a question does not count.
+        The time in which ssh asks the user a question does not count.
         """
         assert self._process.stdout
         until_s = time.monotonic() + timeout_s
@@ -211,12 +222,15 @@ class SshLink:
         return data
 
     def answered(self) -> None:
-        """Take the terminal back, because ssh will ask no more questions."""
+        """Take the terminal back from ssh, which will ask no more questions."""
         if self._terminal:
             self._terminal.take_back()
 
     def write(self, data: bytes) -> None:
-        """Write to the pipe. Raises LinkEndedError if it is full: messages are small, so nobody reads it then."""
+        """Write bytes to ssh. Raises LinkEndedError if ssh is gone or its pipe is full.
+
+        A pipe full of these small messages means that nobody reads them.
+        """
         assert self._process.stdin
         try:
             taken = os.write(self._process.stdin.fileno(), data)
@@ -229,13 +243,16 @@ class SshLink:
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        """Signal ssh and its children, such as a proxy or the ssh of a jump host."""
+        """Send a signal to ssh and its child processes, such as a proxy or the ssh of a jump host."""
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, number)
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether ssh ends within this time. It is not reaped, so that the number of its group is not reused."""
+        """Return whether ssh ends within `seconds`.
+
+        Its exit status is left unread, so that its group's number is not reused.
+        """
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             try:
@@ -247,7 +264,10 @@ class SshLink:
         return False
 
     def close(self) -> str:
-        """End ssh. Return the reason if it had ended by itself. Raises KeyboardInterrupt if the user ended it."""
+        """End ssh.
+
+        Return the reason why it had already ended by itself, or "". Raises KeyboardInterrupt if the user ended it.
+        """
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]

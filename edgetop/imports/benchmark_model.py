@@ -104,7 +104,10 @@ _UNKNOWN_FORM = (
 
 
 def read_text(page: Page) -> tuple[Found, ...]:
-    """Parse the output of one run, with its table of operators. Raises ValueError if it contradicts itself."""
+    """Return what the output of one run says, with its table of operators.
+
+    Raises ValueError if it contradicts itself.
+    """
     _one_run(page)
     layers = read_tables(page)
     if last := page.first(_LAST):
@@ -133,7 +136,7 @@ def read_text(page: Page) -> tuple[Found, ...]:
 
 
 def _one_run(page: Page) -> None:
-    """Raise ValueError if a text has the results of several runs. A line that is repeated at once is of one run."""
+    """Raise ValueError if the output has the results of several runs. A line may be repeated directly after itself."""
     ends: list[str] = []
     last_end = -1
     for match in _END.finditer(page.text):
@@ -165,7 +168,7 @@ def _memory(page: Page) -> dict[str, JsonValue]:
 
 
 def _of_lines(page: Page) -> Summary:
-    """Return the summary of output that has one figure in a line."""
+    """Return the summary in output that has one value per line."""
     told, runs = dict[str, float](), dict[str, int]()
     is_exact = dict[str, bool]()  # whether a figure was in microseconds
     in_us = page.first(_IN_US)
@@ -223,7 +226,11 @@ def _summary(
 
 
 def _split(page: Page, told: Mapping[str, float]) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """Return the figures of the report and further ones, without times of 0, which no inference takes."""
+    """Return two mappings: the figures that a report has too, and further ones. `told`: the printed figures in ms, by
+    name.
+
+    Figures of 0 are left out, since no inference takes 0 ms. Raises ValueError if the mean is 0.
+    """
     zeros = [f"{name} {told[name]:g} ms" for name in told if not told[name] and name != "stdev"]
     if zeros:
         page.notes.append(f"figures of 0 left out, which no inference takes: {', '.join(zeros)}")
@@ -262,7 +269,10 @@ _OTHERS = ("model", "model_size_mb", "accelerators", "signature", "fully_acceler
 
 
 def read_result(document: Mapping[str, Any], page: Page) -> Summary:
-    """Return the summary that `litert-benchmark --result_json` writes. Raises ValueError."""
+    """Return the summary in a document of `litert-benchmark --result_json`.
+
+    Raises ValueError if the document is not valid.
+    """
     latency = document["latency"]
     told = {name: _time(latency, key) for key, name in _RESULT_KEYS.items() if key in latency}
     runs, warmups = (_number(latency, key, 0, 2**31) for key in _COUNTS)
@@ -318,8 +328,8 @@ def _figures(
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue], int | None]:
     """Return the figures of the measured inferences, further figures, and the number of warm-up inferences.
 
-    `stats`: the count and the text of each line with `count=`. `is_mean`: whether a mean in microseconds is that of the
-    measured inferences, which the end of the output repeats.
+    `stats`: the count and the text of each line with `count=`. `mean_ms`: the mean that the end of the output repeats.
+    `is_mean`: whether a mean in microseconds is equal to it, which identifies the line of the measured inferences.
     """
     figures: dict[str, JsonValue] = {"mean_ms": mean_ms}
     places = (*range(1, len(stats)), 0)[: len(stats)]  # the first one last: it is usually the warm-up's

@@ -1,4 +1,4 @@
-"""The text of a file, which remembers what a reader understood of it, so that the rest can be counted and named."""
+"""The text of a file that notes which lines its reader has understood. So the other lines can be counted and named."""
 
 import bisect
 import re
@@ -8,10 +8,10 @@ from edgetop.captured_text import LeftOut
 
 
 class Page:
-    """The text of one file, and what its reader says about it."""
+    """The text of one file, the lines that its reader has understood, and the reader's notes."""
 
     def __init__(self, text: str, removed: tuple[str, ...] = ()) -> None:
-        """`removed`: the programs whose prefixes were removed from the lines."""
+        """Hold the text of a file. `removed`: the programs whose prefixes were removed from the lines."""
         self.text = text
         self.notes: list[str] = []  # what the user should know about these figures
         if removed:
@@ -20,13 +20,13 @@ class Page:
         self._is_known = bytearray(len(self._begins))
 
     def know(self, begin: int, end: int) -> None:
-        """Mark the lines from one place in the text to another as understood."""
+        """Mark lines as understood: those with any of the characters from `begin` to `end` (positions in the text)."""
         first = bisect.bisect_right(self._begins, begin) - 1
         last = bisect.bisect_left(self._begins, max(end, begin + 1)) - 1
         self._is_known[first : last + 1] = b"\1" * (last + 1 - first)
 
     def found(self, pattern: "re.Pattern[str]", begin: int = 0) -> Iterator["re.Match[str]"]:
-        """Yield the matches of a pattern, and mark their lines as understood."""
+        """Yield the matches of a pattern from position `begin` on, and mark their lines as understood."""
         for match in pattern.finditer(self.text, begin):
             self.know(*match.span())
             yield match
@@ -35,7 +35,10 @@ class Page:
         return next(self.found(pattern), None)
 
     def left_out(self) -> LeftOut | None:
-        """Return the lines that no pattern matched, or None if there are none. Blank lines and rules do not count."""
+        """Return how many lines are not marked as understood, and the first of them, or None if there are none.
+
+        Blank lines and lines that only separate parts, such as `-----`, do not count.
+        """
         count, written, first = 0, 0, ""
         for is_known, line in zip(self._is_known, self.text.split("\n"), strict=True):
             if not line.strip(" \t\r=-*_"):

@@ -1,6 +1,6 @@
-"""Record another tool's measurement as a finished session. Values that the tool did not report stay unknown.
+"""The recording of another tool's measurement as a finished session. Values that the tool did not report stay unknown.
 
-The session is written by the same recorder as a live one, so every reader of recordings can read it.
+The recorder of live sessions writes this one too, so every reader of recordings can read it.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ RUNS = "runs"  # end reason of an imported session: all inferences of the file a
 
 @frozen
 class Imported:
-    """A session made from another tool's files."""
+    """A session to be made from another tool's files."""
 
     name: str
     model: str | None  # the model's name; None: the name in the files
@@ -66,7 +66,7 @@ class Imported:
 
     @property
     def summary(self) -> str:
-        """Return what the session holds, in words."""
+        """Return the session's content in words, such as the number of inferences and of layers."""
         measured = self.measured
         parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
         if measured.layers:
@@ -80,9 +80,9 @@ class Imported:
         return " and ".join(parts)
 
     def record(self, folder: Path, now: datetime, *, force: bool = False) -> None:
-        """Write the session into `folder`. `force`: replace a session that was imported earlier.
+        """Write the session into `folder`. `now`: the time of the import. `force`: replace a session imported earlier.
 
-        Raises InputError or RecordingError; nothing has changed then.
+        Raises InputError or RecordingError, and then leaves everything as it was.
         """
         first, last = self._manifests(now)
         with _place(folder, force=force):
@@ -160,7 +160,10 @@ class Imported:
             yield _event(began_ns, PhaseBegan("measure"), "measurement begins")
 
     def _burst(self, layers: Layers) -> Batch:
-        """Return a batch with the layers as one profiling burst, after all inferences, outside the measured time."""
+        """Return a batch with the layers as one profiling burst.
+
+        Its time is after all inferences, outside the measured time.
+        """
         t_ns, times = 0, self.measured.times
         if times:
             t_ns, layers = times.end_ns, layers.with_copies(times, self.measured.origin.provider)
@@ -178,7 +181,10 @@ class Imported:
 
 @contextlib.contextmanager
 def _place(folder: Path, *, force: bool) -> Iterator[None]:
-    """Move an imported session out of the way, and restore it if the body raises. Without `force`, refuse instead."""
+    """Set an imported session at `folder` aside until the block ends. If the block raises, put the session back.
+
+    Raises InputError if anything is at `folder` and `force` is False, or if it is no imported session.
+    """
     aside = None
     if os.path.lexists(folder):
         if not force:
@@ -205,7 +211,7 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
 
 
 def _drop(aside: Path, folder: Path) -> None:
-    """Remove a replaced session, and move its files that edgetop did not write into the new one."""
+    """Remove the session at `aside`, which was replaced. Files that edgetop did not write are moved into `folder`."""
     with contextlib.suppress(OSError, RecordingError):
         for name in remove_session(aside).left:
             if not os.path.lexists(folder / name):
@@ -214,9 +220,10 @@ def _drop(aside: Path, folder: Path) -> None:
 
 
 def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
-    """Return an event with the tool's own figures.
+    """Return an event with the figures that the tool printed.
 
-    `is_all`: whether the session has no single inferences, so that these are its only figures; a warning then.
+    `is_all`: whether the session has no single inferences, so that these are its only figures. The event is then a
+    warning.
     """
     words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
     text = f"{tool} says: {words}" if words else f"{tool} gives single inferences"

@@ -1,8 +1,8 @@
-"""Parse a table of latencies, one inference in a row, as scripts write them: CSV with any separator.
+"""Parse a table of latencies, one inference per row, as scripts write them: CSV with any separator.
 
-The first row names the columns, with their units: `latency_ms`, `duration (us)`, `inferenceTime[s]`. A column without a
-unit in its name is given as `NAME:UNIT`, and one of a table without names by its number. Times are when each inference
-began: numbers since any moment, or dates as `2026-11-27T12:24:35.123Z`.
+The first row names the columns, with their units: `latency_ms`, `duration (us)`, `inferenceTime[s]`. The user gives a
+column without a unit in its name as `NAME:UNIT`, and a column of a table without names by its number. Times say when
+each inference began. They are numbers since any moment, or dates such as `2026-11-27T12:24:35.123Z`.
 """
 
 import re
@@ -39,26 +39,28 @@ MANY = 12  # columns that an error message lists
 
 @frozen
 class Columns:
-    """The columns that the user names, as `NAME`, `NAME:UNIT` or a number. None means that a column is found by its
-    name."""
+    """The columns that the user chose, as `NAME`, `NAME:UNIT` or a number.
+
+    None: the column's name in the file decides.
+    """
 
     latency: str | None = None
     time: str | None = None
 
 
 def header_of(text: str) -> str:
-    """Return the first row of a text, which is no comment; "" if there is none."""
+    """Return the first row of a text that is neither blank nor a comment, or "" if there is none."""
     return next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "")
 
 
 def is_table(text: str) -> bool:
-    """Whether a text has a column of latencies with its unit."""
+    """Whether the first row of a text names a column as a latency, with its unit."""
     header = header_of(text)
     return bool(_candidates(separators_of(header).cells(header)))
 
 
 def read_table(page: Page, columns: Columns) -> Times:
-    """Return the inferences of a table. Raises ValueError, which says what is missing or cannot be told."""
+    """Return the inferences in a table. Raises ValueError that says what is missing or ambiguous."""
     header = header_of(page.text)
     separators = separators_of(header)
     names = separators.cells(header)
@@ -109,7 +111,7 @@ def read_table(page: Page, columns: Columns) -> Times:
 
 
 class _Rows:
-    """Rows that are left out."""
+    """A count of rows that are left out, and the first of them."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""
@@ -123,7 +125,10 @@ class _Rows:
 
 
 def _rows(text: str, *, skipped: bool) -> Iterator[tuple[int, str]]:
-    """Yield each row with its number in the file, from 1. `skipped`: whether the first one names the columns."""
+    """Yield (row number in the file, from 1; row) for each row of inferences. Blank rows and comments are left out.
+
+    `skipped`: whether the first row names the columns and is left out too.
+    """
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -142,7 +147,7 @@ def _is_number(separators: Separators, cell: str) -> bool:
 
 
 def _split(name: str) -> tuple[str, str | None]:
-    """Return a column's name without its unit, and the unit.
+    """Return a column's name without its unit, and the unit, or None if the name has no unit.
 
     >>> _split("latency_ms"), _split("Duration (µs)"), _split("inferenceTimeMs"), _split("latency")
     (('latency', 'ms'), ('Duration', 'us'), ('inferenceTime', 'ms'), ('latency', None))
@@ -154,12 +159,15 @@ def _split(name: str) -> tuple[str, str | None]:
 
 
 def _candidates(names: Sequence[str]) -> list[int]:
-    """Return the places of the columns that are latencies by their names."""
+    """Return the positions (from 0) of the columns whose names say that they are latencies, with a unit."""
     return [place for place, name in enumerate(names) if (parts := _split(name))[1] and _LATENCY.search(parts[0])]
 
 
 def _latency_column(names: Sequence[str], asked: str | None) -> tuple[int, str]:
-    """Return the place and the unit of the column of latencies. Raises ValueError."""
+    """Return the position (from 0) and the unit of the column of latencies. Raises ValueError if it is not clear.
+
+    `asked`: the column that the user chose, or None.
+    """
     if asked is not None:
         place, unit = _find(names, asked)
         if unit is None:
@@ -176,7 +184,10 @@ _Time = tuple[int, Callable[[str, Separators], int]]
 
 
 def _time_column(names: Sequence[str], asked: str | None, latency: int) -> _Time | None:
-    """Return the place of the column of times, and the function that reads it; None if there is none."""
+    """Return the position of the column of times and the function that reads a cell of it, or None if there is none.
+
+    `asked`: the column that the user chose, or None. `latency`: the position of the column of latencies.
+    """
     if asked is not None:
         place, unit = _find(names, asked)
         return place, _number_in(unit) if unit else _date
@@ -188,7 +199,7 @@ def _time_column(names: Sequence[str], asked: str | None, latency: int) -> _Time
 
 
 def _find(names: Sequence[str], asked: str) -> tuple[int, str | None]:
-    """Return the place and the unit of a column that the user names. Raises ValueError."""
+    """Return the position (from 0) and the unit of the column `asked`, which the user chose. Raises ValueError."""
     name, _, unit = asked.rpartition(":")
     unit = _LONG.get(unit, unit)
     if not name or unit not in _NS:
@@ -236,7 +247,10 @@ def _date(cell: str, _: Separators) -> int:
 
 
 def _checked(start_ns: Numbers | None, names: Sequence[str], time: _Time | None, page: Page) -> Numbers | None:
-    """Return the starts, or None if there are none or all are the same; say where times stand still or go back."""
+    """Return the starts of the inferences, or None if the table has none or all are equal.
+
+    A note is added to `page` if times stand still or go back.
+    """
     if start_ns is None or time is None:
         return None
     name, steps = names[time[0]], np.diff(start_ns)

@@ -1,4 +1,4 @@
-"""A common form for the contents of other tools' files. Unknown values are absent."""
+"""The common form of what the files of other tools contain. Unknown values are absent."""
 
 import itertools
 import math
@@ -28,7 +28,7 @@ _COPIES = {TO_DEVICE: "inputs to the device", TO_HOST: "outputs to the host"}
 
 @frozen
 class Summary:
-    """Figures of all inferences together. Figures that the tool does not print are absent."""
+    """Figures of all inferences together. A figure that the tool did not print is absent."""
 
     figures: Mapping[str, JsonValue]  # by the keys of the report's `latency`: count, mean_ms, p50_ms, throughput_hz ...
     more: Mapping[str, JsonValue] = field(default_factory=dict)  # further figures, with the unit in the name
@@ -50,7 +50,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Times:
-    """Single inferences in the order of their starts; the first one starts at 0."""
+    """Single inferences, sorted by when they started. The first one starts at time 0."""
 
     start_ns: Numbers  # if `has_starts` is false, the end of the inference before
     latency_ns: Numbers
@@ -76,7 +76,7 @@ class SensorLog:
 
 @frozen
 class Layers:
-    """The time of each layer in instrumented inferences."""
+    """The time of each layer, summed over the instrumented inferences."""
 
     runs: int
     operators: tuple[Operator, ...]  # in run order
@@ -87,7 +87,10 @@ class Layers:
         return sum(operator.total_ns for operator in self.operators)
 
     def with_copies(self, times: Times, provider: str) -> "Layers":
-        """Return these layers and the copies to and from the device, so that shares refer to the whole latency."""
+        """Return the layers with the copies to and from the device added, so that shares refer to the whole latency.
+
+        `times` has the time of the copies. `provider`: the provider of the device.
+        """
         copies = {
             part: Operator(name, "Transfer", provider, self.runs, round(times.parts_ms[part] * 1e6) * self.runs)
             for part, name in _COPIES.items()
@@ -112,7 +115,7 @@ Found = Times | Layers | Summary | SensorLog
 
 @frozen
 class Reading:
-    """The contents of one file."""
+    """The contents of one file, with the tool that wrote it."""
 
     origin: Origin
     found: tuple[Found, ...]
@@ -133,7 +136,10 @@ class Measured:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Return the providers that ran an operator, the CPU last, as runtimes prefer the other ones."""
+        """Return the providers that ran an operator. The CPU comes last, since runtimes prefer the others.
+
+        Without operators, returns the providers that the tool named.
+        """
         found = dict.fromkeys(operator.provider for operator in self.layers.operators) if self.layers else {}
         names = tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.summary or NO_SUMMARY).providers
         return names or ((self.origin.provider,) if self.origin.provider else ())
@@ -146,7 +152,7 @@ class Measured:
 
     @property
     def measured(self) -> int | None:
-        """Return the number of measured inferences, or None if it is unknown."""
+        """Return the number of measured inferences, 0 if the files have none, or None if it is unknown."""
         if self.times:
             return len(self.times.start_ns) - (self.times.warmup or 0)
         return self.summary.count if self.summary else 0
@@ -170,7 +176,7 @@ MAX_PER_SECOND = 1e12  # higher than any board: trtexec counts a batch of 8 as 8
 
 
 def number(text: str, most: float = 1e15) -> float:
-    """Parse a number. Raises ValueError if it is not finite, negative, or greater than `most`."""
+    """Return the number in a text. Raises ValueError if it is not finite, negative, or greater than `most`."""
     value = float(text)
     if not (math.isfinite(value) and 0 <= value <= most):
         raise ValueError(f"{text[:40]} is no figure of such a run")
@@ -178,12 +184,12 @@ def number(text: str, most: float = 1e15) -> float:
 
 
 def time_ms(text: str, scale: float = 1.0) -> float:
-    """Parse a time and return it in ms. `scale`: how many ms one unit of the text is. Raises ValueError."""
+    """Return the time in a text, in ms. `scale`: how many ms one unit of the text is. Raises ValueError."""
     return number(text, MAX_NS / 1e6 / scale) * scale
 
 
 def time_ns(text: str, scale: float = 1.0) -> int:
-    """Parse a time as `time_ms` does, and return it in ns. Raises ValueError."""
+    """Return the time in a text, in ns. `scale`: how many ms one unit of the text is. Raises ValueError."""
     return round(time_ms(text, scale) * 1e6)
 
 
@@ -192,18 +198,21 @@ def count(text: str) -> int:
 
 
 def known_figures(**figures: JsonValue) -> dict[str, JsonValue]:
-    """Return the figures that are not None."""
+    """Return those of the figures that are not None."""
     return {name: value for name, value in figures.items() if value is not None}
 
 
 def one_run(marks: Sequence[str], what: str) -> None:
-    """Raise ValueError if a file holds several runs. `marks`: all matches of a text that every run prints once."""
+    """Raise ValueError if a file has several runs.
+
+    `marks`: all matches of a text that each run prints once. `what`: the kind of the file, for the message.
+    """
     if len(marks) > 1:
         raise ValueError(f"it holds {len(marks)} runs of {what}: keep one in a file")
 
 
 def refuse_contradictions(figures: Mapping[str, JsonValue]) -> None:
-    """Raise ValueError if figures of a run contradict each other, such as a minimum above the maximum."""
+    """Raise ValueError if the figures of a run contradict each other, such as a minimum above the maximum."""
     times = [(key, value) for key in ORDER if isinstance(value := figures.get(key), float)]
     for (low, below), (high, above) in itertools.pairwise(times):
         if below > above * (1 + 1e-4):  # tools print six digits

@@ -1,7 +1,7 @@
 """Parse the profile that ONNX Runtime writes with `enable_profiling`: a Chrome trace of every kernel of every run.
 
-The parser is the one of edgetop's own profiling bursts. All inferences in the file were instrumented, so their
-duration is no measure of latency.
+edgetop uses the same parser for its own profiling bursts. All inferences in the file were instrumented, so their
+duration is no measure of the latency.
 """
 
 from bisect import bisect_left, bisect_right
@@ -26,7 +26,10 @@ _LAUNCHING = frozenset(("CUDA", "ROCM", "MIGraphX", "Tensorrt", "NvTensorRTRTX",
 
 
 def read_trace(entries: Sequence[Any], page: Page) -> Layers:
-    """Return the time of each operator from the entries of a trace. Raises ValueError if they are no such profile."""
+    """Return the time of each operator in the entries of a trace.
+
+    Raises ValueError if they are no profile of ONNX Runtime.
+    """
     try:
         runs = _runs(entries, page)
         rows: dict[tuple[Any, ...], list[tuple[int, int]]] = {}  # by operator: calls and ns in each run
@@ -93,7 +96,10 @@ def _runs(entries: Sequence[Any], page: Page) -> list[dict[str, Any]]:
 
 
 def _note_others(entries: Sequence[Any], used: int, page: Page) -> None:
-    """Say which events are not read: those of loading, of fences and of the executor."""
+    """Add a note to `page` about the events that are not read: those of loading, of fences and of the executor.
+
+    `used`: the number of entries that were read.
+    """
     first = next((e for e in entries if not (is_run(e) or is_gpu(e) or e["name"].endswith("_kernel_time"))), None)
     if first is not None:
         count = len(entries) - used - sum(map(is_gpu, entries))
@@ -101,9 +107,10 @@ def _note_others(entries: Sequence[Any], used: int, page: Page) -> None:
 
 
 def _operator(key: tuple[Any, ...], per_run: Sequence[tuple[int, int]], runs: int) -> Operator:
-    """Return an operator. Its total time is its median time multiplied by `runs`, so one disturbed run has no effect.
+    """Return an operator with its total time: its median time multiplied by `runs`. So one disturbed run has no effect.
 
-    `key`: name, type and provider. `per_run`: calls and ns in each run that has the operator.
+    `key`: the name, type and provider. `per_run`: (calls, ns) in each run that has the operator. `runs`: the number of
+    runs.
     """
     name, op_type, provider = key
     calls = sum(calls for calls, _ in per_run)

@@ -72,7 +72,7 @@ class _Table:
 
 
 def read_tables(page: Page) -> tuple[Layers, ...]:
-    """Return the operators of a whole inference, or nothing if the output has no such table, or one that is cut off."""
+    """Return the operators of a whole inference, or () if the output has no table of them, or one that is cut off."""
     tables = list(_tables(page))
     for pattern in (_BY_TYPE, _CHATTER):
         for _ in page.found(pattern):
@@ -114,7 +114,7 @@ def read_tables(page: Page) -> tuple[Layers, ...]:
 
 
 def _tables(page: Page) -> Iterator[_Table]:
-    """Yield the first table of each part of the output; the others have the same operators in another order."""
+    """Yield the first table of each part of the output. Further tables have the same operators in another order."""
     seen = set[str]()
     for header in page.found(_HEADER):
         titles = [match[0] for match in _TITLE.finditer(page.text, 0, header.start())]
@@ -132,7 +132,10 @@ def _tables(page: Page) -> Iterator[_Table]:
 
 
 def _title(titles: Sequence[str]) -> str:
-    """Return the part of the output that a table belongs to, from all titles before it."""
+    """Return the kind of part that a table describes: "init", "runs", "subgraph" or "delegate".
+
+    `titles`: all titles before the table. The last one that is known decides.
+    """
     for title in reversed(titles):
         if "Initialization" in title:
             return "init"
@@ -155,13 +158,16 @@ def _row(line: str) -> _Row | None:
 
 
 def _delegate_of(row: _Row) -> str:
-    """Return the provider of an operator that is a whole delegate, or ""."""
+    """Return the provider of an operator that stands for a whole delegate, or "" for any other operator."""
     match = _DELEGATE.match(row.op_type)
     return _PROVIDERS.get(match[1], match[1]) if match else ""
 
 
 def _operators(page: Page, rows: Sequence[_Row], provider: str, runs: int) -> Iterator[Operator]:
-    """Yield the operators of a table. Those that ran in a part of the inferences only are left out."""
+    """Yield the operators of a table's rows. Operators that did not run in every inference are left out, with a note.
+
+    `provider`: the provider of all rows, or "" if each row tells. `runs`: the number of inferences.
+    """
     is_counted = any(row.times for row in rows)
     rare = [row for row in rows if is_counted and not row.times]
     if rare:

@@ -64,7 +64,7 @@ _DIGITS = 6  # significant digits with which C++ prints a number
 
 
 def read_text(page: Page) -> Times | Summary:
-    """Parse the output; return a summary or, if it was run with -v, single inferences. Raises ValueError."""
+    """Return the single inferences in the output, if it was run with -v, else the summary. Raises ValueError."""
     means = [match[1] for match in page.found(_MEAN)]
     if not means:
         raise ValueError("onnxruntime_perf_test's output without its results: cut off, or it failed")
@@ -89,7 +89,7 @@ def read_text(page: Page) -> Times | Summary:
 
 
 def _value(page: Page, pattern: "re.Pattern[str]", convert: Callable[[str], T]) -> T | None:
-    """Return the first group of the first match, converted, or None if nothing matches."""
+    """Return the first match's first group, converted by `convert`, or None if nothing matches."""
     match = page.first(pattern)
     return convert(match[1]) if match else None
 
@@ -103,7 +103,7 @@ def is_result(text: str) -> bool:
 
 
 def read_result(page: Page) -> Times:
-    """Parse a result file; return its inferences, with the model's name in their summary. Raises ValueError."""
+    """Return the inferences in a result file, with the model's name in their summary. Raises ValueError."""
     rows = list(page.found(_ROW))
     for _ in page.found(_LATENCY):
         pass

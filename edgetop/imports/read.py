@@ -34,7 +34,7 @@ INTERVAL_NS = round(INTERVAL_S * 1e9)
 
 @frozen
 class Options:
-    """What the user says about the files."""
+    """What the user told about the files, in options of the command line."""
 
     warmup_ns: int = trtexec.WARMUP_NS  # duration of the warm-up of trtexec
     interval_ns: int = INTERVAL_NS  # time between the lines of tegrastats
@@ -49,7 +49,10 @@ _RAW_NAME = re.compile(r'("name" : )"(.*)"(, "timeMs" : )')
 
 
 def read_all(paths: Sequence[Path], options: Options = DEFAULTS) -> Measured:
-    """Read the files of one run. Raises InputError if they are of several tools, or two are of the same kind."""
+    """Return the data of one run, from one or more files.
+
+    Raises InputError if the files are of several tools, or if two of them have the same kind of content.
+    """
     held: dict[type[Found], tuple[Path, Found]] = {}
     origins: dict[Origin, Path] = {}
     notes: list[str] = []
@@ -113,7 +116,7 @@ _LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], Opt
 
 
 def read(path: Path, options: Options = DEFAULTS) -> Reading:
-    """Read a file; return the tool that wrote it and its contents. Raises InputError."""
+    """Return the contents of a file, with the tool that wrote it. Raises InputError if no tool is recognised."""
     text = _text(path)
     if options.columns.latency is not None:
         return _read_table(path, text, options)

@@ -1,4 +1,4 @@
-"""Parse a log of NVIDIA's tegrastats, which has sensor readings only. `edgetop.sensors.tegrastats` parses a line."""
+"""Parse a log of NVIDIA's tegrastats, which has sensor readings only. `edgetop.sensors.tegrastats` parses each line."""
 
 import itertools
 from array import array
@@ -23,7 +23,10 @@ _NOTES = {"load/cpu": "of all cores together, 100 for each", "mem/system-used": 
 
 
 class _Columns:
-    """The values of all lines by sensor. Two arrays per sensor, line numbers and values: a day has two million."""
+    """The values of each sensor in all lines: an array of line numbers and one of values.
+
+    (A day has two million values.)
+    """
 
     def __init__(self) -> None:
         self.times: list[datetime | None] = []
@@ -54,9 +57,9 @@ class _Columns:
 
 
 def read_log(page: Page, interval_ns: int) -> SensorLog:
-    """Parse a log. Raises ValueError.
+    """Return the sensor readings in a log. Raises ValueError if it cannot be read.
 
-    `interval_ns`: the time from one line to the next, assumed if the lines have no time stamps.
+    `interval_ns`: the time from one line to the next, used if the lines have no time stamps.
     """
     text, columns = page.text, _Columns()
     parts = {"not understood": _Parts(), "left out, as their value cannot be": _Parts()}
@@ -91,7 +94,7 @@ def read_log(page: Page, interval_ns: int) -> SensorLog:
 
 
 class _Parts:
-    """Parts of lines that are left out."""
+    """A count of the lines that have parts of some kind, such as unknown ones, and the parts of the first such line."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""  # the number of lines that have such parts, and those of the first one
@@ -103,9 +106,11 @@ class _Parts:
 
 
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
-    """Return each line's time in ns after the first; spread lines of the same second evenly over it.
+    """Return the time of each line in ns after the first line. Lines of the same second are spread evenly over that
+    second.
 
-    `times`: the lines' time stamps, or None for lines without one. Raises ValueError if they are inconsistent.
+    `times`: the time stamp of each line, or None for a line without one. `interval_ns`: the time from one line to the
+    next, used if no line has a stamp. Raises ValueError if the stamps are inconsistent.
     """
     stamped = [time for time in times if time is not None]
     if 0 < len(stamped) < len(times):

@@ -48,9 +48,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
-    """Return the inferences from the entries of a times file. Raises ValueError.
+    """Return the inferences in the entries of a times file. Raises ValueError if the entries are not valid.
 
-    `warmup_ns`: inferences whose computation began before this time are warm-up, as in trtexec.
+    `warmup_ns`: an inference whose computation began before this time is warm-up, as in trtexec.
     """
     # Before 8.0 the start of the copy to the device is under the key of the start of enqueueing.
     start_ms = _column(entries, "startH2dMs", "startEnqMs")
@@ -77,13 +77,16 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
 
 
 def _column(entries: Sequence[Any], *names: str) -> Floats:
-    """Return the values of all entries under the first of `names` that the first entry has. Raises ValueError."""
+    """Return one value of each entry. Its name is the first of `names` that the first entry has. Raises ValueError."""
     name = next((name for name in names if name in entries[0]), names[0])
     return np.array([_number(entry, name, place) for place, entry in enumerate(entries)], np.float64)
 
 
 def _number(entry: Any, name: str, place: int) -> float:
-    """Return an entry's time in ms. `place`: the entry's number, for the error message. Raises ValueError."""
+    """Return the time in ms under `name` in an entry.
+
+    Raises ValueError, whose message has the entry's number `place`.
+    """
     if not isinstance(entry, dict) or name not in entry:
         raise ValueError(f"entry {place} has no {name}")
     value = entry[name]
@@ -93,7 +96,7 @@ def _number(entry: Any, name: str, place: int) -> float:
 
 
 def read_profile(entries: Sequence[Any]) -> Layers:
-    """Return the layers from the entries of a profile. Raises ValueError."""
+    """Return the layers in the entries of a profile. Raises ValueError if the entries are not valid."""
     runs = entries[0]["count"]
     if not isinstance(runs, int) or isinstance(runs, bool) or not 0 < runs <= MAX_COUNT:
         raise ValueError(f"count is no number of inferences: {str(runs)[:40]!r}")
@@ -120,6 +123,6 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
 
 
 def layer(name: str, calls: int, total_ms: float) -> Operator:
-    """Return a layer as an operator."""
+    """Return a layer of TensorRT as an operator. `total_ms`: the time of all `calls`."""
     op_type = REFORMAT if name.startswith(_REFORMATS) else LAYER
     return Operator(name, op_type, ORIGIN.provider, calls, round(total_ms * 1e6))

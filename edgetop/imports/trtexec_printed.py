@@ -98,7 +98,10 @@ _ROUNDED = 0.01  # share by which the sum of all rows may differ from the total,
 
 
 def read_output(page: Page) -> tuple[Found, ...]:
-    """Parse the output of one run. Raises ValueError if it failed, is incomplete, or contradicts itself."""
+    """Return what the output of one run says.
+
+    Raises ValueError if the run failed, or if the output is cut off or inconsistent.
+    """
     if _FAILED.search(page.text):
         raise ValueError("trtexec failed (&&&& FAILED): nothing was measured")
     rates = [match[1] for match in page.found(_THROUGHPUT)]
@@ -152,18 +155,26 @@ def read_output(page: Page) -> tuple[Found, ...]:
 
 
 def _told(page: Page, line: "re.Pattern[str]", option: "re.Pattern[str]", options: str) -> int | None:
-    """Return the value of an option from its line, or from the command line; None if neither has it."""
+    """Return the value of an option, from its own line of the output or from the command line, or None if neither has
+    it.
+
+    `line`, `option`: patterns for the two places. `options`: the command line.
+    """
     match = page.first(line) or option.search(options)
     return int(match[1]) if match else None
 
 
 def _per_batch(queries: "re.Match[str] | None", batch: int | None) -> int | None:
-    """Return the number of inferences of which trtexec counts the items; None if it is 0 or unknown."""
+    """Return the number of inferences, or None if it is 0 or unknown.
+
+    trtexec counts the items of each batch as queries. `queries`: the match with their number. `batch`: the items of a
+    batch.
+    """
     return (count(queries[1]) // (batch or 1) or None) if queries else None
 
 
 def _profile(page: Page) -> tuple[Layers, ...]:
-    """Return the layers of the table, or nothing if there is none, or one that is cut off."""
+    """Return the layers in the table of layers, or () if the output has no such table, or one that is cut off."""
     tables = list(page.found(_PROFILE))
     if not tables:
         return ()
@@ -197,7 +208,10 @@ def _row_pattern(header: str) -> "re.Pattern[str]":
 
 
 def _layers(page: Page, rows: list[tuple[str, float, float]], runs: int) -> tuple[Layers, ...]:
-    """Return the layers of a table with its line of the total, unless they do not add up to it."""
+    """Return the layers of a table, or () if they do not add up to the table's total.
+
+    `rows`: (name, total time in ms, average time in ms), the last one for the total. `runs`: the number of inferences.
+    """
     *layers, (_, total_ms, _) = rows
     found_ms = sum(ms for _, ms, _ in layers)
     if not 0 < total_ms <= MAX_MS or not 0 < runs <= MAX_COUNT or len(layers) > MAX_LAYERS:
@@ -211,7 +225,8 @@ def _layers(page: Page, rows: list[tuple[str, float, float]], runs: int) -> tupl
 
 
 def _calls(total_ms: float, average_ms: float, runs: int) -> int:
-    """Return a layer's number of calls, as far as its rounded figures tell that it is not `runs`."""
+    """Return a layer's number of calls: total time divided by average time, or `runs` if that is equal within
+    rounding."""
     if average_ms < 0.01:  # two digits of four decimals
         return runs
     calls = total_ms / average_ms
@@ -219,7 +234,8 @@ def _calls(total_ms: float, average_ms: float, runs: int) -> int:
 
 
 def _kinds(page: Page) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each kind of time with its figures in ms, under the keys `min`, `max`, `mean`, `p50`, `p99` ..."""
+    """Yield the name of each kind of time, with its figures in ms under the keys `min`, `max`, `mean`, `p50`, `p99`
+    ..."""
     for line in page.found(_LINE):
         yield line[1], {_key(match[1], match[2]): time_ms(match[3]) for match in _FIGURE.finditer(line[2])}
     name, figures = "", dict[str, float]()
@@ -246,7 +262,7 @@ def _key(name: str, percent: str | None) -> str:
 
 
 def _version(digits: str) -> str:
-    """Return TensorRT's version from the number that trtexec prints.
+    """Return TensorRT's version as text, from the digits that trtexec prints.
 
     >>> _version("8401"), _version("100300")
     ('8.4.1', '10.3.0')

@@ -30,15 +30,15 @@ class Answer:
 
 
 def refuse_missing(engine: str) -> None:
-    """Raise InputError if an engine is not installed."""
+    """Raise InputError if the Python package of `engine` (DuckDB or Daft) is not installed."""
     if importlib.util.find_spec(engine) is None:
         raise InputError(f"{engine} is not installed", extra_command(EXTRAS[engine]))
 
 
 def ask(place: Place, sql: str, *, engine: str = "duckdb", since: str = "", ray: str = "") -> Answer:
-    """Run a query and return its result. Raises InputError.
+    """Run a query on the lake at `place` and return its result. Raises InputError.
 
-    `since`: a day, YYYY-MM-DD; no file of an earlier day is opened. `ray`: the address of a Ray cluster, for Daft.
+    `since`: a day, YYYY-MM-DD; files of earlier days are not opened. `ray`: the address of a Ray cluster, for Daft.
     """
     refuse_missing(engine)
     used = {table: place.files(table, since) for table in TABLES if re.search(rf"\b{table}\b", sql, re.IGNORECASE)}
@@ -94,7 +94,7 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
 
 
 def _io(place: Place) -> Any:
-    """Return Daft's settings for a lake with its own S3 endpoint, else None. Daft finds credentials by itself."""
+    """Return Daft's I/O settings for a lake with its own S3 endpoint, else None. Daft finds credentials by itself."""
     from urllib.parse import parse_qs, urlparse  # noqa: PLC0415
 
     options = {key: values[0] for key, values in parse_qs(urlparse(place.target).query).items()}

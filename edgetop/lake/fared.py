@@ -1,8 +1,8 @@
-"""Measure how accurate forecasts for another ambient temperature are, from the sessions of a lake.
+"""How accurate forecasts for another ambient temperature are, measured on the sessions of a lake.
 
-Two sessions are a case if model, version, kind of board, enclosure and load are the same and their ambient temperatures
-are between `LEAST_C` and `FARTHEST_C` apart; the board itself and the time may differ. A forecast from the first
-session is compared with what the second one measured.
+Two sessions are a case if they have the same model, version, kind of board, enclosure and load, and if their ambient
+temperatures are between `LEAST_C` and `FARTHEST_C` apart. They may be of different boards and times. A forecast from
+the first session is compared with what the second one measured.
 """
 
 import json
@@ -33,7 +33,10 @@ class Fared:
 
 
 def fared(place: Place) -> Fared:
-    """Return the accuracy over all cases. Raises InputError if there is no lake, OutputError if it cannot be read."""
+    """Return the accuracy of the forecasts over all cases in the lake.
+
+    Raises InputError if there is no lake, and OutputError if it cannot be read.
+    """
     place.refuse_none()
     table = place.retry(lambda: dataset(place, TABLE, place.files(TABLE)).to_table([*KINDS, *NUMBERS]))
     kinds: dict[str, list[Mapping[str, Any]]] = {}
@@ -45,7 +48,7 @@ def fared(place: Place) -> Fared:
 
 
 def _of_kind(rows: list[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
-    """Return the five counts of `Fared` for the sessions of one kind.
+    """Return the five counts of `Fared` for sessions that differ in nothing but board, time and ambient temperature.
 
     In each two-dimensional array, a row is the session that forecasts, and a column the session that is forecast.
     """

@@ -1,9 +1,9 @@
 """The predefined questions to a lake, as SQL for DuckDB, Daft, Spark and Trino.
 
-The relations are `sessions` (edgetop.lake.lake_tables), `seconds` and the other tables of the session format, each with
-the columns `session`, `board` and `date`. `DIALECTS` has all that differs between the engines: how two lists become
-rows, and how a text is searched and quoted. Percentiles are computed from merged histograms: the middle of the bucket
-that holds the nearest rank, accurate to 0.4 % for any number of files.
+The relations are `sessions` (edgetop.lake.lake_tables), `seconds` and the other tables of the session format. Each has
+the columns `session`, `board` and `date`. The engines differ only in how two lists become rows, and in how a text is
+searched and quoted; `DIALECTS` describes this. Percentiles are computed from merged histograms. Each is the middle of
+the bucket that holds the nearest rank, accurate to 0.4 % for any number of files.
 """
 
 import re
@@ -20,14 +20,14 @@ QUANTILES = {"p50_ms": 500, "p90_ms": 900, "p99_ms": 990, "p999_ms": 999}  # per
 
 @frozen
 class Dialect:
-    """What differs between the SQL of engines."""
+    """The parts of SQL in which an engine differs from others."""
 
     buckets: str  # select list and source that turn `seconds` into one row per bucket: session, bucket, n
     contains: str = "contains({0}, {1})"
     escapes: bool = False  # whether a backslash escapes in a string literal
 
     def text(self, value: str) -> str:
-        """Return a string literal. Raises InputError if `value` has unprintable characters."""
+        """Return `value` as a string literal of SQL. Raises InputError if it has unprintable characters."""
         if not value.isprintable():
             raise InputError(f"{value!r} is no text to search for")
         if self.escapes:
@@ -48,7 +48,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 @frozen
 class Chosen:
-    """A filter for sessions. An empty field matches all."""
+    """A filter for sessions. An empty field matches all sessions."""
 
     since: str = ""  # first day, YYYY-MM-DD
     model: str = ""
@@ -66,7 +66,7 @@ class Chosen:
 
 @frozen
 class Question:
-    """A predefined question: figures of groups of sessions."""
+    """A predefined question: the values to compute for each group of sessions."""
 
     about: str
     by: tuple[str, ...]  # columns that define a group
@@ -78,7 +78,10 @@ class Question:
 
 
 def _share(part: str, whole: str) -> str:
-    """Return SQL for the sum of `part` divided by that of `whole`, over the sessions in which `part` is known."""
+    """Return SQL for the sum of column `part` divided by the sum of column `whole`.
+
+    Only sessions in which `part` is known count.
+    """
     known = f"sum(CASE WHEN {part} IS NULL THEN NULL ELSE {whole} END)"
     # 1e0 is a double in every engine; 1.0 is a decimal in some.
     return f"sum({part} * 1e0) / CASE WHEN {known} > 0 THEN {known} ELSE NULL END"
@@ -143,7 +146,10 @@ KEYS = (
 
 
 def keys(text: str) -> tuple[str, ...]:
-    """Parse a list of columns such as `board,version`. Raises InputError if sessions cannot be grouped by one."""
+    """Return the columns in a list such as `board,version`.
+
+    Raises InputError if sessions cannot be grouped by one of them.
+    """
     found = tuple(dict.fromkeys(key.strip().replace("-", "_") for key in text.split(",")))
     for key in found:
         if key not in KEYS:
@@ -181,7 +187,11 @@ _RANK = "min(CASE WHEN upto * 1000 >= {share} * total THEN bucket ELSE NULL END)
 
 
 def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | None, name: str = "duckdb") -> str:
-    """Return the SQL of a question. `by`: the columns to group by. `name`: the engine, a key of `DIALECTS`."""
+    """Return the SQL of a question, for the sessions that match `chosen`.
+
+    `by`: the columns to group by. `limit`: the most rows of the result, or None. `name`: the engine, a key of
+    `DIALECTS`.
+    """
     dialect, source = DIALECTS[name], "summed"
     words = set(re.findall(r"\w+", " ".join(question.columns.values())))
     columns = [f"summed.{key} AS {key}" for key in by]
@@ -209,7 +219,8 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
 
 
 def _middle_ms(bucket: str) -> str:
-    """Return SQL for the middle of a bucket of edgetop.session.histogram, in ms.
+    """Return SQL for the middle in ms of a histogram's bucket. `bucket`: SQL for its number
+    (edgetop.session.histogram).
 
     A power 2^e is written as exp(e ln 2), which works in every engine.
     """

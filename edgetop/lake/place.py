@@ -1,8 +1,8 @@
-"""Access to a lake: a folder, or a bucket through `pyarrow.fs` or fsspec. A file appears under its name when complete.
+"""Access to a lake: a folder, or a bucket through `pyarrow.fs` or fsspec. Files appear only when they are complete.
 
-Object stores show an object only when it is complete; elsewhere a file is written under another name and renamed.
+Object stores show an object only when it is complete. Elsewhere a file is written under another name and then renamed.
 Several boards may push at once. The files in a lake are not trusted: nothing is written through a link, and no pipe is
-waited for. Failed transfers are repeated after pauses that double.
+waited for. Failed transfers are repeated after pauses, each twice as long as the one before.
 """
 
 import contextlib
@@ -45,10 +45,13 @@ DATE = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 
 
 class Place:
-    """A lake's folder or bucket. The paths that its methods take and return are relative to the target."""
+    """A lake's folder or bucket. The methods take and return paths relative to it."""
 
     def __init__(self, target: str, *, tries: int = TRIES, pause: Callable[[float], None] = time.sleep) -> None:
-        """Open a target: a folder or a URI. Raises InputError if its kind is unknown."""
+        """Open the lake `target`, a folder or a URI. Raises InputError if the kind of URI is unknown.
+
+        `tries`: how often a failing step is attempted. `pause` waits for a number of seconds.
+        """
         self.fs, self.root = _resolved(target)
         self.target = without_password(target) if "://" in target else self.root
         self.is_local = self.fs.type_name == "local"
@@ -72,7 +75,7 @@ class Place:
             raise InputError(f"{self.target}: no lake (no table of sessions)", "edgetop push makes one")
 
     def files(self, table: str, since: str = "") -> list[str]:
-        """Return the sorted paths of a table's files, for sessions that began on the day `since` or later.
+        """Return the sorted paths of the files of `table`, for sessions that began on the day `since` or later.
 
         The folders of earlier days are not listed. Raises OutputError.
         """
@@ -83,7 +86,7 @@ class Place:
         return sorted(found)
 
     def below(self, path: str) -> list[str]:
-        """Return the paths of all Parquet files below a folder; only regular files. Raises OutputError."""
+        """Return the paths of all regular Parquet files below a folder. Raises OutputError."""
         selector = fs.FileSelector(self.at(path), recursive=True, allow_not_found=True)
         infos = self.retry(lambda: self.fs.get_file_info(selector))
         start = len(self.root) + 1
@@ -93,16 +96,20 @@ class Place:
         return f"{self.root}/{path}" if path else self.root
 
     def read(self, path: str, sink: Callable[[bytes], object], size: int) -> str:
-        """Pass a file's blocks to `sink`; return its SHA-256, or "" if its size is not `size`. Raises OutputError."""
+        """Pass the blocks of a file to `sink`.
+
+        Return the file's SHA-256, or "" if its size is not `size`. Raises OutputError.
+        """
         if self.size(path) != size:  # a pipe, which would block for ever, has no size
             return ""
         with self.retry(lambda: self.fs.open_input_stream(self.at(path))) as file:
             return self.retry(lambda: digest_of(file, sink, size), tries=1)
 
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
-        """Write a file and read it back to verify it; return False if it was there already. Raises OutputError.
+        """Write a file, then read it back to verify it. Return False if the lake already had the file. Raises
+        OutputError.
 
-        `source` opens the contents; `size` and `sha256` are those of the contents.
+        `source` opens the content; `size` (bytes) and `sha256` are those of the content.
         """
         if self.retry(lambda: self.read(path, _nowhere, size)) == sha256:
             return False
@@ -131,9 +138,10 @@ class Place:
         self.retry(lambda: self.fs.delete_file(self.at(path)))
 
     def retry(self, step: Callable[[], T], tries: int = 0) -> T:
-        """Run `step` until it succeeds, at most `tries` times, and return its result. Raises OutputError.
+        """Call `step` until it succeeds, and return its result. Raises OutputError after `tries` failures.
 
-        `tries`: 0 for the default of this place. Errors that cannot pass, such as a denied access, are not retried.
+        With `tries` 0, the number is that of this place. Errors that cannot pass, such as a denied access, are not
+        retried.
         """
         pause_s = FIRST_PAUSE_S
         for left in range((tries or self._tries) - 1, -1, -1):
@@ -149,13 +157,13 @@ class Place:
 
 
 def _nowhere(_: bytes) -> None:
-    """Discard a block."""
+    """Ignore a block: the sink for blocks that nobody needs."""
 
 
 def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int | None = None) -> str:
-    """Read an open file to its end, pass its blocks to `sink`, and return their SHA-256.
+    """Return the SHA-256 of an open file, or "" if the file has more than `most` bytes.
 
-    Returns "" if there are more than `most` bytes.
+    Its blocks are passed to `sink`.
     """
     digest, length = hashlib.sha256(), 0
     while block := file.read(BLOCK_BYTES):
@@ -168,9 +176,10 @@ def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int |
 
 
 def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
-    """Write a file under another name and rename it. If two processes write the same file, one waits for the other.
+    """Write a file so that it appears at `place` only when it is complete. `source` opens the content.
 
-    Raises OSError, and OutputError if the other process does not finish.
+    If another push is writing the same file, wait for it. Raises OSError, and OutputError if the other push does not
+    finish.
     """
     partial = place.with_name(place.name + PARTIAL)
     fd = _held(partial)
@@ -185,7 +194,7 @@ def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
 
 
 def _held(partial: Path) -> int:
-    """Open a file for writing under a lock, and return its descriptor. The file is a regular one of this user.
+    """Return the descriptor of the file `partial`, opened for writing and locked. It is a regular file of this user.
 
     Raises OSError, and OutputError if another push does not release the file.
     """
@@ -211,9 +220,10 @@ def _held(partial: Path) -> int:
 
 
 def _is_held(fd: int, partial: Path) -> bool:
-    """Lock a file with flock(2); return whether it is locked and belongs to this user. Remove a foreign one.
+    """Lock a file with flock(2). Return whether the file is locked, belongs to this user, and is still at `partial`.
 
-    In a folder that others can write to, the name may be a link, or a second name of a file elsewhere.
+    Any other file at `partial` is removed. In a folder that others can write to, the name may also be a link, or a
+    second name of a file elsewhere.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -234,7 +244,7 @@ def _is_held(fd: int, partial: Path) -> bool:
 
 
 def refuse_full(folder: Path, size: int) -> None:
-    """Raise OutputError if a file of `size` bytes would fill the disk."""
+    """Raise OutputError if a file of `size` bytes would fill the disk of `folder`."""
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.exists())).free
         if free < size + MIN_FREE_BYTES:
@@ -249,7 +259,7 @@ def without_password(target: str) -> str:
 
 
 def _words(error: Exception) -> str:
-    """Return an error in words, on one line of at most 300 characters."""
+    """Return the message of an error, on one line of at most 300 characters."""
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else " ".join(str(error).split())
     return formatting.clean(text)[:300]
 
@@ -270,7 +280,7 @@ def _resolved(target: str) -> tuple[Any, str]:
 
 
 def uri_of(target: str) -> str:
-    """Return the URI for Arrow. For Google it limits the retries of the library, which would last 15 minutes.
+    """Return the URI of `target` for Arrow. For Google, it limits the library's retries, which would last 15 minutes.
 
     >>> uri_of("az://c@a.example/x"), uri_of("gs://bucket/x")
     ('abfs://c@a.example/x', 'gs://bucket/x?retry_limit_seconds=5')

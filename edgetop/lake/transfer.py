@@ -1,18 +1,19 @@
 """Push sessions into a lake, and pull them back.
 
-A push writes and verifies the tables first, and then the row in `sessions`, which makes the session visible. If a push
-is killed and repeated, the result is one complete copy: names depend only on the session, and a file that the lake
-already has is compared and not sent again. On this machine a push only writes a marker into the session's folder.
+A push writes and verifies the tables first. Then it writes the row in `sessions`, which makes the session visible. A
+push that was killed can be repeated, and the result is one complete copy: names depend only on the session, and a file
+that the lake already has is compared and not sent again. On this machine, a push only writes a marker into the
+session's folder.
 
 Files that a run stored beside its tables (outputs, the log of its screen) go into `files/`, and come back with the
-session. After a push, exactly those files may be removed here that were verified in the lake.
+session. After a push, only files that were verified in the lake may be removed here.
 
 A running session is pushed in final pieces of ten minutes (`follow`). A piece of a table is
 `SESSION.BEGIN-END.parquet`, in seconds of session time. The piece of `seconds` is written last, so that a later push
 knows where to continue. When the session is over, it is pushed like any other, and the pieces are removed. Readers
 ignore pieces as soon as the whole table exists.
 
-A pulled session is a folder that replays; each of its files was verified.
+A pulled session is a folder that can be replayed. Each of its files was verified.
 """
 
 import hmac
@@ -89,13 +90,14 @@ class Pushed:
 
 
 def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
-    """Return the id of this board in a lake: the chosen id, or one that is derived from the machine id.
+    """Return the id of this board in a lake: `chosen`, or else an id that is derived from the machine id.
 
-    A derived id is `b-` and 12 digits of HMAC-SHA256 of a constant of edgetop with the machine id as key, as systemd
-    derives ids for one application (machine-id(5), sd_id128_get_machine_app_specific(3)). It is the same in every run,
-    contains no serial number or host name, and does not reveal the machine id.
+    A derived id is `b-` and 12 digits of an HMAC-SHA256. The key is the machine id, and the text is a constant of
+    edgetop. systemd derives ids for an application in the same way (machine-id(5),
+    sd_id128_get_machine_app_specific(3)). The id is the same in every run, contains no serial number or host name, and
+    does not reveal the machine id.
 
-    Raises InputError if the chosen id is not valid, or none can be derived.
+    Raises InputError if the chosen id is not valid, or if none can be derived.
     """
     if chosen is not None:
         if not _FITS.fullmatch(chosen) or chosen in _NUMBERS:
@@ -111,7 +113,10 @@ def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
 
 
 def push(folder: Path, place: Place, board: str) -> Pushed:
-    """Push a session that is over. `board`: its board's id in the lake. Raises InputError or OutputError."""
+    """Push a session that is over, and return what was pushed. `board`: the id of the session's board in the lake.
+
+    Raises InputError or OutputError.
+    """
     recording = Recording(folder)
     if recording.is_live:
         raise InputError(f"{folder}: runs now", "--follow pushes it as it grows")
@@ -146,9 +151,9 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
 
 
 def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
-    """Remove those files of a session that were verified in a lake; return the names of the remaining files.
+    """Remove those files of a session that were verified in a lake. Return the names of the files that remain.
 
-    Raises RecordingError if a process writes the session, or it has changed since; nothing is removed then.
+    Raises RecordingError, and removes nothing, if a process is writing the session or if the session has changed.
     """
     try:
         left = remove_session(folder.resolve(), pushed.verified).left
@@ -158,22 +163,23 @@ def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
 
 
 def _paths(where: str, session: str) -> dict[str, str]:
-    """Return the lake's paths of a session's tables and other files, by table or name."""
+    """Return the paths in the lake of a session's tables and other files, by table or file name."""
     beside = {name: f"{FOLDER}/{where}/{session}/{name}" for name in BESIDE}
     return {table: table_path(table, where, session) for table in ALL_TABLES} | beside
 
 
 def _file_of(name: str) -> str:
-    """Return the name in a session's folder of a table, or of another file."""
+    """Return the file name, in a session's folder, of the table or other file `name`."""
     return name if name in BESIDE else f"{name}.parquet"
 
 
 def follow(
     folder: Path, place: Place, board: str, on_piece: Callable[[str], None], wait: Callable[[float], None] = time.sleep
 ) -> Pushed:
-    """Push a running session until it is over. Raises InputError or OutputError.
+    """Push a running session until it is over, and return what was pushed. Raises InputError or OutputError.
 
-    `on_piece` is called with each piece in words; `wait` sleeps for a time in seconds.
+    `board`: the id of the board in the lake. `on_piece` gets a description of each piece. `wait` sleeps for a time in
+    seconds.
     """
     while is_live(folder):
         if words := push_pieces(folder, place, board):
@@ -187,9 +193,10 @@ def follow(
 
 
 def push_pieces(folder: Path, place: Place, board: str) -> str:
-    """Push those complete pieces of a running session that the lake lacks.
+    """Push the complete pieces of a running session that the lake lacks. Return a description, or "" if there were
+    none.
 
-    Returns in words what was pushed, or "" if there was nothing to push.
+    `board`: the id of the board in the lake.
     """
     recording = Recording(folder)
     manifest = recording.manifest
@@ -213,10 +220,10 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
 
 
 def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> tuple[bytes, Stamp]:
-    """Return the session's row as a Parquet file, and the stamp of its manifest's file.
+    """Return the session's row as the bytes of a Parquet file, and the stamp of the session's manifest file.
 
-    `span`: the part of the session that the row's figures describe. Raises InputError if the folder holds another
-    session by now.
+    `files`: the size and SHA-256 of each file. `span`: the part of the session that the row describes. Raises
+    InputError if the folder meanwhile holds another session.
     """
     analysis = Analysis.of(recording.play(span=span))
     with _opened(recording.folder / SESSION) as file:
@@ -227,7 +234,8 @@ def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span =
 
 
 def _partition(place: Place, manifest: Manifest, board: str) -> str:
-    """Return the partition of a session: where the lake has it, else that of the day on which it began.
+    """Return the folder of a session's partition: the one that the lake already has, else that of the session's first
+    day.
 
     The two differ if the board set its clock after its first pieces were pushed. Raises InputError if the lake has the
     session under another board.
@@ -250,7 +258,10 @@ def _pieces(place: Place, manifest: Manifest, where: str) -> list[str]:
 
 
 def _put(place: Place, path: str, data: bytes) -> tuple[int, str]:
-    """Put a file into the lake; return the bytes that were sent, 0 if it was there already, and its SHA-256."""
+    """Put a file with the content `data` into the lake. Return the number of bytes sent and the file's SHA-256.
+
+    The number is 0 if the lake already had the file.
+    """
     digest = digest_of(io.BytesIO(data))
     is_new = place.put(path, partial(io.BytesIO, data), len(data), digest)
     return len(data) if is_new else 0, digest
@@ -261,7 +272,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: str) -> None:
-    """Write the marker that lets a quota delete this copy. Raises RecordingError if the folder is read-only."""
+    """Write the marker that allows a quota to delete this copy. Raises RecordingError if the folder is read-only."""
     marker = {
         "session": session,
         "target": place.target,
@@ -276,10 +287,10 @@ def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: 
 
 
 def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Path, str]:
-    """Fetch a session from the lake; return its new folder and its id. Raises InputError or OutputError.
+    """Fetch a session from the lake. Return the new folder and the session's id. Raises InputError or OutputError.
 
-    `given`: the session's name, its id, or the id's first digits. `home`: the parent of the new folder if there is no
-    `output`.
+    `given`: the session's name, its id, or the first digits of the id. `output`: the new folder; None for one in
+    `home`.
     """
     row = _found(place, given)
     manifest, files = _sound_row(place, row)
@@ -304,7 +315,10 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
 
 
 def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[str, Any]]:
-    """Return a row's manifest and its files, both checked. Raises InputError if they are not sound."""
+    """Return the manifest and the list of files in a row of `sessions`, both checked.
+
+    Raises InputError if they are invalid.
+    """
     try:
         manifest = parsed_manifest(Path(SESSION), row[MANIFEST])
         files = json.loads(row[FILES])
@@ -320,7 +334,7 @@ def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[
 
 @contextmanager
 def _created(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file, and flush it to the disk at the end."""
+    """Yield a new file, opened for writing. At the end, it is flushed to the disk."""
     with path.open("xb") as file:
         os.fchmod(file.fileno(), FILE_MODE)
         yield file

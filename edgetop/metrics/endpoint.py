@@ -49,14 +49,18 @@ class _Scrape:
 
 
 class Endpoint:
-    """An observer of a session that serves its metrics. It listens from its construction until `close`."""
+    """An observer of a session that serves the session's metrics over HTTP.
+
+    It listens from its construction until `close`.
+    """
 
     def __init__(
         self, host: str, port: int, token: str | None = None, certificate: Path | None = None, key: Path | None = None
     ) -> None:
-        """`token`: bearer token that clients must send. `certificate`, `key`: PEM files for TLS, which may be one file.
+        """Listen on this host and port. Raises InputError if that is not possible.
 
-        Raises InputError if it cannot listen at this address.
+        `token`: the bearer token that clients must send. `certificate`, `key`: the PEM files for TLS, which may be one
+        file.
         """
         self._tls = _tls(certificate, key) if certificate else None
         self._token = token
@@ -80,14 +84,17 @@ class Endpoint:
         self._analysis = analysis
 
     def owed_s(self) -> float:
-        """Return the longest time in s until every scraper will have read the end of the session; 0 if all have."""
+        """Return the seconds until the slowest scraper should have read the end of the session; 0 if all have read it.
+
+        Before the end of the session, returns 0.
+        """
         if not (self._analysis and _is_over(self._analysis)):
             return 0.0
         due_s = [one.at_s + one.interval_s for one in self._taken.values() if not one.is_last]
         return max(0.0, max(due_s, default=0.0) + LATE_S - time.monotonic())
 
     def hand_over(self) -> None:
-        """Wait until every scraper has read the end of the session or is late."""
+        """Wait until each scraper has read the end of the session, or is overdue."""
         with self._is_taken:
             while (left_s := self.owed_s()) > 0:
                 self._is_taken.wait(left_s)
@@ -128,7 +135,7 @@ class Endpoint:
             await asyncio.sleep(0)  # let the task begin, because a task cancelled before that does not close its socket
 
     async def _serve(self, accepted: socket.socket) -> None:
-        """Answer one request and close the connection, whatever the client does."""
+        """Answer the request of one connection, then close the connection, even if the client misbehaves."""
         writer, head = await asyncio.wait_for(self._request(accepted), PATIENCE_S)
         try:
             await asyncio.wait_for(self._respond(writer, head), PATIENCE_S)
@@ -136,9 +143,10 @@ class Endpoint:
             writer.transport.abort()
 
     async def _request(self, accepted: socket.socket) -> tuple[asyncio.StreamWriter, bytes | None]:
-        """Do the TLS handshake, if there is TLS, and read the head of the request. The head is None if it is too long.
+        """Do the TLS handshake, if TLS is on, and read the head of the request. Return a writer for the answer, and the
+        head.
 
-        Raises OSError and EOFError if the client leaves or does not speak TLS.
+        The head is None if it is too long. Raises OSError or EOFError if the client leaves or does not speak TLS.
         """
         reader, transport = asyncio.StreamReader(limit=MOST_REQUEST_BYTES), None
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -184,7 +192,8 @@ class Endpoint:
             self._is_taken.notify_all()
 
     async def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, bytes, bool]:
-        """Return status, content type and body of the answer, and whether it includes the end of the session."""
+        """Return the status, content type and body of the answer, and whether the body reports the end of the
+        session."""
         given, analysis = headers.get("authorization", ""), self._analysis
         if method not in ("GET", "HEAD"):
             return HTTPStatus.NOT_IMPLEMENTED, PLAIN, b"GET and HEAD are understood\n", False
@@ -201,7 +210,7 @@ class Endpoint:
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes | None:
-    """Read the request line and the headers. Return None if they are too long. Raises EOFError if the client leaves."""
+    """Return the request line and the headers, or None if they are too long. Raises EOFError if the client leaves."""
     head = b""
     while b"\n\n" not in head and b"\r\n\r\n" not in head:
         if len(head) > MOST_REQUEST_BYTES:
@@ -213,7 +222,10 @@ async def _head(reader: asyncio.StreamReader) -> bytes | None:
 
 
 def _scraped(analysis: Analysis, openmetrics: bool) -> tuple[bytes, bool]:
-    """Return the metrics, and whether the session is over."""
+    """Return the text with all metrics, and whether the session is over.
+
+    `openmetrics`: in that format, else Prometheus's.
+    """
     with analysis.lock:
         found, is_last = families(analysis), _is_over(analysis)
     return rendered(found, openmetrics=openmetrics), is_last
@@ -224,7 +236,7 @@ def _is_over(analysis: Analysis) -> bool:
 
 
 def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:
-    """Return method, path and headers of a request. Names of headers are in lower case (RFC 9112, 3 and 5).
+    """Return the method, path and headers of a request. Names of headers are in lower case (RFC 9112, 3 and 5).
 
     >>> _parsed(b"GET /metrics HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
     ('GET', '/metrics', {'host': 'a'})
@@ -236,7 +248,7 @@ def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises OSError or OverflowError."""
+    """Return a socket that listens on this host and port. Raises OSError, or OverflowError for an impossible port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:

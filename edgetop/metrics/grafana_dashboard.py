@@ -1,6 +1,7 @@
 """A Grafana dashboard and Prometheus alert rules for the metrics of `metric_families`, as documents to print.
 
-The series of a board are identified by `instance`, which Prometheus adds, and by `run`, which a textfile has.
+Two labels tell the series of different boards and runs apart: `instance`, which Prometheus adds, and `run`, which the
+series of a textfile have.
 """
 
 from typing import Any
@@ -18,7 +19,10 @@ def _quantile(quantile: float, where: str = "") -> str:
 
 
 def _per_inference(what: str, where: str = "", selector: str = "", by: str = _EACH) -> str:
-    """Return a query for the rate of a counter divided by the rate of inferences."""
+    """Return a PromQL query for the rate of the counter `what`, divided by the rate of inferences.
+
+    `where` filters both by labels, and `selector` only the counter. `by` has the labels to group by.
+    """
     counter = f"{what}{{{', '.join(filter(None, (where, selector)))}}}"
     return f"sum by ({by}) (rate({counter}[5m])) / sum by ({by}) (rate({_COUNT}{{{where}}}[5m]))"
 
@@ -170,7 +174,7 @@ ALERTS = (
 
 
 def dashboard() -> dict[str, Any]:
-    """Return the dashboard for Grafana 9 and later, to be imported or provisioned as a file."""
+    """Return a dashboard for Grafana 9 and later. It can be imported, or provisioned as a file."""
     panels: list[dict[str, Any]] = [_row("Fleet", 0), _fleet_table(1)]
     y, row = 1 + HEIGHT, ""
     for place, (of, title, unit, kind, queries) in enumerate(PANELS):
@@ -216,7 +220,10 @@ def _row(title: str, y: int) -> dict[str, Any]:
 
 
 def _fleet_table(y: int) -> dict[str, Any]:
-    """Return a table with a row per board. Each query is a column; columns are joined by their shared labels."""
+    """Return a table with one row per board, placed `y` grid rows from the top.
+
+    Each query is a column. The columns are joined by the labels that they share.
+    """
     targets, renamed, overrides = [], {}, []
     for place, (title, unit, query) in enumerate(FLEET):
         ref = chr(65 + place)
@@ -240,7 +247,10 @@ def _fleet_table(y: int) -> dict[str, Any]:
 
 
 def alert_rules() -> str:
-    """Return a rule file for Prometheus, in YAML. Its texts contain no quotes."""
+    """Return a file of alert rules for Prometheus, in YAML.
+
+    Its texts need no escapes, since they contain no double quotes.
+    """
     lines = ["groups:", "  - name: edgetop", "    rules:"]
     for name, expression in RECORDED:
         lines += [f"      - record: {name}", f'        expr: "{expression}"']

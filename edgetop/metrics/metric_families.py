@@ -1,4 +1,4 @@
-"""The metrics of a session as values: names with base units, labels, and histograms that can be added over boards.
+"""The metrics of a session as values, with names in base units, labels, and histograms that can be summed over boards.
 
 An unknown value is absent, never 0. The number of series is limited to MOST per family, whatever a board has.
 """
@@ -53,9 +53,10 @@ class Distribution:
     max_s: float
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Return the exact number of latencies at or below each bound, which is in s.
+        """Return pairs of a bound in seconds and the exact number of latencies at or below this bound.
 
-        Latencies are whole ns, and a bucket contains those below its end, so a bound is the last ns before the end.
+        Latencies are whole ns. A bucket of the histogram contains the latencies below its end, so each bound is the
+        last ns before the end of a bucket.
         """
         upto = np.cumsum(self.counts)[_PLACES - 1]
         return list(zip(((BOUNDS_NS - 1) / 1e9).tolist(), upto.tolist(), strict=True))
@@ -117,7 +118,7 @@ _OF_SENSORS = {
 
 
 def families(analysis: Analysis) -> list[Family]:
-    """Return all metrics, or none before the session has begun. The caller must hold the lock of the analysis."""
+    """Return all metric families, or [] before the session has begun. The caller must hold the lock of the analysis."""
     if analysis.manifest is None:
         return []
     found = []
@@ -133,7 +134,10 @@ def families(analysis: Analysis) -> list[Family]:
 
 
 def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
-    """Yield the metrics. Those that an internal error affects are absent, since they are unknown."""
+    """Yield the metric families.
+
+    Families that an internal error affects are left out, since their values are unknown.
+    """
     made: list[Family] = []
     for make in (_of_session, _of_progress, _verdict, _of_inferences, _throttled, _memory_growth, _energy, _of_sensors):
         name = f"metrics: {make.__name__.strip('_')}"
@@ -163,10 +167,10 @@ def _of_session(_: Analysis, manifest: Manifest) -> Iterator[Family]:
 
 
 def _of_progress(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
-    """Yield the metrics for alerts: whether the session runs, its duration, and whether it failed or is stalled.
+    """Yield the metrics for alerts: whether the session runs, its duration, and whether it has failed or is stalled.
 
-    The duration is measured with CLOCK_MONOTONIC up to the newest data. So it does not depend on the clock of the
-    board, and stops if edgetop stops.
+    The duration is measured with CLOCK_MONOTONIC and ends at the newest data. So it does not depend on the wall clock
+    of the board, and stands still if edgetop does.
     """
     progress = analysis.progress.view()
     end_reason = (progress.end_reason or "") if progress.phase == "over" and progress.end_reason != ROTATED else None
@@ -233,7 +237,7 @@ def _about(manifest: Manifest) -> Labels:
 
 
 def _text(text: str) -> str:
-    """Make foreign text safe for a label: valid UTF-8 of limited length, without control characters."""
+    """Return foreign text made safe for a label: valid UTF-8 of limited length, without control characters."""
     return clean(text)[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
 
 
@@ -262,7 +266,7 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
 
 
 def _labels(view: StreamView, views: Sequence[StreamView]) -> Labels:
-    """Return the label `stream` in a session with several streams, or no labels."""
+    """Return the label `stream` for the stream of `view`, or no labels if the session has only one stream."""
     return (("stream", _text(view.name)),) if len(views) > 1 else ()
 
 
@@ -277,7 +281,10 @@ def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
 
 
 def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
-    """Yield the energy of the measured phase. The rail of a battery can be negative, so it has no counter."""
+    """Yield the energy of each rail in the measured phase, as counters.
+
+    A rail whose power was negative, such as a battery's, is left out, since a counter cannot fall.
+    """
     view = analysis.power.view(analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False)
     grow = (rail for rail in (view.total, *view.rails) if rail and rail.covered_s)
     rails = [rail for rail in grow if rail.track.min is not None and rail.track.min >= 0]
@@ -286,6 +293,7 @@ def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
 
 
 def _named(label: str, track: TrackView) -> Labels:
-    """Return the labels of a sensor. Power sensors also have their role, since the total includes the parts."""
+    """Return the labels of a sensor: its name under `label` and, for power, its role, since a total includes its
+    parts."""
     role = (("role", track.info.role or "part"),) if track.info.kind == "power" else ()
     return ((label, _text(track.info.label)), *role)

@@ -1,7 +1,7 @@
-"""Metrics over OTLP/HTTP by OpenTelemetry's SDK (`--otlp`). Imported only if requested, because it takes 16 MiB.
+"""Metrics over OTLP/HTTP by OpenTelemetry's SDK (`--otlp`). Imported only if requested, because the SDK takes 16 MiB.
 
-Instruments of the SDK would have to be called once per inference. Instead, the values of the SDK are filled from the
-histogram of the session. The exporter of the SDK sends them, with its timeout, its back-off, and its environment
+The SDK's own instruments would have to be called for each inference. Instead, this module fills the SDK's data objects
+from the histogram of the session. The SDK's exporter sends them, with its timeout, its back-off, and its environment
 variables (OTEL_EXPORTER_OTLP_HEADERS ...).
 """
 
@@ -55,7 +55,7 @@ class Collector:
         )
 
     def send(self, found: Sequence[Family]) -> str:
-        """Send the metrics; return the error, or ""."""
+        """Send the metrics. Return the error as text, or "" if the collector has accepted them."""
         data = metrics_data(found, self._resource, time.time_ns())
         if self._exporter.export(data) is MetricExportResult.SUCCESS:
             return ""
@@ -66,7 +66,10 @@ class Collector:
 
 
 def metrics_data(found: Sequence[Family], resource: Resource, now_ns: int) -> sdk.MetricsData:
-    """Return the metrics for the SDK. Sums are cumulative from the beginning of the session."""
+    """Return the metric families as data of the SDK, sent for `resource` at `now_ns` (Unix time).
+
+    Sums are cumulative from the beginning of the session.
+    """
     started = next((family for family in found if family.name == PREFIX + STARTED), None)
     begin_ns = int(float(started.samples[0].value) * 1e9) if started else now_ns  # type: ignore[arg-type]
     metrics = []
@@ -109,10 +112,12 @@ def _distribution(sample: Sample, begin_ns: int, now_ns: int) -> sdk.Exponential
 
 
 def exponential(counts: histogram.Counts) -> tuple[int, int, list[int]]:
-    """Convert a session's histogram to an exponential one. Return scale, offset and counts.
+    """Return scale, offset and counts of an OTLP exponential histogram, converted from the counts of a session's
+    histogram.
 
-    Bucket i contains values above 2^(i / 2^scale) s, up to and including 2^((i + 1) / 2^scale) s. A bucket of the
-    session is assigned by its middle, so a value is at most half of its width, 0.4 %, on the wrong side of a bound.
+    Bucket i of the result contains values above 2^(i / 2^scale) s, up to and including 2^((i + 1) / 2^scale) s. The
+    middle of a session's bucket decides where all its values go. So a value is at most half the width of that bucket,
+    0.4 %, on the wrong side of a bound.
     """
     bucket = np.flatnonzero(counts)
     middle_s = histogram.lower_edge_ns(bucket + np.array([[0], [1]])).mean(axis=0) / 1e9

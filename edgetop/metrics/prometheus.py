@@ -5,9 +5,9 @@ The formats are version 0.0.4, which the textfile collector reads
 (https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md). They differ in the names of counter
 and info families, in units, and in the last line.
 
-Several runs can write into one folder. Each takes the lowest free number, which becomes the label `run` of its series,
-so that the next run continues the series of the previous one. A number is taken while its lock is held, which the
-kernel releases however the run ends. The next run removes the file of a killed or failed run.
+Several runs can write into one folder. Each takes the lowest free number, which becomes the label `run` of its series.
+So the next run continues the series of the previous one. The run keeps its number by a lock, which the kernel releases
+however the run ends. The next run removes the file of a killed or failed run.
 """
 
 import contextlib
@@ -41,7 +41,10 @@ _OF_A_FAILED_RUN = {
 
 
 def rendered(families: Iterable[Family], *, openmetrics: bool, labels: Labels = ()) -> bytes:
-    """Return the families as text. `labels` are put before those of each sample."""
+    """Return the families as UTF-8 text, in the format OpenMetrics if `openmetrics`, else in that of Prometheus.
+
+    `labels` are put before the labels of each sample.
+    """
     lines = [line for family in families for line in _lines(family, labels, openmetrics=openmetrics)]
     return "".join(f"{line}\n" for line in (*lines, *(["# EOF"] if openmetrics else []))).encode()
 
@@ -78,7 +81,7 @@ def _labelled(labels: Labels) -> str:
 
 
 class _Reads:
-    """Tells whether anybody has read a file of a folder, by inotify(7). Times of access are off on many boards."""
+    """A watch on a folder (inotify(7)) that tells which files were read. Many boards do not store times of access."""
 
     def __init__(self, folder: Path) -> None:
         libc = ctypes.CDLL(None)
@@ -87,7 +90,7 @@ class _Reads:
             self.close()  # then no reader is known
 
     def take(self, name: str) -> bool:
-        """Whether the file of this name was read since the last call. The kernel merges equal events."""
+        """Return whether the file `name` was read since the last call. All other events since then are forgotten."""
         was_read = False
         with contextlib.suppress(OSError):  # BlockingIOError: no more; EBADF: not watched
             while self._fd >= 0 and (events := os.read(self._fd, _EVENT_BYTES)):
@@ -95,7 +98,7 @@ class _Reads:
         return was_read
 
     def wait(self, seconds: float) -> None:
-        """Wait until any file of the folder is read, or the time is over."""
+        """Wait until a file of the folder is read, but at most `seconds`."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         poll.poll(seconds * 1000)
@@ -108,7 +111,10 @@ class _Reads:
 
 class Textfile:
     def __init__(self, folder: Path) -> None:
-        """Take a number in the folder. Raises InputError if the folder cannot be written."""
+        """Take the lowest free number in `folder`.
+
+        Raises InputError if the folder is missing, not writable, or has no number left.
+        """
         if not folder.is_dir():
             advice = "give the folder of node_exporter's --collector.textfile.directory"
             raise InputError(f"--prom-textfile {folder}: no such folder", advice)
@@ -129,7 +135,10 @@ class Textfile:
         self._reads, self._has_reader, self._is_over = _Reads(folder), False, False
 
     def send(self, found: Sequence[Family]) -> str:
-        """Write the file; return the error, or "". The file is replaced, so a reader sees the old or the new one."""
+        """Replace the file by one with these metrics.
+
+        Return the error as text, or "". A reader sees the old file or the new one.
+        """
         self._has_failed = any(family.name == PREFIX + FAILED and family.samples[0].value for family in found)
         self._is_over = any(family.name == PREFIX + RUNNING and not family.samples[0].value for family in found)
         if self._has_failed:  # other values would be taken for current ones
@@ -144,11 +153,12 @@ class Textfile:
         return ""
 
     def owed_s(self) -> float:
-        """Return in how many seconds at most its reader will have read that the session is over; 0: nobody reads it."""
+        """Return the most seconds until the file's reader has read that the session is over, or 0 if nobody reads
+        the file."""
         return LONGEST_INTERVAL_S if self._is_over and self._has_reader and not self._has_failed else 0.0
 
     def hand_over(self) -> None:
-        """Wait until the file was read, or its reader is late."""
+        """Wait until the file is read with the end of the session, or its reader is overdue."""
         until_s = time.monotonic() + self.owed_s()
         while not self._was_read() and (left_s := until_s - time.monotonic()) > 0:
             self._reads.wait(left_s)
@@ -157,7 +167,7 @@ class Textfile:
         return self._reads.take(_paths(self._folder, self._run)[0].name)
 
     def close(self) -> None:
-        """Remove the file. After a failed run it stays and reports the failure until the next run."""
+        """Remove the file. After a failed run, it stays to report the failure until the next run."""
         self._reads.close()
         if self._has_failed:
             os.close(self._lock)
@@ -166,12 +176,12 @@ class Textfile:
 
 
 def _paths(folder: Path, run: int) -> tuple[Path, Path]:
-    """Return the paths of the file and the lock with this number."""
+    """Return the paths of the metrics file and of the lock for the number `run`."""
     return folder / f"edgetop-{run}.prom", folder / f".edgetop-{run}.lock"
 
 
 def _locked(folder: Path, run: int) -> int | None:
-    """Take the lock with this number. Return None if another run has it. Raises OSError."""
+    """Lock the number `run`. Return the lock's file descriptor, or None if another run has it. Raises OSError."""
     _, path = _paths(folder, run)
     fd = open_regular(path, os.O_RDONLY | os.O_CREAT, _FILE_MODE)
     try:
