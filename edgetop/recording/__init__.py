@@ -1,7 +1,7 @@
-"""A recording keeps a session: a folder with a manifest and five Parquet tables.
+"""Recordings of sessions. A recording is a folder with a manifest and Parquet tables.
 
-The format is public (`edgetop help format`): people query it without edgetop. Only this
-package imports Arrow.
+The format is public (`edgetop help format`), so people can query a recording without edgetop. Only this package imports
+Arrow.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Read a recording by time: everything that was available at a moment, or that came between two moments.
 
 A view of a day-long session opens in a fraction of a second, because it is made from the table of seconds. Only the
-last inferences are read one by one, so that short windows are exact.
+last inferences are read one by one. With them, short windows are exact.
 """
 
 from bisect import bisect_right
@@ -32,7 +32,7 @@ class TimedTable:
     """The rows of one table in the order in which they were created, read only when they are needed."""
 
     def __init__(self, pieces: Sequence[Piece], times: Times, cached_rows: int) -> None:
-        """Create a table from its pieces.
+        """Use the given pieces of a table.
 
         `times` takes rows and returns when each one became available, in ns. `cached_rows` is the number of rows that
         may stay in memory.
@@ -45,7 +45,7 @@ class TimedTable:
 
     @property
     def end(self) -> Place:
-        """The place behind the last row."""
+        """The place after the last row."""
         return len(self._pieces), 0
 
     def place(self, t_ns: int) -> Place:
@@ -67,7 +67,7 @@ class TimedTable:
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
     def next_ns(self, place: Place) -> int | None:
-        """Return a lower bound of the time of the row at `place`, or None after the last row."""
+        """Return the session time in ns of the row at `place`, or an earlier time, or None after the last row."""
         number, row = place
         if number >= len(self._pieces):
             return None
@@ -77,7 +77,7 @@ class TimedTable:
         return self._firsts[number + 1] if number + 1 < len(self._pieces) else None
 
     def between(self, begin: Place, end: Place) -> Iterator[Any]:
-        """Yield the rows between two places, the second one excluded, piece by piece."""
+        """Yield the rows from place `begin` up to place `end`, which is excluded, piece by piece."""
         for number in range(begin[0], min(end[0] + (end[1] > 0), len(self._pieces))):
             rows = self.read(number)
             rows = rows[begin[1] if number == begin[0] else 0 : end[1] if number == end[0] else len(rows)]
@@ -85,7 +85,10 @@ class TimedTable:
                 yield rows
 
     def joined(self, begin: Place, end: Place, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Return the rows between two places as one array, without a second copy of all rows."""
+        """Return the rows between two places as one array of type `dtype`.
+
+        Only a piece at a time is in memory twice.
+        """
         most = sum(piece.rows for piece in self._pieces[begin[0] : end[0] + 1])
         whole, filled = np.empty(most, dtype), 0
         for rows in self.between(begin, end):
@@ -94,7 +97,7 @@ class TimedTable:
         return whole[:filled]
 
     def read(self, number: int) -> Any:
-        """Read piece `number`. The most recently used pieces stay in memory."""
+        """Return the rows of piece `number`. The most recently used pieces stay in memory."""
         rows = self._cache.pop(number, None)
         if rows is None:
             rows = self._pieces[number].read()
@@ -113,15 +116,15 @@ CACHED_PIECES = 3
 
 
 class SecondsTable:
-    """The seconds of a recording by time, with all their figures but only some of their histograms in memory.
+    """The table of seconds of a recording, by time. All of it is in memory except most of its histograms.
 
-    A histogram takes a thousand bytes, and all other figures of a second take a hundred. No view needs the histogram of
-    a single second that is older than the longest window, so SUMMED_S older histograms are added up into one. The
+    A histogram takes a thousand bytes, and all other values of a second take a hundred. No view needs the histogram of
+    a single second that is older than the longest window. So SUMMED_S older histograms are added up into one. The
     results of an analysis do not change.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        """Read the whole table once."""
+        """Read the whole table once, piece by piece."""
         self._pieces = pieces
         # For each piece: the end of the seconds before it, the number of rows before it, and its rows with added-up
         # histograms.
@@ -146,21 +149,21 @@ class SecondsTable:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Times at which whole pieces are available.
+        """The session times in ns at which whole pieces are available, sorted.
 
-        They lie half a second after the end of a piece, when most of its inferences have ended.
+        Each is half a second after the end of a piece, when most of the piece's inferences have ended.
         """
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
 
     def row(self, t_ns: int) -> int:
-        """Return how many seconds had ended at `t_ns`."""
+        """Return the number of rows whose second had ended at `t_ns`."""
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """Return the start in ns of the latest second from which on the seconds before row `end` have `inferences`
+        """Return a session time in ns, such that the seconds from there to row `end` have at least `inferences`
         inferences.
 
-        Returns 0 if all of these seconds together have no more than that.
+        The time is the latest such start of a second. Returns 0 if all seconds before row `end` have no more than that.
         """
         if not end or self._runs[end - 1] <= inferences:
             return 0
@@ -168,7 +171,7 @@ class SecondsTable:
         return int(self._ends_ns[first]) - NS
 
     def between(self, begin: int, end: int) -> Seconds:
-        """Return the rows from `begin` to `end`, each with its own histogram."""
+        """Return the rows from number `begin` up to number `end`, each with its own histogram."""
         parts = []
         for number, start in enumerate(self._starts):
             length = len(self._sums[number])
@@ -178,7 +181,10 @@ class SecondsTable:
         return concatenate(parts)
 
     def until(self, end: int, begin: int = 0) -> Seconds:
-        """Return the rows from `begin` to `end`, of which at least the last SEPARATE_S have their own histograms."""
+        """Return the rows from number `begin` up to number `end`.
+
+        At least the last SEPARATE_S have their own histograms.
+        """
         whole = [
             number for number, start in enumerate(self._starts)
             if start >= begin and start + len(self._sums[number]) <= end - SEPARATE_S
@@ -192,8 +198,10 @@ class SecondsTable:
         )
 
     def _read_piece(self, number: int) -> Seconds:
-        """Read a piece. Rows that are not later than all rows before them are dropped, because no analysis counts
-        them."""
+        """Return the rows of piece `number`, without rows that are not later than all rows before them.
+
+        No analysis counts these rows.
+        """
         seconds: Seconds = self._pieces[number].read()
         begins = seconds.rows["t_ns"]
         ends = np.concatenate([[self._after_ns[number]], begins[:-1] + NS])
@@ -215,7 +223,7 @@ TIMED = {
 
 @frozen
 class Moment:
-    """A moment of a session, with the rows that each table had at that moment."""
+    """A moment of a session, with the number of rows that each table had at that moment."""
 
     t_ns: int
     seconds: int  # number of rows of the table of seconds
@@ -246,7 +254,7 @@ class RecordingByTime:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Times in ns from which reading on is fastest."""
+        """The session times in ns up to which reading is fastest, sorted."""
         return self._seconds.stops_ns
 
     def whole(self) -> Batch:
@@ -255,10 +263,9 @@ class RecordingByTime:
         return replace(self.until(end), bursts=self._bursts(START, end.places["operators"]))
 
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
-        """Return a batch for a view that has everything before `begin`, with what it still needs to show the moment
-        `end`.
+        """Return a batch that brings a view from the moment `begin` to the moment `end`.
 
-        Of the bursts, the batch contains only the first and the last ones.
+        The view must have everything before `begin`. The batch has only the first and the last of the bursts.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
@@ -266,12 +273,12 @@ class RecordingByTime:
         return replace(batch, bursts=bursts, manifest=self.manifest, restart=True)
 
     def between(self, begin: Moment, end: Moment) -> Batch:
-        """Return a batch with everything that came between two moments."""
+        """Return a batch with everything that came from the moment `begin` to the moment `end`."""
         batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
         return replace(batch, bursts=self._bursts(begin.places["operators"], end.places["operators"]))
 
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
-        """Return the batch between two moments with these seconds and without bursts."""
+        """Return a batch of what came between two moments, with the given seconds and without bursts."""
         last = self.tables["inferences"].begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
         last = max(last, (end.places["inferences"][0] - MAX_INFERENCE_PIECES, 0))
         begins = {**begin.places, "inferences": max(begin.places["inferences"], last)}
@@ -288,7 +295,10 @@ class RecordingByTime:
         return joined(chain.from_iterable(self.tables["operators"].between(begin, end)))
 
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
-        """Return the baseline bursts and the latest ones. Reading all of them would take half a second more."""
+        """Return the first bursts, which serve as the baseline, and the last ones.
+
+        Reading all would take half a second more.
+        """
         operators = self.tables["operators"]
         first, number = 0, 0
         while first < end[0] and number <= BASELINE_BURSTS:  # one more, since the last one may be incomplete

@@ -1,8 +1,8 @@
-"""The catalog lists the row groups of the tables that are still being written.
+"""The catalog: a list of the row groups of those tables that are still being written.
 
-Each row group was made from a file of the journal, and its entry becomes valid once that file is removed. So the
-removal is the atomic step that moves rows from the journal to the table: if the writer dies before the removal, the
-rows are still in the journal only.
+Each row group was made from a file of the journal. Its entry becomes valid once that file is removed. So the removal is
+the atomic step that moves rows from the journal to the table: if the writer dies before it, the rows are still in the
+journal only.
 """
 
 import json
@@ -27,7 +27,7 @@ def piece_name(table: str, number: int) -> str:
 
 
 def pieces(folder: Path) -> list[tuple[str, int]]:
-    """Return the table and the number of each piece in `folder`, sorted. Raises OSError if it cannot be listed."""
+    """Return (name of the table, number) of each piece in `folder`, sorted. Raises OSError if it cannot be listed."""
     matches = [match for name in names_in(folder) if (match := _PIECE.fullmatch(name))]
     return sorted((match[1], int(match[2])) for match in matches if match[1] in ALL_TABLES)
 
@@ -61,12 +61,12 @@ class Catalog:
         self.cut(size)
 
     def cut(self, size: int) -> None:
-        """Drop everything behind `size`."""
+        """Remove everything after the first `size` bytes."""
         self.size = size
         os.ftruncate(self._file.fd, size)
 
     def append(self, group: RowGroup) -> None:
-        """Append an entry. Raises OSError, in which case the catalog is unchanged."""
+        """Append an entry for a row group. If that raises OSError, the catalog is unchanged."""
         head = json.dumps([group.table, group.piece, group.offset, group.size, group.rows, group.source])
         frame = seal(OPENING, 0, head.encode() + b"\n" + group.entry)
         write_all(self._file.fd, frame, self.size)
@@ -92,7 +92,7 @@ class CatalogContent:
 
 
 def read_catalog(folder: Path, present: Collection[str] | None = None) -> CatalogContent:
-    """Read the catalog of `folder`. Raises OSError.
+    """Return the valid part of the catalog in `folder`. Raises OSError.
 
     `present`: the names of files that count as existing; by default, those in `folder`.
     """

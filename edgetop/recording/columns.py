@@ -31,7 +31,7 @@ from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECO
 
 
 class _NoPandas:
-    """Hides pandas from pyarrow, which otherwise imports it when it makes its first array.
+    """An import finder that hides pandas from pyarrow, which otherwise imports it when it makes its first array.
 
     pandas would take 40 MiB that edgetop does not need, and a broken installation of pandas would end the recording.
     """
@@ -52,7 +52,10 @@ SYMBOL = pa.dictionary(pa.int32(), pa.string())
 
 
 def table_schema(columns: list[tuple[str, Any, str]], absent: tuple[str, ...] = ()) -> pa.Schema:
-    """Return the schema of (name, type, meaning) triples. Only the columns named in `absent` may contain nulls."""
+    """Return the Arrow schema of the columns in (name, type, meaning).
+
+    Only columns named in `absent` may contain nulls.
+    """
     return pa.schema(
         [pa.field(name, kind, nullable=name in absent, metadata={"meaning": text}) for name, kind, text in columns],
         metadata={f"meaning:{name}": text for name, _, text in columns},
@@ -162,9 +165,9 @@ CAME_LATER = ("m2_ns2", "jitter_sum_ns", "jitter_count", "variant")
 
 
 def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the columns that `schema` names, cast to its types. Another program may have written the table.
+    """Return a table with the columns that `schema` names, cast to its types. Another program may have written `table`.
 
-    Optional columns that the table lacks stay absent. Raises KeyError if a required column is missing, ValueError if it
+    Optional columns that `table` lacks stay absent. Raises KeyError if a required column is missing, ValueError if it
     contains nulls, and pa.ArrowException if a column cannot be cast.
     """
     columns = {}
@@ -181,7 +184,10 @@ def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Add the columns that the table lacks, filled with nulls, or with zeros if the schema allows no nulls."""
+    """Return the table with the columns of `schema` that it lacks added.
+
+    They are filled with nulls, or with zeros if the schema allows no nulls.
+    """
     columns = []
     for field in schema:
         if field.name in table.column_names:
@@ -204,7 +210,7 @@ Columns = dict[str, Any]
 
 
 def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str] = ()) -> pa.Table:
-    """Convert rows of the table `name` to Arrow, with the columns of the format.
+    """Return rows of the table `name` as an Arrow table, with the columns of the format.
 
     `sensor_ids` are the ids to which the sensor numbers of readings refer.
     """
@@ -270,9 +276,9 @@ def _figures(seconds: Seconds) -> Columns:
 
 
 def from_arrow(name: str, table: pa.Table, sensor_ids: Sequence[str] = ()) -> Any:
-    """Convert an Arrow table to the rows of a batch, for every table except `operators`.
+    """Return an Arrow table as rows for a batch. Not for the table `operators`.
 
-    Readings of sensors that are not in `sensor_ids` are dropped.
+    `name`: the table. Readings of sensors that are not in `sensor_ids` are dropped.
     """
     if name == "inferences":
         return _inferences(table)
@@ -327,9 +333,10 @@ def _seconds(table: pa.Table) -> Seconds:
 
 
 def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.void]) -> Seconds | None:
-    """Return the response times of the seconds whose service times are `service`.
+    """Return the response times of the seconds, or None if any second has none.
 
-    Returns None if any second lacks them: under a closed load, or in a file of another program.
+    That is so under a closed load, and may be so in a file of another program. `service`: the rows of the service
+    times.
     """
     lists = ("response_bucket", "response_bucket_count")
     if not len(service) or any(name not in columns for name in (*lists, *RESPONSE, *RESPONSE_SUMS)):
@@ -347,7 +354,10 @@ def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.vo
 
 
 def _with_histograms(rows: npt.NDArray[np.void], bucket: pa.ChunkedArray, bucket_count: pa.ChunkedArray) -> Seconds:
-    """Join rows with their histograms. Raises ValueError if the lists of buckets and counts differ in length."""
+    """Return seconds made from rows and their histograms.
+
+    Raises ValueError if lists of buckets and counts differ in length.
+    """
     offsets, buckets = _lists(bucket.combine_chunks())
     other_offsets, counts = _lists(bucket_count.combine_chunks())
     if not np.array_equal(offsets, other_offsets):
@@ -356,13 +366,13 @@ def _with_histograms(rows: npt.NDArray[np.void], bucket: pa.ChunkedArray, bucket
 
 
 def _lists(column: pa.ListArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Return the start of each list in the values of all lists, with the end of the last one, and these values."""
+    """Return two arrays: the offsets at which the lists begin and the last one ends, and the values of all lists."""
     offsets = np.asarray(column.offsets).astype(np.int64)
     return offsets - offsets[0], np.asarray(column.values)[offsets[0] : offsets[-1]]
 
 
 def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Return a column of integers with ABSENT in place of nulls.
+    """Return a column of integers as an array, with ABSENT in place of nulls.
 
     pyarrow.compute could do this, but would take 10 MiB of a writer's memory. The layout of a chunk is that of the
     Arrow columnar format: its validity bitmap has a bit for each value, set if the value is present.
@@ -382,7 +392,7 @@ def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _codes(column: pa.ChunkedArray, values: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return the position of each row's text in `values`, or -1 if the text is missing there.
+    """Return for each row the position of its text in `values`, or -1 if the text is not among them.
 
     Each distinct text is looked up once, not once per row.
     """
@@ -406,7 +416,7 @@ def sound_rows(table: pa.Table) -> pa.Table:
 def bursts_from_arrow(pieces: Iterable[pa.Table], shared: dict[Infos, Infos] | None = None) -> tuple[Burst, ...]:
     """Return the bursts in consecutive pieces of the `operators` table. A burst may continue in the next piece.
 
-    Bursts with equal lists of operators share one list. `shared`: the lists seen so far, to which new ones are added.
+    Bursts with equal lists of operators share one list object. `shared` has the lists seen so far; new ones are added.
     """
     infos: dict[Infos, Infos] = {} if shared is None else shared
     return joined(burst for piece in pieces for burst in _bursts(piece, infos))
@@ -436,9 +446,9 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[object]]:
-    """Return the position of each row's value among the distinct values, and the distinct values.
+    """Return for each row the position of its value among the distinct values, and the list of distinct values.
 
-    The position of null is that of None among the distinct values, or one after the last.
+    For null, it is the position of None in the list, or one after the last.
     """
     if not pa.types.is_dictionary(column.type) and len(column) <= FEW_ROWS:
         rows = column.to_pylist()

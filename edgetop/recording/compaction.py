@@ -1,4 +1,4 @@
-"""Move rows of the journal into the tables: now and then during a run, at its end, and at recovery."""
+"""Move rows of the journal into the tables: now and then during a run, at the run's end, and at a recovery."""
 
 import errno
 import os
@@ -40,9 +40,10 @@ _EVENT_BYTES = 500  # approximate size of an event without its message
 def compact(
     batches: Iterable[Batch], source: str, tables: Tables, sensor_ids: Sequence[str], missing: MissingSeconds
 ) -> None:
-    """Append all batches of a segment to the tables. Raises OSError.
+    """Append the rows of all batches of a journal segment to the tables. Raises OSError.
 
     `source` is the name of the segment's file. `sensor_ids` are the ids of its sensors until a batch brings a manifest.
+    `missing` rebuilds seconds that were lost.
     """
     waiting = WaitingRows(tables, source, sensor_ids)
     for batch in batches:
@@ -51,10 +52,10 @@ def compact(
 
 
 class WaitingRows:
-    """Collects rows into row groups of the right size."""
+    """A collector that writes rows to the tables in row groups of the right size."""
 
     def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
-        """Collect rows of the journal file `source`; `sensor_ids` are the ids to which its readings refer."""
+        """Collect rows of the journal file `source`. The sensor numbers in its readings refer to `sensor_ids`."""
         self._tables = tables
         self._source = source
         self._sensor_ids = list(sensor_ids)
@@ -127,9 +128,10 @@ def _size(rows: Any) -> int:
 
 
 def run_job(folder: Path, job: TableJob) -> Progress:
-    """Turn complete segments of the journal into table rows; if `job` has a final manifest, publish the tables.
+    """Turn complete segments of the journal into table rows. If `job` has a final manifest, publish the tables.
 
-    Raises OSError. Rows that are not in the tables are then still in the journal.
+    Returns how much of the journal has become table rows. After an OSError, rows that are not in the tables are still
+    in the journal.
     """
     journal = folder / JOURNAL
     done = job.progress
@@ -166,7 +168,10 @@ def run_job(folder: Path, job: TableJob) -> Progress:
 
 
 def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
-    """Drop the oldest inferences until the folder is small enough. Returns the number of bytes freed."""
+    """Drop the oldest inferences until tables and journal take at most `room_bytes`.
+
+    Return the number of bytes freed.
+    """
     dropped = 0
     left = sum((journal / segment_name(number)).stat().st_size for number in segments(journal))
     while room_bytes is not None and tables.size_bytes + left > room_bytes:
@@ -196,9 +201,9 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends, since another process may then write the session.
+    """End this process when its parent ends. Another process may then write the session.
 
-    The kernel closes the pipe however the parent ends.
+    The kernel closes the pipe between them however the parent ends.
     """
     while os.read(0, 1):
         continue

@@ -1,9 +1,9 @@
 """Make Parquet footers for row groups that were written one at a time.
 
 A Parquet file has its index, the footer, at its end. So a file that still grows cannot be read, and a writer that dies
-leaves nothing readable. Here Arrow encodes each row group as a file of its own, the catalog keeps its index entry, and
-a footer can be made from the entries at any time. Only the offsets in an entry change. Thrift's compact protocol and
-the field numbers are those of parquet-format:
+leaves nothing readable. Here Arrow encodes each row group as a file of its own, and the catalog keeps the index entry
+of that row group. From the entries, a footer can be made at any time. Only the offsets in an entry change. Thrift's
+compact protocol and the field numbers are those of parquet-format:
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
@@ -32,7 +32,7 @@ _MAX_DEPTH = 16
 
 
 def split(file: bytes) -> tuple[bytes, bytes]:
-    """Split a Parquet file into its row groups, without the magic before them, and its footer.
+    """Return two parts of a Parquet file: its row groups, without the magic before them, and its footer.
 
     Raises ValueError if `file` is not a Parquet file.
     """
@@ -46,7 +46,8 @@ def split(file: bytes) -> tuple[bytes, bytes]:
 
 
 def row_groups_of(footer: bytes, shift: int) -> list[bytes]:
-    """Return the index entry of each row group, for data that was moved by `shift` bytes."""
+    """Return the index entries of the row groups in a footer, with their offsets changed for data moved by `shift`
+    bytes."""
     return [_shifted(group, shift) for group in _parsed(footer)[_FILE_ROW_GROUPS][1][1]]
 
 
@@ -59,7 +60,7 @@ def columns_in(row_group: bytes) -> int:
 
 
 def shifted(row_group: bytes, shift: int) -> bytes:
-    """Return the index entry of a row group whose data was moved by `shift` bytes.
+    """Return an index entry of a row group, with its offsets changed for data moved by `shift` bytes.
 
     Raises ValueError if `row_group` is not an index entry.
     """
@@ -85,9 +86,9 @@ def _move(fields: Struct, field: int, shift: int) -> None:
 
 
 def footer_of(template: bytes, rows: int, row_groups: Sequence[bytes]) -> bytes:
-    """Return the end of a Parquet file with these row groups: footer, its length and the magic.
+    """Return the end of a Parquet file with these row groups: the footer, the footer's length, and the magic.
 
-    `template` is the footer of a file with the same columns, `rows` the number of rows of all row groups.
+    `template` is the footer of a file with the same columns. `rows` is the number of rows of all row groups together.
     """
     fields = _parsed(template)
     fields[_FILE_NUM_ROWS] = _I64, rows
@@ -110,7 +111,7 @@ def _encoded(fields: Struct) -> bytes:
 
 
 class _Source:
-    """Reads Thrift's compact protocol. Raises IndexError if the bytes do not follow it."""
+    """A reader of Thrift's compact protocol. Raises IndexError if the bytes do not follow it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -1,8 +1,8 @@
-"""The journal, into which every batch is written first, within a second.
+"""The journal of a recording. Every batch is first written into it, within a second.
 
 It consists of numbered files in `journal/`, the segments, which contain frames. It has one writer and any number of
-readers. A full segment is turned into table rows and removed (`compaction`), so the journal of a writer that died
-contains just the rows that its tables lack. After a disk error, writing goes on in a new segment, so that nothing is
+readers. A full segment is turned into table rows and then removed (`compaction`). So the journal of a writer that died
+contains just the rows that the tables lack. After a disk error, writing goes on in a new segment, so that nothing is
 ever appended to a torn frame.
 """
 
@@ -99,7 +99,8 @@ class Journal:
     def append(self, batch: Batch, partial: Seconds = NO_SECONDS) -> None:
         """Append a batch. Raises OSError if the disk does not accept it; then no part of the batch is stored.
 
-        `partial`: the second that is not complete yet. It is given only if single inferences are not recorded.
+        `partial`: the present second, which is not complete yet. It is given only if single inferences are not
+        recorded.
         """
         self._manifest = batch.manifest or self._manifest
         try:
@@ -140,7 +141,10 @@ class Journal:
         self.close()
 
     def sync(self) -> None:
-        """Start to sync the segment without waiting. If that fails, the next `append` raises the error."""
+        """Start to sync the segment to the disk, without waiting.
+
+        If the sync fails, the next `append` raises the error.
+        """
         if self.is_open:
             self._sync.begin(self._fd, self._folder)
 
@@ -151,7 +155,7 @@ class Journal:
             self._fd = -1
 
     def finish(self) -> None:
-        """Sync and close the journal. Raises OSError if a sync failed."""
+        """Sync the journal to the disk and close it. Raises OSError if a sync failed, now or earlier."""
         self._sync.wait()
         self._sync.raise_failure()
         if self.is_open:
@@ -161,7 +165,7 @@ class Journal:
 
 
 class _Reference:
-    """The deflate dictionary of a run of frames: the beginnings of some earlier payloads."""
+    """The deflate dictionary for several frames in succession: the beginnings of some earlier payloads."""
 
     def __init__(self) -> None:
         self.run = 0
@@ -171,7 +175,10 @@ class _Reference:
         self._recent = b""
 
     def frame_for(self, payload: bytes, until_ns: int) -> bytes:
-        """Return the frame to write before this payload: a new reference, a copy of the present one, or b""."""
+        """Return the frame with the reference that must be written before this payload, or b"" if none is needed.
+
+        The frame has a new reference, or a copy of the present one.
+        """
         self._recent = (self._recent + payload[:_PIECE_BYTES])[-REFERENCE_BYTES:]
         lasted_ns = until_ns - self._since_ns
         enough = min(_GROWS * len(self.sample), REFERENCE_BYTES)
@@ -186,7 +193,7 @@ class _Reference:
 
 
 class BackgroundSync:
-    """Runs fdatasync(2) on a thread, because an SD card may take seconds for it while more batches arrive."""
+    """A thread for fdatasync(2). An SD card may take seconds for it while more batches arrive."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -221,7 +228,7 @@ class BackgroundSync:
 
 @frozen
 class Missing:
-    """What damaged frames contained, computed from the tallies in the frames before and after them."""
+    """How much the damaged frames contained. It follows from the tallies in the frames before and after them."""
 
     ns: int = 0  # session time
     inferences: int = 0  # single inferences
@@ -229,11 +236,11 @@ class Missing:
     is_counted: bool = True  # False if more inferences may be missing
 
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
-        """Return what is missing once another frame was read.
+        """Return how much is missing after one more frame was read.
 
-        `read`: the tally of everything read before that frame; None if unknown. `before`: the tally of everything
-        written before that frame, which the frame contains. `is_damaged`: whether bytes were skipped since the last
-        frame.
+        `read`: the tally of everything that was read before that frame, or None if it is unknown. `before`: the tally
+        of everything that was written before that frame, as the frame says. `is_damaged`: whether bytes were skipped
+        since the last frame.
         """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
@@ -244,9 +251,9 @@ class Missing:
         return Missing(self.ns + ns, self.inferences + inferences, self.counted + counted, self.is_counted)
 
     def lost(self, tally: Tally | None) -> Lost | None:
-        """Return what is missing as `Lost`, or None if nothing is.
+        """Return what is missing as a `Lost`, or None if nothing is missing.
 
-        `tally`: the tally of everything written. If it has no single inferences, they were not recorded; then the
+        `tally`: the tally of everything written. If it counts no single inferences, none were recorded. Then the
         inferences that the missing seconds counted are lost.
         """
         inferences = self.inferences if tally is None or tally.inferences else self.counted
@@ -257,7 +264,7 @@ class Missing:
 
 @frozen
 class Progress:
-    """The part of the journal that has become table rows so far."""
+    """How much of the journal has become table rows so far."""
 
     tally: Tally | None = field(default_factory=Tally)  # None if unknown
     missing: Missing = field(default_factory=Missing)  # what could not be read from the journal
@@ -276,8 +283,10 @@ class TableJob:
 
 @dataclass(slots=True)
 class JournalState:
-    """What the frames read so far contain in addition to their batches. All segments are read in order with one
-    state."""
+    """What the frames read so far contain besides batches.
+
+    One state is used for all segments, which are read in order.
+    """
 
     tally: Tally | None = None  # of everything written up to the last batch; None if unknown
     missing: Missing = field(default_factory=Missing)
@@ -290,9 +299,9 @@ class SegmentReader:
     """Reads the batches of one segment, which may still be growing."""
 
     def __init__(self, file: Descriptor, end: int | None = None, state: JournalState | None = None) -> None:
-        """Read an open segment up to the offset `end`, or to its end.
+        """Read an open segment up to the byte offset `end`, or up to its present end.
 
-        `state` is the state after the earlier segments; reading updates it.
+        `state` is the state after the earlier segments. Reading updates it.
         """
         self.file = file
         self.frames = FrameReader(file.fd, end)
@@ -303,7 +312,7 @@ class SegmentReader:
 
     @property
     def damaged_bytes(self) -> int:
-        """Number of bytes that were skipped."""
+        """The number of bytes that were skipped because they are damaged."""
         return self.frames.damaged_bytes + self._undecoded_bytes
 
     @property
@@ -312,7 +321,7 @@ class SegmentReader:
         return bool(self.damaged_bytes or self.frames.tail_bytes())
 
     def read(self, wanted: Collection[str] | None = None, most_inferences: int | None = None) -> Iterator[Batch]:
-        """Yield every batch that is complete by now. `wanted` and `most_inferences` are those of `packing.unpack`."""
+        """Yield every batch that is complete by now. For `wanted` and `most_inferences` see `packing.unpack`."""
         for frame in self.frames.read():
             if frame.has(REFERENCE):
                 self._references[frame.run] = frame
@@ -354,21 +363,24 @@ class SegmentReader:
 
 
 def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader:
-    """Open a segment for reading. Raises OSError."""
+    """Return a reader of the segment at `path`. Raises OSError. For `state` see `SegmentReader`."""
     return SegmentReader(Descriptor(open_regular(path)), state=state)
 
 
 class FellBehindError(Exception):
-    """Raised if a part of the journal was removed before it was read. The reader must start again from the tables."""
+    """Raised if a part of the journal was removed before it was read.
+
+    The reader must then start again from the tables.
+    """
 
 
 class Follower:
     """Reads every batch that a writer appends to the journal, from a given place on."""
 
     def __init__(self, folder: Path, number: int = 0, offset: int = 0, file: Descriptor | None = None) -> None:
-        """Continue at byte `offset` of segment `number`; by default at the beginning of the journal.
+        """Start at byte `offset` of segment `number`; by default at the beginning of the journal.
 
-        `file` is that segment if it is open already. Raises OSError if the segment has become table rows.
+        `file` is that segment if it is already open. Raises OSError if the segment has become table rows.
         """
         self._folder = folder
         self._number = number
@@ -380,11 +392,12 @@ class Follower:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where to continue reading, as (segment number, byte offset)."""
+        """The place after the last batch that was read, as (segment number, byte offset)."""
         return self._number, self._current.frames.offset if self._current else 0
 
     def read(self, most_inferences: int | None = None) -> Iterator[Batch]:
-        """Yield every batch since the last call. A batch with more than `most_inferences` keeps only its last one.
+        """Yield every batch since the last call. Of a batch with more than `most_inferences`, only the last inference
+        is kept.
 
         Raises OSError if the journal is gone because the session is over, and FellBehindError if a segment has become
         table rows before it was read.
@@ -410,7 +423,7 @@ SILENT_NS = 2_000_000_000  # a writer appends twice a second; if it is silent fo
 
 
 class JournalTail:
-    """Follows a live session to its end."""
+    """A reader that follows the journal of a live session up to the session's end."""
 
     def __init__(self, folder: FolderHandle, follower: Follower, clock: Clock) -> None:
         self._folder, self.follower, self._clock = folder, follower, clock
@@ -421,8 +434,8 @@ class JournalTail:
     def read(self, most_inferences: int | None = None) -> Batch | None:
         """Return everything appended since the last call as one batch, or None if there is nothing.
 
-        An appended batch with more than `most_inferences` keeps only its last one. Raises FellBehindError if the
-        session must be read again, because a part of the journal has become table rows or because the writer died.
+        Of an appended batch with more than `most_inferences`, only the last inference is kept. Raises FellBehindError
+        if the session must be read again: a part of the journal has become table rows, or the writer died.
         """
         batches = []
         try:
@@ -463,7 +476,7 @@ class Unwritten:
 
 
 class UnwrittenNote:
-    """Writes what the disk did not accept into the name of an empty file, because a name needs no space."""
+    """A note of what the disk did not accept. It is the name of an empty file, because a name needs no space."""
 
     def __init__(self, journal: Path) -> None:
         """Create an empty note in the folder `journal`. Raises OSError."""
@@ -472,7 +485,7 @@ class UnwrittenNote:
         os.close(open_regular(journal / self.noted.name, os.O_RDWR | os.O_CREAT))
 
     def note(self, unwritten: Unwritten) -> None:
-        """Rename the note. A failure is ignored, since then the folder is gone."""
+        """Rename the file to note `unwritten`. A failure is ignored, since then the folder is gone."""
         if unwritten == self.noted:
             return
         is_first = self.noted == Unwritten()
@@ -484,7 +497,7 @@ class UnwrittenNote:
 
 
 def read_unwritten(journal: Path) -> Unwritten:
-    """Return the latest note of a writer, or an empty one if there is none."""
+    """Return what a writer noted last in the folder `journal`, or an empty `Unwritten` if there is no note."""
     try:
         notes = [match for name in names_in(journal) if (match := _UNWRITTEN.fullmatch(name))]
     except OSError:

@@ -1,7 +1,8 @@
-"""Frames are the pieces of an append-only file, with a checksum each.
+"""Frames: the pieces of an append-only file, each with a checksum.
 
 A frame is a header, a payload and one checksum over both. So a reader detects a torn end (power loss, a full disk) and
-damage in the middle (an SD card). It can follow a file that grows: it reads an incomplete frame at its next call.
+damage in the middle (an SD card). A reader can follow a file that grows: it skips an incomplete frame and reads it at
+its next call.
 """
 
 import os
@@ -38,7 +39,7 @@ class Frame:
 
 
 def varint(number: int) -> bytes:
-    """Encode an unsigned number with seven bits per byte, the lowest first. All bytes but the last have bit 8 set.
+    """Return an unsigned number as bytes of seven bits each, the lowest first. All bytes but the last have bit 8 set.
 
     >>> varint(300)
     b'\\xac\\x02'
@@ -51,7 +52,7 @@ def varint(number: int) -> bytes:
 
 
 def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: int = 0) -> bytes:
-    """Return the bytes of a frame."""
+    """Return the bytes of a frame with this payload. The other parameters are the fields of its header."""
     head = _HEADER.pack(MAGIC, flags, run.to_bytes(3, "little"), len(payload), unpacked_bytes, number, 0)[:_CHECKED]
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
 
@@ -84,7 +85,10 @@ class FrameReader:
             yield frame
 
     def tail_bytes(self) -> int:
-        """Return the number of bytes after the last valid frame: of a torn frame, or of one that is being written."""
+        """Return the number of bytes after the last valid frame.
+
+        They are a torn frame, or one that is being written.
+        """
         return max(0, os.fstat(self._fd).st_size - self.offset)
 
     def is_torn(self) -> bool:
@@ -108,7 +112,7 @@ class FrameReader:
         return Frame(flags, number, unpacked, payload, int.from_bytes(run, "little"))
 
     def next_reference(self, run: int) -> Frame | None:
-        """Return the next reference of a run, or None, without moving the reader."""
+        """Return the next reference for frames of this run, or None if there is none. The reader does not move."""
         onward = FrameReader(self._fd, self._end, self.offset)
         return next((frame for frame in onward.read() if frame.has(REFERENCE) and frame.run == run), None)
 

@@ -46,9 +46,9 @@ def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
 
 
 def copy_outputs(folder: Path, into: Path) -> list[str]:
-    """Copy the stored outputs of a session from `folder` to `into`; both variants' outputs of an A/B session.
+    """Copy the stored outputs of a session from `folder` to `into`, in an A/B session those of both variants.
 
-    Returns a line for each file that cannot be read. Raises OSError if a copy cannot be written.
+    Returns a sentence for each file that cannot be read. Raises OSError if a copy cannot be written.
     """
     problems = []
     for name in map(outputs_file, ("", *SIDES)):

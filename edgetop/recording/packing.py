@@ -1,8 +1,8 @@
 """Encode a batch as the payload of a journal frame, and decode it.
 
-A payload consists of parts, each with a number for its kind: columns of numbers, or JSON. Nothing here needs Arrow, so
-that a process which records all day does not load it. Times are stored as differences and numbers byte by byte
-(`session.byte_shuffle`), which deflates well. The payloads of successive batches resemble each other, so each is
+A payload consists of parts, each with a number for its kind. A part has columns of numbers, or JSON. Nothing here needs
+Arrow, so that a process which records all day does not load it. Times are stored as differences, and numbers byte by
+byte (`session.byte_shuffle`), which deflates well. The payloads of successive batches resemble each other. So each is
 deflated with a part of an earlier payload, the reference, as its dictionary. A frame needs its reference and no other
 frame, so a damaged frame spoils only itself.
 """
@@ -49,7 +49,7 @@ Parts = Mapping[int, bytes]  # the parts of a payload by kind
 
 
 def pack(batch: Batch) -> bytes:
-    """Encode a batch, except `until_ns`, which the frame carries, and `restart`.
+    """Return a batch as a payload, without `until_ns`, which the frame carries, and without `restart`.
 
     The parts that change least from batch to batch come first, since the beginning of a payload becomes the reference.
     """
@@ -72,7 +72,7 @@ def pack_part(kind: int, data: bytes) -> bytes:
 
 
 def split(payload: bytes) -> Parts:
-    """Split a payload into its parts. Raises ValueError if a part is cut short or occurs twice."""
+    """Return the parts of a payload by their kinds. Raises ValueError if a part is cut short or occurs twice."""
     parts: dict[int, bytes] = {}
     offset = 0
     while offset < len(payload):
@@ -97,7 +97,7 @@ def unpack(
     *,
     most_numbers: int = MAX_NUMBERS,
 ) -> Batch:
-    """Decode a batch, or only its `wanted` fields. Raises ValueError if a part is invalid.
+    """Return the batch in the parts of a payload, or only its `wanted` fields. Raises ValueError if a part is invalid.
 
     If the batch has more than `most_inferences`, only its last inference is returned. `most_numbers` is the largest
     accepted length of a column.
@@ -120,7 +120,7 @@ def unpack(
 def encodable(text: str) -> str:
     """Return the text with lone surrogates escaped, since UTF-8 cannot encode them.
 
-    Python puts them into file names that are not valid UTF-8.
+    Python puts surrogates into file names that are not valid UTF-8.
     """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -140,7 +140,7 @@ _BESIDE_START = ("latency_ns", "wait_ns", "stream", "phase", "ok")
 
 
 def _pack_inferences(inferences: Inferences) -> bytes:
-    """Encode inferences. Each start is stored as the pause since the end of the previous inference."""
+    """Return inferences as bytes. Each start is stored as the pause since the end of the previous inference."""
     pause_ns = inferences["t_ns"].copy()
     pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
     names = (*_BESIDE_START, "variant") if inferences["variant"].any() else _BESIDE_START  # only A/B sessions have it
@@ -157,7 +157,7 @@ def _read_inferences(data: bytes, most: int) -> Inferences:
 
 
 def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.ArrayLike]) -> Inferences:
-    """Make inferences from the pauses before them and their other columns.
+    """Return inferences, made from the pauses before them in ns and their other columns.
 
     `pause_ns` is overwritten. `column` returns the column with a given name. Raises ValueError if a phase is unknown.
     """
@@ -185,7 +185,7 @@ def _read_readings(data: bytes, most: int) -> Readings:
 
 
 def _pack_seconds(seconds: Seconds) -> bytes:
-    """Encode seconds: the columns of service times, followed by those of response times if there are any."""
+    """Return seconds as bytes: the columns of service times, followed by those of response times if there are any."""
     return (
         pack_table(seconds.rows)
         + pack_numbers(np.diff(seconds.offsets))
@@ -200,7 +200,7 @@ def _read_seconds(data: bytes, most: int) -> Seconds:
 
 
 def _take_both(columns: Columns) -> Seconds:
-    """Read seconds with their response time up to the end of the data."""
+    """Return seconds with their response times, read from `columns` up to the end of the data."""
     seconds = _take_seconds(columns)
     response = None if columns.is_over else _take_seconds(columns)
     columns.rest(0)
@@ -225,13 +225,16 @@ def _streams_of(seconds: Seconds) -> StreamSeconds | tuple[()]:
 
 
 def _pack_streams(streams: StreamSeconds) -> bytes:
-    """Encode the streams of seconds: the number of streams in each second, their numbers, and their rows, encoded like
-    seconds."""
+    """Return the streams of seconds as bytes.
+
+    The order is: the number of streams in each second, the numbers of these streams, and their rows, encoded like
+    seconds.
+    """
     return pack_numbers(np.diff(streams.offsets)) + pack_numbers(streams.number) + _pack_seconds(streams.seconds)
 
 
 def _with_streams(seconds: Seconds, data: bytes, most: int) -> Seconds:
-    """Decode the streams of `seconds` and return the seconds with them."""
+    """Return `seconds` with their streams, decoded from `data`. `most`: the largest accepted length of a column."""
     columns = Columns(data, most)
     lengths = columns.take(len(seconds))
     number = columns.take()
@@ -251,7 +254,7 @@ def _pack_tokens(tokens: TokenSeconds) -> bytes:
 
 
 def _with_tokens(seconds: Seconds, data: bytes, most: int) -> Seconds:
-    """Decode the tokens of `seconds` and return the seconds with them."""
+    """Return `seconds` with their tokens, decoded from `data`. `most`: the largest accepted length of a column."""
     columns = Columns(data, most)
     tokens = TokenSeconds(columns.take_table(TOKEN_SECOND), _take_seconds(columns), _take_seconds(columns))
     columns.rest(0)
@@ -271,7 +274,10 @@ def _read_requests(data: bytes, most: int) -> Requests:
 
 
 def _pack_bursts(bursts: tuple[Burst, ...]) -> bytes:
-    """Encode bursts. The operators of a burst are written only if they differ from those of the previous burst."""
+    """Return bursts as bytes.
+
+    The operators of a burst are written only if they differ from those of the previous burst.
+    """
     plain, infos = [], None
     for burst in bursts:
         same, infos = burst.infos == infos, burst.infos
@@ -340,7 +346,8 @@ READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
 
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
-    """Encode the interval between syncs, so that a recovery can tell how much data a loss of power may have cost.
+    """Return a part with the interval between syncs in ns. It tells a recovery how much data a power loss may have
+    cost.
 
     This part precedes the parts of the batch.
     """
@@ -353,7 +360,7 @@ def interval_of(parts: Parts) -> int | None:
 
 
 def pack_partial(second: Seconds) -> bytes:
-    """Encode a second that is not complete, for recordings without single inferences."""
+    """Return a part with a second that is not complete, for recordings without single inferences."""
     if not len(second):
         return b""
     streams = b"" if second.streams is None else pack_part(PARTIAL_STREAMS, _pack_streams(second.streams))
@@ -361,7 +368,10 @@ def pack_partial(second: Seconds) -> bytes:
 
 
 def partial_of(parts: Parts) -> Seconds | None:
-    """Decode the second that `pack_partial` encoded, or return None. Raises ValueError if it is invalid."""
+    """Return the incomplete second in a payload's parts, or None if there is none.
+
+    Raises ValueError if it is invalid.
+    """
     if PARTIAL not in parts:
         return None
     second = _read_seconds(parts[PARTIAL], MAX_NUMBERS)
@@ -370,7 +380,7 @@ def partial_of(parts: Parts) -> Seconds | None:
 
 @frozen
 class Tally:
-    """How much a writer had written to its journal at a moment."""
+    """How much a writer had written to its journal at one moment."""
 
     until_ns: int = 0
     inferences: int = 0  # single inferences
@@ -382,14 +392,20 @@ class Tally:
 
 
 def pack_tally(before: Tally, after: Tally) -> bytes:
-    """Encode how much was written up to a frame, without and with it, so that a reader can tell what is missing."""
+    """Return a part with two tallies: of what was written before a frame, and of that with the frame.
+
+    From these, a reader can tell what is missing.
+    """
     since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
     own = after.inferences - before.inferences, after.counted - before.counted
     return pack_part(TALLY, b"".join(map(varint, (since_ms, before.inferences, before.counted, *own))))
 
 
 def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally]:
-    """Return the tallies before and after a frame. Raises ValueError if they are missing or incomplete."""
+    """Return the tallies before and after the frame with these parts.
+
+    Raises ValueError if they are missing or incomplete.
+    """
     numbers, number, shift = [], 0, 0
     for byte in parts.get(TALLY, b""):
         number |= (byte & 127) << shift
@@ -403,13 +419,13 @@ def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally]:
 
 
 def deflated(payload: bytes, reference: bytes = b"") -> bytes:
-    """Deflate a payload with `reference` as the dictionary. `inflated` needs the same reference."""
+    """Return a payload deflated with `reference` as the dictionary. `inflated` needs the same reference."""
     stream = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS, zdict=reference)
     return stream.compress(payload) + stream.flush()
 
 
 def inflated(packed: bytes, size: int, reference: bytes = b"") -> bytes:
-    """Inflate a payload of `size` bytes. Raises ValueError if it was not deflated with this reference or is shorter."""
+    """Return the original payload of `size` bytes. Raises ValueError for another reference or a shorter payload."""
     stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS, zdict=reference)
     try:
         payload = stream.decompress(packed, size) if size else b""

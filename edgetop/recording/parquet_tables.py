@@ -1,6 +1,6 @@
-"""Write the five Parquet tables row group by row group, and publish them by a rename when they are complete.
+"""Write the Parquet tables row group by row group, and publish them by a rename when they are complete.
 
-Until then each table is a file in `journal/`, a piece, whose index is in the catalog. The inferences have several
+Until then, each table is a file in `journal/`, a piece, whose index is in the catalog. The inferences have several
 pieces if old ones are to be dropped. Only one row group at a time is in memory.
 """
 
@@ -51,7 +51,7 @@ _SPIKY = "latency_ns"
 
 
 def seconds_kind(manifest: Manifest) -> SecondsKind:
-    """Return which columns the seconds of a session have."""
+    """Return which columns the seconds of this session have in addition to the common ones."""
     if manifest.split_by is not None:
         return "streams"
     return "plain" if manifest.generation is None else "tokens"
@@ -65,13 +65,13 @@ class _Piece:
 
 
 class Tables:
-    """Writes the tables of one session."""
+    """The writer of the tables of one session."""
 
     def __init__(self, folder: Path, piece_bytes: int | None = None, *, kind: SecondsKind = "plain") -> None:
-        """Continue the tables in the journal's folder, or begin them.
+        """Begin the tables in the journal's folder, or continue those of an earlier writer.
 
-        Inferences go into a new piece when one has reached `piece_bytes`; None means that they have one piece.
-        `kind` says which further columns the seconds have; an earlier writer may have begun without.
+        A piece of the inferences ends when it has `piece_bytes`, and a new one begins; with None there is only one
+        piece. `kind` tells which further columns the seconds have; an earlier writer may have begun without them.
         Raises OSError, and ValueError if the tables of an earlier writer are damaged.
         """
         self._schemas = {**ALL_SCHEMAS, "seconds": _SECONDS[kind]}
@@ -129,7 +129,7 @@ class Tables:
         release_memory()
 
     def commit(self) -> None:
-        """Sync everything that was appended. Raises OSError."""
+        """Sync to the disk everything that was appended. Raises OSError."""
         for name, piece in self._all_pieces():
             if self._committed.get((name, piece.number)) != piece.size:
                 os.fdatasync(piece.file.fd)
@@ -153,7 +153,7 @@ class Tables:
         return {**sizes, ("catalog", 0): self._catalog.size}
 
     def drop_oldest_inferences(self) -> int:
-        """Remove the oldest piece of the inferences, unless it is the only one. Returns the number of bytes freed."""
+        """Remove the oldest piece of the inferences, unless it is the only one. Return the number of bytes freed."""
         pieces = self._pieces["inferences"]
         if len(pieces) < 2:
             return 0
@@ -164,7 +164,7 @@ class Tables:
     def publish(self, folder: Path, manifest: Manifest, sources: Mapping[str, bool]) -> None:
         """Commit the rows, write the final manifest, move the completed tables to `folder` and remove the journal.
 
-        `sources` maps the names of the journal files that became table rows to whether each is damaged; damaged ones
+        `sources` has the names of the journal files that became table rows, and whether each is damaged. Damaged files
         are kept beside the tables. Raises OSError, and ValueError if the catalog is damaged.
         """
         self.commit()
@@ -187,8 +187,10 @@ class Tables:
         sync_folder(folder)
 
     def _completed(self, name: str) -> Path:
-        """Join the pieces of a table, add the footer and return its path. Raises ValueError if the pieces form no valid
-        table."""
+        """Join the pieces of the table `name` and add the footer. Return the path of the file.
+
+        Raises ValueError if the pieces form no valid table.
+        """
         whole = self._joined(name)
         groups = self._groups_of(name, whole)
         rows = sum(group.rows for group in groups)
@@ -208,7 +210,7 @@ class Tables:
         return read_catalog(self._folder).of(name, piece.number)
 
     def _joined(self, name: str) -> _Piece:
-        """Move the rows of all pieces of a table into the first piece, and return it."""
+        """Move the rows of all pieces of the table `name` into the first piece. Return that piece."""
         first = _with_magic(self._pieces[name][0] if self._pieces[name] else self._add_piece(name))
         for other in self._pieces[name][1:]:
             groups = self._groups_of(name, other)
@@ -238,7 +240,7 @@ def _with_magic(piece: _Piece) -> _Piece:
 
 
 def _encoded(schema: pa.Schema, rows: pa.Table) -> bytes:
-    """Return a Parquet file with the rows as one row group, or without a row group if there are no rows."""
+    """Return the bytes of a Parquet file with the rows as one row group, or with no row group if there are no rows."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -258,7 +260,7 @@ def _template(schema: pa.Schema) -> bytes:
 
 
 def _schema_of(name: str, groups: list[RowGroup]) -> pa.Schema:
-    """Return the schema in which row groups were written. Raises ValueError if an entry is damaged."""
+    """Return the schema of the row groups `groups` of the table `name`. Raises ValueError if an entry is damaged."""
     if name != "seconds" or not groups:
         return ALL_SCHEMAS[name]
     columns = footer.columns_in(groups[0].entry)
@@ -281,12 +283,12 @@ def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
 
 
 class TableFile:
-    """A file with row groups of a table. Methods raise OSError, or ValueError if the file is damaged."""
+    """A file with row groups of a table. Its methods raise OSError, or ValueError if the file is damaged."""
 
     def __init__(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None = None) -> None:
         """Open a file of the table `name`.
 
-        `place` is the path named in messages, `source` the path to read from. `groups` are the entries of its row
+        `place` is the path for messages, and `source` the path to read from. `groups` are the entries of the file's row
         groups if it has no footer yet.
         """
         self.name = name
@@ -301,7 +303,7 @@ class TableFile:
 
     @property
     def has_streams(self) -> bool:
-        """Whether its seconds have columns for their streams."""
+        """Whether the file's seconds have columns for streams."""
         return SECONDS_OF_STREAMS.names[-1] in self._file.schema_arrow.names
 
     @property
@@ -312,11 +314,11 @@ class TableFile:
         return sum(self._groups[number].num_rows for number in numbers)
 
     def times_in(self, number: int) -> tuple[int, int] | None:
-        """Return the first and the last time in a row group, or None if the file's index does not say them."""
+        """Return the first and the last session time in ns in a row group, or None if the file's index lacks them."""
         return self._times[number]
 
     def read_times(self, number: int) -> npt.NDArray[np.int64]:
-        """Read the time of each row of a row group."""
+        """Return the session time in ns of each row of a row group."""
         with _arrow_errors():
             t_ns = self._file.read_row_group(number, columns=["t_ns"])["t_ns"].cast(pa.int64())
             if t_ns.null_count:
@@ -324,10 +326,11 @@ class TableFile:
             return np.asarray(t_ns)
 
     def by_time(self) -> list[tuple[int, ...]]:
-        """Return the numbers of the row groups, in order of time, in tuples that must be read together.
+        """Return the numbers of the row groups in order of time, in tuples. The row groups of a tuple must be read
+        together.
 
         Another program may have written them in another order. Row groups of seconds that overlap in time are in one
-        tuple; every other row group is alone in one.
+        tuple; every other row group is alone in its tuple.
         """
         times = [span for span in self._times if span is not None]
         if len(times) < len(self._groups):
@@ -344,10 +347,10 @@ class TableFile:
         return ordered
 
     def read(self, numbers: Sequence[int], sensor_ids: Sequence[str], infos: dict[Infos, Infos]) -> tuple[Any, int]:
-        """Read row groups; return their rows and the number of implausible rows that were left out.
+        """Return the rows of the row groups `numbers`, and the number of implausible rows that were left out.
 
-        Only rows of `operators` are checked here. Readings of sensors that are not in `sensor_ids`, the manifest's, are
-        left out. `infos` holds the lists of operators that bursts share, and is updated.
+        Only rows of `operators` are checked here. `sensor_ids` are the manifest's; readings of other sensors are left
+        out. `infos` holds the lists of operators that bursts share; new ones are added.
         """
         with _arrow_errors():
             schema = SECONDS_OF_ALL if self.name == "seconds" else ALL_SCHEMAS[self.name]
@@ -372,7 +375,7 @@ def _times_in(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _arrow_errors() -> Iterator[None]:
-    """Turn Arrow's errors into ValueError."""
+    """Raise Arrow's errors in the block as ValueError."""
     try:
         yield
     except OSError:

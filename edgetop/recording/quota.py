@@ -1,9 +1,9 @@
-"""Keep the sessions of a folder within a size (`--sessions-quota`).
+"""Keep the sessions of a folder within a total size (`--sessions-quota`).
 
 Only files that edgetop recorded count, and only those are removed. Sessions are removed in the order in which they ran.
 The wall clock alone does not give this order, since the clock of a board without a battery starts in 1970. A session
-that cannot be removed (it is damaged, or a file is immutable) does not count, so that no other session is removed in
-its place; it is reported instead.
+that cannot be removed (it is damaged, or a file is immutable) is reported. It does not count, so that no other session
+is removed in its place.
 """
 
 import json
@@ -33,7 +33,7 @@ _MOST_NAMED = 5
 
 @frozen
 class Now:
-    """The clocks of this machine."""
+    """The present times of this machine's clocks."""
 
     boot: str | None
     monotonic_ns: int
@@ -49,7 +49,10 @@ class Now:
 
     @property
     def boot_us(self) -> int:
-        """When this boot began, in microseconds since 1970; later than every other time if the clock was not set."""
+        """The time of this boot in microseconds since 1970.
+
+        If the clock was not set, it is later than every other time.
+        """
         return self.utc_us - self.monotonic_ns // 1000 if self.is_set else _NEVER_US
 
     def is_plausible(self, utc_us: int) -> bool:
@@ -57,7 +60,7 @@ class Now:
 
 
 class Quota:
-    """The limit on the size of all sessions in a folder. A session that cannot be removed is reported once."""
+    """A limit on the total size of all sessions in a folder. A session that cannot be removed is reported once."""
 
     def __init__(self, quota_bytes: int, report: Report, now: Callable[[], Now] = Now.read) -> None:
         self._quota_bytes = quota_bytes
@@ -68,9 +71,9 @@ class Quota:
     def enforce(self, home: Path, spared: Collection[Path] = ()) -> None:
         """Remove sessions in `home` until the rest fits into the quota, or until no more can be removed.
 
-        Sessions that are in a lake (`edgetop push`) are removed first, then the others, the oldest first in each group.
-        A session that is being written, the sessions in `spared`, and the sessions that a spared one continues are
-        never removed.
+        Sessions that are in a lake (`edgetop push`) are removed first, then the others, each time the oldest first.
+        Never removed are a session that is being written, the sessions in `spared`, and the sessions that a spared one
+        continues.
         """
         sizes: dict[Path, int] = {}
         sessions: dict[Path, Manifest] = {}
@@ -95,7 +98,10 @@ class Quota:
                 self._tell(folder, f"{formatting.size(size)} {why}")
 
     def _make_room(self, sessions: Mapping[Path, Manifest], sizes: Mapping[Path, int], spared: Collection[Path]) -> int:
-        """Remove sessions, and return the size in bytes of the remaining sessions that count."""
+        """Remove sessions until the rest fits. Return the size in bytes of the remaining sessions that count.
+
+        `sizes` are in bytes, by folder. Sessions in `spared` are never removed.
+        """
         left = sum(sizes.values())
         excluded = _with_predecessors(sessions, {os.path.realpath(folder) for folder in spared})
         for folder in removal_order(sessions, self._now()):
@@ -129,7 +135,7 @@ class Quota:
 
 
 def _was_completed(folder: Path) -> bool:
-    """Complete a removal that was killed, and return True; return False if there was none. Raises OSError."""
+    """Complete a removal of the session that was killed. Return whether there was one. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         if not files.is_half_removed:
             return False
@@ -139,7 +145,7 @@ def _was_completed(folder: Path) -> bool:
 
 
 def _sizes(folder: Path) -> tuple[int, int]:
-    """Return the bytes of a session's own files, and the bytes of other files in its folder. Raises OSError."""
+    """Return the size in bytes of a session's own files, and that of other files in its folder. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         return files.own_bytes, sum(files.others.values())
 
@@ -151,7 +157,7 @@ def _all_bytes(folder: Path) -> int:
 
 
 def _with_predecessors(sessions: Mapping[Path, Manifest], spared: Collection[str]) -> set[Path]:
-    """Return the sessions at the real paths `spared`, and the sessions that these continue."""
+    """Return the sessions at the real paths `spared`, together with the sessions that these continue."""
     found = {folder for folder in sessions if os.path.realpath(folder) in spared}
     ids = {sessions[folder].id for folder in found}
     return found | {folder for folder, manifest in sessions.items() if manifest.followed_by in ids}
@@ -168,8 +174,8 @@ def is_pushed(folder: Path, session_id: str) -> bool:
 
 
 def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]:
-    """Return the folders in the order of removal: first pushed sessions, then the others, and the oldest first in each
-    group."""
+    """Return the folders in the order in which they may be removed: pushed sessions first, and in each group the
+    oldest first."""
     began = _beginnings(sessions, now)
     return sorted(
         sessions,
@@ -182,7 +188,7 @@ def _beginnings(sessions: Mapping[Path, Manifest], now: Now) -> dict[Path, int]:
 
     The monotonic clock orders the sessions of one boot. If the wall clock was set during one of them, the times of all
     of them follow from it. Otherwise the session's own wall time counts, or else the time of its manifest file. If none
-    of these is plausible, the session counts as the last one before this boot, so that a wrong clock does not remove a
+    of these is plausible, the session counts as the last one before this boot. So a wrong clock does not remove a
     session too early.
     """
     origins: dict[str, tuple[int, int]] = {}  # by boot: the last session with a plausible time, and when the boot began

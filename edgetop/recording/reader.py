@@ -1,8 +1,8 @@
 """Read a recording as batches, in the order in which things happened.
 
 Tables are read row group by row group, never whole, so that a small board can open a day-long session. Missing and
-damaged parts are reported in `problems`, and the rest is read. Opening a session whose writer died recovers it; a
-session whose writer lives is read as it is at that moment.
+damaged parts are reported in `problems`, and the rest is read. Opening a session whose writer died recovers the
+session. A session whose writer lives is read as it is at that moment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,10 +50,10 @@ class Recording:
     """One recorded session, opened for reading."""
 
     def __init__(self, folder: Path, *, completes: bool = True) -> None:
-        """Open the session in `folder`. Raises InputError if it contains no readable session.
+        """Open the session in `folder`. Raises InputError if the folder has no readable session.
 
-        `completes`: whether a session whose writer was killed is completed on disk first. If not, it is read as it is,
-        like one that is still being written.
+        `completes`: whether a session whose writer was killed is first completed on the disk. If not, it is read as it
+        is, like one that is still being written.
         """
         self.folder = folder
         self._completes = completes
@@ -87,12 +87,12 @@ class Recording:
         return self._snapshot.problems.lines
 
     def follow(self) -> Follower:
-        """Return a follower of what a live session's writer appends after the last batch of `play`."""
+        """Return a follower that reads what the writer of a live session appends after the last batch of `play`."""
         return self._snapshot.follow()
 
     @property
     def end_ns(self) -> int:
-        """Return the session time at the end or, for a live session, at the moment of opening.
+        """Return the session time in ns at the end or, for a live session, at the moment of opening.
 
         If the manifest does not have the duration, this is the end of the last row, or 0 if there are no rows.
         """
@@ -144,7 +144,7 @@ class Recording:
 
     @property
     def lost(self) -> Lost | None:
-        """Return what the recording lacks or what could not be read so far, or None if nothing is missing."""
+        """Return what the recording lacks and what could not be read so far, or None if nothing is missing."""
         problems = self._snapshot.problems
         lines = [line for line in problems.lines if not line.startswith(f"{self.folder / MANIFEST}: ")]
         if not lines:
@@ -162,7 +162,8 @@ class Recording:
 
     @property
     def _ran(self) -> int | None:
-        """Number of inferences that the seconds should count; None if unknown, or if only a summary was imported."""
+        """The number of inferences that the seconds should count; None if it is unknown, or if only a summary was
+        imported."""
         is_summary = self.manifest.was_imported and not self._measured and not self._counted
         return None if is_summary else self.manifest.methodology.measure_runs
 
@@ -177,7 +178,7 @@ class Recording:
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
         """Yield the plausible rows of the table `name` in pieces, in the type that a batch has for them.
 
-        Only rows in `span` are returned. A burst may go on in the next piece.
+        Only rows in `span` are included. A burst may continue in the next piece.
         """
         for rows in self._snapshot.rows(name, span):
             if len(kept := within(span, self._plausible(name, rows))):
@@ -196,7 +197,7 @@ class Recording:
         return in_order(kept)
 
     def pieces(self, name: str, at_once: int = 1) -> list[Piece]:
-        """Return the table `name` as ordered pieces, each read only when it is needed.
+        """Return the table `name` as a list of pieces in order. Each piece is read only when its rows are needed.
 
         Row groups with fewer than `at_once` rows are read together.
         """
@@ -226,7 +227,7 @@ class Recording:
                 waiting = []
 
     def _span(self, file: "TableFile", number: int) -> tuple[int, int] | None:
-        """Return the first and the last time in a row group, or None if it has no readable rows."""
+        """Return the first and the last session time in ns in a row group, or None if it has no readable rows."""
         if (known := file.times_in(number)) is not None:
             return known
         t_ns = NO_READINGS["t_ns"]
@@ -235,7 +236,7 @@ class Recording:
         return (int(t_ns.min()), int(t_ns.max())) if len(t_ns) else None
 
     def _read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """Read several row groups together. Damaged row groups are reported and left out."""
+        """Return the rows of several row groups. Damaged row groups are reported and left out."""
         try:
             return self._plausible(file.name, self._snapshot.read(file, numbers))
         except (OSError, ValueError):
@@ -264,14 +265,14 @@ def _measured_in(inferences: Inferences) -> int:
 
 
 class _Cursor:
-    """Steps through the rows of one table by time."""
+    """A position in the rows of one table, which moves forward by time."""
 
     def __init__(self, pieces: Iterator[Any]) -> None:
         self._pieces = pieces
         self.rest = next(pieces, None)  # rows in memory that were not taken yet; None at the end of the table
 
     def take(self, until_ns: int) -> list[Any]:
-        """Return, in pieces, the rows before the first row whose time is `until_ns` or later."""
+        """Return, in pieces, the next rows up to the first row whose time is `until_ns` or later, and move there."""
         taken = []
         while self.rest is not None:
             later = np.flatnonzero(times(self.rest) >= until_ns)

@@ -1,7 +1,7 @@
 """Write a session while it runs. Each batch goes into the journal, and later from the journal into the tables.
 
-A failing disk never stops the run. Batches that the disk does not accept wait in memory, and rows are dropped if too
-many wait. The beginning and the end of such a gap are reported as events. A `TableWriter` makes the tables from time to
+A failing disk never stops the run. Batches that the disk does not accept wait in memory. If too many wait, rows are
+dropped. The beginning and the end of such a gap are reported as events. A `TableWriter` makes the tables from time to
 time, and at the end.
 """
 
@@ -50,7 +50,7 @@ _RUN_WENT_ON = "the run itself went on"
 
 
 class Recorder:
-    """Writes the folder of one session, from its creation to `finish`."""
+    """The writer of one session's folder, from its creation to `finish`."""
 
     def __init__(
         self, folder: Path, manifest: Manifest, keep: Retention | None = None, tables: TableWriter | None = None
@@ -94,7 +94,7 @@ class Recorder:
         return self.handle.name
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Accept a batch. Returns the events about the recording itself since the last call."""
+        """Store a batch. Return the events about the recording itself since the last call."""
         self._now_ns = batch.until_ns
         self._received += len(batch.inferences)
         if not self._keep.raw:
@@ -173,7 +173,10 @@ class Recorder:
             raise
 
     def _job_due(self) -> TableJob | None:
-        """Return a job if complete segments wait or the folder is too large, else None. Raises OSError."""
+        """Return a job for the tables if complete segments wait or the folder is too large, else None.
+
+        Raises OSError.
+        """
         limit = self._keep.max_bytes
         journal = self._journal_file
         if limit is None and journal.number == self._segment and not self._tables_after_ns:
@@ -195,10 +198,10 @@ class Recorder:
         self._events.append(Event(self._now_ns, body, severity, "edgetop", text))
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Publish the tables and the final manifest. Return what is missing in them, or None.
+        """Publish the tables and the final manifest. Return what is missing in the recording, or None.
 
-        Raises RecordingError if something could not be written, now or earlier. Rows that could not be written to
-        tables stay in the journal, and the tables are completed when the session is opened.
+        Raises RecordingError if something could not be written, now or earlier. Rows that are not in the tables stay in
+        the journal. When the session is opened, the tables are completed from it.
         """
         failure = None
         lost = lost_in_all(manifest.lost, self._gap.lost_before())
@@ -233,7 +236,10 @@ class Recorder:
                 self._tables.prepare(self.handle, self._lock)
 
     def _publish(self, manifest: Manifest) -> Manifest:
-        """Publish the tables, and return the manifest with what is lost. If it raises OSError, the journal stays."""
+        """Publish the tables.
+
+        Return the manifest, completed with what is lost. After an OSError, the journal remains.
+        """
         for attempt in range(_TRIES):
             with contextlib.suppress(OSError):  # the last job failed, but this one may succeed
                 if self._tables.is_busy:
@@ -259,7 +265,11 @@ class Recorder:
             raise self._gap.error
 
     def _cut_short(self, manifest: Manifest, failure: OSError) -> RecordingError:
-        """Make tables of the journal if possible, and return the error for a disk that did not accept the last rows."""
+        """Make tables of the journal if possible. Return an error that says which rows at the end the disk did not
+        accept.
+
+        `failure`: the disk's error.
+        """
         from edgetop.recording.recovery import recover  # noqa: PLC0415  loads Arrow
 
         inferences = self._gap.missing_before + self._received - self._accepted
@@ -298,12 +308,12 @@ def _error(text: str, advice: str, lost: Lost | None) -> RecordingError:
 
 
 def _reason(error: OSError) -> str:
-    """Return the system's words for an error, since Arrow wraps them in its own."""
+    """Return the reason of an error in the system's words. (Arrow wraps them in its own.)"""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
 class _Gap:
-    """Counts the rows that were dropped because the disk does not accept them, in this gap and in earlier ones."""
+    """The count of rows that were dropped because the disk did not accept them, in this gap and in earlier ones."""
 
     def __init__(self) -> None:
         self.first: OSError | None = None
@@ -324,12 +334,16 @@ class _Gap:
         self.ns_before += self._ns
 
     def lost_before(self) -> Lost | None:
-        """Return what was lost in closed gaps, or None."""
+        """Return what was lost in the gaps that are over, or None if nothing was."""
         why = "the disk took nothing for a time: it was full, or failed"
         return Lost(self.ns_before / NS, self.missing_before, why) if self.ns_before else None
 
     def shortened(self, waiting: Batch, now_ns: int) -> Batch:
-        """Drop rows of a waiting batch if it has more than may wait in memory."""
+        """Return a waiting batch without the kinds of rows of which it has more than may wait in memory. Count what is
+        dropped.
+
+        `now_ns`: the present session time.
+        """
         dropped = self.inferences + self.rows
         if len(waiting.inferences) > MAX_WAITING_INFERENCES:
             self.inferences += len(waiting.inferences)
@@ -360,9 +374,9 @@ MAX_QUEUED_INFERENCES = 1_000_000  # 27 MB; if more wait, single inferences are 
 
 
 class BackgroundRecorder:
-    """Runs a recorder on a thread, so that an SD card which stalls for seconds does not delay the caller.
+    """A recorder on a thread of its own. So an SD card that stalls for seconds does not delay the caller.
 
-    Calls return at once, except `finish` and `discard`, which wait for the thread.
+    Methods return at once, except `finish` and `discard`, which wait for the thread.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -377,7 +391,10 @@ class BackgroundRecorder:
         self._thread.start()
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Queue a batch. Returns the events about the recording of earlier batches, and raises what that raised."""
+        """Queue a batch.
+
+        Return the events about the recording of earlier batches. Raises the error that one of these raised.
+        """
         with self._lock:
             self._enqueue(batch)
             defect, self._defect = self._defect, None
@@ -387,7 +404,7 @@ class BackgroundRecorder:
         return tuple(events)
 
     def _enqueue(self, batch: Batch) -> None:
-        """Queue a batch, without its inferences if too many are waiting."""
+        """Queue a batch. If too many inferences are waiting, the batch is queued without its inferences."""
         if self._waiting_inferences + len(batch.inferences) > MAX_QUEUED_INFERENCES:
             if not self._behind:
                 text = "the disk is too slow: inferences are not recorded until it has caught up; all seconds are"
@@ -421,7 +438,7 @@ class BackgroundRecorder:
                 self._waiting_inferences -= len(batch.inferences)
 
     def prepare_end(self) -> None:
-        """Prepare for `finish`, because the end is near."""
+        """Prepare for `finish`, which will be called soon."""
         self._queue.put("prepare")
 
     def _end(self) -> None:
@@ -429,7 +446,7 @@ class BackgroundRecorder:
         self._thread.join()
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Finish the recording. Returns what is missing in it, or None.
+        """Finish the recording. Return what is missing in it, or None.
 
         Raises RecordingError if something could not be written.
         """

@@ -1,8 +1,8 @@
 """Complete the session of a writer that died.
 
-The rows of the session are in the journal and in the pieces of its tables. What is missing are the last, incomplete
-second, the event of the end, and the final names of the tables. The files of the journal are removed only when
-everything is on the disk, so a recovery may be killed at any moment and repeated.
+The rows of the session are in the journal and in the pieces of its tables. Three things are missing: the last,
+incomplete second, the event of the end, and the final names of the tables. The files of the journal are removed only
+when everything is on the disk. So a recovery may be killed at any moment and repeated.
 """
 
 import json
@@ -42,7 +42,7 @@ Recovered = Literal["live", "recovered", "unwritable"]
 
 
 def recover(folder: Path) -> Recovered:
-    """Complete the session in `folder` if its writer is dead, and return "recovered"; return "live" if it lives.
+    """Complete the session in `folder` if its writer is dead. Return "recovered", or "live" if the writer lives.
 
     Returns "unwritable" if the disk or a file does not allow the recovery at present. No row is lost then.
     """
@@ -90,9 +90,9 @@ def _recover(folder: Path) -> None:
 
 
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batch:
-    """Return what a recovery adds after the last row: seconds, an event and the final manifest.
+    """Return a batch with what a recovery adds after the last row: seconds, an event and the final manifest.
 
-    `manifest`: the manifest in the folder. For a live session, only the newest manifest is added.
+    `manifest`: the manifest in the folder. For a live session, the batch has only the newest manifest.
     """
     last = _JournalEnd(manifest)
     last.damaged_bytes = snapshot.catalog.damaged_bytes
@@ -125,9 +125,10 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
 
 
 def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: str | None) -> Lost | None:
-    """Return the data that cannot be read although it was, or should have been, written; None if nothing is lost.
+    """Return the data that was written, or should have been, but cannot be read. None if nothing is lost.
 
-    `death`: the reason why the writer did not finish; None if it did.
+    `death`: the reason why the writer did not finish, or None if it did finish. `unwritten`: what the writer noted as
+    not accepted by the disk.
     """
     each = [last.manifest.lost, last.state.missing.lost(last.state.tally)]
     first_tally = last.state.first_tally
@@ -151,10 +152,11 @@ def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: 
 
 
 def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Lost | None:
-    """Return what a dead writer had not written yet.
+    """Return the data that a dead writer had not yet written. `death`: the reason why the writer did not finish.
 
-    Only the engine knows how long the run went on, because the writer may have been stopped or have waited for the disk
-    for any time before it died. If the journal was changed well after its last batch, more had been written to it.
+    Only the engine knows how long the run went on. The writer itself may have been stopped, or have waited for the
+    disk, for any time before it died. If the journal was changed well after its last batch, more had been written to
+    it.
     """
     if death == "writer-killed" and (note := _end_note(snapshot.folder)):
         until_ns = note[0] - last.manifest.clock.origin_monotonic_ns
@@ -171,7 +173,10 @@ def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Los
 
 
 def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost:
-    """Return what is lost after the last batch if the engine went on until `until_ns` and made `sent` inferences."""
+    """Return the data lost after the last batch.
+
+    `until_ns`: when the engine ended. `sent`: the inferences that it made.
+    """
     tally = last.state.tally or Tally()
     is_counted = tally.counted <= tally.inferences <= sent and tally.inferences  # all single inferences are recorded
     seconds = (until_ns - last.until_ns) / NS
@@ -180,10 +185,9 @@ def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost
 
 
 def _end_note(folder: Path) -> tuple[int, int] | None:
-    """Return when the engine ended (in ns of CLOCK_MONOTONIC) and how many inferences it made, from the note that it
-    left.
+    """Return the note that the engine left at its end, or None if there is none.
 
-    Returns None if there is no note.
+    The note is (when the engine ended, in ns of CLOCK_MONOTONIC; the number of inferences that it made).
     """
     try:
         note = json.loads(read_file(folder / END_NOTE, END_NOTE_BYTES))
@@ -195,7 +199,7 @@ def _end_note(folder: Path) -> tuple[int, int] | None:
 
 
 class _JournalEnd:
-    """The end of the journal: the last rows of each kind, and what is missing."""
+    """What the batches of the journal tell about its end: the last rows of each kind, and what is missing."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
@@ -217,7 +221,8 @@ class _JournalEnd:
 
 
 def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
-    """Rebuild the seconds after the last complete one, from the inferences or from the journal's partial second."""
+    """Return the seconds after the last complete one, rebuilt from the inferences or from the journal's partial
+    second."""
     begin = last.seconds_until_ns
     if begin is None:
         rows = next(snapshot.last_rows("seconds"), None)
@@ -300,7 +305,7 @@ def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
 
 
 def _warmup_runs(snapshot: Snapshot) -> int:
-    """Return the number of warm-up runs that the events give; 0 if measuring never began."""
+    """Return the number of warm-up runs according to the events, or 0 if measuring never began."""
     phases = Phases()
     for events in snapshot.rows("events"):
         phases.fold(events)

@@ -1,7 +1,7 @@
 """Find sessions by path, by name or by the beginning of their id, and store their outcomes.
 
-Home is the default folder of recordings. When a session elsewhere begins or is moved, a link with its id as the name is
-made in `sessions/` at home. A link that no longer leads to a session is removed.
+Home is the default folder of recordings. When a session elsewhere begins or is moved, a link to it is made in
+`sessions/` at home. The link's name is the session's id. A link that no longer leads to a session is removed.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ _MOST_NAMED = 10  # most names listed in the message about an unknown name
 
 
 def register(home: Path, folder: Path, session_id: str) -> None:
-    """Make a session known at home. Raises OSError, and InputError if the id cannot be a file name."""
+    """Make the session in `folder` known at home. Raises OSError, and InputError if the id cannot be a file name."""
     folder = folder.absolute()
     if folder.parent.resolve() == home.resolve() and folder.name.endswith(SUFFIX):
         return
@@ -47,7 +47,7 @@ def register(home: Path, folder: Path, session_id: str) -> None:
 
 
 def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
-    """Return the folders of all sessions at home, registered there, or in `here`, each once.
+    """Return the folders of all sessions at home, of those registered there, and of those in `here`, each once.
 
     Raises InputError if the home folder exists but cannot be read.
     """
@@ -112,9 +112,10 @@ def _manifest_of(folder: Path) -> Manifest | None:
 
 
 def successor(folder: Path) -> Path | None:
-    """Return the session in which this session's engine went on (`--rotate`), from the same folder, or None.
+    """Return the folder of the session in which this session's engine went on (`--rotate`), or None if there is none.
 
-    A successor always began later on the same clock, so a chain of successors has an end.
+    Only the same parent folder is searched. A successor always began later on the same clock, so a chain of successors
+    ends.
     """
     manifest = _manifest_of(folder)
     if manifest is None or not manifest.followed_by:
@@ -159,7 +160,7 @@ def locate(given: str, home: Path) -> Path:
 
 
 def matching(given: str, folders: Sequence[Path]) -> list[Path]:
-    """Return the sessions with the name `given`, or else those whose name or id begins with it."""
+    """Return the folders of sessions with the name `given`, or else of those whose name or id begins with it."""
     named = [path for path in folders if given in (path.name, path.name.removesuffix(SUFFIX))]
     if named:
         return named
@@ -171,7 +172,7 @@ def matching(given: str, folders: Sequence[Path]) -> list[Path]:
 
 
 def locate_live(given: str | None, home: Path) -> Path:
-    """Return the folder of the session that a user named, preferring one that runs now; it need not run.
+    """Return the folder of the session that a user named. If several match, one that runs now is preferred.
 
     With None, returns the only session that runs. Raises InputError if no session or several match.
     """
@@ -188,13 +189,13 @@ def locate_live(given: str | None, home: Path) -> Path:
 
 
 def _distinct_names(folders: Sequence[Path]) -> str:
-    """List the first five folders: by name, or by path if two names are equal."""
+    """Return the names of the first five folders as text, or their paths if two names are equal."""
     names = [path.name for path in folders]
     return ", ".join(names[:5] if len(set(names)) == len(names) else map(str, folders[:5]))
 
 
 def _other_owner(folder: Path) -> int | None:
-    """Return the user id that owns a folder which this user may not enter, else None."""
+    """Return the id of the other user who owns a folder that this user may not enter, else None."""
     try:
         status = folder.stat()
     except (OSError, ValueError):
@@ -208,10 +209,11 @@ MAX_OUTCOME_BYTES = 4096
 
 @frozen
 class Outcome:
-    """The result of a session in short. It is stored beside the tables, so that `edgetop sessions` need not read them.
+    """A short form of a session's result. It is stored beside the tables, so that `edgetop sessions` need not read
+    them.
 
-    It can be deleted at any time, because it follows from the tables. It is valid only for the manifest and the version
-    of edgetop from which it was made.
+    The stored file can be deleted at any time, because it follows from the tables. It is valid only for the manifest
+    and the version of edgetop from which it was made.
     """
 
     verdict: str  # in a few words: "throttled 6x, 22 %"
@@ -220,7 +222,7 @@ class Outcome:
 
 
 def read_outcome(folder: Path) -> Outcome | None:
-    """Return the stored outcome of a session, or None if there is none that is readable and valid."""
+    """Return the stored outcome of a session, or None if no readable and valid one is stored."""
     try:
         document: Any = read_json(folder / OUTCOME, MAX_OUTCOME_BYTES)
         return built(Outcome, document, OUTCOME) if document.pop("of") == _basis(folder) else None

@@ -3,7 +3,7 @@
 A user may have put other files into the folder, and a link or a replaced folder may lead elsewhere. So only fixed names
 are removed, links are never followed, and every step uses descriptors of the folder that was examined (openat(2)). The
 files are first moved aside, the manifest before the others. If one cannot be moved (an immutable file), all are moved
-back: a session is removed as a whole or left as it was. The next call continues a removal that was killed.
+back. So a session is removed as a whole or left as it was. The next call continues a removal that was killed.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ Stamp = tuple[int, int, int, int]  # device, inode, size in bytes, time of the l
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return a stamp that changes if the file is replaced or its contents are changed."""
+    """Return a stamp of a file's status. It changes if the file is replaced or its content is changed."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -77,7 +77,7 @@ class SessionFiles:
         return fd
 
     def own(self) -> list[tuple[int, str]]:
-        """Return edgetop's files as (descriptor of the folder, name), the manifest first."""
+        """Return edgetop's files as (descriptor of the folder, name), with the manifest first."""
         found = [(self.fd, name) for name in _names_in(self.fd) if _is_own(name)]
         if self._journal is not None:
             journal = self._journal
@@ -92,22 +92,26 @@ class SessionFiles:
 
     @property
     def others(self) -> dict[str, int]:
-        """Bytes that each other file in the folder takes, by name; names of subfolders end with a slash."""
+        """Return the bytes that each other file in the folder takes on the disk, by name.
+
+        Names of subfolders end with a slash.
+        """
         own = {name for at, name in self.own() if at == self.fd} | {ASIDE}
         names = [name for name in _names_in(self.fd) if name not in own and name != JOURNAL]
         return {name + "/" * _is_folder(self.fd, name): _blocks(self.fd, name) for name in sorted(names)}
 
     @property
     def is_half_removed(self) -> bool:
-        """Whether a removal of the session began and was killed."""
+        """Whether a removal of the session was begun and then killed."""
         names = _names_in(self.fd)
         return MANIFEST not in names and ASIDE in names
 
     def remove(self, going: list[tuple[int, str]], expected: Mapping[str, Stamp]) -> int:
-        """Remove the files `going`, some or all of those that `own` returns, and return the number of bytes freed.
+        """Remove the files `going`, which are some or all of those that `own` returns. Return the number of bytes
+        freed.
 
-        Raises OSError if a file cannot be removed, and ValueError with the name of a file whose stamp is not the
-        `expected` one. In both cases no file is removed.
+        `expected` has stamps of files by name. Raises OSError if a file cannot be removed, and ValueError with a file's
+        name if the file's stamp differs from the expected one. In both cases no file is removed.
         """
         with contextlib.suppress(FileExistsError):
             os.mkdir(ASIDE, FOLDER_MODE, dir_fd=self.fd)
@@ -145,11 +149,12 @@ class SessionFiles:
 
 
 def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) -> Removed:
-    """Remove a session, or only its `verified` files and those that are made from them.
+    """Remove a session, or only its `verified` files and those that are made from them. Return what was removed and
+    what is left.
 
-    `verified` maps names to the stamps of files of which a copy exists elsewhere. Raises RecordingError if a process
-    writes the session or if a verified file has changed, and OSError if a file cannot be removed. In these cases
-    nothing is removed.
+    `verified` has names of files of which a copy exists elsewhere, with their stamps. Raises RecordingError if a
+    process is writing the session or if a verified file has changed, and OSError if a file cannot be removed. In these
+    cases nothing is removed.
     """
     with contextlib.closing(SessionFiles(folder)) as files, contextlib.ExitStack() as stack:
         try:
@@ -175,7 +180,10 @@ def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) ->
 
 
 def _require(expected: Mapping[str, Stamp], folder: int) -> None:
-    """Check the stamps of files in a folder. Raises ValueError with the name of a file that is missing or changed."""
+    """Raise ValueError with the name of a file that is missing or whose stamp is not the expected one.
+
+    `folder`: the descriptor of the files' folder.
+    """
     for name, stamp in expected.items():
         try:
             is_same = stamp_of(os.lstat(name, dir_fd=folder)) == stamp
@@ -186,7 +194,10 @@ def _require(expected: Mapping[str, Stamp], folder: int) -> None:
 
 
 def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
-    """Whether a file may be removed: it is verified, or it is made from others. The note of the push stays."""
+    """Whether the file `name` may be removed: it is verified, or it is made from other files.
+
+    The note of the push stays.
+    """
     return name in verified or (name in DERIVED and name != PUSHED) or _TEMPORARY.fullmatch(name) is not None
 
 
@@ -200,7 +211,10 @@ def _names_in(folder: int) -> list[str]:
 
 
 def _blocks(at: int, name: str) -> int:
-    """Return the bytes that removing a name frees on the disk; 0 if a writer has removed it meanwhile."""
+    """Return the number of bytes that removing a file frees on the disk, or 0 if a writer has removed it meanwhile.
+
+    `at`: the descriptor of the file's folder.
+    """
     with contextlib.suppress(FileNotFoundError):
         status = os.lstat(name, dir_fd=at)
         return status.st_blocks * 512 if status.st_nlink == 1 else 0  # stat(2): blocks of 512 bytes

@@ -1,7 +1,7 @@
 """Operations on the rows of any table, in the types that a batch has for them, and checks that they are plausible.
 
 The types are structured arrays, `Seconds`, and tuples of events or bursts. Sessions come from other people and from
-failing cards; an implausible row could make an analysis raise, run for ever or fill the memory, so it is left out.
+failing cards. An implausible row could make an analysis raise, run for ever or fill the memory, so it is left out.
 """
 
 import ctypes
@@ -54,7 +54,7 @@ Times = npt.NDArray[np.int64]
 
 @frozen
 class Span:
-    """A part of a session's time, from `begin_ns` to `end_ns`, which is excluded."""
+    """A part of a session's time, from `begin_ns` up to `end_ns`, which is excluded."""
 
     begin_ns: int = -(2**62)
     end_ns: int = 2**62
@@ -63,11 +63,11 @@ class Span:
         return np.asarray((t_ns >= self.begin_ns) & (t_ns < self.end_ns))
 
     def touches(self, first_ns: int, last_ns: int) -> bool:
-        """Whether it overlaps the time from `first_ns` to `last_ns`."""
+        """Whether the span overlaps the time from `first_ns` to `last_ns`."""
         return last_ns >= self.begin_ns and first_ns < self.end_ns
 
     def in_steps_of(self, step_ns: int) -> "Span":
-        """Return the span widened to whole steps: to seconds, for example, since a row of `seconds` cannot be divided.
+        """Return the span widened to whole steps of `step_ns`, such as seconds. A row of `seconds` cannot be divided.
 
         >>> Span(1_500, 2_001).in_steps_of(1_000)
         Span(begin_ns=1000, end_ns=3000)
@@ -80,7 +80,7 @@ WHOLE = Span()
 
 @frozen
 class Piece:
-    """Consecutive rows of a table, read when they are needed. Unreadable rows are left out."""
+    """Consecutive rows of a table, which are read when they are needed. Unreadable rows are left out."""
 
     first_ns: int  # the earliest time of a row
     last_ns: int  # the latest
@@ -96,7 +96,7 @@ def times(rows: Any) -> Any:
 
 
 def joined(name: str, pieces: Sequence[Any]) -> Any:
-    """Join consecutive pieces of the table `name`. A burst that goes on in the next piece becomes one burst."""
+    """Return the rows of consecutive pieces of the table `name`. A burst that spans two pieces becomes one burst."""
     if not pieces:
         return NO_ROWS[name]
     if name == "seconds":
@@ -108,7 +108,7 @@ def joined(name: str, pieces: Sequence[Any]) -> Any:
 
 
 def between(rows: Any, begin: int, end: int) -> Any:
-    """Return the rows between two positions, the second one excluded."""
+    """Return the rows from position `begin` up to position `end`, which is excluded."""
     if isinstance(rows, Seconds):
         place = np.arange(len(rows))
         return rows.where((place >= begin) & (place < end))
@@ -116,7 +116,7 @@ def between(rows: Any, begin: int, end: int) -> Any:
 
 
 def where(rows: Any, wanted: Mask) -> Any:
-    """Return the rows for which `wanted` is true."""
+    """Return the rows for which the mask `wanted` is true."""
     if wanted.all():
         return rows
     if isinstance(rows, tuple):
@@ -130,11 +130,11 @@ def within(span: Span, rows: Any) -> Any:
 
 
 def in_order(rows: Any) -> Any:
-    """Sort rows that another program may have written in another order. edgetop itself writes rows in order of
-    creation.
+    """Return the rows sorted by time. Another program may have written them in another order.
 
-    Seconds are always sorted, and duplicates are dropped. In the other tables some rows are always late, so they are
-    sorted only if a row is late by nearly the whole time that the rows span.
+    Seconds are always sorted, and duplicates are dropped. edgetop itself writes all other rows in the order of their
+    creation, in which some are always late. So they are sorted only if a row is late by nearly the whole time that the
+    rows span.
     """
     if len(rows) < 2:
         return rows
@@ -150,7 +150,7 @@ def in_order(rows: Any) -> Any:
 
 
 def sound(name: str, rows: Any) -> Any:
-    """Return the plausible rows of the table `name`. Too long messages of events are cut."""
+    """Return the plausible rows of the table `name`. Messages of events that are too long are cut."""
     if not len(rows):
         return rows
     if name == "events":
@@ -185,17 +185,17 @@ def _are_sound_requests(requests: Requests) -> Mask:
 
 
 def _in_time(t_ns: Times) -> Mask:
-    """Whether each time is plausible. Rounding may give a time shortly before the session's origin."""
+    """Return a mask of the plausible times. Rounding may give a time shortly before the session's origin."""
     return np.asarray((t_ns >= -NS) & (t_ns < MAX_SESSION_NS))
 
 
 def are_sound_operators(t_ns: Times, calls: Times, total_ns: Times) -> Mask:
-    """Whether each row of `operators` is plausible."""
+    """Return a mask of the plausible rows of `operators`, from three of its columns."""
     return _in_time(t_ns) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
 
 
 def _have_sound_streams(seconds: Seconds) -> Mask:
-    """Whether the rows of the streams of each second are plausible and add up to the second."""
+    """Return a mask of the seconds whose streams have plausible rows that add up to the second."""
     streams = seconds.streams
     if streams is None:
         return np.ones(len(seconds), np.bool_)
@@ -204,7 +204,7 @@ def _have_sound_streams(seconds: Seconds) -> Mask:
 
 
 def add_up(seconds: Seconds, streams: StreamSeconds) -> Mask:
-    """Whether the streams of each second are in order, have its time, and add up to its number of inferences."""
+    """Return a mask of the seconds whose streams are in order, have the second's time, and add up to its inferences."""
     rows, owner = streams.seconds.rows, streams.owner
     fits = rows["t_ns"] == seconds.rows["t_ns"][owner]
     fits &= np.diff(owner * 256 + streams.number, prepend=-1) > 0
@@ -216,7 +216,7 @@ def add_up(seconds: Seconds, streams: StreamSeconds) -> Mask:
 
 
 def _are_sound_seconds(seconds: Seconds) -> Mask:
-    """Whether the figures and the histograms of each second are plausible."""
+    """Return a mask of the seconds whose values and histograms are plausible."""
     rows = seconds.rows
     mask: Mask = _in_time(rows["t_ns"]) & (rows["t_ns"] % NS == 0) & np.isfinite(rows["m2_ns2"])
     for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count", "m2_ns2"):
@@ -241,7 +241,7 @@ def sound_batch(batch: Batch) -> Batch:
 def release_memory() -> None:
     """Give back to the system about 20 MiB that Arrow and the C library keep for later use.
 
-    The next rows may be minutes away. By itself glibc gives back only the end of its heap (malloc_trim(3)); musl and
+    The next rows may be minutes away. By itself, glibc gives back only the end of its heap (malloc_trim(3)). musl and
     other C libraries have no such function.
     """
     if pool := getattr(sys.modules.get("pyarrow"), "default_memory_pool", None):  # None: another thread imports it now

@@ -44,7 +44,7 @@ def session_folder(output: Path) -> Path:
 
 
 def refuse_folder(folder: Path) -> None:
-    """Raise InputError if the folder of a new session exists, or lies under a file."""
+    """Raise InputError if the folder of a new session already exists, or if its path leads through a file."""
     if os.path.lexists(folder):
         raise InputError(f"{folder}: exists already", "name another place with -o")
     above = next(place for place in folder.parents if os.path.lexists(place))
@@ -53,7 +53,11 @@ def refuse_folder(folder: Path) -> None:
 
 
 def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
-    """Create the folder of a new session. Raises InputError if it exists or cannot be created, or the disk is full."""
+    """Create the folder of a new session. Raises InputError if it exists, if it cannot be created, or if the disk is
+    full.
+
+    The disk counts as full with less than `min_free_bytes` free.
+    """
     try:
         folder.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         folder.mkdir(mode=FOLDER_MODE)
@@ -72,12 +76,12 @@ def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest atomically: a reader sees the old one or the new one. Raises OSError."""
+    """Write the manifest atomically: a reader sees either the old or the new one. Raises OSError."""
     write_file(folder / MANIFEST, json.dumps(to_json(manifest), indent=1), FILE_MODE)
 
 
 class Descriptor:
-    """A file descriptor that is closed when nothing refers to this object any more."""
+    """A file descriptor that is closed once nothing refers to this object any more."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -87,12 +91,12 @@ class Descriptor:
 
 
 def set_aside(folder: Path, name: str) -> None:
-    """Move a damaged file of the journal beside the tables. Raises OSError."""
+    """Move the damaged journal file `name` beside the tables. Raises OSError."""
     (folder / JOURNAL / name).replace(folder / f"{name}{DAMAGED}")
 
 
 class FolderHandle:
-    """A folder, held by a descriptor: it stays the same folder if it is moved or its path is given to another one."""
+    """A folder held by a descriptor. It stays the same folder if it is moved, or if another folder takes its path."""
 
     def __init__(self, folder: Path) -> None:
         """Open the folder. Raises OSError."""
@@ -103,13 +107,13 @@ class FolderHandle:
 
     @property
     def name(self) -> Path:
-        """The folder's present path, for messages; its last known path if it has none any more."""
+        """The folder's present path, for messages, or its last known path if it has none any more."""
         _ = self.why_gone
         return self._name
 
     @property
     def why_gone(self) -> str:
-        """Why no path leads to the folder any more; "" if a path does."""
+        """The reason why no path leads to the folder any more, or "" if a path does."""
         if self._is_at(self._name):
             return ""
         try:
@@ -130,12 +134,12 @@ class FolderHandle:
             return False
 
     def with_name(self, text: str) -> str:
-        """Return the text with the folder's name in place of its /proc path."""
+        """Return the text with the folder's present path in place of its /proc path."""
         return text.replace(str(self.path), str(self.name))
 
 
 def open_folder(folder: Path) -> FolderHandle:
-    """Open a folder. Raises InputError if that fails."""
+    """Return a handle of the folder at `folder`. Raises InputError if it cannot be opened."""
     try:
         return FolderHandle(folder)
     except OSError as error:
@@ -148,7 +152,10 @@ def names_in(folder: Path) -> set[str]:
 
 
 def has_journal(folder: Path) -> bool:
-    """Whether the session is unfinished: its writer lives or has died. False until the writer has made its manifest."""
+    """Whether the session is unfinished: its writer is running or has died.
+
+    False until the writer has made its manifest.
+    """
     return is_real_folder(folder / JOURNAL) and os.path.lexists(folder / MANIFEST)
 
 
@@ -161,7 +168,10 @@ def is_real_folder(path: Path) -> bool:
 
 
 def write_all(fd: int, data: bytes, offset: int) -> None:
-    """Write all bytes at `offset`, or raise OSError. On a nearly full disk, write(2) alone may write only a part."""
+    """Write all of `data` at the byte offset `offset`, or raise OSError.
+
+    On a nearly full disk, write(2) alone may write only a part.
+    """
     view = memoryview(data)
     while view:
         written = os.pwrite(fd, view, offset)
@@ -170,7 +180,10 @@ def write_all(fd: int, data: bytes, offset: int) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a session. Raises InputError if it is missing, damaged or of a newer format."""
+    """Return the manifest of the session in `folder`.
+
+    Raises InputError if it is missing, damaged or of a newer format.
+    """
     path = folder / MANIFEST
     try:
         with os.fdopen(open_regular(path), "rb") as file:
@@ -186,7 +199,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parsed_manifest(path: Path, text: str) -> Manifest:
-    """Parse the text of a `session.json`. Raises InputError, which names `path`."""
+    """Return the manifest in the text of a `session.json`. Raises InputError, which names `path`."""
     if len(text) > MAX_MANIFEST_BYTES:
         raise InputError(f"{path}: not a manifest: larger than {formatting.size(MAX_MANIFEST_BYTES)}")
     try:
@@ -205,19 +218,18 @@ def parsed_manifest(path: Path, text: str) -> Manifest:
 
 
 class WriterLock:
-    """The lock that a writer holds while it lives. The kernel releases it however the writer ends.
+    """The lock that a writer holds as long as it runs. The kernel releases it however the writer ends.
 
-    The descriptor is close-on-exec, so that the only child which inherits it (flock(2)) is the one that writes the
-    tables.
+    The descriptor is close-on-exec. Only one child process inherits it (flock(2)): the one that writes the tables.
     """
 
     def __init__(self, folder: Path, *, for_recovery: bool = False) -> None:
-        """Take the lock. Raises RecordingError if another writer lives, and OSError.
+        """Take the lock of the session in `folder`. Raises RecordingError if a writer holds it, and OSError.
 
-        `for_recovery` is set to complete the session of a dead writer; it waits for other processes that do the same.
-        A byte in the lock file tells a recovery from a writer. A recovery writes it while it holds the shared lock,
-        which it gets only if no writer lives, and then takes the exclusive lock. No session gets a second writer, so
-        the byte stays.
+        `for_recovery`: take it to complete the session of a dead writer, after other processes that do the same. A byte
+        in the lock file tells a recovery from a writer. A recovery first takes the shared lock, which it gets only if
+        no writer runs, then writes the byte, and then takes the exclusive lock. No session gets a second writer, so the
+        byte stays.
         """
         self.fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
@@ -243,7 +255,7 @@ class WriterLock:
 
 
 def is_live(folder: Path) -> bool:
-    """Whether the session's writer lives. Checks only the lock; reads and recovers nothing."""
+    """Whether the session's writer is running. Checks only the lock; reads and recovers nothing."""
     if not has_journal(folder):
         return False
     try:
@@ -260,5 +272,5 @@ def is_live(folder: Path) -> bool:
 
 
 def _is_recovery(fd: int) -> bool:
-    """Whether a lock file says that the writer is dead and a recovery holds, or held, the lock."""
+    """Whether the lock file `fd` says that the writer is dead, and that a recovery holds or held the lock."""
     return os.fstat(fd).st_size > 0

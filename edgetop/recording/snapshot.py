@@ -1,8 +1,8 @@
-"""The contents of a session's folder at one moment, whether its writer lives, has died or has finished.
+"""The contents of a session's folder at one moment, whether its writer is running, has died or has finished.
 
 Nothing is written here. The segments of the journal are opened before the catalog is read, and the rows of an open
 segment are read only from that segment. So no row is read twice or missed while a writer continues. Arrow is loaded
-only if there is a table to read; a session that just began has none.
+only if there is a table to read; a session that has just begun has none.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # loads Arrow
 
 
 class Problems:
-    """Collects the parts of a recording that could not be read, each problem once."""
+    """The parts of a recording that could not be read, each problem once."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -53,19 +53,21 @@ class Problems:
             self._rows[path.stem, place] = rows
 
     def leave_out(self, path: Path, place: int, rows: int) -> None:
-        """Report that `rows` implausible rows of a table are left out. `place`: the part of the table, as in
-        `report`."""
+        """Report that `rows` implausible rows of a table are left out.
+
+        `place`: the part of the table, as for `report`.
+        """
         self.report(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
 
     def missing(self, table: str) -> int | None:
-        """Return how many rows of a table could not be read so far, or None if unknown."""
+        """Return the number of rows of a table that could not be read so far, or None if it is unknown."""
         if table in self._uncounted:
             return None
         return sum(rows for (name, _), rows in self._rows.items() if name == table)
 
 
 class InferencesSince:
-    """The inferences since the end of a second, and for each stream also the last inference before that time."""
+    """The inferences since the end of some second and, for each stream, the last inference before that time."""
 
     def __init__(self) -> None:
         self.pieces: list[Inferences] = []  # the first may begin before
@@ -76,7 +78,7 @@ class InferencesSince:
             self.pieces.append(inferences)
 
     def begin(self, end_ns: int, split_by: SplitBy) -> None:
-        """Forget inferences before `end_ns`, except for the last one of each stream, which later seconds may need."""
+        """Forget inferences before `end_ns`, except the last one of each stream, which later seconds may need."""
         while len(self.pieces) > 1 and self.pieces[1]["t_ns"][0] < end_ns:
             self._last = latest(join([self._last, self.pieces.pop(0)]), split_by)
 
@@ -85,7 +87,7 @@ class InferencesSince:
 
 
 class MissingSeconds:
-    """Rebuilds seconds that were in damaged frames, from their inferences that are in other frames."""
+    """A tool that rebuilds seconds lost with damaged frames. It uses their inferences in other frames."""
 
     def __init__(self, manifest: Manifest, begin_ns: int | None) -> None:
         """Rebuild seconds for a session with this manifest.
@@ -97,7 +99,7 @@ class MissingSeconds:
         self._since = InferencesSince()
 
     def completed(self, batch: Batch) -> Batch:
-        """Return the batch with missing seconds added in front of its own seconds. Takes the batches in order."""
+        """Return the batch with missing seconds added before its own. Must be called with all batches in order."""
         if batch.manifest is not None:
             self._manifest = batch.manifest
         self._since.add(sound("inferences", batch.inferences))
@@ -129,15 +131,18 @@ class MissingSeconds:
 
 
 def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> SecondAggregator:
-    """Return an aggregator that makes seconds as the session's writer did; see SecondAggregator."""
+    """Return a SecondAggregator that makes seconds as the session's writer did.
+
+    See there for `first_second` and `last`.
+    """
     load = manifest.load
     return SecondAggregator(load.deadline_ns, first_second, last, is_paced=load.is_paced, split_by=manifest.split_by)
 
 
 def with_streams(seconds: Seconds, inferences: Iterable[Inferences], manifest: Manifest) -> Seconds:
-    """Add the streams to seconds of an earlier version of edgetop, if all inferences of these seconds are recorded.
+    """Return seconds of an earlier version of edgetop with their streams, rebuilt from all inferences of these seconds.
 
-    The seconds must be in order.
+    Seconds of which single inferences are missing get no streams. The seconds must be in order.
     """
     aggregator = aggregator_of(manifest, int(seconds.rows["t_ns"][0]) // NS, NO_INFERENCES)
     made = concatenate([*(aggregator.add(sound("inferences", piece)) for piece in inferences), aggregator.close()])
@@ -155,7 +160,7 @@ class Snapshot:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         """Open the journal and the pieces of the tables.
 
-        Raises FileNotFoundError if the writer finishes meanwhile; then take another snapshot.
+        Raises FileNotFoundError if the writer finishes meanwhile. Another snapshot must then be taken.
         """
         self.folder = folder
         self.problems = Problems()
@@ -181,7 +186,10 @@ class Snapshot:
         self._is_unfinished = has_journal(folder)
 
     def _open_segments(self) -> None:
-        """Open all segments, the last one first. A writer removes them from the first on, so no hole can appear."""
+        """Open all segments, the last one first.
+
+        A writer removes them from the first on, so none in between can be missing.
+        """
         for number in reversed(segments(self._journal)):
             path = self._journal / segment_name(number)
             try:
@@ -200,15 +208,15 @@ class Snapshot:
         return sum(segment.frames.tail_bytes() for segment in self.segments.values())
 
     def is_torn(self) -> bool:
-        """Whether the last frame is incomplete."""
+        """Whether the last frame of the journal is incomplete."""
         return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
     def changed_ns(self) -> int:
-        """Return when the last segment was changed, in ns since 1970 by the wall clock; 0 without segments."""
+        """Return when the last segment was changed, in ns since 1970 of the wall clock, or 0 without segments."""
         return os.fstat(self.segments[max(self.segments)].file.fd).st_mtime_ns if self.segments else 0
 
     def again(self, number: int, state: JournalState | None = None) -> SegmentReader:
-        """Return a reader of a segment from its beginning to its end at the moment of this snapshot.
+        """Return a new reader of segment `number`, from its beginning to its end at the moment of this snapshot.
 
         `state` is the state after the earlier segments.
         """
@@ -216,32 +224,33 @@ class Snapshot:
         return SegmentReader(segment.file, segment.frames.offset, state)
 
     def catalogued_inferences(self) -> int | None:
-        """Return the number of inferences in the unpublished table, or None if the first were dropped to make room."""
+        """Return the number of inferences in the unpublished table, or None if the oldest were dropped to make room."""
         groups = [group for group in self.catalog.groups if group.table == "inferences"]
         is_whole = not groups or min(group.piece for group in groups) == 0
         return sum(group.rows for group in groups) if is_whole else None
 
     def missing_seconds(self) -> MissingSeconds:
-        """Return an object that adds missing seconds to the batches of all segments, given in order."""
+        """Return a `MissingSeconds` for the batches of all segments."""
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest, begin_ns)
 
     def follow(self) -> Follower:
-        """Return a follower of what the writer appends after this snapshot."""
+        """Return a follower that reads what the writer appends after this snapshot."""
         if not self.segments:
             return Follower(self._journal)
         last = max(self.segments)
         return Follower(self._journal, last, self.segments[last].frames.offset, self.segments[last].file)
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
-        """Yield the readable rows of a table in pieces of bounded size: all rows in `span`, and perhaps others."""
+        """Yield the readable rows of the table `name`, in pieces of bounded size: all rows in `span`, and perhaps
+        others."""
         for file in self.files(name):
             yield from self._row_groups(file, span)
         yield from self.journalled(name)
 
     def files(self, name: str) -> Iterator["TableFile"]:
-        """Yield each file with row groups of a table."""
+        """Yield each file with row groups of the table `name`."""
         path = self.folder / f"{name}.parquet"
         if name in self._published:
             yield from self._opened(name, path, path, None)
@@ -251,7 +260,7 @@ class Snapshot:
         yield from self._unpublished(name)
 
     def journalled(self, name: str) -> Iterator[Any]:
-        """Yield the rows of a table that are still only in the journal."""
+        """Yield the rows of the table `name` that are still only in the journal."""
         if name in self._published or not self.segments:
             return
         spoilt = name == "seconds" and any(segment.is_spoilt for segment in self.segments.values())
@@ -268,12 +277,15 @@ class Snapshot:
                     yield rows
 
     def last_rows(self, name: str) -> Iterator[Any]:
-        """Yield the row groups of an unpublished table, the last one first. Rows in the journal are not included."""
+        """Yield the rows of each row group of an unpublished table, the last row group first.
+
+        Rows in the journal are left out.
+        """
         for file in reversed(list(self._unpublished(name))):
             yield from self._row_groups(file, backwards=True)
 
     def _unpublished(self, name: str) -> Iterator["TableFile"]:
-        """Yield each piece of a table, which can be read even if it was removed meanwhile."""
+        """Yield each piece of the table `name`. A piece that was removed meanwhile can still be read."""
         for (table, number), piece in sorted(self._pieces.items()):
             if table != name:
                 continue
@@ -285,7 +297,10 @@ class Snapshot:
             yield from self._opened(name, place, Path(f"/proc/self/fd/{piece.fd}"), groups)
 
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
-        """Yield a table's open file, or yield nothing if it cannot be opened."""
+        """Yield one open file of the table `name`, or nothing if it cannot be opened.
+
+        For the parameters see `TableFile`.
+        """
         from edgetop.recording.parquet_tables import TableFile  # noqa: PLC0415  loads Arrow
 
         with self.damage_reported(place):
@@ -301,7 +316,7 @@ class Snapshot:
                         yield rows
 
     def read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """Read some row groups of a file. Raises OSError, and ValueError if they are damaged."""
+        """Return the rows of the row groups `numbers` of a file. Raises OSError, and ValueError if they are damaged."""
         rows, left_out = file.read(numbers, self.sensor_ids, self._infos)
         if left_out:
             self.problems.leave_out(file.place, numbers[0], left_out)
@@ -318,9 +333,9 @@ class Snapshot:
 
     @contextlib.contextmanager
     def damage_reported(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
-        """Report an error in reading a table instead of raising it.
+        """Report an error of the block, which reads a table, instead of raising it.
 
-        `rows`: the number of rows that are lost with row group `number`; None if unknown.
+        `path`: the table's file. `rows`: the number of rows that are lost with row group `number`, or None if unknown.
         """
         try:
             yield
@@ -340,7 +355,7 @@ def _are_valid(name: str, groups: list[RowGroup]) -> bool:
 
 
 def _renumbered(readings: Readings, own_ids: list[str], sensor_ids: list[str]) -> Readings:
-    """Renumber the sensors of readings from positions in `own_ids` to positions in `sensor_ids`.
+    """Return readings with their sensors renumbered, from positions in `own_ids` to positions in `sensor_ids`.
 
     Readings of sensors that are not in both lists, and readings that are NaN, are dropped.
     """

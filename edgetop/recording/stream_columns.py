@@ -1,7 +1,7 @@
-"""The columns that `seconds` has in addition in a session of several models, and their conversion.
+"""The further columns that `seconds` has in a session of several models, and their conversion.
 
-Each is a list with one item for each stream of that second, or null if the second belongs to stream 0 alone. Apart from
-the time, a stream has every column that a second has.
+Each value is a list with one item for each stream of that second, or null if the second belongs to stream 0 alone.
+Except for the time, a stream has every column that a second has.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ SECONDS_OF_STREAMS = pa.schema(
 
 
 def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Add columns for the streams of `seconds` to the table that was made from these seconds."""
+    """Return `table`, which was made from `seconds`, with the columns for their streams added."""
     streams = seconds.streams
     if streams is None:
         columns = [pa.nulls(len(seconds), kind) for _, kind, _ in _COLUMNS]
@@ -38,7 +38,7 @@ def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def with_streams_of(table: pa.Table, seconds: Seconds) -> Seconds:
-    """Return the seconds of the table with their streams, if the table has columns for these.
+    """Return the seconds of `table` with their streams, if the table has columns for these.
 
     Raises ValueError if the columns do not belong together.
     """

@@ -1,8 +1,9 @@
-"""Run the jobs that turn the journal into tables: for long runs in a process of their own, else in this one.
+"""Run the jobs that turn the journal into tables: for long runs in another process, else in this one.
 
-Arrow takes 40 MiB, which a run of days would hold for seconds of work. The process lives for one job. It receives the
-job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no other
-process recovers the session while it writes. If it is killed, it leaves the same state as a writer that was killed.
+Arrow takes 40 MiB, which a run of days would hold for seconds of work. So the process lives for one job. It receives
+the job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no
+other process recovers the session while it writes. If it is killed, it leaves the same state as a writer that was
+killed.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ _LEAN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX"
 
 
 class InlineTableWriter:
-    """Runs each job in this process, at once."""
+    """A table writer that runs each job in this process, at once."""
 
     is_busy = False
 
@@ -47,14 +48,14 @@ class InlineTableWriter:
 
 
 class ChildTableWriter:
-    """Runs each job in another process, which has low priority while the run goes on."""
+    """A table writer that runs each job in another process, which has low priority while the run goes on."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self.is_busy = False
 
     def prepare(self, folder: FolderHandle, lock: WriterLock) -> None:
-        """Start the process, because a job will come soon."""
+        """Start the process, because a job for it will come soon."""
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own program
                 [sys.executable, "-I", "-S", "-c", _PROGRAM, *filter(None, sys.path)],

@@ -1,8 +1,8 @@
 """The additional columns of `seconds` in a session of a language model, and the table of its requests.
 
-The columns that begin with `itl_` and `ttft_` have the names of other columns of a second after the prefix. They cover
-the times between tokens and the times to the first token. All of them are null in a second that was rebuilt after a
-crash.
+Columns that begin with `itl_` are about the times between tokens, those with `ttft_` about the times to the first
+token. After the prefix, they have the names of other columns of a second. All of them are null in a second that was
+rebuilt after a crash.
 """
 
 from dataclasses import replace
@@ -99,7 +99,7 @@ def requests_from_arrow(table: pa.Table) -> Requests:
 
 
 def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Add columns for the tokens of `seconds` to the table that was made from these seconds."""
+    """Return `table`, which was made from `seconds`, with the columns for their tokens added."""
     tokens = seconds.tokens
     if tokens is None:
         columns = [pa.nulls(len(seconds), kind) for _, kind, _ in _COLUMNS]

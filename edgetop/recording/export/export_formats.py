@@ -1,7 +1,7 @@
-"""The formats of an export by name, what is exported, and where it is written.
+"""The formats of an export by name, the choice of what is exported, and the outputs.
 
-A list of formats imports none of them, because most load Arrow. A file or a folder appears under its name when it is
-complete; data for standard output is written at once.
+Listing the formats imports none of them, because most load Arrow. A file or a folder appears under its name only when
+it is complete; data for standard output is written at once.
 """
 
 import codecs
@@ -33,10 +33,10 @@ NEW_MODE = 0o666  # less the umask, as of every file that a user's commands make
 
 
 class NamedOutput:
-    """A file or a folder as the output. It is written beside its final path, under another name, and then renamed."""
+    """A file or a folder as the output. Until it is complete, it has another name beside its final path."""
 
     def __init__(self, path: Path, *, force: bool = False, elsewhere: str = ELSEWHERE) -> None:
-        """Prepare to write to `path`. Raises InputError if there is something at the path that may not be replaced.
+        """Prepare to write to `path`. Raises InputError if something is at `path` that may not be replaced.
 
         `force`: whether an existing file may be replaced. `elsewhere`: advice on how to choose another path.
         """
@@ -47,7 +47,10 @@ class NamedOutput:
 
     @classmethod
     def of_option(cls, option: str, path: Path, *, force: bool, elsewhere: str) -> "NamedOutput":
-        """Return the output of an option. Raises InputError if it cannot be used, before any long work begins."""
+        """Return the output that `option` names.
+
+        Raises InputError if it cannot be used, before any long work begins.
+        """
         if not path.absolute().parent.is_dir():
             text = f"{option} {path}: {path.parent} is not a folder"
             raise InputError(text, f"create it first, or {elsewhere}")
@@ -71,7 +74,10 @@ class NamedOutput:
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
-        """Provide a folder to write into. An existing folder is never replaced: it may contain anything."""
+        """Yield a new folder to write into, which gets its final name at the end.
+
+        An existing folder is never replaced.
+        """
         if os.path.lexists(self.path):
             raise InputError(f"{self.path}: exists already, and --force replaces files only", self._elsewhere)
         remove_partials(self.path)
@@ -100,7 +106,10 @@ class NamedOutput:
 
 
 def _open_device(path: Path) -> int:
-    """Open a device or a pipe to write into it. Wait for the reader of a pipe, but not for ever. Raises OSError."""
+    """Return the descriptor of a device or a pipe, opened for writing. Raises OSError.
+
+    A pipe without a reader is waited for, but only for a limited time.
+    """
     until_s = time.monotonic() + READER_S
     while (fd := _opened(path)) is None:
         if time.monotonic() > until_s:
@@ -111,7 +120,7 @@ def _open_device(path: Path) -> int:
 
 
 def _opened(path: Path) -> int | None:
-    """Open a file for writing. Return its descriptor, or None if it is a named pipe that no process reads (fifo(7)).
+    """Return the descriptor of a file, opened for writing, or None for a named pipe that no process reads (fifo(7)).
 
     Raises OSError.
     """
@@ -127,7 +136,7 @@ _STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # paths to fi
 
 
 def is_device(path: Path) -> bool:
-    """Whether it is a device or a pipe, such as a shell's `>(command)`: it is never replaced by a file."""
+    """Whether `path` is a device or a pipe, such as a shell's `>(command)`. It is then never replaced by a file."""
     if path.absolute().parent in _STREAMS:
         return path.exists()
     try:
@@ -138,14 +147,17 @@ def is_device(path: Path) -> bool:
 
 
 class StreamOutput:
-    """The standard output, or a device. On a terminal, control characters of a recording are made harmless."""
+    """The standard output or a device as the output.
+
+    On a terminal, control characters of a recording are made harmless.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
     @contextlib.contextmanager
     def stream(self, *, is_text: bool) -> Iterator[BinaryIO]:
-        """Provide the stream to write to. Raises OSError if its reader has closed it."""
+        """Yield the stream to write to. Raises OSError if its reader has closed it."""
         if not self._stream.isatty():
             yield self._stream
         elif is_text:
@@ -186,7 +198,7 @@ class Selection:
 
     @property
     def bounds(self) -> "Span":
-        """The span within the session."""
+        """The exported time span, cut to that of the session."""
         end_ns = self.recording.end_ns + 1  # it has its last event at its end
         return replace(self.span, begin_ns=max(0, self.span.begin_ns), end_ns=min(self.span.end_ns, end_ns))
 
@@ -214,7 +226,10 @@ FORMATS = {
 
 
 def default_path(recording: Path, name: str, *, is_one: bool = False) -> Path:
-    """Return the output path for a session with this name. `is_one`: whether a single table is exported."""
+    """Return the output path for the export of `recording` in the format `name`, in the current folder.
+
+    `is_one`: whether a single table is exported.
+    """
     from edgetop.recording.session_folder import SUFFIX  # noqa: PLC0415  loads numpy; the list of formats does not
 
     ending = "-csv" if name == "csv" and not is_one else FORMATS[name].ending

@@ -63,15 +63,17 @@ _HIGHEST = ("throttle", "cooling")  # kinds of sensors whose mean would hide the
 
 @frozen
 class Grid:
-    """The cells of the grid, from session time 0 on. There are several cells in a second, or several seconds in a
-    cell."""
+    """The cells of the grid, from session time 0 on.
+
+    There are several cells in a second, or several seconds in a cell.
+    """
 
     per_second: int = 1
     seconds: int = 1
 
     @property
     def cell_ns(self) -> int:
-        """Rounded down if a second cannot be divided evenly."""
+        """The length of a cell in ns, rounded down if a second cannot be divided evenly."""
         return self.seconds * NS // self.per_second
 
     def cell_of(self, t_ns: Ints | int) -> Ints:
@@ -79,14 +81,13 @@ class Grid:
         return np.asarray((second * self.per_second + rest * self.per_second // NS) // self.seconds)
 
     def start_ns(self, cell: Ints | int) -> Ints:
-        """Return the start of a cell in ns."""
+        """Return the session time in ns at which a cell begins."""
         second, part = np.divmod(cell * self.seconds, self.per_second)
         return np.asarray(second * NS - (-part * NS // self.per_second))
 
 
 def grid_of(hz: float) -> Grid:
-    """Return the grid with this number of cells per second. Raises InputError if seconds and cells do not divide
-    evenly."""
+    """Return a grid with `hz` cells per second. Raises InputError if seconds and cells do not divide evenly."""
     if 1 <= hz <= MAX_PER_SECOND and hz == int(hz):
         return Grid(per_second=int(hz))
     if 0 < hz < 1 and abs(1 / hz - round(1 / hz)) < 1e-5 / hz:
@@ -96,7 +97,7 @@ def grid_of(hz: float) -> Grid:
 
 
 def from_seconds(seconds: Seconds, cell: Ints, cells: int) -> Figures:
-    """Return the latency figures of each cell, computed from rows of `seconds`; ABSENT if unknown.
+    """Return the latency figures of each of `cells` cells, computed from rows of `seconds`; ABSENT if unknown.
 
     `cell`: the cell of each row. If a cell has several seconds, its percentiles come from their histograms, within 1 %.
     """
@@ -130,9 +131,9 @@ def from_inferences(
     deadline_ns: int | None,
     time_ns: Callable[[Inferences], npt.NDArray[Any]] = lambda inferences: inferences["latency_ns"],
 ) -> Figures:
-    """Return the latency figures of each cell, computed exactly from single inferences.
+    """Return the latency figures of each of `cells` cells, computed exactly from single inferences.
 
-    `cell`: the cell of each inference. `time_ns`: the field of an inference that is its latency.
+    `cell`: the cell of each inference. `time_ns` returns the times that count as latencies.
     """
     failed = (inferences["phase"] == MEASURE) & ~inferences["ok"]
     figures: Figures = {"errors": np.bincount(cell[failed], minlength=cells)}
@@ -160,9 +161,9 @@ def from_inferences(
 
 
 def sensor_values(readings: Readings, cell: Ints, cells: int, highest: Sequence[bool]) -> npt.NDArray[np.float64]:
-    """Return the mean of the readings of each sensor in each cell, with shape (sensors, cells); NaN if it was not read.
+    """Return the mean reading of each sensor in each cell, with shape (sensors, cells); NaN where there is no reading.
 
-    `cell`: the cell of each reading. `highest`: whether to return the highest reading of a sensor instead of the mean.
+    `cell`: the cell of each reading. `highest`: for each sensor, whether its highest reading is returned instead.
     """
     sensors = len(highest)
     place = readings["sensor"].astype(np.int64) * cells + cell
@@ -202,13 +203,13 @@ def export(selection: Selection, output: Output) -> None:
 
 
 def _most_filled(recording: Recording, grid: Grid) -> int:
-    """Return an upper bound for the number of rows that have any data, from the metadata of the recording's tables."""
+    """Return an upper bound for the number of cells that have data, from the metadata of the recording's tables."""
     data = sum(piece.rows for name in ("seconds", "readings", "events") for piece in recording.pieces(name))
     return data * grid.per_second  # single inferences lie in seconds
 
 
 class _Wide:
-    """Builds the wide table of one recording."""
+    """The builder of one recording's wide table."""
 
     def __init__(self, manifest: Manifest, grid: Grid) -> None:
         self._manifest = manifest
@@ -302,7 +303,7 @@ class _Wide:
 
 
 def _times(name: str, figures: Figures, present: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
-    """Return a column of times, with null in cells that are absent or have no inference."""
+    """Return a column of the times `name`, with null in cells that are absent or have no inference."""
     filled = present & (figures["count"] > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = figures["sum_ns"] / figures["count"]

@@ -28,7 +28,10 @@ _FIELD_OF = {str: "string_value", int: "int_value", float: "double_value"}
 
 class TraceWriter:
     def __init__(self, file: BinaryIO, origin_ns: int) -> None:
-        """`origin_ns`: CLOCK_MONOTONIC at session time 0. Raises InputError where the package is missing."""
+        """Write to `file`.
+
+        `origin_ns`: CLOCK_MONOTONIC at session time 0. Raises InputError if the package is missing.
+        """
         try:
             from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos  # noqa: PLC0415  an extra
         except ImportError:
@@ -42,7 +45,10 @@ class TraceWriter:
         self._tracks = 0
 
     def _write(self, packet: dict[str, Any]) -> None:
-        """Write a packet. Each packet is a new message, because a cleared one keeps all memory that it ever used."""
+        """Write a packet.
+
+        Each packet is a new object, because a protobuf message that is cleared keeps all its memory.
+        """
         packet["trusted_packet_sequence_id"] = _SEQUENCE
         self._file.write(self._trace(packet=[packet]).SerializeToString())
 
@@ -57,7 +63,10 @@ class TraceWriter:
         self._write({"timestamp": now_ns, "clock_snapshot": {"clocks": clocks}})
 
     def track(self, name: str, parent: int | None = None, unit: str | None = None) -> int:
-        """Add a track and return its number, which other calls refer to. A track with a unit is a counter."""
+        """Add a track and return its number, which other methods take. A track with a unit is a counter.
+
+        `parent`: the number of the track under which it appears.
+        """
         self._tracks += 1
         counter = None if unit is None else {"unit_name": encodable(unit)}
         descriptor = {"uuid": self._tracks, "name": encodable(name), "parent_uuid": parent, "counter": counter}
@@ -129,7 +138,7 @@ def _put_events(trace: TraceWriter, selection: Selection) -> None:
 
 
 def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
-    """Write the latency, response time and counts of each second; return how many inferences the seconds count."""
+    """Write the latency, response time and counts of each second. Return the number of inferences in these counts."""
     parent = trace.track("latency, each second")
     latency = {name: trace.track(f"{name} latency", parent, "ms") for name in _PERCENTILES}
     response: dict[str, int] = {}
@@ -170,8 +179,7 @@ def _put_inferences(trace: TraceWriter, selection: Selection) -> None:
 
 
 def _put_operators(trace: TraceWriter, selection: Selection) -> None:
-    """Write one inference for each profiling round: its operators in run order, one after the other, with their mean
-    times."""
+    """Write one inference for each burst: its operators in run order, one after the other, with their mean times."""
     track = None
     open_burst: tuple[int, int] | None = None
     until_ns = 0

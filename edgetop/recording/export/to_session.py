@@ -1,9 +1,9 @@
-"""Export a part of a recording as a finished recording of its own, for example to send it to a colleague.
+"""Export a part of a recording (the cut) as a finished recording of its own, for example to send it to a colleague.
 
-The new session begins at time 0 where the cut begins; the origin and the anchors of its clock are moved accordingly.
-Only whole seconds are exported, so that the session is valid in every respect. The state at the beginning of the cut
-(the phase, a lost sensor, what the engine had reported) is repeated there, and the end of the session is repeated at
-its end.
+Time 0 of the new session is where the cut begins; the origin and the anchors of the clock are moved accordingly. Only
+whole seconds are exported, so that the session is valid in every respect. Events before the cut that still hold at its
+beginning (the phase, a lost sensor, what the engine had reported) are repeated there. The event of the session's end is
+repeated at the end of the cut.
 """
 
 import uuid
@@ -135,7 +135,7 @@ def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Mani
 def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
     """Return the number of warm-up runs in the span, or None if it is unknown because they lie before the cut.
 
-    Without single inferences, it is known only for a whole session.
+    If single inferences were not recorded, it is known only for a cut from the session's beginning.
     """
     if counts.inferences and (span.begin_ns <= 0 or counts.warmup_runs):
         return counts.warmup_runs
@@ -143,7 +143,10 @@ def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
 
 
 def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> tuple[int, ...]:
-    """Return the runs of each stream; () for a part whose single inferences were not recorded."""
+    """Return the number of runs of each stream in the span.
+
+    Returns () for a part of a session whose single inferences were not recorded.
+    """
     runs = whole.methodology.stream_runs
     if span.begin_ns <= 0 and span.end_ns >= end_ns:
         return runs
@@ -177,7 +180,7 @@ def _moved_event(event: Event, span: Span, last: SessionOver) -> Event:
 
 
 def _standing(selection: Selection, span: Span) -> Iterator[Event]:
-    """Yield the events before the cut that still hold when it begins."""
+    """Yield the events before the cut that still hold when the cut begins, moved to time 0."""
     in_force: dict[tuple[str, ...], Event] = {}
     for piece in selection.recording.rows("events", Span(end_ns=span.begin_ns)):
         for event in piece:
@@ -190,7 +193,10 @@ def _standing(selection: Selection, span: Span) -> Iterator[Event]:
 
 
 def _subject(event: Event) -> tuple[str, ...]:
-    """Return which state an event sets: of the events of one state, the last is in force. (): it sets none."""
+    """Return a key of the state that an event sets, or () if it sets none.
+
+    Of events with the same key, the last one holds.
+    """
     if event.kind in SAID_ONCE:
         return (event.kind, event.source, event.message)
     state = _STATE_OF.get(event.kind, "")

@@ -23,7 +23,7 @@ from edgetop.session.manifest_codec import to_json
 
 
 def _tables(selection: Selection, name: str) -> Iterator[pa.Table]:
-    """Yield a table in pieces of bounded size."""
+    """Yield the table `name` as Arrow tables of bounded size."""
     sensor_ids = [info.id for info in selection.recording.manifest.sensors]
     return (to_arrow(name, rows, sensor_ids) for rows in selection.recording.rows(name, selection.span))
 
