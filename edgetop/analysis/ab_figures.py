@@ -380,9 +380,10 @@ class AbFold:
         )
 
     def _smallest(self, key: str, quads: int) -> float | None:
-        """Return the smallest difference that `quads` quads can show, as a share; None with too few turns of A alone.
+        """Return the smallest difference that `quads` quads can show, as a share.
 
-        It is estimated from the scatter of A alone. `key`: the field of `QuadFigures`.
+        It is estimated from the scatter of A alone, and is None with too few turns of A alone. `key`: the field of
+        `QuadFigures`.
         """
         values = undisturbed(_log_ratios(self._alone, key)[0])
         if len(values) < LEAST_PAIRS - 2:

@@ -74,8 +74,9 @@ UNKNOWN_CODES: tuple[UnknownCode, ...] = get_args(UnknownCode)
 
 @frozen
 class EnergyUnknown:
-    """Why a figure of energy is unknown: a code, with the figures that the sentence of `edgetop.wording.energy_words`
-    needs.
+    """Why a figure of energy is unknown: a code, and the figures that its sentence needs.
+
+    `edgetop.wording.energy_words` makes the sentence.
     """
 
     code: UnknownCode
@@ -343,11 +344,10 @@ def _view_battery(battery: Battery, total: CostView | None, statistics: Counted 
 def _board_w(
     total: CostView, statistics: Counted, load: Load, ran_hz: float, rate_hz: float
 ) -> tuple[Mean | None, EnergyUnknown | None]:
-    """Return the board's power in W at another rate, and the reason why that power or the energy of one inference is
-    unknown.
+    """Return the board's power in W at another rate, and the reason why a figure is unknown.
 
-    The power is None if it is unknown. `rate_hz`: the rate for which the power is wanted. `ran_hz`: the rate at which
-    the power was measured.
+    The power is None if it is unknown. The reason may also be that of the unknown energy of one inference. `rate_hz`:
+    the rate for which the power is wanted. `ran_hz`: the rate at which the power was measured.
     """
     unknown = _why_power_is_unknown(total.rail, total.covered, statistics, load)
     ran_w, idle_w = total.rail.precise, total.rail.idle

@@ -75,16 +75,18 @@ class EventIndex:
         return any(begun_ns < end_ns for _, begun_ns in ends[first:last])
 
     def competitor_at(self, second: int) -> str:
-        """Return the name of the busy process that was reported nearest to this second; "" if none was reported near
-        it.
+        """Return the name of the busy process that was reported nearest to this second.
+
+        It is "" if none was reported near it.
         """
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
         near = [dated for one in about for dated in self.in_second(Competing, one)]
         return min(near, key=lambda dated: abs(dated[0] - second * NS))[1].name if near else ""
 
     def competitors(self, start_s: int, end_s: int) -> tuple[str, float] | None:
-        """Return the name of the process that took most CPU in this time, and its CPU in % of a core; None without a
-        report.
+        """Return the name of the process that took most CPU in this time, and its CPU in % of a core.
+
+        Without a report, return None.
         """
         begin_s = max(start_s, end_s - FAR_BACK_S)
         most: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""All folds of a session, and their views of the whole session for reports, gates, alerts and screens."""
+"""All folds of a session, and their results for the whole session, for reports, gates, alerts and screens."""
 
 import contextlib
 import threading
@@ -67,7 +67,7 @@ class Feed(Protocol):
 
 
 def once(make: Made) -> Made:
-    """Decorate a function of `Folds` so that its result is cached until the next batch.
+    """Return a version of a function of `Folds` that caches its result until the next batch.
 
     If the function fails, the result is what it returns for a session of which nothing is known.
     """
@@ -106,10 +106,11 @@ _READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those 
 
 
 class Folds:
-    """Folds batches, on any thread. An error in one fold or figure is added to `faults`, and all others continue.
+    """All folds of a session. Any thread may give them batches.
 
-    `lock` is held while a batch is folded, and by every function that reads several folds. A caller that needs several
-    results of one moment must hold it too.
+    An error in one fold or figure is added to `faults`, and all others continue. `lock` is held while a batch is
+    folded, and by every function that reads several folds. A caller that needs several results of one moment must hold
+    it too.
     """
 
     latency: RollingLatency
@@ -170,7 +171,7 @@ class Folds:
         self._reported: frozenset[str] = frozenset()  # Names of the faults that were already reported.
 
     def _begin(self, name: str) -> Any:  # a fold of the class in FOLDS
-        """Return a new fold behind its guard."""
+        """Return a new fold behind its guard. `name`: of the fold."""
         given: tuple[object, ...] = (self._rules,) if name == "alerts" else ()
         given += (self._bare_tracks,) if name in READ_TRACKS else ()
         given += (self.phases,) if name in ASK_PHASES else ()
@@ -306,7 +307,10 @@ class Folds:
                 self.usage.on_event(event)
 
     def save_checkpoint(self, at_ns: int, ahead: "Folds") -> None:
-        """Save the state of `ahead`, its twin that has folded the session up to `at_ns`, to resume from it later."""
+        """Save the state of `ahead`, to resume from it later.
+
+        `ahead`: a twin of these folds that has folded the session up to `at_ns`.
+        """
         state = {name: part for name, part in vars(ahead).items() if name not in _NOT_OF_SESSION}
         self._checkpoints.save(at_ns, state)
 
@@ -328,7 +332,7 @@ class Folds:
             self._stream_views = {}
 
     def _from(self, now_ns: int) -> RollingLatency:
-        """Return latency statistics that begin with the next whole second."""
+        """Return latency statistics that begin with the next whole second. `now_ns`: the present."""
         latency = guarded("latency-since-reset", RollingLatency((now_ns // NS + 1) * NS), self.faults)
         latency.load = self.latency.load
         return latency
@@ -378,7 +382,10 @@ class Folds:
 
     @once
     def slowdowns_view(self) -> SlowdownsView:
-        """Return the slowdowns of all streams. The result has a burst baseline only if there is one stream."""
+        """Return the slowdowns of all streams.
+
+        The result has the baseline of the burst only if there is one stream.
+        """
         only = self.only_stream
         return only.slowdowns if only else join_slowdowns(self.stream_views())
 
@@ -391,7 +398,10 @@ class Folds:
         return join_deadlines(self.stream_views(), totals) if totals else None
 
     def power_view(self, axis: Axis | None = None) -> PowerView:
-        """Return the power over the measured phase; with an axis, also the timeline of the leading rail."""
+        """Return the power over the measured phase.
+
+        With an `axis`, it has the timeline of the leading rail along it.
+        """
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
     def usage_figures(self) -> UsageFigures | None:
@@ -406,7 +416,10 @@ class Folds:
         return self.usage.figures(self.progress.measured_until_ns, self.progress.view().measured_ns)
 
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
-        """Return the energy of an inference, from the `power` over the whole session."""
+        """Return the energy of an inference over the whole session. `power`: the power of the rails.
+
+        `only_leading`: leave out all rails but the total or, without a total, the leading part.
+        """
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.totals(), measured_ns, self.manifest, only_leading=only_leading)
 
@@ -440,7 +453,10 @@ class Folds:
 
     @once
     def alerts_view(self) -> AlertsView:
-        """Return the alerts of the whole session, even if views begin later. Alerts of a failed fold are missing."""
+        """Return the alerts of the whole session, even if the views begin later.
+
+        Alerts of a failed fold are missing.
+        """
         with aside():
             findings = self._findings()
         return self.alerts.view(findings, self.faults.distinct)
@@ -469,7 +485,10 @@ class Folds:
 
     @once
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
-        """Return the figures of the burst and of the sustained span; None if unknown or with several streams."""
+        """Return the figures of the burst, and those of the sustained span.
+
+        Each is None if unknown or with several streams.
+        """
         only = self.only_stream
         return (only.burst, only.sustained) if only else (None, None)
 
@@ -496,7 +515,10 @@ class Folds:
         return self._derived_events.joined(self.events.view(), *derived)
 
     def sensor_series(self, axis: Axis, kinds: Sequence[str], until_s: float | None = None) -> dict[str, Points]:
-        """Return the timelines of all sensors of these kinds by sensor id, up to the time `until_s` if it is given."""
+        """Return the timelines of all sensors of these kinds, by sensor id.
+
+        `until_s`: the end of the timelines; None for now.
+        """
         ids = [track.info.id for track in self.tracks.views(*kinds)] if kinds else []
         each = ((sensor_id, self.tracks.points(sensor_id, axis, until_s)) for sensor_id in ids)
         return {sensor_id: points for sensor_id, points in each if points is not None}

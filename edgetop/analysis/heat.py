@@ -82,7 +82,7 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
 
 
 def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None = None) -> ThermalView:
-    """Return the view with timelines along this axis, up to `until_s` if given."""
+    """Return the view with its timelines along this axis. `until_s`: the end of the timelines; None for now."""
     clock = view.leading.info if view.leading else None
     return replace(
         view,
@@ -93,9 +93,11 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None =
 
 
 def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
-    """Return the firmware clock, else the clock whose cap fell furthest, else a clock of the fastest group.
+    """Return the clock to show.
 
-    Within a group, it is the clock that was fastest on average, since the one that is fastest now changes each second.
+    It is that of the firmware, else the one whose cap fell furthest, else a clock of the fastest group. Within a group,
+    it is the clock that was fastest on average, since the one that is fastest now changes each second. `groups`: the
+    clocks of each group.
     """
     clocks = [clock for group in groups for clock in group]
     firmware = next((clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK), None)
@@ -156,7 +158,7 @@ def _clock(tracks: Tracks, group: Sequence[TrackView]) -> ClockView:
 
 
 def _limits(flags: Sequence[TrackView]) -> Iterator[LimitView]:
-    """Yield each limit, from its flag for now and its flag for the time since boot."""
+    """Yield the state of each limit, from two flags: one for now, and one for the time since boot."""
     by_label = {flag.info.label: flag for flag in flags}
     for label in dict.fromkeys(label.removesuffix(STICKY) for label in by_label):
         now, sticky = by_label.get(label), by_label.get(label + STICKY)

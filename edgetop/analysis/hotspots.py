@@ -1,8 +1,7 @@
 """Hotspots: the share of each operator in an inference, and the change of its time.
 
 Profiling rounds of instrumented inferences show how the time is shared; the time of an inference itself comes only from
-plain inferences. So the folds store shares, and an operator's time is its share of the plain inferences' p50
-(`scaled_ns`).
+plain inferences. So shares are stored, and an operator's time is its share of the plain inferences' p50 (`scaled_ns`).
 """
 
 from collections import deque
@@ -75,7 +74,7 @@ class ThreadView:
 
 
 class ThreadTally:
-    """Sums up how the engine's threads shared the work of instrumented inferences, if the runtime reports it."""
+    """Sums over instrumented inferences of how the engine's threads shared the work, if the runtime reports it."""
 
     def __init__(self) -> None:
         self._count = self._all_ns = self._wait_ns = self._moves = 0
@@ -104,7 +103,7 @@ class ThreadTally:
 
 
 class Operators:
-    """Folds profiling rounds (`Burst`) and the events about them."""
+    """The operators of a session, from profiling rounds (`Burst`) and the events about them."""
 
     def __init__(self) -> None:
         self.session = Tally()
@@ -153,7 +152,7 @@ class Operators:
                 del unmatched[number]
 
     def marks(self, axis: Axis) -> Points:
-        """Return a timeline that has a value where there was a profiling round, and NaN elsewhere."""
+        """Return a timeline of profiling rounds: a value where there was a round, and NaN elsewhere."""
         return self._marks.points(axis)
 
     def _on_event(self, event: Event) -> None:
@@ -231,19 +230,22 @@ class Operators:
 
     @property
     def left_out_runs(self) -> int:
-        """Return how many instrumented inferences do not count because other processes disturbed them."""
+        """Return the number of instrumented inferences that do not count, because other processes disturbed them."""
         return self._left_out + (self._disturbed if self._is_undisturbed else 0)
 
 
 def sound_use(use: ThreadUse) -> ThreadUse | None:
-    """Return the use of threads if its figures agree with each other, else None."""
+    """Return the use of threads, with its times limited to possible ones; None if a figure is impossible."""
     if use.count <= 0 or use.all_ns <= 0 or use.wait_ns < 0 or use.moves < 0:
         return None
     return replace(use, wait_ns=min(use.wait_ns, use.all_ns), most_ns=max(0, use.most_ns))
 
 
 def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burst, BurstInfo]]:
-    """Return the last rounds that show the present state."""
+    """Return the last profiling rounds that show the present state, oldest first.
+
+    They are the last LEAST_BURSTS rounds, with earlier ones that took about as long, up to LEAST_RUNS inferences.
+    """
     newest_first = list(reversed(bursts))
     recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]
     runs = sum(info.runs for _, info in recent)
@@ -268,9 +270,9 @@ def short_name(operator: OperatorView) -> str:
 
 
 def full_name(operator: OperatorView) -> str:
-    """Return the runtime's name, followed by the name in the model's file if it differs.
+    """Return the runtime's name of the operator, followed by its name in the model's file if that differs.
 
-    XNNPACK's names are an operator type and a number, and are left out.
+    XNNPACK's own names are left out, because they are only an operator type and a number.
     """
     if not operator.origin or operator.origin == operator.name:
         return operator.name
@@ -278,7 +280,10 @@ def full_name(operator: OperatorView) -> str:
 
 
 def each_call_ns(operator: OperatorView, inference_ns: float | None) -> float | None:
-    """Return the time of one call in ns, or None if unknown. `inference_ns`: the time of an inference."""
+    """Return the time of one call of the operator in ns, or None if unknown.
+
+    `inference_ns`: the time of an inference.
+    """
     return None if inference_ns is None or not operator.calls else operator.share * inference_ns / operator.calls
 
 
@@ -291,5 +296,8 @@ def by_type(operators: Iterable[OperatorView]) -> tuple[TypeView, ...]:
 
 
 def partitions(operators: Sequence[OperatorView]) -> int | None:
-    """Return how often the provider changes in run order, plus one."""
+    """Return the number of partitions, or None without operators.
+
+    It is the number of changes of the provider in run order, plus one.
+    """
     return sum(1 for _ in groupby(operators, key=lambda operator: operator.provider)) or None

@@ -44,7 +44,7 @@ class InputSizes:
 
     @property
     def differ(self) -> bool:
-        """Whether they differ by so much that the latencies cannot be compared."""
+        """Whether the two sizes differ so much that the latencies cannot be compared."""
         return abs(self.later / self.burst - 1) > INPUTS_GREW
 
 
@@ -64,7 +64,7 @@ class _Bin:
 
 
 class InputShapes:
-    """Folds the readings of sizes and of the latency of reshaped calls over the whole session."""
+    """The calls by the size of their inputs, from readings of the size and of the latency of reshaped calls."""
 
     def __init__(self) -> None:
         self._places: dict[int, tuple[int, int]] = {}  # Of the size and of the latency, by stream.
@@ -82,7 +82,10 @@ class InputShapes:
             self._add(number, readings[readings["sensor"] == size], readings[readings["sensor"] == took])
 
     def _add(self, number: int, sizes: Readings, calls: Readings) -> None:
-        """Add the calls of which both the size and the latency are known, which are those with equal times."""
+        """Add the calls of a stream of which both the size and the latency are known: readings with equal times.
+
+        `number`: of the stream.
+        """
         _, of_size, of_call = np.intersect1d(sizes["t_ns"], calls["t_ns"], return_indices=True)
         elements, latency_ms = sizes["value"][of_size], calls["value"][of_call]
         known = (elements >= 1) & (elements <= LARGEST) & (latency_ms >= 0) & (latency_ms < MOST_MS)
@@ -93,6 +96,9 @@ class InputShapes:
             bins.setdefault(one, _Bin()).add(elements[octave == one], latency_ms[octave == one])
 
     def view(self, number: int) -> tuple[ShapeView, ...] | None:
-        """Return the sizes of a stream in ascending order, or None if no change of shape is reported."""
+        """Return the calls of a stream by the size of their inputs, ascending.
+
+        `number`: of the stream. The result is None if no change of shape was reported.
+        """
         bins = self._bins.get(number, {})
         return tuple(bins[one].view() for one in sorted(bins)) or None

@@ -52,7 +52,7 @@ class HeatColumn:
 
 @frozen
 class LatencyAxis:
-    """The vertical axis, in ns. Longer latencies are in the top row."""
+    """The vertical axis of the heat map, in ns. Latencies beyond its end are in the top row."""
 
     low_ns: float
     high_ns: float
@@ -63,9 +63,8 @@ class LatencyAxis:
     def shares(self, column: HeatColumn, rows: int) -> Floats:
         """Return the share of the column's inferences in each row, from the bottom.
 
-        The last share is that of even longer ones.
-
-        The inferences of a bucket are spread evenly over the bucket.
+        One more share, the last, is that of latencies beyond the axis. The inferences of a bucket are spread evenly
+        over the bucket.
         """
         bucket = column.bucket.astype(np.int64)
         low, high = (histogram.lower_edge_ns(bucket + side).astype(np.float64) for side in (0, 1))
@@ -77,17 +76,16 @@ class LatencyAxis:
         return np.where(counts >= LEAST_INFERENCES, counts, 0.0) / max(float(cumulative[-1]), 1.0)
 
     def row_of(self, ns: float, rows: int) -> int:
-        """Return the row of a latency, from the bottom; `rows` is the one for longer latencies."""
+        """Return the row of a latency, from the bottom. A latency beyond the axis is in row number `rows`."""
         place = floor(log(max(ns, self.low_ns) / self.low_ns) / log(self.high_ns / self.low_ns) * rows)
         return min(max(place, 0), rows)
 
 
 def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None, zoom: int = 0) -> LatencyAxis:
-    """Return the latency axis for these columns, of which there is at least one.
+    """Return the latency axis for these columns, of which there must be at least one.
 
-    A single outlier does not change it.
-
-    `zoom`: number of steps; each divides the range above the least median by 1.5.
+    A single outlier does not change it. `deadline_ns`: a deadline that is shown too if it is near enough. `zoom`:
+    number of steps; each divides the range above the least median by 1.5.
     """
     medians = [column.p50_ns for column in columns]
     least, greatest = max(min(medians), 1.0), max(*medians, 1.0)
@@ -100,7 +98,7 @@ def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None
 
 
 class LatencyHeat:
-    """Adds up the histograms of seconds, which must come in order."""
+    """The sum of the histograms of seconds, in columns of time. Seconds must come in order."""
 
     def __init__(self) -> None:
         self._bin_s = BIN_S
@@ -141,8 +139,8 @@ class LatencyHeat:
     ) -> tuple[HeatColumn, ...]:
         """Return the columns of the axis in which inferences ran.
 
-        `latest`: the last `latest_s` seconds. `unfinished`: the part of the second after them that is known.
-        `of_response`: whether the latencies are response times.
+        `latest`: the last `latest_s` seconds. `unfinished`: the known part of the second after them. `of_response`:
+        whether the latencies are response times.
         """
         width = axis.column_s
         first, end = axis.from_s // width, -(-min(axis.to_s, self._closed_until_s + 1) // width)
@@ -175,7 +173,10 @@ class LatencyHeat:
         self._kept[key] = column
 
     def _sum_of_bins(self, from_s: int, to_s: int, border_s: int) -> "_Sum | None":
-        """Add up the bins before the border that begin in a column, or return the bin that holds a narrow column."""
+        """Return the sum of the bins that begin in a column, before the second `border_s`; None without one.
+
+        If the column is narrower than a bin, return the bin that contains it.
+        """
         begin, end = -(-from_s // self._bin_s), -(-min(to_s, border_s) // self._bin_s)
         total: _Sum | None = None
         is_narrow = begin == end and to_s - from_s < self._bin_s and to_s <= border_s
@@ -186,7 +187,7 @@ class LatencyHeat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sum:
-    """A sparse histogram with its exact ends."""
+    """A sparse histogram, with the exact shortest and longest latency."""
 
     bucket: npt.NDArray[np.int16]
     counts: npt.NDArray[np.int64]
@@ -195,7 +196,7 @@ class _Sum:
 
     @classmethod
     def of(cls, seconds: Seconds) -> "_Sum | None":
-        """Add up seconds. Return None if nothing ran in them."""
+        """Return the sum of the histograms of seconds, or None if nothing ran in them."""
         rows = seconds.rows[seconds.rows["count"] > 0]
         if not len(seconds.bucket) or not len(rows):
             return None
@@ -220,7 +221,7 @@ def _joined(first: _Sum | None, second: _Sum | None) -> _Sum | None:
 def _added(
     bucket: npt.NDArray[np.int16], counts: npt.NDArray[np.int64] | npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
-    """Add up the counts of equal buckets. Return buckets, ascending, and their counts."""
+    """Return each bucket once, ascending, with the sum of its counts."""
     base = int(bucket.min())
     dense = np.bincount(bucket.astype(np.int64) - base, counts)
     place = np.flatnonzero(dense)

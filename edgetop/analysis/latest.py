@@ -50,7 +50,7 @@ class LatestInferences:
         return self._room[self._begin : self._end]
 
     def _move(self, wanted: int) -> None:
-        """Move the inferences to the front of the buffer, so that `wanted` fit.
+        """Move the inferences to the front of the buffer, so that `wanted` inferences fit into it.
 
         A buffer of a suitable size is used again, because new memory takes time to be filled.
         """
@@ -83,7 +83,7 @@ class LatestInferences:
         return self._room[self._begin + begin : self._end]
 
     def compare(self, seconds: Seconds) -> None:
-        """Drop the inferences before the end of the last of these seconds in which some inferences are missing."""
+        """Compare the inferences with the counts of these seconds. Drop all up to the last second that lacks some."""
         rows = seconds.rows
         held = self._t_ns[self._begin : self._end]
         came = np.searchsorted(held, rows["t_ns"] + NS) - np.searchsorted(held, rows["t_ns"])
@@ -144,7 +144,10 @@ class LatestSeconds:
 
 
 class _Compressed:
-    """Seconds whose histograms are compressed to a quarter or less, since most buckets follow the one before them."""
+    """Seconds with compressed histograms.
+
+    They take a quarter or less, since most buckets follow the one before them.
+    """
 
     def __init__(self, seconds: Seconds) -> None:
         self.rows, self._offsets = seconds.rows, seconds.offsets

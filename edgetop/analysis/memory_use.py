@@ -84,7 +84,10 @@ class Slope:
 
 @frozen
 class GrowthView:
-    """The growth of the engine's memory in the measured phase, without file pages, with swapped-out memory."""
+    """The growth of the engine's memory in the measured phase.
+
+    Swapped-out memory counts, and pages of files do not.
+    """
 
     mib_per_h: Slope | None = None  # None if the session is too short to tell.
     is_leak: bool | None = None  # None if the session is too short to tell.
@@ -93,15 +96,15 @@ class GrowthView:
 
 
 def _of(sensor_id: str) -> Any:  # as `field`, which takes the type of the field
-    """Declare a field of `MemoryView` with its sensor."""
+    """Return a field of `MemoryView` with the id of its sensor."""
     return field(metadata={"sensor": sensor_id})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """The tracks of all memory sensors, in MiB, and of memory traffic, in rates.
+    """The tracks of all memory sensors in MiB, and of memory traffic as rates.
 
-    None if the board has no such sensor.
+    A track is None if the board has no such sensor.
     """
 
     rss: TrackView | None = _of("mem/rss")
@@ -137,7 +140,7 @@ class MemoryView:
 
 
 class MemoryStages:
-    """Folds the events in which the engine reports its memory."""
+    """The engine's memory at each step of its run, from the events in which the engine reports it."""
 
     def __init__(self) -> None:
         self._stages: dict[str, StageView] = {}
@@ -157,7 +160,10 @@ def _stage_view(stage: str, rss_mib: float, *kinds_mib: float | None) -> StageVi
 
 
 def room(tracks: Tracks) -> TrackView | None:
-    """Return how much more may be used up to the limit of the cgroup or of the board, whichever is nearer."""
+    """Return the memory that is left to the limit of the cgroup or of the board, whichever is nearer.
+
+    It is None if the board has no sensor for it.
+    """
     available = tracks.one("mem/system-available")
     left = (tracks.one("mem/cgroup-left"), available)
     known = [track for track in left if track and track.value is not None and not track.is_lost]
@@ -182,7 +188,7 @@ def view_memory(
 
 
 class MemoryGrowth:
-    """Folds readings of the engine's memory."""
+    """The growth of the engine's memory, from its readings."""
 
     def __init__(self, phases: Phases | None = None) -> None:
         self._phases = phases or Phases()
@@ -232,8 +238,10 @@ class MemoryGrowth:
         return GrowthView(slope, None if is_early else bool(_is_leak(slope, t_h, mib)))
 
     def _series(self, name: str, whole: int) -> tuple[Floats, Floats]:
-        """Return the mean times in s, and the engine's memory in MiB, of the blocks of the measured phase without its
-        beginning."""
+        """Return the mean times in s of blocks of the measured phase, and the engine's memory in MiB in each.
+
+        `name`: of the sensor. `whole`: the number of complete blocks. Blocks of the beginning are left out.
+        """
         nothing = np.empty(0)
         blocks, swapped = self._held[name], self._held[SWAPPED]
         if self._phases.measured_from_ns is None or whole <= 0:
@@ -263,16 +271,16 @@ def _is_leak(slope: Slope, t_h: Floats, mib: Floats) -> bool:
 
 
 def slope_between(t: Floats, y: Floats) -> float:
-    """Return the median slope of all pairs of points.
+    """Return the median of the slopes of the lines through all pairs of points.
 
-    Theil 1950, A rank-invariant method of linear regression; Sen 1968.
+    `t`, `y`: the coordinates of the points. Theil 1950, A rank-invariant method of linear regression; Sen 1968.
     """
     i, j = np.triu_indices(len(t), 1)
     return float(np.median((y[j] - y[i]) / (t[j] - t[i])))
 
 
 def robust_slope(t: Floats, y: Floats) -> Slope:
-    """Return the median slope of at least ten points at even times, with its interval.
+    """Return the median slope of at least ten points at even times `t`, with its interval.
 
     The memory of a process is its earlier memory plus a change, so a line through such a series seems more certain than
     it is. So the interval is that of a random walk with drift, from the scatter of its steps: the slope of a line has

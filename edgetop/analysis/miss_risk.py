@@ -2,9 +2,9 @@
 
 Latencies above a high threshold follow a generalized Pareto law (Pickands 1975, Statistical inference using extreme
 order statistics, Annals of Statistics 3). It is fitted by probability-weighted moments (Hosking and Wallis 1987,
-Parameter and quantile estimation for the generalized Pareto distribution, Technometrics 29), since these need only
-sums over a histogram. The threshold is the lowest of some that the law fits by the statistic of Anderson and Darling
-(critical values: Choulakian and Stephens 2001, Technometrics 43).
+Parameter and quantile estimation for the generalized Pareto distribution, Technometrics 29), since these need only sums
+over a histogram. Several thresholds are tried. The lowest that the law fits, by the statistic of Anderson and Darling,
+is used (critical values: Choulakian and Stephens 2001, Technometrics 43).
 
 Slow inferences come in groups. So the interval is that of a bootstrap which draws whole blocks of time (Künsch 1989,
 The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17), and the fit is tested
@@ -69,7 +69,7 @@ class MissRisk:
 
 
 class _Fit(NamedTuple):
-    """A law above a threshold."""
+    """The law of the latencies above a threshold."""
 
     first: int  # Bucket of the threshold.
     above: int  # Number of inferences above it.
@@ -106,7 +106,11 @@ def miss_risk(blocks: Ints, deadline_ns: int, misses: int, *, is_slowed: bool) -
 
 
 def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) -> MissRisk:
-    """Return the risk by the law of the slow inferences. `drawn`: how often each resample has each block."""
+    """Return the risk that follows from the law of the slow inferences.
+
+    `blocks`: histograms of latency in blocks of time. `deadline`: the bucket of the deadline. `drawn`: how often each
+    resample of the bootstrap contains each block.
+    """
     weight = blocks.sum(axis=1)
     count = int(weight.sum())
     fits, reason = _fits(blocks, deadline)
@@ -127,9 +131,9 @@ def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) ->
 
 
 def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
-    """Return the laws above the lowest usable threshold, or the reason why there is none.
+    """Return the laws above the usable thresholds, the lowest threshold first, and the reason if there is none.
 
-    A threshold is usable if a law fits the latencies above it, and above every higher threshold as well.
+    A law must fit at the first of these thresholds. `deadline`: the bucket of the deadline.
     """
     whole, weight = blocks.sum(axis=0), blocks.sum(axis=1)
     count, last = int(weight.sum()), int(np.flatnonzero(whole)[-1])
@@ -161,7 +165,10 @@ def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
 
 
 def _law(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
-    """Return shape and scale of the law of each row of `held`, the counts in the buckets above the threshold."""
+    """Return the shape and the scale of the law of each row of `held`.
+
+    A row has the counts of the buckets above the threshold.
+    """
     count = np.maximum(held.sum(axis=1, keepdims=True), 1e-12)
     below = (np.cumsum(held, axis=1) - held / 2) / count
     mean = _mean(held, fit)
@@ -190,7 +197,10 @@ def _beyond(deadline_ns: int, fit: _Fit) -> float:
 
 
 def _misfit(held: Floats, ends_ns: Floats, fit: _Fit) -> float:
-    """Return the statistic of Anderson and Darling for one inference. `ends_ns`: of the buckets, over the threshold."""
+    """Return how badly a law fits: the statistic of Anderson and Darling, divided by the number of inferences.
+
+    `held`: the count of each bucket. `ends_ns`: the distance of the end of each bucket from the threshold.
+    """
     expected = 1 - _survival(ends_ns, fit.shape, fit.scale)
     is_inside = expected < 1 - 0.5 / held.sum()
     of_bucket = np.diff(expected, prepend=0.0)
@@ -199,7 +209,10 @@ def _misfit(held: Floats, ends_ns: Floats, fit: _Fit) -> float:
 
 
 def _differ(slow: Ints, weight: Ints) -> bool:
-    """Whether the share of slow inferences differs between the halves of the session. `slow`: their number by block."""
+    """Whether the share of slow inferences differs between the halves of the session.
+
+    `slow`, `weight`: the number of slow inferences in each block of time, and of all inferences.
+    """
     half = len(slow) // 2
     share, error = [], []
     for part in (slice(0, half), slice(half, None)):

@@ -1,6 +1,7 @@
-"""Findings about the trust in a session's figures: the same on screen, in reports and in files.
+"""The notices of a session: findings about how far its figures can be trusted.
 
-While a session is running, doubts that a longer run would remove are left out.
+They are the same on screen, in reports and in files. While a session is running, doubts that a longer run would remove
+are left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -86,7 +87,7 @@ def notices(folds: Folds) -> tuple[Finding, ...]:
 
 
 def notices_now(folds: Folds) -> tuple[Finding, ...]:
-    """Return the notices of a screen: the doubts of `notices`, and hints that follow from the last profiling rounds."""
+    """Return the notices of a screen: the doubts of `notices`, and the hints of the last profiling rounds."""
     return (*_doubts(folds), *_hints(folds, lambda: folds.burst_hints.now(folds.operators, folds.providers)))
 
 
@@ -152,7 +153,7 @@ def _few(folds: Folds) -> Iterator[Doubt]:
 
 
 def _few_in_streams(folds: Folds) -> Iterator[Doubt]:
-    """Warn of the streams whose percentiles are not settled, except for those that hardly run."""
+    """Yield a warning of each stream whose percentiles are not settled, except for streams that hardly run."""
     views = folds.stream_views()
     whole_ns = sum(view.busy_ns for view in views)
     found = [
@@ -167,7 +168,7 @@ def _few_in_streams(folds: Folds) -> Iterator[Doubt]:
 
 
 def _unsettled(precision: PrecisionView, session: Statistics) -> NotSettled | None:
-    """Return which percentiles are not settled, or None if all are."""
+    """Return the percentiles that are not settled, or None if all are."""
     unsettled = tuple(quantile for quantile in (0.50, 0.99) if not precision.is_settled(quantile, session))
     if not unsettled:
         return None
@@ -210,7 +211,7 @@ def _warming(folds: Folds) -> Iterator[Doubt]:
 
 
 def _declared(folds: Folds) -> Iterator[Doubt]:
-    """Check labels that name a governor or a power mode against the board."""
+    """Yield a warning for each label that names another governor or power mode than the board has."""
     assert folds.manifest
     for label, name in LABELS.items():
         declared, is_now = folds.manifest.labels.get(label), getattr(folds.manifest.board, name)
@@ -226,7 +227,7 @@ def _p99(folds: Folds) -> Iterator[Doubt]:
 
 
 def _limits(folds: Folds) -> Iterator[Doubt]:
-    """Warn of clock limits that changed, by the user, the firmware or heat."""
+    """Yield a warning if the limit of a clock changed, by the user, the firmware or heat."""
     moved = [
         (track.info.id, track.min, track.max)
         for track in folds.tracks.views("freqcap")
@@ -252,7 +253,7 @@ def _settings(folds: Folds) -> Iterator[Doubt]:
 
 
 def _stolen(folds: Folds) -> Iterator[Doubt]:
-    """Warn of the CPU time that a hypervisor or edgetop itself took."""
+    """Yield warnings of CPU time that a hypervisor took, and of CPU time that edgetop itself took."""
     steal = folds.tracks.one("load/steal")
     if steal is not None and steal.mean is not None and steal.count >= LEAST_READINGS and steal.mean >= STEAL_PCT:
         yield Stolen(round(steal.mean, 6))

@@ -24,14 +24,18 @@ class Rates:
 
 
 def rates(flops: int | None, moved: int | None, ns: float | None) -> Rates:
-    """Return the rates of a call that takes `ns`, computes `flops` and moves `moved` bytes; None means unknown."""
+    """Return the rates of a call that takes `ns`, computes `flops` and moves `moved` bytes. None means unknown."""
     if not ns or ns <= 0:
         return Rates(None, None)
     return Rates(None if flops is None else flops / ns * 1e9, None if moved is None else moved / ns * 1e9)
 
 
 def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceilings | None) -> str | None:
-    """Return what limits the call: MEMORY, COMPUTE or OVERHEAD, or None if an input is unknown."""
+    """Return what limits a call: MEMORY, COMPUTE or OVERHEAD; None if an argument is unknown.
+
+    `flops`, `moved`, `ns`: its FLOPs, the bytes that it moves, and its time. `ceilings`: the highest rates of the
+    board.
+    """
     if flops is None or moved is None or not ns or ns <= 0 or ceilings is None:
         return None
     compute_ns, memory_ns = flops / ceilings.flops_per_s * 1e9, moved / ceilings.bytes_per_s * 1e9
@@ -41,5 +45,8 @@ def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
 
 
 def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | None:
-    """Return the ceilings that hold for a model of this `precision`, or None if there are none."""
+    """Return the ceilings if they hold for a model of this `precision`, else None.
+
+    They hold if it is None (unknown).
+    """
     return ceilings if precision in (None, DTYPE) else None

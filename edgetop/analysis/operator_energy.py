@@ -64,7 +64,7 @@ Why = Literal["no-meter", "several-at-once", "few-readings", "slow-readings", "n
 
 @frozen
 class OperatorEnergy:
-    """The energy of a group of operators in one inference; most groups consist of one operator."""
+    """The energy of a group of operators in one inference. Most groups consist of one operator."""
 
     first: int  # Position of the first operator in run order.
     last: int
@@ -108,7 +108,7 @@ class _Sums:
 
 
 class PhasePower:
-    """Folds inferences and readings of the total power."""
+    """The energy of operators, from inferences and readings of the total power."""
 
     def __init__(self) -> None:
         self._place: int | None = None  # Of the sensor of the total.
@@ -164,7 +164,7 @@ class PhasePower:
         self._place, self._why, self._blocks, self._open = None, why, [], []
 
     def _settle(self, until_ns: int) -> None:
-        """Add the readings up to a time, all of whose inferences have come."""
+        """Add the readings up to a time. All inferences up to then have come."""
         due = int(np.searchsorted(self._t_ns, until_ns))
         if due < LEAST_AT_ONCE or not len(self._starts):
             return
@@ -239,7 +239,12 @@ def _joined(sums: Sequence[_Sums]) -> _Sums:
 
 
 def _spent(at_ns: Ints, starts: Ints, lengths: Ints) -> Floats:
-    """Return how long each phase of inferences has run up to each time, in ns. Shape (times, PHASES)."""
+    """Return the time in ns for which each phase of inferences has run up to each of several times.
+
+    Shape (times, PHASES).
+
+    `at_ns`: the times. `starts`, `lengths`: of the inferences, in ns.
+    """
     before = np.concatenate([[0], np.cumsum(lengths)])
     place = np.searchsorted(starts, at_ns, side="right") - 1
     inside = np.maximum(place, 0)
@@ -252,10 +257,10 @@ def _spent(at_ns: Ints, starts: Ints, lengths: Ints) -> Floats:
 def _told_apart(
     blocks: Sequence[_Sums], operators: Sequence[OperatorView], mean_ns: float
 ) -> tuple[OperatorEnergy, ...]:
-    """Return the groups of operators whose energy is told apart, each as small as the readings allow.
+    """Return the energy of groups of operators. Each group is as small as the readings allow.
 
     The power of each operator is estimated by itself, and a group's energy is the sum: one power for a whole group
-    would be wrong, and would move the power of its neighbours.
+    would be wrong, and would move the power of its neighbours. `mean_ns`: the mean latency of an inference.
     """
     shares = np.array([operator.share for operator in operators])
     errors = np.hypot([_share_error(operator) for operator in operators], BORDER)
@@ -289,7 +294,10 @@ def _share_error(operator: OperatorView) -> float:
 
 
 def _short_joined(shares: Floats) -> list[tuple[int, int]]:
-    """Return groups of neighbours, as (first, behind the last), each at least as long as a phase."""
+    """Return groups of neighbouring operators, each as (first, last + 1), and each at least as long as a phase.
+
+    `shares`: the share of each operator in an inference.
+    """
     least = 1 / PHASES if len(shares) <= MOST_OPERATORS else 2 / PHASES
     groups, first = [], 0
     for place in range(len(shares)):
@@ -306,8 +314,8 @@ def _estimate(
 ) -> tuple[Floats, Floats]:
     """Return the energy of each group in mJ, and the covariance of these estimates.
 
-    It has three parts: the noise of the readings, by leaving out each block in turn; the shares of the operators, by
-    drawing them anew; and the lag of the readings.
+    The covariance has three parts: the noise of the readings, by leaving out each block in turn; the shares of the
+    operators, by drawing them anew; and the lag of the readings. `errors`: the standard error of each share.
     """
     whole, length = _joined(blocks), _lengths(shares, groups)
     energy, weights, each = _over_lags(whole, length, mean_ns)
@@ -339,7 +347,11 @@ def _lengths(shares: Floats, groups: Sequence[tuple[int, int]]) -> Floats:
 def _over_lags(
     sums: _Sums, length: Floats, mean_ns: float, weights: Floats | None = None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the energy of each group in mJ as a weighted mean over the lags, the weights, and the energy by lag."""
+    """Return the energy of each group in mJ, the weight of each lag, and the energy of each group at each lag.
+
+    The energy is the weighted mean over the lags. `length`: the share of each group in an inference. `weights`: the
+    weights to use; None to compute them from how well each lag fits.
+    """
     within = _within(length)
     each, misfit = [], []
     for squares, products in zip(sums.squares, sums.products, strict=True):
@@ -356,13 +368,21 @@ def _over_lags(
 
 
 def _solved(normal: Floats, right: Floats, squared: float) -> tuple[Floats, float]:
-    """Return the solution of normal equations, and the sum of the squared residuals."""
+    """Return the solution of normal equations, and the sum of the squared residuals.
+
+    `normal`, `right`: the two sides of the equations. `squared`: the sum of the squared readings.
+    """
     found: Floats = np.asarray(np.linalg.lstsq(normal, right, rcond=1e-12)[0], np.float64)
     return found, max(squared - 2 * float(found @ right) + float(found @ normal @ found), 1e-12)
 
 
 def _within(length: Floats) -> Floats:
-    """Return the share of each phase that belongs to each group, with a last row and column for the time between."""
+    """Return the share of each phase that belongs to each group.
+
+    The last row and column are for the time between inferences.
+
+    `length`: the share of each group in an inference.
+    """
     edges = np.concatenate([[0.0], np.cumsum(length)]) * PHASES
     phase = np.arange(PHASES)[:, np.newaxis]
     overlap = np.clip(np.minimum(phase + 1, edges[1:]) - np.maximum(phase, edges[:-1]), 0.0, 1.0)

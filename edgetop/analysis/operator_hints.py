@@ -1,4 +1,4 @@
-"""Hints that follow from the times of the operators. They are values."""
+"""Hints that follow from the times of the operators."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -69,7 +69,7 @@ def operator_hints(
 ) -> tuple[Hint, ...]:
     """Return the hints that apply, the most expensive first.
 
-    Hints about times are given only for operators that are settled.
+    A hint about times is given only for settled operators.
 
     `inference_ns`: time of an inference. `providers`: the requested providers, then those of the engine, first choice
     first. `is_enough`: whether there are enough profiling rounds for hints about `threads` and about handing over to a
@@ -89,7 +89,7 @@ def operator_hints(
 
 
 class BurstHints:
-    """The hints on the last bursts for the screen; they are updated when a burst has arrived."""
+    """The hints on the last profiling rounds, for the screen. They are updated when a round has arrived."""
 
     def __init__(self) -> None:
         self._of: tuple[OperatorsView, Sequence[str]] | None = None
@@ -105,20 +105,23 @@ class BurstHints:
 
 
 def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Hint, ...]:
-    """Return the hints on all bursts, for reports."""
+    """Return the hints on all profiling rounds, for reports. `providers`: as in `operator_hints`."""
     tally = operators.session
     threads = operators.threads.view()
     return operator_hints(tally.views(), tally.run_ns, providers, threads, is_enough=tally.is_enough)
 
 
 def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> list[OperatorView]:
-    """Return operators that did not run on the preferred provider, the most expensive first. `providers`: as above."""
+    """Return the operators that did not run on the preferred provider, the most expensive first.
+
+    `providers`: as in `operator_hints`.
+    """
     others = hosts(providers)
     return sorted((o for o in operators if o.provider in others), key=lambda operator: -operator.share)
 
 
 def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Hint]:
-    """Yield the operators that ran elsewhere than on the preferred provider.
+    """Yield a hint about the operators that ran elsewhere than on the preferred provider.
 
     A single inference shows where an operator ran. The share of its time is reported once it is settled.
     """
@@ -127,7 +130,10 @@ def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> I
 
 
 def _crossed(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Hint]:
-    """Report crossings between the requested providers: each runs the operators that the one before cannot."""
+    """Yield a hint about crossings between the requested providers.
+
+    Each provider runs the operators that the one before it cannot run.
+    """
     parts = partitions(operators) or 1
     if parts > 1 and not fell_back(operators, providers):
         yield Crossings(tuple(sorted({operator.provider for operator in operators})), parts)
@@ -140,7 +146,11 @@ def _dominant(operators: Sequence[OperatorView]) -> Iterator[Hint]:
 
 
 def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) -> list[OperatorView]:
-    """Return the operators far below the FLOP/s of others of their type that move as much memory per FLOP."""
+    """Return the operators that achieve far less FLOP/s than others of their type.
+
+    Others count only if they have at most twice as many FLOPs per byte moved. `inference_ns`: time of an inference;
+    None if unknown.
+    """
     rated = []
     for operator in operators:
         rate = rates(operator.flops, None, each_call_ns(operator, inference_ns)).flops_per_s
@@ -166,8 +176,10 @@ def _slow(operators: Sequence[OperatorView], inference_ns: float | None) -> Iter
 
 
 def _avoidable(operators: Sequence[OperatorView]) -> Iterator[Hint]:
-    """Yield operators that take time but compute nothing, or that the runtime could have merged into a convolution
-    before them."""
+    """Yield hints about operators that cost time needlessly.
+
+    Some only convert data or quantise it anew. Others could have been merged into the convolution before them.
+    """
     settled = [operator for operator in operators if operator.settled]
     dynamic = [o for o in settled if o.op_type.startswith(_DYNAMIC)]
     conversions = [o for o in settled if any(word in o.op_type.lower() for word in _CONVERSIONS) and o not in dynamic]
@@ -182,7 +194,7 @@ def _avoidable(operators: Sequence[OperatorView]) -> Iterator[Hint]:
 
 
 def _type(operator: OperatorView) -> str:
-    """Return the plain type. XNNPACK adds layout, dtype and kernel: `Convolution (NHWC, F32) IGEMM`."""
+    """Return the plain type of an operator, without XNNPACK's additions: `Convolution (NHWC, F32) IGEMM` is `Conv`."""
     word = operator.op_type.partition(" (")[0]
     return {"Convolution": "Conv", "FusedConv": "Conv"}.get(word, word)
 

@@ -50,7 +50,7 @@ class OperatorView:
 
 @frozen
 class BurstInfo:
-    """The figures of a profiling round other than those of its operators."""
+    """The figures of a profiling round as a whole."""
 
     runs: int
     run_ns: int  # Median time of a whole instrumented inference.
@@ -90,7 +90,7 @@ class Tally:
             self._join()
 
     def _join(self) -> None:
-        """Join neighbouring groups in pairs; an odd last group stays as it is."""
+        """Join neighbouring groups of rounds in pairs. An odd last group stays as it is."""
         pairs = zip(self._groups[::2], self._groups[1::2], strict=False)
         last = self._groups[len(self._groups) // 2 * 2 :]
         self._groups = [
@@ -100,7 +100,10 @@ class Tally:
         self._groups += last
 
     def _find(self, infos: tuple[OperatorInfo, ...]) -> tuple[Places, Places]:
-        """Return which of these operators count, because their number is limited, and the index of each."""
+        """Return the positions in `infos` of the operators that count, and the index of each.
+
+        Only a limited number of operators counts.
+        """
         for info in infos:
             key = _key(info)
             if key not in self._places and len(self._places) < MAX_OPERATORS:
@@ -124,7 +127,7 @@ class Tally:
         return float(np.median([run_ns / bursts for bursts, _, run_ns, _ in self._groups])) if self._groups else None
 
     def _times(self) -> Floats:
-        """Return each operator's time in one inference, with a row for each group of rounds."""
+        """Return the time in ns of each operator in one inference, with a row for each group of rounds."""
         rows = [_longer(ns, len(self._places)) / max(runs, 1) for _, runs, _, ns in self._groups]
         return np.array(rows).reshape(len(self._groups), len(self._places))
 
@@ -135,7 +138,10 @@ class Tally:
         return dict(zip(self._places, np.median(self._times(), axis=0).tolist(), strict=True))
 
     def views(self, baseline: "Tally | None" = None) -> tuple[OperatorView, ...]:
-        """Return the operators in run order. With a `baseline`, they have the change of their time against it."""
+        """Return the operators in run order.
+
+        `baseline`: an earlier tally. The operators then have the change of their time against it.
+        """
         if not self._groups:
             return ()
         times = self._times()
@@ -172,7 +178,7 @@ class Tally:
 def half_widths(values: Floats) -> Floats | None:
     """Return half of the 95 % interval of each column's median, by Student's t, or None if there are too few rows.
 
-    It is computed from the standard deviation, so a single outlier makes it large, and then no share counts as settled.
+    It is computed from the standard deviation. So a single outlier makes it large, and then no share counts as settled.
     """
     count = len(values)
     if count < LEAST_BURSTS:
@@ -201,5 +207,5 @@ def _key(info: OperatorInfo) -> Key:
 
 
 def _longer(values: Floats, length: int) -> Floats:
-    """Pad the values with zeros to at least `length`."""
+    """Return the values, with zeros added up to the length `length`."""
     return np.append(values, np.zeros(max(0, length - len(values))))

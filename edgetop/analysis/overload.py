@@ -66,7 +66,7 @@ class _Step:
 
 
 class Backlog:
-    """Folds the seconds of a paced load into overloads."""
+    """The overloads of a paced load, from its seconds."""
 
     def __init__(self) -> None:
         self._closed_until_ns = 0
@@ -142,10 +142,10 @@ class Backlog:
         return min(later - earlier for earlier, later in pairwise(ends)) > self._by_chance_s(span_s / 3, load)
 
     def _by_chance_s(self, span_s: float, load: Load) -> float:
-        """Return by how many seconds the wait in one stream may grow by chance, although the queue will empty again.
+        """Return the time in s by which the wait may grow by chance in one stream that is not overloaded.
 
         It is computed from the inferences served since the queue began, since with too high a rate most arrivals still
-        wait.
+        wait. `span_s`: the length of the time in which the wait grew.
         """
         held_s = (self._since_empty[-1].number + 1 - self._all.number) * _step_ns(load) / NS
         served_hz = self._all.count / load.streams / held_s

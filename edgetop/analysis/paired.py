@@ -46,10 +46,11 @@ class Difference:
 
 
 def undisturbed(values: Floats) -> Floats:
-    """Drop values so far off that something must have happened between the two measurements of the pair.
+    """Return the values without those that are far off.
 
-    On a CPU that other programs use too, a median can be several times higher in one turn than in the next. The limit
-    is far enough out that 95 % intervals stay correct, even with heavy tails (tests/analysis/test_paired.py).
+    Something must have happened between the two measurements of such a pair. On a CPU that other programs use too, a
+    median can be several times higher in one turn than in the next. The limit is far enough out that 95 % intervals
+    stay correct, even with heavy tails (tests/analysis/test_paired.py).
     """
     if len(values) < 2 * LEAST_PAIRS:  # With so few values, outliers cannot be told.
         return values
@@ -74,7 +75,10 @@ def _thinned(values: Floats) -> Floats:
 
 
 def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | None:
-    """Return the difference from paired differences, or None if there are too few or one is not finite."""
+    """Return the difference between two things, with its interval.
+
+    It is None if there are too few pairs or if a value is not finite. `values`: the difference within each pair.
+    """
     if len(values) > MOST_PAIRS:
         values = np.array([part.mean() for part in np.array_split(values, MOST_PAIRS)])
     if len(values) < LEAST_PAIRS or not np.isfinite(values).all():
@@ -87,7 +91,10 @@ def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | N
 
 @lru_cache
 def _rejected(count: int, level: float) -> int:
-    """Return how many averages at each end the two-sided test rejects at this level."""
+    """Return the number of averages at each end that the two-sided test rejects.
+
+    `count`: the number of differences. `level`: the level of the test.
+    """
     total = count * (count + 1) // 2
     if count > EXACT_PAIRS:
         spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)

@@ -61,7 +61,7 @@ UNJUDGED = PrecisionView()
 
 
 class Precision:
-    """Folds seconds into histograms of latency for at most MOST_BLOCKS blocks of time."""
+    """The precision of percentiles, from histograms of latency for at most MOST_BLOCKS blocks of time."""
 
     def __init__(self) -> None:
         self._held: Ints = np.zeros((MOST_BLOCKS, histogram.SIZE), np.int64)
@@ -101,7 +101,7 @@ class Precision:
         self._lowest, self._highest = min(self._lowest, low), max(self._highest, high - 1)
 
     def _make_room(self, first_s: int, last_s: int) -> int:
-        """Join neighbouring blocks until their number is small enough. Return the number of the first block."""
+        """Join neighbouring blocks until there is room for the given seconds. Return the number of the first block."""
         first = first_s >> self._doublings if self._first is None else self._first
         while (last_s >> self._doublings) - first >= MOST_BLOCKS:
             pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # If the first block is odd, it stays alone.
@@ -112,7 +112,10 @@ class Precision:
         return first
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """Return the histograms of `count` successive parts of the session, or [] if parts have under two blocks."""
+        """Return the histograms of `count` successive parts of the session.
+
+        The result is [] if a part would have under two blocks.
+        """
         blocks = self.histograms()
         return [part.sum(axis=0) for part in np.array_split(blocks, count)] if len(blocks) >= 2 * count else []
 
@@ -123,7 +126,7 @@ class Precision:
     def view(self, session: Statistics | None, buckets: histogram.Counts, *, is_final: bool = True) -> PrecisionView:
         """Return the precision of the percentiles of `session`, whose histogram is `buckets`.
 
-        Unless `is_final`, an estimate is used again for the time of one block, but at least 4 s and at most 16 s.
+        If `is_final` is false, an estimate may be old: by the length of one block, at least 4 s and at most 16 s.
         """
         if session is None or self._first is None:
             return UNJUDGED
@@ -146,12 +149,16 @@ class Precision:
 
 
 def least_independent(quantile: float) -> float:
-    """Return how many independent inferences a percentile needs."""
+    """Return the number of independent inferences that a percentile needs."""
     return LEAST_BEYOND / (1 - quantile) if quantile > 0.5 else LEAST_INDEPENDENT
 
 
 def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
-    """Return each percentile's error as a share of inferences (None if too few), and the effective sample count."""
+    """Return the error of each percentile, and the number of independent inferences that are worth as much.
+
+    The error is half of the 95 % interval, as a share of the inferences; None with too few. `blocks`: histograms of
+    blocks of time.
+    """
     weight, of_bucket = blocks.sum(axis=1), blocks.sum(axis=0)
     whole, below = float(weight.sum()), np.cumsum(of_bucket)
     rank = (below - of_bucket / 2) / whole - 0.5  # Mean rank of the inferences in each bucket.
@@ -178,7 +185,10 @@ def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
 
 
 def _alike(swing: Floats, weight: Floats) -> float:
-    """Return the factor, at least 1, by which the correlation of blocks raises the variance of their sum."""
+    """Return the factor, at least 1, by which the correlation of blocks raises the variance of their sum.
+
+    `swing`: the sum of each block. `weight`: the number of inferences in each.
+    """
     noise = swing / np.sqrt(weight)
     noise = noise - noise.mean()
     products = np.correlate(noise, noise, "full")[len(noise) - 1 : len(noise) + len(noise) // 2]
@@ -193,7 +203,12 @@ def _alike(swing: Floats, weight: Floats) -> float:
 
 
 def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> float:
-    """Return half of the 95 % interval of a share. `within`: the variance within buckets, which blocks do not show."""
+    """Return half of the 95 % interval of the share of inferences below a percentile, as a share of all inferences.
+
+    `swing`: how many more inferences of each block are below than expected. `weight`: the number of inferences in each
+    block. `alike`: the factor of `_alike`. `within`: the variance of the number within a bucket, which blocks do not
+    show.
+    """
     waves = min(max(int(WAVES_A_BLOCK * len(weight) / alike), LEAST_WAVES), MOST_WAVES)
     whole = weight.sum()
     middle = (np.cumsum(weight) - weight / 2) / whole
@@ -204,7 +219,10 @@ def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> f
 def _intervals(
     off: tuple[float | None, ...], session: Statistics, buckets: histogram.Counts
 ) -> tuple[Interval | None, ...]:
-    """Return the intervals. An end beyond all inferences becomes the shortest or the longest latency."""
+    """Return the interval of each percentile in ns. `off`: its error as a share of inferences; None gives None.
+
+    An end beyond all inferences becomes the shortest or the longest latency.
+    """
     least = 0.5 / session.count
     widths = [None if by is None else max(by, least) for by in off]
     asked = [(q - by, q + by) for q, by in zip(QUANTILES, widths, strict=True) if by is not None]
@@ -216,7 +234,9 @@ def _intervals(
 
 
 def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) -> list[float]:
-    """Return the latencies at `ends`, which are shares of the inferences, with shape (n, 2).
+    """Return the latencies in ns at the ends of intervals, row by row.
+
+    `ends`: shares of the inferences, with shape (n, 2).
 
     Within a bucket, the density is a straight line that follows from the neighbouring buckets. If a few buckets hold a
     large part of all inferences, positions within them are unknown, and an end is put at the edge of its bucket.
@@ -243,7 +263,7 @@ def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) 
 
 
 def _halves(blocks: Floats, first_bucket: int, extremes_ns: tuple[int, int]) -> Interval | None:
-    """Return the p99 of each half of the inferences, or None if one half has too few."""
+    """Return the p99 in ns of each half of the inferences, or None if one half has too few."""
     weight = blocks.sum(axis=1)
     is_later = np.cumsum(weight) - weight / 2 > weight.sum() / 2
     found = []

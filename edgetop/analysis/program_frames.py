@@ -58,7 +58,7 @@ class _Times:
 
 
 class Frames:
-    """Folds the readings of stages and frames over the whole session."""
+    """The frames of a program, from the readings of its stages and frames."""
 
     def __init__(self) -> None:
         self._places: Mapping[int, str] = {}

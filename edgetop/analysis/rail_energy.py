@@ -40,7 +40,7 @@ MOST_W = 1e6  # beyond it no number is a board's, whatever a recording holds
 
 @dataclass(slots=True)
 class Integral:
-    """The integral of power readings."""
+    """The energy of one sensor's power over a span, with its mean, highest and lowest power."""
 
     energy_j: float
     covered_s: float
@@ -59,13 +59,10 @@ class Integral:
 
 
 class RailEnergy:
-    """The integral of one sensor's readings over one phase."""
+    """The energy from one sensor's readings over one phase."""
 
     def __init__(self, *, averages: bool = False) -> None:
-        """Begin without readings.
-
-        `averages`: whether each reading is the mean since the previous reading, as in `SensorInfo.averages`.
-        """
+        """Begin without readings. `averages`: whether each reading is the mean since the previous reading."""
         self._averages = averages
         self._t_ns: Ints = np.empty(0, np.int64)  # Times of the latest readings, which are not settled yet.
         self._watts: Floats = np.empty(0)
@@ -88,7 +85,7 @@ class RailEnergy:
         self._t_ns, self._watts = self._wanted(self._t_ns, self._watts)
 
     def add(self, t_ns: Ints, watts: Floats) -> None:
-        """Add readings. One that is not later than all before it is left out."""
+        """Add readings in W at these times. A reading that is not later than all before it is left out."""
         is_past = self._ended_ns != NEVER_NS and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
         if is_past and len(self._first_ns) > LEARNED_INTERVALS:
             return
@@ -104,9 +101,12 @@ class RailEnergy:
             self._settle(len(self._t_ns) - KEPT_READINGS)
 
     def add_aggregate(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
-        """Add a span of which only the mean is known. It must be later than everything added before.
+        """Add a span from `t_ns` to `until_ns` of which only figures are known.
 
-        Gaps within the span are not visible, so the mean counts for all of it.
+        It must be later than everything added before.
+
+        `mean_w`, `high_w`, `last_w`: the mean, highest and last power. Gaps within the span are not visible, so the
+        mean counts for all of it.
         """
         self._intervals = None
         self._settle(len(self._t_ns))
@@ -117,14 +117,14 @@ class RailEnergy:
         self._t_ns, self._watts, self._ahead = np.array([until_ns], np.int64), np.array([last_w]), None
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
-        """Return the readings of the phase, and the reading after its end, to which the last line is drawn."""
+        """Return the readings of the phase, and the first reading after its end, which completes the last trapezoid."""
         if self._ended_ns == NEVER_NS:
             return t_ns, watts
         count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1
         return t_ns[:count], watts[:count]
 
     def _settle(self, count: int) -> None:
-        """Add the oldest `count` readings to the settled sums and drop them."""
+        """Add the oldest `count` readings to the settled sums, and drop them."""
         self._settled = self._joined(slice(count + 1), slice(count), NEVER_NS, self._settled)
         self._t_ns, self._watts = self._t_ns[count:].copy(), self._watts[count:].copy()  # not views of a whole day
         if self._ahead is not None:
@@ -154,13 +154,19 @@ class RailEnergy:
         return batch_mean(sums[:, 0], sums[:, 1], BATCH_READINGS * interval_s * NS, lacking, at_ends)
 
     def intervals(self) -> tuple[float | None, bool]:
-        """Return the median interval of the latest readings in s (None under two), and whether intervals are even."""
+        """Return the median interval of the latest readings in s, and whether intervals are even.
+
+        The median is None with fewer than two readings.
+        """
         if self._intervals is None:
             self._intervals = _spacing(np.diff(self._t_ns[-KEPT_READINGS:]) / NS)
         return self._intervals
 
     def _joined(self, line: slice, points: slice, until_ns: int, settled: Integral) -> Integral:
-        """Return the settled part with the readings of `points` and the trapezoids along `line` added."""
+        """Return `settled` with more readings added, up to `until_ns`.
+
+        `line`: the readings whose trapezoids are added. `points`: the readings whose highest value counts.
+        """
         if self._began_ns == NEVER_NS:
             return settled
         end_ns = min(until_ns, self._ended_ns)
@@ -176,7 +182,11 @@ class SensorIntegrals:
     """The integrals of the readings of some sensors, over one phase of the session or several."""
 
     def __init__(self, averages: Callable[[SensorInfo], bool | None], phases: int = 1) -> None:
-        """`averages`: whether the readings of a sensor are means, as in `RailEnergy`; None: it is not wanted."""
+        """Begin without readings.
+
+        `averages`: returns whether the readings of a sensor are means since the previous reading; None if the sensor is
+        not wanted. `phases`: the number of phases.
+        """
         self._averages = averages
         self._began_ns, self._ended_ns = [NEVER_NS] * phases, [NEVER_NS] * phases
         self._places: dict[int, str] = {}  # of the sensors in the manifest
@@ -188,7 +198,7 @@ class SensorIntegrals:
             integrals[phase].began(t_ns)
 
     def ended(self, t_ns: int, phase: int) -> None:
-        """End the phase. Its first end counts."""
+        """End the phase with this number. If it is ended again, the first end counts."""
         if self._ended_ns[phase] == NEVER_NS:
             self._ended_ns[phase] = t_ns
             for integrals in self.by_id.values():
@@ -212,7 +222,10 @@ class SensorIntegrals:
                     integral.add(t_ns, values)
 
     def _known(self, info: SensorInfo, averages: bool) -> str:
-        """Return the id of a sensor, which from now on is integrated over each phase."""
+        """Return the id of a sensor. From now on it is integrated over each phase.
+
+        `averages`: whether its readings are means since the previous reading.
+        """
         if info.id not in self.by_id:
             self.by_id[info.id] = tuple(RailEnergy(averages=averages) for _ in self._began_ns)
             for integral, began_ns, ended_ns in zip(self.by_id[info.id], self._began_ns, self._ended_ns, strict=True):
@@ -253,7 +266,7 @@ def _spacing(intervals: Floats) -> tuple[float | None, bool]:
 
 @frozen
 class _Strips:
-    """The areas below the lines between readings: their begin, end and height."""
+    """The trapezoids below the lines between readings: the beginning and end of each, and the power at both."""
 
     left_ns: Ints
     right_ns: Ints
@@ -269,7 +282,7 @@ class _Strips:
         return (self.at_left_w + self.at_right_w) / 2 * self.seconds
 
     def by_second(self) -> Iterator[tuple[Ints, Ints]]:
-        """Yield the pieces of the strips, cut at whole seconds: their seconds, and their nJ and ns."""
+        """Yield the pieces of the trapezoids, cut at whole seconds: the second of each piece, and its nJ and ns."""
         for begin in range(0, len(self.left_ns), STRIPS_AT_ONCE):
             part = slice(begin, begin + STRIPS_AT_ONCE)
             yield _cut(self.left_ns[part], self.right_ns[part], self.at_left_w[part], self.at_right_w[part])
@@ -290,7 +303,10 @@ def _cut(left: Ints, right: Ints, at_left: Floats, at_right: Floats) -> tuple[In
 
 
 def _strips(t_ns: Ints, low: Floats, high: Floats, from_ns: int, to_ns: int, bridged_ns: int) -> _Strips:
-    """Return the areas under lines from `low` at a reading to `high` at the next, cut to the span, without gaps."""
+    """Return the trapezoids under lines from `low` at a reading to `high` at the next, from `from_ns` to `to_ns`.
+
+    `bridged_ns`: the longest time between two readings; a longer one is a gap and has no trapezoid.
+    """
     begin, end = t_ns[:-1], t_ns[1:]
     left, right = np.maximum(begin, from_ns), np.minimum(end, to_ns)
     counts = (right > left) & (end - begin <= bridged_ns)
@@ -300,5 +316,8 @@ def _strips(t_ns: Ints, low: Floats, high: Floats, from_ns: int, to_ns: int, bri
 
 
 def _added(start: float, values: Floats) -> float:
-    """Add one by one, so that the sum does not depend on how readings were batched."""
+    """Return the sum of `start` and the values.
+
+    They are added one by one, so that the sum does not depend on how readings were batched.
+    """
     return float(np.add.accumulate(np.concatenate(([start], values)))[-1])

@@ -47,7 +47,10 @@ class Lasting:
     inferences: int = 0  # Number of inferences lost in all occurrences.
 
     def joined(self, other: "Lasting") -> "Lasting":
-        """Return both as one trouble that keeps the earlier event. The order of the two makes no difference."""
+        """Return both as one warning or error, with the earlier first event.
+
+        The order of the two makes no difference.
+        """
         return Lasting(
             min(self.first, other.first, key=lambda event: (event.t_ns, event.message)),
             max(self.last_ns, other.last_ns),
@@ -132,7 +135,7 @@ LOGGED = frozenset({RULE, NEAR_TRIP, "overloaded", "stalled", "leak"})
 
 
 class DerivedEvents:
-    """Merges recorded and derived events.
+    """The recorded events merged with the derived ones.
 
     The result is the same object until one changes, so that a pane can skip drawing.
     """

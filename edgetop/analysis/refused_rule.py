@@ -31,8 +31,8 @@ class RefusedRuleError(ValueError):
     def __init__(self, text: str, flaw: Flaw, name: str = "", value: str = "", offered: Collection[str] = ()) -> None:
         """Store the flaw.
 
-        `text`: the gate or the rule. `name`: the name of the value, or the word with the flaw. `value`: what the user
-        wrote for it, or the unit. `offered`: the names that the user may have meant.
+        `text`: the gate or the rule. `name`: the name of the value, or the word with the flaw. `value`: the limit,
+        option or unit that the user wrote for it. `offered`: the names that the user may have meant.
         """
         super().__init__(text, flaw.value, name, value)
         self.text, self.flaw, self.name, self.value, self.offered = text, flaw, name, value, tuple(offered)

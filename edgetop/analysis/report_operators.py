@@ -17,7 +17,7 @@ from edgetop.session.typed_json import Document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
-    """One operator over all profiling rounds.
+    """The figures of one operator over all profiling rounds.
 
     `energy_mj_estimate` assumes that all operators draw the same power; `energy_mj` is measured.
     """
@@ -44,7 +44,7 @@ class OperatorFigures:
 
 @frozen
 class Profile:
-    """How operators were timed."""
+    """How operators were timed: by which profiler, and in how many rounds and inferences."""
 
     way: str | None
     bursts: int
@@ -89,7 +89,10 @@ def operator_energies(analysis: Folds) -> OperatorEnergies:
 
 
 def _energy_figures(groups: Sequence[OperatorEnergy], number: int | None) -> Document:
-    """Return the energy of a group of operators, with its JSON keys. `number`: of the group; None if it has none."""
+    """Return the energy of a group of operators, by its JSON keys.
+
+    `number`: of the group; None if the operator is in no group, which gives None for each figure.
+    """
     if number is None:
         return dict.fromkeys(("energy_mj", "energy_ci95_mj", "energy_group"))
     low, high = groups[number].ci95_mj
@@ -109,7 +112,7 @@ def rate_figures(achieved: Rates) -> Document:
 
 
 def share_figures(operator: OperatorView) -> Document:
-    """Return the operator's share and its interval, with their JSON keys."""
+    """Return the operator's share and its interval, by their JSON keys."""
     ci95 = operator.share_ci95
     return {
         "share": round(operator.share, 6),

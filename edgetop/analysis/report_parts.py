@@ -80,7 +80,7 @@ class LatencyFigures(Times):
 def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
     """Return the latency of the whole session.
 
-    With several streams, it has only figures that add up, and no percentiles.
+    With several streams, it has no percentiles, only figures that add up.
 
     `with_risk`: whether to estimate the risk of missing the deadline, which takes longer.
     """
@@ -98,7 +98,7 @@ def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> 
 
 
 def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
-    """Return the latency of one stream. `with_risk`: whether its deadline has the risk of a miss."""
+    """Return the latency of one stream. `with_risk`: whether to estimate the risk of missing the deadline."""
     statistics = view.statistics
     if statistics is None:
         return _imported_latency(analysis, manifest) or LatencyFigures(count=0, errors=analysis.latency.errors)
@@ -136,7 +136,10 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, wit
 
 
 def _imported_latency(analysis: Folds, manifest: Manifest) -> LatencyFigures | None:
-    """Return the figures that a tool printed without single inferences. Figures that it did not print are None."""
+    """Return the latency that another tool printed without single inferences, or None if there is no such tool.
+
+    A figure that it did not print is None.
+    """
     if analysis.tool_summary is None:
         return None
     tool, printed = analysis.tool_summary.tool, analysis.tool_summary.figures
@@ -347,7 +350,10 @@ class EnergyFigures(CostFigures):
 
 
 def energy_figures(view: EnergyView, program_ns: int | None = None) -> EnergyFigures:
-    """Return the energy of an inference. `program_ns`: how long a program without inferences ran, else None."""
+    """Return the energy of an inference.
+
+    `program_ns`: how long a program ran of which no inference was seen; None otherwise.
+    """
     figures: Document = {"reason": EnergyUnknown("no-total")}
     if total := view.total:
         info = total.rail.track.info

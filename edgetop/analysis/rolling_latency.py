@@ -72,9 +72,9 @@ class LatencyView:
 
 @frozen
 class Recent:
-    """The last seconds, from which the present is judged.
+    """A summary of the last seconds, from which the present is judged.
 
-    They give the same result live, in a replay and in a report.
+    It is the same live, in a replay and in a report.
     """
 
     p50_ns: float | None = None  # None if nothing was measured in them.
@@ -85,7 +85,7 @@ class Recent:
 
 
 class RollingLatency:
-    """Folds seconds and single inferences of phase `measure`."""
+    """The latency of the measured phase, from seconds and single inferences."""
 
     def __init__(self, since_ns: int = 0) -> None:
         """Begin empty. Inferences before `since_ns`, a whole second, do not count."""
@@ -109,7 +109,7 @@ class RollingLatency:
         self._began_ns = max(t_ns, self._since_ns)
 
     def successor(self) -> "RollingLatency":
-        """Return empty statistics for a stream that begins now. They are fed seconds only, no single inferences."""
+        """Return empty statistics for a stream that begins now. They get seconds only, and no single inferences."""
         other = RollingLatency(self._since_ns)
         other.load = self.load
         other.forget_single()
@@ -118,7 +118,7 @@ class RollingLatency:
         return other
 
     def of_seconds(self) -> "RollingLatency":
-        """Return a copy that is fed seconds only, no single inferences."""
+        """Return a copy that gets seconds only from now on, and no single inferences."""
         other = copy.deepcopy(self)
         other.forget_single()
         return other
@@ -159,9 +159,10 @@ class RollingLatency:
         self._timeline.add(track, rows["t_ns"] // NS, figures, rows["count"].astype(np.float64))
 
     def view(self, window_ns: int | None, now_ns: int, axis: Axis, *, service: bool = False) -> LatencyView:
-        """Return the view of a window of at most ten minutes. None means since the start or the last reset.
+        """Return the view of a window of at most ten minutes.
 
-        `service`: show the distribution of service times over time also if inferences are paced.
+        `window_ns`: the length of the window; None for all of the time since the start or the last reset. `service`:
+        show the distribution of service times over time also if inferences are paced.
         """
         session, response = self.statistics(now_ns), self.response(now_ns)
         window, window_response, buckets, is_exact = session, response, self.buckets, False
@@ -174,14 +175,14 @@ class RollingLatency:
         )  # fmt: skip
 
     def window(self, window_ns: int | None, now_ns: int) -> Statistics | None:
-        """Return the statistics of the window, which is given as for `view`."""
+        """Return the statistics of a window. `window_ns`: as for `view`."""
         return self.statistics(now_ns) if window_ns is None else self._window(window_ns, now_ns)[0]
 
     def recent(self, now_ns: int) -> Recent:
         """Return a summary of the last RECENT_S seconds or, for a slow model or pace, of the last minute.
 
-        It is made only from rows of seconds, because every feed has them. If it used single inferences, a replay or a
-        remote screen would come to other results than the run.
+        It is made only from rows of seconds, because every reader of a session has them. Single inferences would give a
+        replay or a remote screen other results than the run itself.
         """
         found = Recent()
         for window_s in (RECENT_S, SLOW_RECENT_S):
@@ -201,7 +202,7 @@ class RollingLatency:
         return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses, slow)
 
     def late_starts(self, signals: Signals, since_ns: int = 0) -> LateStarts | None:
-        """Return how inferences started late since `since_ns`, within the last ten minutes. None if unknown."""
+        """Return how inferences started late since `since_ns`, at most in the last ten minutes; None if unknown."""
         if not self.load.is_paced or self.load.deadline_ns is None:
             return None
         since_ns = max(since_ns, self._closed_until_ns - LATEST_NS)
@@ -218,8 +219,8 @@ class RollingLatency:
     def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:
         """Return the distribution of latency in the columns of the axis.
 
-        It has response times if inferences are paced, because these are what misses a deadline: they count from the
-        intended start. `service`: return service times in any case.
+        If inferences are paced, it is that of response times, which count from the intended start, because these are
+        what misses a deadline. `service`: return that of service times in any case.
         """
         unfinished = self._open_part()
         if self.load.is_paced and not service:
@@ -271,7 +272,10 @@ class RollingLatency:
     def _window(
         self, window_ns: int, now_ns: int
     ) -> tuple[Statistics | None, Statistics | None, histogram.Counts, bool]:
-        """Return the window's service and response times, histogram of service times, and whether it is exact."""
+        """Return the latency of a window: service times, response times, a histogram, and whether it is exact.
+
+        The histogram is that of the service times.
+        """
         began = self._began_ns or 0
         since = max(now_ns - window_ns, began)
         if since >= self._latest.complete_from_ns:
@@ -289,7 +293,7 @@ class RollingLatency:
         return service.statistics(span_ns), response.statistics(span_ns), service.buckets, False
 
     def _open_part(self) -> Seconds:
-        """Return statistics of the incomplete second, made as the conductor will make them."""
+        """Return the statistics of the incomplete second, computed in the same way as those of complete seconds."""
         if self._open is None:
             inferences = self._latest.since(self._closed_until_ns)
             first = inferences["t_ns"][0] if len(inferences) else self._closed_until_ns

@@ -76,7 +76,7 @@ class Gate:
 
 @frozen
 class NoSuchStream:
-    """The gate names a stream that the session does not have."""
+    """The reason for a failed gate: it names a stream that the session does not have."""
 
     names: tuple[str, ...]  # The streams of the session.
 
@@ -96,18 +96,24 @@ class GateResult:
 
 
 def _figure(path: str) -> Callable[[Report, str], Number]:
-    """Return a reader of the figure at a dotted path."""
+    """Return a function that reads the figure at a dotted path of the report."""
     read: Callable[[Report], Number] = operator.attrgetter(path)
     return lambda report, _: read(report)
 
 
 def _latency(key: str) -> Callable[[Report, str], Number]:
-    """Return a reader of a latency figure. Under a paced load it reads the response time, which includes the queue."""
+    """Return a function that reads a latency figure.
+
+    Under a paced load it reads the response time, which includes the time in the queue.
+    """
     return lambda report, _: getattr(report.latency.response or report.latency, key)
 
 
 def _tokens(kind: str, key: str) -> Callable[[Report, str], Number]:
-    """Return a reader of a time of the tokens of a language model; `kind` is "ttft" or "itl"."""
+    """Return a function that reads a time of the tokens of a language model.
+
+    `kind`: "ttft" or "itl". `key`: of the figure.
+    """
     return lambda report, _: getattr(getattr(report.generation, kind, None), key, None)
 
 
@@ -116,7 +122,7 @@ def _token_rate(key: str) -> Callable[[Report, str], Number]:
 
 
 def _energy(report: Report, unit: str) -> Number:
-    """Return the energy of an inference or, if the unit is of a token, of a generated token, in mJ."""
+    """Return the energy of an inference in mJ; if the unit is per token, the energy of a generated token in mJ."""
     if unit not in _PER_TOKEN:
         energy: Number = report.energy.gross_mj
         return energy
@@ -133,7 +139,7 @@ def _misses(report: Report, unit: str) -> Number:
 
 
 def _miss_risk(report: Report, unit: str) -> Number:
-    """Return the probability that an inference misses its deadline, or that in %."""
+    """Return the probability that an inference misses its deadline, in % if that is the unit."""
     risk = _risk_of(report)
     if risk is None or risk.per_inference is None:
         return None
@@ -163,7 +169,7 @@ def _drift(report: Report, _unit: str) -> Number:
 
 
 def _leak(report: Report, _unit: str) -> Number:
-    """Return the growth if the verdict calls it a leak, or 0 for growth that is due to an arena or to chance."""
+    """Return the growth of memory if it is judged a leak, or 0 if it is due to an arena or to chance."""
     memory = report.memory
     if memory.leak is None:
         return None
@@ -208,7 +214,7 @@ ALONE = ("throttled", "errors", "misses", "non-finite")  # Names that are a cond
 
 
 def parse_gate(text: str, offered: Collection[str] = tuple(METRICS)) -> Gate:
-    """Parse a gate such as `p99>33ms` or `throttled`. Raises RefusedRuleError.
+    """Return the gate of a text such as `p99>33ms` or `throttled`. Raises RefusedRuleError.
 
     `offered`: the names to suggest in place of an unknown one.
     """
@@ -235,7 +241,7 @@ def parse_gate(text: str, offered: Collection[str] = tuple(METRICS)) -> Gate:
 
 
 def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
-    """Judge a gate on the streams that it limits, and return the result of the worst.
+    """Return the result of a gate on the streams that it limits: that of the stream with the worst value.
 
     `streams`: the report of each stream, by its name. If there are several, the result names the stream.
     """
@@ -292,7 +298,7 @@ def _why_unknown(gate: Gate, report: Report) -> "EnergyUnknown | MissRisk | Inpu
 
 
 def _count(gate: Gate, report: Report) -> int | None:
-    """Return the number of samples of the value."""
+    """Return the number of inferences or tokens from which the gate's value is computed; None if unknown."""
     of = getattr(report.generation, gate.name.partition(".")[0], None) if "." in gate.name else report.latency
     count: int | None = getattr(of, "count", None)
     return count

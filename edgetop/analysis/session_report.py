@@ -70,10 +70,8 @@ Part = Any  # a part of a report, or a view that parts need: of the type of its 
 class _Parts:
     """The parts of a report, each made when it is first read. Most gates need only the latency, once a second.
 
-    `with_risk`: whether deadlines have the risk of a miss. It takes milliseconds, so only a report and the gate on it
-    compute the risk.
-
-    Reading a part that depends on a failed fold raises UnavailableError.
+    `with_risk`: whether deadlines have the risk of a miss. It takes milliseconds, so only a report, or a gate on the
+    risk, computes it. If a part depends on a failed fold, reading it raises UnavailableError.
     """
 
     def __init__(self, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> None:
@@ -120,7 +118,10 @@ class _Parts:
         return made
 
     def _kept(self, name: str, make: Callable[[], Part]) -> Part:
-        """Return a view that several parts need. Every part that needs it learns which failed folds it depends on."""
+        """Return the view `name`, which several parts need. `make` makes it when it is first needed.
+
+        Every part that needs it learns which failed folds it depends on.
+        """
         if name not in self._views:
             with noting() as failed:
                 view = make()
@@ -167,7 +168,7 @@ class _StreamParts:
 
 
 def _part(make: Callable[[_Parts], Part], metadata: Mapping[str, object] | None = None) -> Part:
-    """Declare a field of `Report` together with the function that makes it."""
+    """Return a field of `Report` with the function that makes it."""
     return field(metadata={"make": make, **(metadata or {})})
 
 
@@ -285,7 +286,7 @@ def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ..
 
 
 def _judged_gate(gate: Gate, parts: _Parts) -> GateResult:
-    """Judge a gate. A gate whose value is unavailable fails, because it was not checked."""
+    """Return the result of a gate. A gate whose value is unavailable fails, because it was not checked."""
     faults, name = parts.analysis.faults, f"gate {gate.text}"
     result, failed = faults.attempt(name, lambda: _judged_by(gate, parts), lambda: None)
     return result or GateResult(gate, None, ok=False, unknown=faults.first(failed))
@@ -328,7 +329,7 @@ def _no_verdict(folds: Folds) -> Verdict:
 
 
 def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
-    """Return the slowdowns, or None if no time was steady yet with which others could be compared."""
+    """Return the slowdowns; None if no time was steady yet, so that there is nothing to compare with."""
     view = analysis.slowdowns_view()
     return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None
 
@@ -341,7 +342,7 @@ def _temperature(analysis: Folds) -> dict[str, Temperature]:
 
 
 def _program_ns(analysis: Folds) -> int | None:
-    """Return how long a program without inferences ran, or None for another session."""
+    """Return the time in ns for which a program ran of which no inference was seen; None for another session."""
     progress = analysis.progress.view()
     return progress.measured_ns if progress.is_program else None
 

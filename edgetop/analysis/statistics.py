@@ -1,4 +1,4 @@
-"""Figures of a set of latencies, and which of its percentiles are based on enough samples."""
+"""The figures of a set of latencies, and which of its percentiles are based on enough samples."""
 
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """The figures that can be added up over different models, as opposed to percentiles."""
+    """The figures of inferences that can be added up over different models, unlike percentiles."""
 
     count: int
     mean_ns: float  # Mean service time of an inference.
@@ -53,7 +53,7 @@ class Statistics(Counted):
 
 
 def as_response(inferences: Inferences) -> Inferences:
-    """Return the inferences with their response times as latencies."""
+    """Return a copy of the inferences, with their response times as latencies."""
     responding = copied(inferences)
     responding["latency_ns"] = response_ns(inferences)
     return responding
@@ -126,15 +126,16 @@ class Totals:
         self._spread(rows["count"].astype(np.int64), rows["sum_ns"].astype(np.int64), rows["m2_ns2"])
 
     def plus(self, seconds: Seconds) -> "Totals":
-        """Return new totals with these seconds added."""
+        """Return new totals, with these seconds added."""
         total = replace(self, buckets=self.buckets.copy())
         total.add(seconds)
         return total
 
     def _spread(self, count: Ints, sum_ns: Ints, m2_ns2: Floats) -> None:
-        """Merge rows, in order, into the sum of squared deviations from the mean, and add up the inferences.
+        """Add rows, in order, to the sum of squared deviations from the mean, and to the number of inferences.
 
-        Each row has a number of inferences, the sum of their latencies, and their squared deviations from its mean.
+        `count`, `sum_ns`, `m2_ns2`: of each row, the number of its inferences, the sum of their latencies, and the sum
+        of their squared deviations from the row's mean.
         """
         counts, sums = (
             np.cumsum(np.concatenate(([start], rows))) for start, rows in ((self.count, count), (self.sum_ns, sum_ns))
@@ -148,7 +149,10 @@ class Totals:
         self.count, self.sum_ns = int(counts[-1]), int(sums[-1])
 
     def _follow_runs(self, rows: npt.NDArray[np.void]) -> None:
-        """Update the longest run of misses. Runs continue across seconds, even across seconds in which all missed."""
+        """Update the longest run of misses.
+
+        A run continues across seconds, also if all inferences of a second missed.
+        """
         count, first, last = (rows[name].astype(np.int64) for name in ("count", "miss_run_first", "miss_run_last"))
         # Number of misses in seconds in which all inferences missed.
         within = np.cumsum(np.where(first == count, count, 0))
@@ -185,7 +189,10 @@ def that_ran(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 
 
 def between_percentiles(quantile: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Place a quantile within a second: linearly below the median, exponentially above it, as tails are."""
+    """Return the position of a quantile on the scale for interpolating latency between percentiles.
+
+    The scale is linear below the median, and exponential above it, as tails are.
+    """
     return np.where(quantile <= 0.5, 2 * np.log(2) * quantile, -np.log(1 - quantile))
 
 

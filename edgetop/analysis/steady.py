@@ -50,7 +50,7 @@ class SpanFigures:
 
 
 def sustained(rows: Rows, burst: Baseline | None) -> SpanFigures | None:
-    """Return the sustained span in `rows` of the last ten minutes, or None if no span after the burst was steady."""
+    """Return the sustained span in the rows of the last ten minutes, or None if no span after the burst was steady."""
     rows = rows[rows["count"] > 0]
     if burst is not None:
         rows = rows[rows["t_ns"] >= burst.to_s * NS]
@@ -94,7 +94,7 @@ def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
 
 
 def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> float:
-    """Return the least value such that values up to it have this share of the weight.
+    """Return the least value such that all values up to it have the share `quantile` of the weight.
 
     Sorting ten minutes of seconds took half of the time of a refresh of the screen. So only the values around the
     quantile are sorted: a pivot from a sample discards about half of the values at a time.

@@ -82,7 +82,10 @@ def _is_ignored(one: Judged) -> bool:
 
 
 def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
-    """Return each present state once with the streams that are in it, the most serious state first."""
+    """Return a verdict for each present state, with the streams that are in this state.
+
+    The most serious state comes first.
+    """
     found: dict[State, list[tuple[str, Verdict]]] = {}
     for one in judged:
         for verdict in (replace(one.verdict, also=()), *one.verdict.also):
@@ -96,7 +99,10 @@ def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
 
 
 def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
-    """Return the verdict of the most slowed stream, with the names of all streams in the same state."""
+    """Return the verdict of the stream that slowed most, with the names of all streams in the same state.
+
+    `of`: the name and the verdict of each of these streams.
+    """
     ordered = sorted(of, key=lambda pair: -(pair[1].p50_change or 0.0))
     begins = [verdict.since_ns for _, verdict in of if verdict.since_ns is not None]
     names = tuple(dict.fromkeys(name for name, _ in ordered)) if state in OF_STREAM else ()
@@ -104,7 +110,7 @@ def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
 
 
 def _past(judged: Sequence[Judged]) -> Iterator[Past]:
-    """Yield the past troubles: each trouble of the board once, and those of streams with the streams' names."""
+    """Yield the past troubles. A trouble of the board comes once, and one of streams has the names of the streams."""
     pairs = [(one.name, past) for one in judged for past in one.verdict.past]
     is_troubled = any(not isinstance(past, EndedAs) for _, past in pairs)
     ends = {past.state for _, past in pairs if isinstance(past, EndedAs)}

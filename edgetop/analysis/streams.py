@@ -1,7 +1,7 @@
 """The streams of a session: the models of a watched program, and the two sides of an A/B session.
 
-The inferences of two models have no common distribution: its percentiles move if only the mix changes. So latency,
-baseline, slowdowns, tail and deadline are folded for each stream by itself. Throughput, errors and misses add up.
+The inferences of two models have no common distribution: its percentiles move if only the mix changes. So each stream
+has its own latency, baseline, slowdowns, tail and deadline. Throughput, errors and misses add up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,10 @@ RECENT_NS = SLOW_RECENT_S * NS
 
 @dataclass(slots=True)
 class StreamFolds:
-    """The folds of one stream, which is one model of the session. Each gets every batch."""
+    """The parts of the analysis that each stream, which is one model of the session, has for itself.
+
+    Each gets every batch.
+    """
 
     latency: RollingLatency
     slowdowns: Slowdowns
@@ -46,9 +49,9 @@ class StreamFolds:
     positions: EqualPosition | None = None  # Of a language model, whose tokens are judged instead of its requests.
 
     def fold(self, batch: Batch, seconds: Seconds, *, has_latency: bool) -> None:
-        """Fold the stream's `seconds` of the batch, except into its slowdowns.
+        """Continue with the stream's `seconds` of a batch. The slowdowns of the stream do not get them here.
 
-        `has_latency`: fold the latency too. It is False if the stream shares the latency of the whole session.
+        `has_latency`: whether the latency gets them. It is false if the stream shares the latency of the whole session.
         """
         self.precision.fold(seconds)
         if seconds.response is not None and self.latency.load.deadline_ns is not None:
@@ -73,7 +76,7 @@ class StreamFolds:
 
 @frozen
 class Moment:
-    """The time for which views of streams are made."""
+    """The moment of which views of streams are made."""
 
     until_ns: int  # The present or, if the session is over, its end.
     is_over: bool
@@ -88,9 +91,9 @@ class StreamView:
     def __init__(
         self, number: int, name: str, folds: StreamFolds, moment: Moment, missing_since_ns: int | None = None
     ) -> None:
-        """View a stream.
+        """Begin the view of a stream. `name`: unique in the session.
 
-        `name`: unique in the session. `missing_since_ns`: when the present misses of its deadline began.
+        `missing_since_ns`: when the present misses of its deadline began; None without one.
         """
         self.number, self.name = number, name
         self._folds, self._moment, self._missing_since_ns = folds, moment, missing_since_ns
@@ -148,7 +151,7 @@ class StreamView:
         return self.shown_latency.statistics(self._moment.until_ns)
 
     def shown_window(self, window_ns: int | None) -> Statistics | None:
-        """Return the statistics of the window since the last reset, which is given as for `RollingLatency.view`."""
+        """Return the statistics of a window since the last reset. `window_ns`: as for `RollingLatency.view`."""
         if window_ns is None:
             return self.shown_statistics
         if window_ns not in self._windows:
@@ -216,8 +219,7 @@ class StreamView:
         return replace(deadline, risk=risk)
 
     def _miss_cause(self) -> MissCause | None:
-        """Return the cause of the misses in the last seconds or, if there are none, of the misses in the whole
-        session."""
+        """Return the cause of the misses in the last seconds or, without one there, of those in the whole session."""
         whole, recent, latency = self.statistics, self.recent, self._folds.latency
         load = latency.load
         if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_REPORTING * whole.count:
@@ -242,7 +244,7 @@ class StreamView:
 
     @noted
     def busy_ns(self) -> float:
-        """The total time of its inferences, by which streams are ordered: the busiest has most."""
+        """The total time of its inferences. Streams are ordered by it: the busiest has most."""
         return self.statistics.mean_ns * self.statistics.count if self.statistics else 0.0
 
 

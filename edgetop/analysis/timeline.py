@@ -62,15 +62,15 @@ class Axis:
 
 
 def column_width(span_s: float, columns: int) -> int:
-    """Return the smallest usual width in s with which this number of columns covers the span."""
+    """Return the smallest usual width of a column in s with which `columns` columns cover the span."""
     usual = (width for width in COLUMNS_S if width * columns >= span_s)
     return next(usual, -(-int(span_s) // (columns * COLUMNS_S[-1])) * COLUMNS_S[-1])
 
 
 def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
-    """Return an axis of about the last ten minutes, or of less for a shorter session; of the whole session if `whole`.
+    """Return an axis of about the last ten minutes, or of the whole session if `whole` or if the session is shorter.
 
-    It moves by a column at once, so that a chart is redrawn as a whole only then.
+    It moves by a whole column at a time, so that a chart is redrawn as a whole only then.
     """
     shown_s = int(now_s) + 1
     width = column_width(shown_s if whole else min(shown_s, USUAL_SPAN_S), columns)
@@ -97,7 +97,7 @@ class Lens:
         return self.span_s is None and not self.back_s
 
     def axis(self, now_s: float, *, whole: bool) -> Axis:
-        """Return the axis that this lens shows. If no span was chosen, `whole` shows the whole session."""
+        """Return the axis that this lens shows. Without a chosen span, `whole` shows the whole session."""
         if self.is_plain:
             return choose_axis(now_s, whole, self.columns)
         span = self._span(now_s, whole=whole)
@@ -117,14 +117,19 @@ class Lens:
         return self._around_the_middle(max((s for s in ZOOMS_S if s < span), default=span), now_s, whole=whole)
 
     def wider(self, now_s: float, *, whole: bool) -> "Lens":
-        """Zoom out, up to the whole session."""
+        """Return a lens that shows more, up to the whole session."""
         span = self._span(now_s, whole=whole)
         if span > now_s:
             return self
         return self._around_the_middle(min((s for s in ZOOMS_S if s > span), default=span), now_s, whole=whole)
 
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
-        """Change the span around the middle of the axis. An axis that follows the time continues to follow it."""
+        """Return a lens of another length with the same middle.
+
+        A lens that follows the time continues to follow it.
+
+        `span`: the length in s.
+        """
         if not self.back_s:
             return replace(self, span_s=span)
         axis = self.axis(now_s, whole=whole)
@@ -132,7 +137,7 @@ class Lens:
         return replace(self, span_s=span, back_s=self._clamped(_end(now_s, span) - to_s, span, now_s))
 
     def moved(self, step: int, now_s: float, *, whole: bool) -> "Lens":
-        """Move by a quarter of the axis, back if `step` is negative, within the session."""
+        """Return a lens moved by a quarter of the axis within the session. A negative `step` moves it back in time."""
         span = self._span(now_s, whole=whole)
         back_s = self.back_s - step * max(1, span // PANS)
         return replace(self, span_s=span, back_s=self._clamped(back_s, span, now_s))
@@ -142,7 +147,7 @@ class Lens:
 
 
 def _end(now_s: float, span: int) -> int:
-    """Return the end of an axis of that span that follows the time."""
+    """Return the second in which an axis that follows the time ends. `span`: the length of the axis in s."""
     step = max(1, span // STEPS, min(LEAST_STEP_S, span // PANS))
     return max(span, (int(now_s) // step + 1) * step)
 
@@ -182,7 +187,7 @@ class Points:
         return float(lowest), float(highest)
 
     def bridged(self, seconds: float) -> "Points":
-        """Fill each hole of at most `seconds` between two values with the value before it."""
+        """Return a timeline in which each hole of at most `seconds` between two values has the value before it."""
         known = np.flatnonzero(~np.isnan(self.middle))
         most = int(seconds * len(self.middle) / (self.axis.to_s - self.axis.from_s))
         holes = np.diff(known) - 1
@@ -226,7 +231,7 @@ class Timeline:
     def expect(self, second: int) -> None:
         """Announce that there will be values up to this second.
 
-        Values that come much later are not stored second by second.
+        Values that come much later than others are not stored second by second.
         """
         self._newest = max(self._newest, second)
 
@@ -293,9 +298,10 @@ class Timeline:
         return Points(axis, *_resampled(axis, starts, width, bins.figures[:, track]))
 
     def sums(self, tracks: Ints, begin_s: int, end_s: int, *, coarse: bool = False) -> tuple[Floats, Floats]:
-        """Return two sums for each second, or coarse bin, from `begin_s` on: of values times weights, and of weights.
+        """Return two sums for each second from `begin_s` to `end_s`: of values times weights, and of weights.
 
-        The results have shape (tracks, seconds or bins). `begin_s` and `end_s` must be borders of bins.
+        The results have the shape (tracks, seconds). If `coarse`, there is a sum for each coarse bin instead, and
+        `begin_s` and `end_s` must be borders of bins.
         """
         if coarse:
             bins, place = self._coarse, np.arange(begin_s // self.coarse_width_s, end_s // self.coarse_width_s)
@@ -311,7 +317,7 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Return the figures for an axis on which every second has the same number of places."""
+        """Return the figures along an axis on which every second has the same number of places."""
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
         place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)
@@ -329,7 +335,10 @@ _LOW, _MIDDLE, _HIGH, _WEIGHT, _TOP = range(5)
 
 
 class _Bins:
-    """The joined figures of every track in every bin, shape (rows, tracks, size). An empty bin has no weight."""
+    """The joined figures of every track in every bin, with shape (rows, tracks, size).
+
+    The weight of an empty bin is 0.
+    """
 
     def __init__(self, figures: Singles) -> None:
         self._size = figures.shape[2]
@@ -356,9 +365,9 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Return the four figures (rows of the result) at each place of the axis.
+    """Return the four figures, as rows, at each place of the axis. A value is in every place that its span touches.
 
-    A value is in every place that its span touches.
+    `starts`, `width`: the first second of each value, and the length of its span.
     """
     span, places = axis.to_s - axis.from_s, axis.places
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
@@ -373,7 +382,7 @@ def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats
 
 
 def _means(figures: Floats) -> Floats:
-    """Return low, middle, high and top of joined figures, with NaN in bins without weight."""
+    """Return the low, middle, high and top of joined figures; NaN in bins without weight."""
     weight = np.where(figures[_WEIGHT] > 0, figures[_WEIGHT], np.nan)
     top = figures[_TOP] if len(figures) > _TOP else figures[_HIGH]
     rows = np.stack([figures[_LOW], figures[_MIDDLE] / weight, figures[_HIGH], top])

@@ -39,7 +39,7 @@ class _Sums:
 
 
 class GenerationFold:
-    """Adds up the seconds of a language model."""
+    """The figures of a language model, from its seconds."""
 
     def __init__(self) -> None:
         self._sums = _Sums()
@@ -63,7 +63,7 @@ class GenerationFold:
             del self._recent[0]
 
     def view(self) -> GenerationView | None:
-        """Return the figures so far, or None if the session is of no language model."""
+        """Return the figures so far, or None if the session is not of a language model."""
         if not self._recent:
             return None
         sums, itl = self._sums, self._itl.statistics(None)

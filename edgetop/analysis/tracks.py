@@ -1,7 +1,7 @@
 """The readings of every sensor: latest value, extremes, mean, timeline, and the last value of each recent second.
 
-Quantities (heat, memory, cost) are views over these tracks. Slowdowns, alerts and the forecast look up the last half
-hour here: none stores readings of its own.
+Heat, memory and cost are views over these tracks. Slowdowns, alerts and the forecast look up the last half hour here,
+and store no readings of their own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def hold_last(values: Floats, most: int | None = None) -> Floats:
-    """Replace each NaN in an array of shape (rows, columns) by the last number up to `most` columns before it."""
+    """Return the array with each NaN replaced by the last number of its row, at most `most` columns before it."""
     column = np.arange(values.shape[1])
     last = np.maximum.accumulate(np.where(np.isnan(values), 0, column), axis=1)
     held = np.take_along_axis(values, last, axis=1)
@@ -56,7 +56,7 @@ class ReadingBlocks:
 
 @frozen
 class TrackView:
-    """One sensor's state. `value` is the last reading, `read_ns` its session time, and `age_s` its age."""
+    """The state of one sensor. `value` is the last reading, `read_ns` its session time, and `age_s` its age."""
 
     info: SensorInfo
     value: float | None  # None if it was never read.
@@ -111,7 +111,7 @@ class _Figures:
 
 
 class Tracks:
-    """Folds readings, and the events that say a sensor was lost or came back."""
+    """The tracks of all sensors, from readings and from events that say that a sensor was lost or came back."""
 
     def __init__(self, *, has_timeline: bool = True) -> None:
         """Begin empty. `has_timeline`: whether to store points and blocks."""
@@ -139,9 +139,9 @@ class Tracks:
             pass
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
-        """Fold the batch in parts of a few minutes, and yield each part once it is folded.
+        """Yield the batch in parts of a few minutes. Each part is yielded once its readings are in the tracks.
 
-        A fold that looks up seconds must do so part by part, because only recent seconds are stored. Seconds and
+        A reader that looks up seconds must do so part by part, because only recent seconds are stored. Seconds and
         readings are divided; everything else is in the first part.
         """
         self._views = {}
@@ -224,16 +224,15 @@ class Tracks:
             self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
 
     def read(self, places: Sequence[int], begin_s: int, end_s: int) -> Floats:
-        """Return the last reading of each sensor in each of these seconds, with shape (sensors, seconds); NaN if there
-        is none."""
+        """Return the last reading of each sensor in each second, with shape (sensors, seconds); NaN without one."""
         second = np.arange(begin_s, end_s)
         inside = (second > self.newest_s - SECONDS) & (second <= self.newest_s) & (second >= 0)
         return np.where(inside, self._last[np.array(places, np.int64)[:, None], second % SECONDS], np.nan)
 
     def held(self, places: Sequence[int], begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """Return the valid value of each sensor in each second, and whether it was read in it.
+        """Return the valid value of each sensor in each second, and whether the sensor was read in that second.
 
-        Both have shape (sensors, seconds).
+        Both have the shape (sensors, seconds).
         """
         values = self.read(places, begin_s - HOLD_S, end_s)
         return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
@@ -316,10 +315,13 @@ class Tracks:
 
 
 class TracksReader:
-    """Base of folds that look up readings: they get a part of a batch once it is folded into `tracks`."""
+    """Base class for the parts of the analysis that look up readings.
+
+    They get a part of a batch once it is in `tracks`.
+    """
 
     def __init__(self, tracks: Tracks | None = None) -> None:
-        """Use `tracks`, whose owner folds each part into them first. With None, the fold has tracks of its own."""
+        """Use `tracks`; None for tracks of its own. The owner of `tracks` gives them each part of a batch first."""
         self._has_own_tracks = tracks is None
         self._tracks = tracks or Tracks()
 
@@ -332,7 +334,7 @@ class TracksReader:
 
 
 def _cuts(readings: Readings) -> list[int]:
-    """Return the positions that divide readings into parts of at most FOLDED_AT_ONCE_S."""
+    """Return the positions at which readings are cut into parts of at most FOLDED_AT_ONCE_S seconds."""
     cuts: list[int] = []
     begin, newest_ns = 0, int(readings["t_ns"][0]) if len(readings) else 0
     for piece in in_pieces(readings):

@@ -34,10 +34,12 @@ TOGETHER = 0.05
 
 @frozen
 class UsageFigures:
-    """Usage over the measured phase, which lasted `total_time_ms`. The names are keys of the JSON document.
+    """The resources used over the measured phase, which lasted `total_time_ms`.
 
-    For a watched program, it is the usage of the program and all its children over the whole run. A value is None if
-    the board does not report it, or if the phase was too short for its sensors.
+    The names are keys of the JSON document.
+
+    For a watched program, they are those of the program and all its children over the whole run. A value is None if the
+    board does not report it, or if the phase was too short for its sensors.
     """
 
     cpu_mean_pct: float | None  # 100 is one core.
@@ -62,7 +64,7 @@ _WANTED = frozenset((CPU, MEMORY, HIGH_WATER, PROGRAM_CPU, PROGRAM_MEMORY, LIMIT
 
 
 class Usage:
-    """Folds the readings of the sensors that usage needs, over the measured phase."""
+    """The resources used over the measured phase, from the readings of the sensors."""
 
     def __init__(self) -> None:
         self._integrals = SensorIntegrals(_averages)
@@ -109,9 +111,9 @@ class Usage:
         return self._integrals.by_id.get(sensor, (RailEnergy(),))[0].until(until_ns)
 
     def figures(self, until_ns: int, measured_ns: int | None) -> UsageFigures | None:
-        """Return the usage, or None if nothing was measured.
+        """Return the resources used, or None if nothing was measured.
 
-        `until_ns`: the end of the measured phase, or the present.
+        `until_ns`: the end of the measured phase, or the present. `measured_ns`: the length of the phase.
         """
         if not measured_ns:
             return None
@@ -156,6 +158,9 @@ class OwnLoad:
 
 
 def _count(sums: Integral) -> int | None:
-    """Return the number counted by a rate, or None if readings cover under half of the phase. Gaps add nothing."""
+    """Return the number of bytes that the integral of a rate gives. Gaps in the readings add nothing.
+
+    It is None if readings cover under half of the phase.
+    """
     covered = sums.covered_s * 1e9 / sums.length_ns if sums.length_ns else 0.0
     return round(sums.energy_j) if covered >= LEAST_COVERED else None

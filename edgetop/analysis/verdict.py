@@ -94,7 +94,10 @@ class Verdict:
 
 
 class Evidence:
-    """The input of the verdict on a stream, of the whole session whatever part a screen shows."""
+    """The data from which the verdict on a stream is made.
+
+    It is that of the whole session, whatever part a screen shows.
+    """
 
     def __init__(self, folds: "Folds", gates: tuple[GateResult, ...], stream: StreamView) -> None:
         self._faults = folds.faults
@@ -104,7 +107,7 @@ class Evidence:
         self.read_stream(stream)
 
     def of_stream(self, stream: StreamView) -> "Evidence":
-        """Return the input of the verdict on another stream at the same moment."""
+        """Return the data for the verdict on another stream at the same moment."""
         other = copy.copy(self)
         other.read_stream(stream)
         return other
@@ -146,13 +149,13 @@ def judge(seen: Evidence) -> Verdict:
 
 
 def _measuring(seen: Evidence) -> Verdict:
-    """Return the present state while the session measures, or its state at the end."""
+    """Return the present state while the session measures. If it is over, return its state at the end."""
     first, *others = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
     return replace(first, also=tuple(others))
 
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
-    """Yield every present trouble, causes before effects."""
+    """Yield the verdict for every present trouble, causes before effects."""
     if seen.fault:
         yield Verdict(State.INTERNAL_ERROR, "warning", (FaultFound(seen.fault),))
     yield from _ceased(seen)
@@ -173,7 +176,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
-    """Return the troubles of a recording or of inferences that have stopped."""
+    """Return the verdicts for a recording that has failed and for inferences that have stopped."""
     if seen.progress.phase == "over":
         return []
     verdicts = []
@@ -189,7 +192,10 @@ def _raised(seen: Evidence) -> Raised:
 
 
 def _throttling(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if the board slows itself, by its own reports, whatever the latency does, or by its clocks."""
+    """Yield a verdict if the board slows itself.
+
+    Either the board reports it, whatever the latency does, or it follows from a slowdown.
+    """
     limited = next((slowdown for slowdown in _open_slowdowns(seen) if _is_unreported(slowdown, seen)), None)
     now = _in_force(seen) or limited
     board = tuple(_board_now(seen.throttles))
@@ -212,7 +218,10 @@ def _open_slowdowns(seen: Evidence) -> list[Slowdown]:
 
 
 def _is_unreported(slowdown: Slowdown, seen: Evidence) -> bool:
-    """Whether it is a throttling that the board does not report. One that it reports to be over is over."""
+    """Whether the slowdown is a throttling that the board does not report.
+
+    If the board reports its end, it is over.
+    """
     spans = seen.throttles.spans
     is_reported = any(span.end_ns is not None and span.end_ns >= slowdown.start_ns for span in spans)
     return is_throttling(slowdown) and (slowdown.from_start or not is_reported)
@@ -238,9 +247,9 @@ def _change(seen: Evidence) -> float | None:
 
 
 def _logged_change(seen: Evidence) -> float | None:
-    """Return the change; during a slowdown it is the figure of the log, so that both agree.
+    """Return the change of p50 from the burst to now, as a share. During a slowdown, it is the figure of the log.
 
-    It is None if the inputs have another size than in the burst.
+    So the screen and the log agree. It is None if the inputs have another size than in the burst.
     """
     change, slowdowns = _change(seen), _open_slowdowns(seen)
     ratio = slowdowns[-1].latency_ratio if slowdowns else None
@@ -254,7 +263,10 @@ def _lasts(begin_ns: int, seen: Evidence) -> Lasts:
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if others take the CPU, or if the model is slower for a cause other than the board's limits."""
+    """Yield a verdict if others take the CPU, and one for each slowdown with a cause of its own.
+
+    A slowdown whose cause is a limit of the board has another verdict (`_throttling`).
+    """
     slowdowns, others = _open_slowdowns(seen), seen.slowdowns.contended_now
     change = _change(seen)
     if change is not None and change < OVER:  # over, or an interruption: now it is not slow
@@ -280,7 +292,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if the load is too high, or if a gate fails already."""
+    """Yield a verdict if the load is too high, and one if a gate fails for sure."""
     overload = seen.overload
     if overload and not overload.is_over:
         hz, p50_ns, burst = (
@@ -357,7 +369,7 @@ _UNTOLD: dict[str, State] = {DIED: State.ENGINE_DIED, GATE_ENDED: State.GATE_FAI
 
 
 def _final(seen: Evidence) -> Verdict:
-    """Return how it ended, its state then, and its past troubles."""
+    """Return the verdict on a session that is over: how it ended, its state then, and its past troubles."""
     reason, end_error = seen.progress.end_reason or "", seen.progress.end_error
     failed = tuple(gate for gate in seen.gates if not gate.ok)
     if reason == GATE_ENDED or (failed and reason in ("duration", "runs", "resolved")):
@@ -419,7 +431,7 @@ def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Ve
 
 
 def _past(seen: Evidence) -> Iterator[Past]:
-    """Yield past troubles, the gravest first; if the session is over, all."""
+    """Yield past troubles, the gravest first. If the session is over, its last troubles are past too."""
     is_over, overload = seen.progress.phase == "over", seen.overload
     if seen.fault and is_over:
         yield FaultFound(seen.fault)
@@ -443,7 +455,7 @@ def _past(seen: Evidence) -> Iterator[Past]:
 def _throttled_before(seen: Evidence, *, is_over: bool) -> WasThrottled | None:
     """Return past throttling, or None if there was none.
 
-    It comes from what the board reported or, if it reported nothing, from slowdowns with such a cause.
+    It is what the board reported. If it reported nothing, it is the slowdowns with such a cause.
     """
     throttles = seen.throttles
     found: Sequence[ThrottleSpan | Slowdown]

@@ -55,22 +55,24 @@ class State(Enum):
 
 @frozen
 class Told:
-    """Text that came with the session: the path of a model, the name of a process, the error of which an engine
-    died."""
+    """A text that came with the session.
+
+    It is the path of a model, the name of a process, or the error of which an engine died.
+    """
 
     text: str
 
 
 @frozen
 class NotSeen:
-    """Why no inference of a watched program is seen, as the recorded event says it."""
+    """The reason why no inference of a watched program is seen, as the recorded event says it."""
 
     message: str
 
 
 @frozen
 class Lasts:
-    """How long the state has lasted."""
+    """The time for which the state has lasted."""
 
     ns: int
 
@@ -84,14 +86,14 @@ class LimitedBy:
 
 @frozen
 class SlowedBy:
-    """The slowdown whose cause and first piece of evidence are the reason."""
+    """A slowdown. Its cause and its first piece of evidence are the reason."""
 
     slowdown: Slowdown
 
 
 @frozen
 class TakenBy:
-    """The program, or other reason, that takes the CPU."""
+    """The program that takes the CPU, or another clue to what takes it."""
 
     clue: Clue
 
@@ -128,21 +130,21 @@ class LeakRate:
 
 @frozen
 class MemoryFull:
-    """When the memory is full, if it grows on."""
+    """The time at which the memory is full if it continues to grow."""
 
     growth: GrowthView
 
 
 @frozen
 class Overdue:
-    """How long no inference has come back."""
+    """The time for which no inference has come back."""
 
     ns: int
 
 
 @frozen
 class Raised:
-    """How many of all inferences raised an error."""
+    """The number of inferences that raised an error, and of all."""
 
     errors: int
     count: int
@@ -264,7 +266,7 @@ class WasThrottled:
 
 @frozen
 class WasSlowed:
-    """Slowdowns that are no throttling. `state`: CONTENDED or SLOWED."""
+    """Past slowdowns that are no throttling. `state`: CONTENDED or SLOWED."""
 
     state: State
     times: int
@@ -281,7 +283,7 @@ class WasOverloaded:
 
 @frozen
 class MissedDeadline:
-    """`is_explained`: another past trouble says why."""
+    """Past misses of the deadline. `is_explained`: whether another past trouble says why."""
 
     deadline_ms: float
     share: float
@@ -304,7 +306,7 @@ class EndedAs:
 
 @frozen
 class OfStreams:
-    """A past trouble of some streams, in a session with several."""
+    """A past trouble of some streams of a session with several, and the names of these streams."""
 
     names: tuple[str, ...]
     trouble: "Past"

@@ -1,4 +1,4 @@
-"""The vital signs: how much of its limit each quantity uses now. A quantity without a sensor is left out."""
+"""The vital signs: the share of its limit that each quantity uses now. A quantity without a sensor is left out."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ PI_CLOSE_V = 4.75
 
 @frozen
 class Tail:
-    """p99 with its deadline, or with the p99 of the burst."""
+    """The p99 of the latency, with its deadline or with the p99 of the burst."""
 
     p99_ns: float | None  # None if nothing was measured in the window.
     is_settled: bool  # Whether there are enough inferences for p99.
@@ -56,7 +56,7 @@ class TokenTime:
 
 @frozen
 class Context:
-    """The tokens in the context of a language model."""
+    """The number of tokens in the context of a language model."""
 
     position: int
     size: int  # The number of tokens that fit.
@@ -148,7 +148,10 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "") -> Vital:
-    """Return p99 with the deadline; `stream` is the name of its stream, or "" if there is one stream."""
+    """Return p99 with the deadline.
+
+    `counted`: the latency; None if nothing was measured. `stream`: the name of its stream.
+    """
     if counted is None:
         return Vital("p99", Tail(None, is_settled=True, deadline_ns=deadline.deadline_ns), 0.0, "neutral")
     p99_ns, is_settled = counted.percentile_ns(0.99), counted.is_settled(0.99)
@@ -157,7 +160,10 @@ def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "
 
 
 def _grown(view: "MonitorView") -> Iterator[Vital]:
-    """Yield p99 with the p99 of the burst if it changed. Against a deadline, `_tail` has it."""
+    """Yield p99 with the p99 of the burst, if it differs from it.
+
+    With a deadline, nothing is yielded: `_tail` shows it.
+    """
     window, burst = view.latency.window, view.burst
     if view.deadline or view.latency.streams or view.ab is not None or view.generation or not (window and burst):
         return
@@ -240,7 +246,7 @@ def _memory(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _leak(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the rate and the end of a leak."""
+    """Yield the rate of a leak, and the time until the memory is full."""
     growth = view.memory.growth
     if growth.is_leak and growth.mib_per_h:
         yield Vital("leak", Leak(growth), None, "warning")
@@ -253,7 +259,7 @@ def _power(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _time(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the completed share of the requested runs or duration."""
+    """Yield the completed share of the requested runs or of the requested duration."""
     progress, totals = view.progress, view.latency.totals
     shares = []
     if progress.duration_ns and progress.measured_ns is not None:

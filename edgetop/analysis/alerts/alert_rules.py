@@ -107,7 +107,7 @@ def parse_rule(text: str) -> AlertRule:
 
 
 def _split(text: str) -> tuple[list[str], dict[str, str]]:
-    """Return the words of a rule's expression, and the options after it (such as `for=30s`) as a dict of their values.
+    """Return the words of a rule's expression, and the values of the options after it (such as `for=30s`) by name.
 
     Raises RefusedRuleError for an unknown or repeated option.
     """

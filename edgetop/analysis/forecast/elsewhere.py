@@ -3,7 +3,7 @@
 Under the same load and in the same enclosure, a board is warmer by as much as its surroundings are (Incropera et al.,
 chapter 5: the equations are about the rise above ambient). So the fitted model remains valid if the trip point is
 lowered by this difference. Nonlinear effects (leakage that grows with heat, and convection) widen the range by a share
-of the difference. If the session does not suffice, the result is a reason instead of a forecast.
+of the difference. If the session is not suitable, the result is a reason instead of a forecast.
 """
 
 import math
@@ -36,7 +36,11 @@ Unsuitable = Literal["no-ambient", "no-enclosure", "too-far"]
 
 @frozen
 class Elsewhere:
-    """The result. Its ranges hold in nine of ten cases, and include the error of the change."""
+    """The forecast for a room of `ambient_c`.
+
+    Each range contains the true value in nine of ten cases. It includes the error made by changing the ambient
+    temperature.
+    """
 
     ambient_c: float
     measured_at_c: float
@@ -102,7 +106,10 @@ def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, un
 
 
 def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Crossings", until_ns: int) -> Elsewhere:
-    """Return the result with the time to the trip and the remaining throughput, over all three shifts."""
+    """Return the result with the time until the trip point is reached, and with the throughput that then remains.
+
+    `views`, `crossings`: the forecasts, and the crossings of the trip, for each of the three shifts of the trip.
+    """
     assert result.sensor is not None
     gone_s, times = (until_ns - crossings.began_ns) / NS, []
     for place, view in enumerate(views):
@@ -122,7 +129,10 @@ def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Cr
 
 
 class _Crossings:
-    """Records when each zone first reached, in the measured phase, its trip less each shift."""
+    """The times at which each zone first reached its lowered trip in the measured phase.
+
+    There is a time for each of several shifts. A shift is the difference in °C by which the trip is lowered.
+    """
 
     def __init__(self, manifest: Manifest, shifts: tuple[float, ...]) -> None:
         self._trips = {place: (manifest.sensors[place].id, trip) for place, trip in trips_c(manifest).items()}
@@ -132,7 +142,7 @@ class _Crossings:
 
     @property
     def began_ns(self) -> int:
-        """Return when the measured phase began; 0: it has not."""
+        """Return the time at which the measured phase began, or 0 if it has not begun."""
         return self._phases.measured_from_ns or 0
 
     def fold(self, batch: Batch) -> None:
@@ -146,6 +156,9 @@ class _Crossings:
                     self._first[name, number] = int(of_zone["t_ns"][over[0]])
 
     def first_s(self, zone: str, number: int) -> float | None:
-        """Return the time in s from the beginning of the load to the first crossing, or None if there is none."""
+        """Return the time in s from the beginning of the load to the first crossing, or None if there is none.
+
+        `zone`: the id of its sensor. `number`: the index of the shift.
+        """
         t_ns = self._first.get((zone, number))
         return None if t_ns is None else (t_ns - self.began_ns) / NS

@@ -1,6 +1,6 @@
-"""The fold of readings and phases into a forecast: the final temperature, and whether the board will throttle.
+"""The forecast from readings and phases: the final temperature, and whether the board will throttle.
 
-If a result is not sure enough, it gives a reason instead: people act upon a forecast. No state depends on the pieces in
+People act upon a forecast. So if a result is not sure enough, it is a reason instead. No state depends on the pieces in
 which a session comes.
 """
 
@@ -96,14 +96,14 @@ class ForecastView:
 
 
 class Forecast(TracksReader):
-    """Folds the readings of heat, load and cooling."""
+    """The forecast of the temperature, from the readings of heat, load and cooling."""
 
     def __init__(
         self, tracks: Tracks | None = None, phases: Phases | None = None, *, warmer_c: float | None = None
     ) -> None:
         """Begin without data.
 
-        `warmer_c`: forecast for surroundings that are warmer by this, as if all trips were lower by it.
+        `warmer_c`: the difference in °C by which the surroundings of the forecast are warmer. It lowers all trips.
         """
         super().__init__(tracks)
         self._phases = phases or Phases()
@@ -139,14 +139,15 @@ class Forecast(TracksReader):
             self._forget_from(int(rows["t_ns"].min()))
 
     def _forget_from(self, t_ns: int) -> None:
-        """Drop a forecast as of a later time: new data of that time came."""
+        """Drop the stored forecast if it is as of `t_ns` or later, because new data of that time came."""
         if self._judged and t_ns // NS < self._judged[0]:
             self._judged = None
 
     def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints | None = None) -> None:
-        """Add temperatures at rest.
+        """Add temperatures of the board at rest.
 
-        `count`: the number of readings of which each temperature is the mean; None for one.
+        `sensor`, `t_ns`, `celsius`: the sensor's place, the time and the temperature of each reading. `count`: the
+        number of readings of which each temperature is the mean; None if each is a single reading.
         """
         if self._idle_ns is None or int(t_ns[0]) > self._idle_ns[1]:
             return
@@ -198,7 +199,10 @@ class Forecast(TracksReader):
         return self._fitted(view, row, span, now)
 
     def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | Silence:
-        """Return row, temperature and trip in °C of the zone nearest to its trip, or the reason why there is none."""
+        """Return the zone nearest to its trip, or the reason why there is none.
+
+        The zone is given as its row, its temperature and its trip, both in °C. `now`: the latest readings.
+        """
         has_trip, near = False, []
         for row, info in enumerate(self._history.infos):
             trip_c = throttles_at_c(info, self._board)
@@ -240,7 +244,10 @@ class Forecast(TracksReader):
         return weighed
 
     def _weighed(self, view: ForecastView, fitted: Fitted, *, is_rising: bool) -> ForecastView:
-        """Return the view with those results that are sure enough to be reported. `is_rising`: see `_is_rising`."""
+        """Return the view with those results of the fit that are sure enough to be reported.
+
+        `is_rising`: whether the temperature rises as on the way to the trip (`_is_rising`).
+        """
         steady, trip_c = fitted.steady_c, view.trip_c
         assert trip_c is not None
         range_c = steady.high - steady.low
@@ -256,11 +263,12 @@ class Forecast(TracksReader):
     def _share(
         self, row: int, trip_c: float, steady_c: Estimate
     ) -> tuple[tuple[float, float] | None, ShareSilence | None]:
-        """Return the share of throughput that remains at the trip, or why it is unknown.
+        """Return the range of the share of throughput that remains at the trip, or the reason why it is unknown.
 
-        In a steady state the rise above the temperature at rest is proportional to the power above that at rest. A
-        halved clock removes half of that power at least (the load runs half of the time), and seven eighths at
-        most (C V^2 f with V as f: Burd and Brodersen 1995, Energy efficient CMOS microprocessor design).
+        `row`: of the zone. `steady_c`: its steady temperature. In a steady state the rise above the temperature at rest
+        is proportional to the power above that at rest. A halved clock removes half of that power at least (the load
+        runs half of the time), and seven eighths at most (C V^2 f with V as f: Burd and Brodersen 1995, Energy
+        efficient CMOS microprocessor design).
         """
         total, count = self._idle.get(self._history.places[row], (0, 0))
         if self._load.mode != "closed":
@@ -277,7 +285,10 @@ class Forecast(TracksReader):
 
 
 def _is_rising(celsius: Floats, trip_c: float) -> bool:
-    """Whether these means rise by so much that the board is on its way to the trip, from their first to last tenth."""
+    """Whether temperatures rise so much that the board is on its way to the trip.
+
+    The mean of their last tenth is compared with that of their first. `celsius`: mean temperatures, in order of time.
+    """
     few = max(len(celsius) // 10, 1)
     first, last = float(celsius[:few].mean()), float(celsius[-few:].mean())
     return last - first >= max(LEAST_ROSE_C, ROSE * (trip_c - last))

@@ -73,7 +73,7 @@ ROUNDS = 3  # of the iteration to the crossing
 
 @frozen
 class Estimate:
-    """A value with the range that contains it in nine of ten cases. Infinite: never."""
+    """A value, and the range that contains it in nine of ten cases. An infinite time means never."""
 
     value: float
     low: float
@@ -89,7 +89,10 @@ class Fitted:
 
 
 class _Grid:
-    """The candidate boards: pairs of time constants, one alone, and hardly any change; with the prior of each."""
+    """The candidate boards, with the prior of each.
+
+    There are three kinds: two time constants, one alone, and a board whose temperature hardly changes.
+    """
 
     def __init__(self) -> None:
         self.tau_s = np.concatenate([SLOW_S, FAST_S])
@@ -160,9 +163,9 @@ def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike
 
 
 def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
-    """Return the time at which a straight line through the readings reaches the trip, in s.
+    """Return the time in s at which a straight line through the readings reaches the trip; infinite if it does not.
 
-    This is for a rise that does not bend yet, of which the model cannot know more.
+    It is for a rise that does not bend yet: the model cannot know more about such a rise.
     """
     third = len(t_s) // 3
     if third == 0:
@@ -179,7 +182,10 @@ def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
 
 
 def _off(left_s: Floats, seen_s: float) -> Floats:
-    """Return the model's own error of the time left, in nepers, after `seen_s` of readings."""
+    """Return the model's own error of a remaining time, in nepers.
+
+    `left_s`: the remaining time. `seen_s`: the time of readings.
+    """
     return LEAST_OFF + (MOST_OFF - LEAST_OFF) * left_s / (left_s + max(seen_s, 1.0))
 
 
@@ -190,7 +196,13 @@ def _with_model_error(crossing_s: Floats, now_s: float) -> Floats:
 
 
 def _range_at_least(value_s: float, now_s: float) -> tuple[float, float]:
-    """Return the range of the model's error alone: if few boards of the grid remain, they may agree by chance."""
+    """Return the ends of the range that follows from the model's own error alone, in s.
+
+    It is the least range of a time.
+
+    A wider range may follow from the boards of the grid. If few of these remain, they may agree by chance. `value_s`:
+    the estimated time. `now_s`: the present.
+    """
     if not np.isfinite(value_s):
         return value_s, value_s
     left_s = value_s - now_s
@@ -225,10 +237,10 @@ def _samples(t_s: Floats, celsius: Floats, count: Floats, all_alike: bool) -> _S
 
 
 def _columns(grid: _Grid, t_s: Floats, rise_c: Floats) -> Floats:
-    """Return the columns of the fit: a constant, each exponential with its derivative, and the readings.
+    """Return the columns of the fit: a constant, each exponential, the derivative of each, and the readings.
 
-    The mean of an exponential over a block is its value in the middle, times a factor that is the same for all blocks
-    of equal width.
+    `t_s`: the mean time of each block. `rise_c`: the rise of the temperature in each. The mean of an exponential over a
+    block is its value in the middle, times a factor that is the same for all blocks of equal width.
     """
     ratio = t_s / grid.tau_s[:, None]
     left = np.exp(-ratio)
@@ -242,7 +254,10 @@ def _diagonal(of: Floats) -> Floats:
 
 
 def _noise_c2(grid: _Grid, columns: Floats, products: Floats, normal: Floats, seen: Floats, wanted: Floats) -> float:
-    """Return the variance in °C² of readings about the best fit, raised for the correlation of neighbours."""
+    """Return the variance in °C² of readings about the best fit.
+
+    It is raised, because neighbouring readings are correlated.
+    """
     trial = normal / TRIAL_NOISE_C2 + _diagonal(grid.precision)
     terms = np.linalg.solve(trial, (seen / TRIAL_NOISE_C2 + wanted)[..., None])[..., 0]
     squares = products[-1, -1] - 2 * (terms * seen).sum(axis=1) + np.einsum("pi,pij,pj->p", terms, normal, terms)
@@ -259,8 +274,11 @@ def _possible(
     grid: _Grid, point: npt.NDArray[np.int64], weight: Floats, terms: Floats, begin_c: float, rises: float,
     ambient_c: Floats,
 ) -> _Samples | None:  # fmt: skip
-    """Return the boards without those in which one part cools while the other heats up, or that are too far from their
-    grid point."""
+    """Return the boards with their probabilities, or None if none is possible.
+
+    A board is impossible (weight 0) if a part of it changes against the direction `rises` (1: heats up, -1: cools down,
+    0: either), or if a time constant is 1.5 grid steps or more from its grid point `point`.
+    """
     point, weight = np.repeat(point, 2 * HALF_SAMPLES), np.repeat(weight, 2 * HALF_SAMPLES)
     slow_c, fast_c = terms[:, 1], terms[:, 2]
     shift_slow = np.where(grid.is_balanced[point], 0.0, terms[:, 3] / np.where(slow_c == 0, 1.0, slow_c))
@@ -285,7 +303,7 @@ def _possible(
 
 
 def _crossing_s(samples: _Samples, trip_c: float) -> Floats:
-    """Return when each simulated board reaches the trip; infinite if it never does."""
+    """Return the time in s at which each simulated board reaches the trip; infinite if it never does."""
     above = samples.steady_c - trip_c
     with np.errstate(all="ignore"):
         at_s = samples.slow_s * np.log(samples.slow_c / above)
@@ -302,7 +320,10 @@ def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> lis
 
 
 def _most_probable(crossing_s: Floats, weight: Floats) -> tuple[float, float]:
-    """Return the time with which most boards agree within 20 %, and their share."""
+    """Return the time in s with which most boards agree within 20 %, and the share of these boards.
+
+    If no board reaches the trip, they are infinite and 0.
+    """
     tried = np.unique(_quantiles(crossing_s, weight, tuple(np.linspace(LOW, HIGH, 19))))
     tried = tried[np.isfinite(tried)]
     if not len(tried):

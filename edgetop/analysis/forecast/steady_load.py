@@ -1,4 +1,4 @@
-"""Detects since when load and cooling have been as they are now: a thermal model holds only for that time."""
+"""The time since when load and cooling have been as they are now. A thermal model holds only for that time."""
 
 import math
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ WIDTHS_S = (1, 4, 16, 64)
 
 @frozen
 class Steady:
-    """A span of steady load, seen in blocks of one width."""
+    """A span of steady load, found in blocks of one width."""
 
     level: int
     from_s: int
@@ -72,7 +72,7 @@ def is_drive(info: SensorInfo) -> bool:
 
 
 class History:
-    """The readings that a forecast needs, at several resolutions: of zones, and of load, cooling and throttling."""
+    """The readings that a forecast needs: of zones, load, cooling and throttling, in blocks of several widths."""
 
     def __init__(self, tracks: Tracks, infos: Sequence[SensorInfo] = ()) -> None:
         self._tracks = tracks
@@ -89,7 +89,10 @@ class History:
         self._heats = np.array([kind in HEATING for kind in kinds], np.bool_)
 
     def blocks(self, level: int, from_s: float, until_s: int, row: int | None = None) -> ReadingBlocks:
-        """Return the complete blocks of width WIDTHS_S[level] within this time. `row`: only this row, with times."""
+        """Return the complete blocks between `from_s` and `until_s`, each of width WIDTHS_S[level].
+
+        `row`: the row of the one sensor to return, with the mean times of its readings; None for all sensors.
+        """
         places = self.places if row is None else [self.places[row]]
         return self._tracks.blocks(places, WIDTHS_S[level], from_s, until_s, BLOCKS, timed=row is not None)
 
@@ -98,7 +101,7 @@ class History:
         return np.asarray((np.nan_to_num(blocks.mean[self._throttling]) > 0).any(axis=0))
 
     def _only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
-        """Whether, from this block on, the load was never lower than before it and the cooling never stronger."""
+        """Whether the load was never lower, and the cooling never stronger, from block `at` on than just before it."""
         mean = blocks.mean[self._drives]
         if not at or not len(mean):
             return True
@@ -113,7 +116,10 @@ class History:
         return bool(has_changed.any() and not has_changed[self._heats].any())
 
     def _changes(self, blocks: ReadingBlocks) -> Bools:
-        """Whether each drive differed in each block from the end. Shape (drives, blocks)."""
+        """Return whether each source of heat or cooling differs in each block from its value at the end.
+
+        Shape (drives, blocks).
+        """
         mean = hold_last(blocks.mean[self._drives])
         recent = mean[:, -max(LEAST_RECENT, RECENT_S // blocks.width_s) :]
         usual = np.median(recent, axis=1)  # NaN if it was not read throughout: no value differs from that
@@ -126,10 +132,10 @@ class History:
         return np.asarray(off)
 
     def steady_span(self, from_s: float, until_s: int) -> Steady | None:
-        """Return the longest steady span that ends at `until_s`, in the narrowest blocks that reach back to its
-        beginning.
+        """Return the longest steady span that ends at `until_s`, or None.
 
-        Returns None if nothing was read, or if the load goes up and down all the time.
+        It is found in the narrowest blocks that reach back to its beginning. The result is None if nothing was read, or
+        if the load goes up and down all the time.
         """
         best: Steady | None = None
         has_change = False
@@ -155,7 +161,7 @@ class History:
 
 
 def _lasting(off: Bools, least: int) -> Bools:
-    """Return which elements are in a run of at least `least`."""
+    """Return which elements of each row of `off` are in a run of at least `least` true elements."""
     lasting = np.zeros_like(off)
     if off.shape[1] >= least:
         runs = np.lib.stride_tricks.sliding_window_view(off, least, axis=1).all(axis=2)

@@ -58,7 +58,9 @@ class Baseline:
 
 
 def find_baseline(points: Points, until_s: int) -> tuple[Baseline | None, int]:
-    """Return the baseline, or None if there is none yet, and the first second of which `points` are still needed.
+    """Return the baseline, and the first second of which `points` are still needed.
+
+    The baseline is None if there is none yet.
 
     `points`: the points of the measured phase up to `until_s`, in order.
     """
@@ -96,8 +98,10 @@ def partial_baseline(points: Points) -> Baseline | None:
 
 
 def _best_split(points: Points) -> tuple[int, float]:
-    """Return the place where the level changes most surely, and the size of the change; (0, 0.0) if it does not
-    change."""
+    """Return the index of the point at which the level changes most surely, and the size of the change.
+
+    They are 0 and 0.0 if the level does not change.
+    """
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))
     high = int(np.searchsorted(second, second[-1] - EDGE_S))
@@ -114,7 +118,10 @@ def _best_split(points: Points) -> tuple[int, float]:
 
 
 def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the median and the spread of the levels that each row of `part`, shape (rows, levels), selects."""
+    """Return the median and the spread of selected levels, for each row of `part`.
+
+    `part`: which levels each row selects, shape (rows, levels).
+    """
     size = part.sum(axis=1)
     row, low, high = np.arange(len(part)), (size - 1) // 2, size // 2
 

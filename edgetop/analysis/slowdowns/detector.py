@@ -135,7 +135,10 @@ class Span:
 
     @property
     def is_certain(self) -> bool:
-        """Whether correlated noise cannot explain the span. If it can, only evidence of a cause makes it a slowdown."""
+        """Whether correlated noise cannot explain the span.
+
+        A span that is not certain needs evidence of a cause to be reported.
+        """
         return self.ratio >= CERTAIN
 
     def observe(self, window: SlowWindow) -> None:
@@ -151,7 +154,10 @@ class Span:
 
 @dataclass(slots=True)
 class Detector:
-    """Folds windows into spans. A span stays in `spans` until its reader removes it; the open span is the last one."""
+    """The spans in which the model is slow, found window by window.
+
+    A span stays in `spans` until its reader removes it. The open span is the last one.
+    """
 
     baseline: Baseline | None = None
     spans: list[Span] = field(default_factory=list)
@@ -171,7 +177,7 @@ class Detector:
         return self.spans[-1] if self.spans and self.spans[-1].end_s is None else None
 
     def fold(self, windows: Windows, points: Points) -> None:
-        """Fold windows of the measured phase with the points in them."""
+        """Continue with windows of the measured phase, and with the points in them."""
         place = 0
         while self.baseline is None and place < len(windows):
             row = windows[place : place + 1]
@@ -193,7 +199,7 @@ class Detector:
             self.points = self.points[self.points["second"] >= wanted_s]
 
     def _compare_with(self, baseline: Baseline) -> None:
-        """Set the baseline, and judge the windows after it."""
+        """Store the baseline, and judge the windows after it."""
         windows, points = _relative(self.windows, baseline), _relative(self.points, baseline)
         inside, later = windows["end_s"] <= baseline.to_s, points["second"] >= baseline.to_s
         self.baseline = baseline
@@ -232,7 +238,7 @@ class Detector:
         return len(windows)
 
     def _slow_length(self, windows: Windows) -> int:
-        """Return the approximate number of the last windows that form a slowdown, or 0 if there is none.
+        """Return the approximate number of the last windows that form a slowdown, or 0 if they form none.
 
         Windows form a slowdown if they are surely above the tolerated level, or if they surely differ from the windows
         before them and are probably above that level.
@@ -260,7 +266,7 @@ class Detector:
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
     def _check(self, span: Span, until_s: int) -> None:
-        """Test whether correlated noise explains the span. `until_s`: the end of its last window."""
+        """Store in the span how surely it differs from correlated noise. `until_s`: the end of its last window."""
         whole = len(span.first) - LATEST
         first = span.first[:whole] if whole >= LATEST else span.first  # A further rise may have begun since.
         span.ratio = self.noise.rise_ratio(np.empty(0, np.int64), np.array(first, np.int64))
@@ -268,7 +274,10 @@ class Detector:
             span.sure_s = until_s
 
     def _restart(self, span: Span, windows: Windows) -> bool:
-        """Begin a new span if a certain rise begins within this uncertain one. `windows`: all windows up to now."""
+        """Begin a new span if a certain rise begins within an uncertain one. Return whether it began.
+
+        `span`: the uncertain span. `windows`: all windows up to now.
+        """
         floor = int(median(np.array(span.first)))
         higher = windows[-SPAN:].copy()
         higher["level"] -= floor
@@ -288,7 +297,10 @@ class Detector:
         return True
 
     def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
-        """Whether the windows are slow even without those that a blip of two seconds could have slowed."""
+        """Whether the windows are slow even without those that a blip of two seconds could have slowed.
+
+        `before_level`: the level before them, in millionths of a neper.
+        """
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
         rest = np.sort(_clipped(windows))
         if is_dense:
@@ -299,14 +311,18 @@ class Detector:
 
     @staticmethod
     def _is_slow(level: float, count: int, before_level: float, sigma: float) -> bool:
-        """Whether `count` values around `level` are surely above `before_level`. `sigma`: their scatter in nepers."""
+        """Whether `count` values with the mean `level` are surely above `before_level`.
+
+        `sigma`: their scatter in nepers.
+        """
         ratio = count * (level - before_level) ** 2 / (2 * (sigma * NEPER) ** 2)
         return level >= SLOWER and ratio >= REST_CERTAIN
 
     def _is_more_than_a_sparse_blip(self, points: Points, border: float, before_level: float) -> bool:
         """Whether single inferences are slow even without those that a blip of two seconds could have slowed.
 
-        `points`: the inferences since the beginning of the slowdown. A blip can touch one second more than it lasts.
+        A blip can touch one second more than it lasts. `points`: the inferences since the beginning of the slowdown.
+        `border`: the level that divides them from those before.
         """
         assert self.baseline is not None
         if math.exp(self.baseline.level / NEPER) >= REACHED_ONCE_S * NS:
@@ -323,16 +339,23 @@ class Detector:
 
     @property
     def _earliest_s(self) -> int:
-        """Return the first second in which a slowdown can begin: the last one must have ended an interruption ago.
+        """Return the first second in which a slowdown can begin.
 
-        A contention from the start ends before there is a baseline. It was no slowdown of this detector, and it may
-        have been over only for a moment.
+        The last slowdown must have ended INTERRUPTION_S before it.
+
+        Contention from the start does not count: it ends before there is a baseline, is no slowdown of this detector,
+        and may have been over only for a moment.
         """
         is_own = self.ended_s and self.baseline is not None and self.baseline.from_s < self.ended_s
         return self.ended_s + INTERRUPTION_S if is_own else 0
 
     def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
-        """Begin a span about at window `first`, unless its single points show no slowdown. `windows`: all up to now."""
+        """Begin a span at about the window `first`, unless its single points show no slowdown.
+
+        Return whether it began.
+
+        `windows`: all windows up to now. `floor`: the level of the slowdown that this one is above; 0 without one.
+        """
         level = median(windows["level"][first:]) - floor
         before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)
         from_s = max(int(windows["begin_s"][max(0, first - 2)]) - LEAST_S, self._earliest_s)
@@ -368,7 +391,10 @@ class Detector:
         return True
 
     def _rise(self, start_s: int, level: float, before_level: float) -> int:
-        """Return the second in which the level began to rise from `before_level` to `level`, at or before `start_s`."""
+        """Return the second in which the level began to rise from `before_level` to `level`.
+
+        It is `start_s` or before.
+        """
         second = self.points["second"]
         earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]
         settled = earlier["second"][earlier["level"] <= before_level + SETTLED_PART * (level - before_level)]
@@ -410,7 +436,10 @@ class Detector:
         return len(windows)
 
     def _count_calm(self, span: Span, window: SlowWindow) -> None:
-        """Update Page's cumulative sum of how far windows are below the level, and since when it grows."""
+        """Add a window to Page's cumulative sum, and follow the second since which the sum grows.
+
+        The sum is of how far windows are below the level at which the slowdown is left.
+        """
         reach = max(span.leave, LEAST_REACH)
         below = min(max(span.leave - window.level, -reach), reach)
         if self.calm_sum + below <= 0:
@@ -458,13 +487,19 @@ class Detector:
 
 
 def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
-    """Return the levels, limited to CLIP. Windows of SPARSE_S or more are no blips, so their limit is SPARSE_CLIP."""
+    """Return the levels of the windows, limited to CLIP.
+
+    A window of SPARSE_S or longer is no blip: its limit is SPARSE_CLIP.
+    """
     reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
     return np.asarray(np.clip(windows["level"], -reach, reach))
 
 
 def _first_above(points: Points, border: float, reach: float) -> int:
-    """Return the second that best divides points below the border from those above; `reach` limits outliers."""
+    """Return the second that best divides points below `border` from later ones above it.
+
+    `reach`: the limit to the distance of an outlier from the border.
+    """
     gain = np.clip(points["level"] - border, -reach, reach)[::-1]
     return int(points["second"][len(points) - 1 - int(np.argmax(np.cumsum(gain)))])
 

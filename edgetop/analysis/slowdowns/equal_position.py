@@ -44,7 +44,7 @@ Rows = npt.NDArray[np.void]
 
 @dataclass(slots=True)
 class EqualPosition:
-    """Converts the times per token of each second to what they would be at the first position."""
+    """The times per token of each second, converted to the first position of the context."""
 
     usual_ns: float | None = None  # Median of the first second, to whose position all times are converted.
     learned: dict[int, list[float]] = field(default_factory=dict)  # By range, the medians of its first LEARNED seconds.
@@ -95,7 +95,10 @@ class EqualPosition:
         return self.usual_ns / usual_ns
 
     def _usual(self, place: int, position: float) -> float | None:
-        """Return the usual time at a position in ns, or None if nothing is known yet."""
+        """Return the usual time per token in ns at a position, or None if it is unknown.
+
+        `place`: the range of the position.
+        """
         own = self.learned.get(place, ())
         if len(own) >= OWN:
             return float(np.median(own))
@@ -104,9 +107,10 @@ class EqualPosition:
         return self.line[0] + self.line[1] * position
 
     def _was_as_slow(self, place: int, median_ns: float) -> bool:
-        """Whether an earlier request was as slow in this range, of which no usual time is known yet.
+        """Whether an earlier request was as slow in a range of positions of which no usual time is known yet.
 
-        If it was, the time at equal position has not changed, and it is the line that does not hold in this range.
+        If it was, the time at equal position has not changed, and the line does not hold in this range. `place`: the
+        range. `median_ns`: the median time per token.
         """
         if place in self.learned:
             return False
@@ -152,7 +156,10 @@ class EqualPosition:
 def _line(places: npt.NDArray[np.float64], medians: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> (
     tuple[float, float]
 ):  # fmt: skip
-    """Return (value at 0, slope) of the line with the least squares of relative errors. Its slope is never negative."""
+    """Return the value at 0 and the slope of the line through weighted points. The slope is never negative.
+
+    The line has the least sum of squares of relative errors.
+    """
     weights = weights / medians**2
     middle, mean = np.average(places, weights=weights), np.average(medians, weights=weights)
     spread = float(np.sum(weights * (places - middle) ** 2))

@@ -1,4 +1,4 @@
-"""Finds the signals that left their usual range together with a slowdown, and from them its cause with a confidence.
+"""The signals that left their usual range together with a slowdown, and the cause that follows, with a confidence.
 
 The usual range of a signal is that of the half minute before the level began to rise. A signal is evidence if it left
 this range within 3 s of the start of the slowdown. A signal that had left it before (a flag set long ago, a hot zone)
@@ -96,7 +96,7 @@ _HIDDEN = frozenset({"power-cap", "under-voltage"})  # limits so short that no c
 
 @dataclass(slots=True)
 class Tally:
-    """The values of one channel during one slowdown."""
+    """The figures of one channel (signal) before and during one slowdown."""
 
     median: float  # before; NaN: not known
     threshold: float  # beyond it the signal counts; NaN: there is none
@@ -116,7 +116,7 @@ class Tally:
 
 
 class Onset(NamedTuple):
-    """When the latency rose, in seconds of the session."""
+    """The time at which the latency rose, in seconds of the session."""
 
     start_s: int
     rise_s: int  # when it began to rise
@@ -141,7 +141,12 @@ class Evidence:
 
     @classmethod
     def begun(cls, onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
-        """Begin the evidence of a slowdown with this onset, with the usual ranges of the signals before it."""
+        """Return the evidence of a slowdown with this onset.
+
+        It begins with the usual range of each signal before the onset.
+
+        `floor`: the level on which the slowdown stands, if it is a stage of another.
+        """
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
         held, was_read = signals.of_channels(begin_s, max(from_s, begin_s + 1))
@@ -164,9 +169,9 @@ class Evidence:
         )
 
     def resumed(self, at_s: int) -> "Evidence":
-        """Return new evidence from `at_s` on, for signals that began with the slowdown; its counts are 0.
+        """Return evidence that begins anew, with counts of 0, for the signals that began with the slowdown.
 
-        It starts some seconds later, because a sensor that is seldom read still has an old value.
+        It counts from some seconds after `at_s`, because a sensor that is seldom read still has an old value.
         """
         other = replace(self, tallies=fork(self.tallies), explained=dict.fromkeys(CAUSES, 0), seconds=0, stood=0)
         other.until_s, other.start_s = at_s, at_s + STALE_S
@@ -250,7 +255,7 @@ class Evidence:
 
     @property
     def growth(self) -> float:
-        """Return by how much the inputs grew, in nepers; 0.0 if their size is unknown."""
+        """Return the growth of the inputs in nepers; 0.0 if their size is unknown."""
         sizes = [tally for channel, tally in self.pairs if channel.cause == "inputs" and tally.known]
         return max((math.log(max(of.mean, 1.0) / of.median) for of in sizes if of.median > 0), default=0.0)
 
@@ -259,7 +264,10 @@ class Evidence:
         return zip(self.channels, self.tallies, strict=True)
 
     def begins_s(self, cause: Cause, rose_s: int) -> int:
-        """Return the begin, which is not before a signal of the cause left its range. `rose_s`: by the latency."""
+        """Return the second in which the slowdown begins. It is not before a signal of the cause left its range.
+
+        `rose_s`: the second in which the latency rose.
+        """
         if self.floor or self.start_s != rose_s:  # a stage on top of another begins where that one ends
             return rose_s
         # Together with a limit, a clock that fell is proof too.
@@ -272,7 +280,10 @@ class Evidence:
         return max(rose_s, min(clear_s, default=NEVER) + 1)
 
     def _explained(self, beyond: Bools) -> dict[Cause, Bools]:
-        """Return the seconds that each cause explains."""
+        """Return, for each cause, the seconds that it explains.
+
+        `beyond`: the seconds in which each signal is beyond its range.
+        """
         nothing = np.zeros(beyond.shape[1], np.bool_)
         explained: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)
         limits: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)  # in force, no matter since when
@@ -300,7 +311,11 @@ class Evidence:
 
 
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusual: Bools | None = None) -> Tally:
-    """Return the tally of a channel, with its usual range in these seconds, without those that are `unusual`."""
+    """Return the tally of a channel, with its usual range.
+
+    `held`, `was_read`: the values of the sensors from `begin_s` on, and whether each was read. `unusual`: the seconds
+    that do not count; None: all count.
+    """
     values = channel.values(held)
     read = np.flatnonzero(was_read[list(channel.rows)].any(axis=0))
     median, threshold = normal_range(channel, values if unusual is None else values[~unusual])
@@ -316,7 +331,12 @@ def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusua
 
 
 def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
-    """Return the median of the values before, and the threshold beyond which the signal counts. NaN: unknown."""
+    """Return the median of earlier values of a signal, and the threshold beyond which the signal counts.
+
+    NaN means unknown.
+
+    `before`: the earlier values.
+    """
     known = np.sort(before[~np.isnan(before)])
     median = _quantile(known, 0.5)
     if channel.fixed is not None:
@@ -341,9 +361,9 @@ class Finding:
 
     @property
     def proof(self) -> float:
-        """Return how surely the slowdown has a cause.
+        """Return how surely the cause is known, 0 to 1.
 
-        Causes within a program do not count, because they often change by chance.
+        It is 0 for causes within a program, because they often change by chance.
         """
         return 0.0 if self.cause == "unknown" or self.cause in OF_PROGRAM else self.confidence
 
@@ -387,8 +407,10 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
 
 
 def _standing(evidence: Evidence) -> Finding:
-    """Return contention that was the same before the slowdown: it did not rise with the slowdown, but explains its
-    time."""
+    """Return contention as the cause of a slowdown with which it did not rise.
+
+    It was as high before, but explains the time of the slowdown.
+    """
     share = evidence.stood / evidence.seconds
     clues = [Clue("all-along", share=share)] + [
         Clue("stood", channel.name, channel.unit, tally.mean)
@@ -399,7 +421,10 @@ def _standing(evidence: Evidence) -> Finding:
 
 
 def clock_part(evidence: Evidence, level: float) -> float | None:
-    """Return the share of the slowdown that the most lowered clock explains, or None if no clock can be read."""
+    """Return the share of the slowdown that a lower clock explains, by the clock that fell most.
+
+    It is None if no clock is read. `level`: the level of the slowdown, in nepers above the baseline.
+    """
     parts = [
         math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, LEAST_LEVEL)
         for channel, tally in evidence.pairs
@@ -410,7 +435,7 @@ def clock_part(evidence: Evidence, level: float) -> float | None:
 
 
 def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
-    """Return how strongly the evidence proves this cause, 0 to 1."""
+    """Return how strongly the evidence proves this cause, 0 to 1. `clock`: the result of `clock_part`."""
     if cause in LIMITS or cause == "clock-change":
         if clock is None:
             return PLAIN_FLAG
@@ -425,7 +450,7 @@ def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
 
 
 def _clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
-    """Yield the evidence of this cause, with the clocks that it lowered."""
+    """Yield the pieces of evidence of this cause, with the clocks that it lowered."""
     for channel, tally in evidence.pairs:
         if channel.cause == cause and channel.role == "proof" and tally.beyond:
             if evidence.began_with_it(tally):
@@ -455,7 +480,7 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 
 
 def _unknown(evidence: Evidence) -> Finding:
-    """Return the causes that were examined, and those for which this board has no sensor."""
+    """Return an unknown cause, with the causes that were examined and those for which this board has no sensor."""
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known}
     possible = evidence.possible
     examined = tuple(cause for cause in possible if cause in seen)

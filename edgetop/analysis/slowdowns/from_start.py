@@ -114,7 +114,7 @@ REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # The first of these that is high na
 
 @frozen
 class Limits:
-    """The board's limits, second by second."""
+    """The limits of a board that are in force in each second."""
 
     flags: dict[str, Bools]  # By id, only for flags that were set.
     causes: dict[Cause, Bools]
@@ -154,7 +154,7 @@ def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
 
 @dataclass(slots=True)
 class Limited:
-    """How long each limit was in force, while the board was limited from the start or before a burst."""
+    """How long each limit was in force on a board that is limited from the start, or from before its burst."""
 
     from_s: int | None = None  # Second in which it began; None if the board was limited from the start.
     flags: dict[str, int] = field(default_factory=dict)  # Number of seconds by id.
@@ -169,7 +169,10 @@ class Limited:
 
     @classmethod
     def at_opening(cls, signals: Signals, opening_s: int) -> "Limited | None":
-        """Return the limits of a board that is limited for most of the first seconds, or None if it is not."""
+        """Return the limits of a board that is limited for most of the first seconds, or None if the board is not.
+
+        `opening_s`: the first of these seconds.
+        """
         limits = read_limits(signals, opening_s, opening_s + LIMITED_OPENING_S)
         if np.count_nonzero(limits.any) * 2 <= LIMITED_OPENING_S:
             return None
@@ -177,7 +180,10 @@ class Limited:
         return cls(opening_s + lead_s if lead_s else None)
 
     def count(self, signals: Signals, begin_s: int, end_s: int) -> int | None:
-        """Count the limits in force, up to the release. Return how many seconds that was, or None without a release."""
+        """Count the seconds of limits in force, until no limit has been in force for RELEASED_S seconds.
+
+        Return the number of seconds up to then, or None if it did not happen.
+        """
         limits = read_limits(signals, begin_s, end_s)
         for place, is_limited in enumerate(limits.any.tolist()):
             self.free_s = 0 if is_limited else self.free_s + 1
@@ -227,7 +233,11 @@ class Limited:
 def _low_clock(
     infos: Sequence[SensorInfo], held: Floats, governor: str | None, at_trip: Bools
 ) -> tuple[Bools, Floats, Floats]:
-    """Return when all CPUs are far below their allowed clock, the clock nearest to it, and the allowed clock."""
+    """Return the seconds in which all CPUs are far below their allowed clock, with a clock and its limit in MHz.
+
+    The clock is the one nearest to its limit. `held`: the values of the sensors in each second. `at_trip`: the seconds
+    in which a zone is at its trip, so that a clock slightly below its limit counts.
+    """
     row = {info.id: place for place, info in enumerate(infos)}
     seconds = held.shape[1]
     unknown = np.full(seconds, np.nan)
@@ -256,7 +266,7 @@ def _low_clock(
 
 @frozen
 class Taken:
-    """The CPU time that others took in each second, in arrays of shape (seconds,); NaN means unknown."""
+    """The CPU time that others took in each second. Arrays have the shape (seconds,); NaN means unknown."""
 
     is_contended: Bools
     values: dict[str, Floats]  # By name in REPORTED; values that are not high are NaN.
@@ -300,7 +310,7 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
 
 
 def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
-    """Judge by how long the engine's threads waited for a CPU: the best evidence."""
+    """Return the contended seconds by how long the engine's threads waited for a CPU: the best evidence."""
     lost, engine, others = values[WAIT] / 1000, values[ENGINE] / 100, values[OTHERS] / 100
     runs = np.where(np.isnan(engine), float(machine.wanted), engine)
     if machine.usable is not None:
@@ -312,7 +322,10 @@ def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
 
 
 def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
-    """Judge by the load of others while all CPUs are busy, or by pressure if that load is not known."""
+    """Return the contended seconds by the load of others while all CPUs are busy.
+
+    If that load is unknown, return them by the CPU pressure.
+    """
     engine, others, pressure = values[ENGINE], values[OTHERS], values[PRESSURE]
     has_all = engine >= WHOLE * 100 * machine.wanted
     if not machine.threads:  # The runtime chooses: one thread, or one per CPU.
@@ -328,9 +341,9 @@ def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
 
 
 def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clue:
-    """Return what took the CPU in the last seconds.
+    """Return the clue that says what took the CPU in the last seconds.
 
-    `name`: the busiest process, or "" if it is unknown; `name_pct`: its CPU use in % of a core.
+    `name`: the busiest process, or "" if it is unknown. `name_pct`: its CPU use in % of a core.
     """
     high = read_taken(signals, max(0, until_s - RECENT_S), until_s).values
     means = {kind: float(np.nanmean(values)) for kind, values in high.items() if not np.isnan(values).all()}
@@ -344,7 +357,10 @@ def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clu
 
 @dataclass(slots=True)
 class Contention:
-    """Follows contention second by second, and counts the contention that began with the measurement."""
+    """The contention of a session, second by second.
+
+    It has the number of seconds of a contention that began with the measurement.
+    """
 
     recent: int = 0  # The last seconds, one bit each.
     is_now: bool = False
@@ -401,5 +417,5 @@ class Contention:
 
     @property
     def share(self) -> float:
-        """Return the share of contended seconds, up to the end of the contention."""
+        """Return the share of seconds with contention, from the start up to the end of the contention."""
         return self.contended_s / max(1, self.seconds - (self.free_s if self.is_open else RELEASED_S))

@@ -87,9 +87,11 @@ def export_state(judgement: Judgement) -> Document:
 
 
 def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
-    """Restore an exported judgement. Raises ValueError if it is impossible or of another version.
+    """Return the judgement of an exported state.
 
-    `until_ns`: the present end of the session.
+    Raises ValueError if the state is impossible or of another version.
+
+    `channels`: the signals, which are not exported. `until_ns`: the present end of the session.
     """
     state = FORM.read(_State, document.get("state"), "a judgement")
     tables: Any = document.get("tables")  # what JSON gave
@@ -138,7 +140,7 @@ def _check_contention(of: Contention, opening_s: int, until_s: int) -> None:
 
 
 def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> None:
-    """Check the open span, and give its evidence the channels, which are not exported. Raises ValueError."""
+    """Check the open span, and add to its evidence the channels, which are not exported. Raises ValueError."""
     span = given.span
     require(0 <= span.after_s <= span.start_s <= until_s and 0 <= span.rise_s <= span.start_s)
     require(0 <= span.slack_s <= until_s)
@@ -162,7 +164,10 @@ def _check_evidence(of: Evidence, channels: int) -> None:
 
 # `rows` are what JSON gave.
 def _table(rows: Any, dtype: np.dtype[np.void], most: int, until: int) -> npt.NDArray[np.void]:
-    """Parse at most `most` rows; times must be in order and before `until`, levels possible."""
+    """Return the parsed rows of a table. Raises ValueError if a row is impossible.
+
+    There may be `most` rows. Their times must be in order and before `until`, and their levels possible.
+    """
     require(isinstance(rows, list) and len(rows) <= most)
     names = dtype.names or ()
     table = np.zeros(len(rows), dtype)

@@ -112,7 +112,10 @@ class Judgement:
         self._explain(signals)
 
     def _begin_anew(self, opening_s: int, from_s: int, signals: Signals) -> None:
-        """Restart the detector after a contention from the start, since a burst can only be measured now."""
+        """Restart the detector after contention from the start, since a burst can only be measured now.
+
+        `opening_s`: the first second of the contention. `from_s`: the second after its end.
+        """
         self.is_anew = True
         self.contention.named = _process(signals, opening_s, from_s)
         if self.detector.open:
@@ -121,7 +124,10 @@ class Judgement:
         self.detector, self.cutter, self.burst_rows = Detector(ended_s=from_s), WindowCutter(), NO_SECONDS.rows
 
     def _follow_limits(self, limited: Limited, from_s: int, signals: Signals) -> None:
-        """Count the limits until none has been in force for so long that the limitation is over."""
+        """Count the seconds of limits from `from_s` on, until the limitation is over.
+
+        It is over when no limit has been in force for some seconds.
+        """
         from_s = max(from_s, limited.from_s or 0)
         released = limited.count(signals, from_s, self.until_s)
         free_from_s = (self.until_s if released is None else from_s + released) - limited.free_s
@@ -186,7 +192,10 @@ class Judgement:
         )  # fmt: skip
 
     def _limited_from_start(self, limited: Limited) -> list[Slowdown]:
-        """Return the limitation as a slowdown; [] if it began later and was no slower than the burst after it."""
+        """Return a limitation as a slowdown in a list. The list is empty if the limitation is not reported as one.
+
+        That is so if it began after the start, and the model was no slower than in the burst after it.
+        """
         to_s = self.limited_to_s
         if to_s is None and limited.flags and limited.free_s > FLICKER_S:
             to_s = self.until_s - limited.free_s  # As far as it is known now.
@@ -209,7 +218,10 @@ class Judgement:
     def _from_start(
         self, to_s: int | None, cause: Cause, level_sum: int, count: int, confidence: float, clues: tuple[Clue, ...]
     ) -> Slowdown:
-        """Return a slowdown from the start. `level_sum`: sum over the levels of `count` seconds."""
+        """Return a slowdown from the start, up to `to_s` (None: it continues).
+
+        `level_sum`: the sum of `count` levels of seconds.
+        """
         ratio = None
         if self.detector.baseline and count:
             ratio = round(math.exp((level_sum / count - self.detector.baseline.level) / NEPER), 4)
@@ -218,7 +230,7 @@ class Judgement:
 
 
 def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return the process that took most of the CPU in this time, or None if none was reported."""
+    """Return a clue with the process that took most of the CPU in this time, or None if no process was reported."""
     most = signals.events.competitors(start_s, end_s)
     return Clue("process", most[0], value=most[1]) if most else None
 
@@ -226,9 +238,8 @@ def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
 def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
     """Whether users see the slowdown.
 
-    They do not see larger inputs as one, nor a change of the mix that lasts for seconds.
-
-    If the context of a language model is larger than it ever was, only a slowdown with a known cause is reported.
+    Larger inputs are no slowdown for them, nor is a change of the mix of models that lasts for seconds. If the context
+    of a language model is larger than it ever was, only a slowdown with a known cause is reported.
     """
     begin_s, end_s = slowdown.start_ns // NS, until_s if slowdown.end_ns is None else slowdown.end_ns // NS
     lasts_s = end_s - begin_s
@@ -238,7 +249,10 @@ def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
 
 
 def _between(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return the stream whose calls came between those of this stream since `start_s`, or None if it is unknown."""
+    """Return a clue with the stream whose calls came between those of this stream since `start_s`.
+
+    It is None if that stream is unknown.
+    """
     before_s, during_s = (start_s - BEFORE_S, start_s), (max(start_s, end_s - FAR_BACK_S), end_s)
     found = signals.mix.risen(signals.number, before_s, during_s)
     if found is None:
@@ -252,7 +266,10 @@ def _inside(rows: Rows, burst: Baseline) -> Rows:
 
 
 def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
-    """Return the stages to report; [] if noise may explain the span and the evidence of a cause is too weak."""
+    """Return the stages of a span to report.
+
+    If noise may explain the span and no cause is well proven, there are none.
+    """
     surest = max((stage.finding.proof for stage in stages), default=0.0)
     # A further level makes the span look less like a single step.
     was_sure = span.sure_s is not None and len(stages) > 1
@@ -262,13 +279,13 @@ def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
 
 
 def _stands(span: Span, stage: Stage) -> bool:
-    """Whether a stage that others follow was a slowdown by itself."""
+    """Whether a stage was a slowdown by itself, although other stages follow it."""
     assert stage.end_s is not None
     return (span.sure_s is not None and span.sure_s <= stage.end_s) or stage.finding.proof >= LIKELY
 
 
 def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slowdown:
-    """Return a stage as a slowdown. `sigma`: the scatter of windows, in nepers."""
+    """Return the slowdown of a stage. `sigma`: the scatter of windows, in nepers."""
     finding, evidence = stage.best()
     start_s, clues = stage.start_s, finding.clues
     if sigma > TOO_SCATTERED:  # Latency is so noisy that the signals of the cause date the beginning better

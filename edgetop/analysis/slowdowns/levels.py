@@ -67,12 +67,12 @@ OF_FIVE = 0.536  # Standard deviation of the median of five values, in standard 
 
 @dataclass(slots=True)
 class WindowCutter:
-    """Makes complete windows from rows. A sparse window is dropped if a dense second follows before it is complete."""
+    """The complete windows of rows. A sparse window is dropped if a dense second follows before it is complete."""
 
     pending: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, SECOND))
 
     def add(self, rows: npt.NDArray[np.void]) -> tuple[Windows, Points]:
-        """Return the windows that these rows complete, with all points in the windows."""
+        """Return the windows that these rows complete, and all points in the windows."""
         rows = rows[rows["count"] > 0]
         if len(rows) and not len(self.pending) and (rows["count"] >= ENOUGH).all():
             windows, points = np.empty(len(rows), WINDOW), np.empty(len(rows), POINT)
@@ -89,7 +89,10 @@ class WindowCutter:
 
 
 def _grouped(counts: list[int]) -> tuple[Ints, int]:
-    """Return the window of each row (-1 if it was dropped), and the first row whose window is not complete."""
+    """Return the number of each row's window (-1 if it was dropped), and the first row whose window is not complete.
+
+    `counts`: the number of inferences in each row.
+    """
     window = np.full(len(counts), -1, np.int64)
     number = first = held = 0
     for place, count in enumerate(counts):
@@ -122,7 +125,10 @@ def _cut(rows: npt.NDArray[np.void], window: Ints) -> tuple[Windows, Points]:
 
 
 def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
-    """Return the row and the latency in ns of each inference. A dense second counts as one, with its median."""
+    """Return two arrays with an element for each inference: the number of its row, and its latency in ns.
+
+    A dense second counts as one inference, with its median.
+    """
     count, low, high = rows["count"], rows["min_ns"], rows["max_ns"]
     third = rows["sum_ns"] - low - high - rows["p50_ns"]
     has_ends = (count > 1) & (count < ENOUGH)
@@ -150,7 +156,10 @@ def medians(rows: Ints | Floats) -> Floats:
 
 @dataclass(slots=True)
 class Noise:
-    """The noise of windows, as the standard deviation in nepers of independent windows with the same effect."""
+    """The scatter of windows while nothing happens, as a standard deviation in nepers.
+
+    It is that of independent windows. If the noise is correlated, it is larger, so that a test has the same effect.
+    """
 
     levels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     since: int = 0  # Number of windows since the last estimate.
@@ -164,7 +173,7 @@ class Noise:
         return self._sigma
 
     def restore(self, sigma: float) -> None:
-        """Continue from an earlier estimate."""
+        """Continue from an earlier estimate, in nepers."""
         self._sigma, self._due = max(LEAST_SIGMA, sigma), None
 
     def begin(self, windows: Windows, points: Points) -> None:
@@ -180,16 +189,16 @@ class Noise:
         self.levels = self.levels[: max(len(self.levels) - count, 0)]
 
     def rise_ratio(self, before: Ints, rise: Ints) -> float:
-        """Return the log-likelihood ratio of a step to the levels of `rise` against correlated noise that continues.
+        """Return how surely levels rose: the log-likelihood ratio of a step against correlated noise that continues.
 
-        `before`: the levels between the calm ones and the rise.
+        `rise`: the levels after the step. `before`: the levels between the calm ones and the rise.
         """
         calm = np.concatenate([self.levels, before])[-CALM:]
         return min(_rise_ratio(calm, rise, size) for size in SIZES)
 
     @property
     def wanted(self) -> int:
-        """Return how many windows are missing until the next estimate."""
+        """Return the number of windows that are missing until the next estimate."""
         return EVERY - self.since
 
     def add(self, levels: Ints) -> None:
@@ -202,9 +211,10 @@ class Noise:
 
 
 def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
-    """Return the log-likelihood ratio of a step from `calm` to `rise`, in blocks of `size` windows.
+    """Return the log-likelihood ratio of a step from the levels `calm` to the levels `rise`.
 
-    The noise is an autoregression of order one. With too few blocks, the result is SURE.
+    They are compared in blocks of `size` windows. The noise is an autoregression of order one. With too few blocks, the
+    result is SURE.
     """
     calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
     if len(calm) < LEAST_BLOCKS * size or not len(rise):
@@ -223,21 +233,25 @@ def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
 
 
 def _trimmed(levels: Ints) -> Floats:
-    """Return the levels with single outliers limited."""
+    """Return the levels, in which an outlier is moved to the limit of its distance from the median."""
     middle = median(levels)
     reach = OUTLIER_SCATTERS * 1.4826 * median(np.abs(levels - middle)) + 1
     return np.asarray(np.clip(levels, middle - reach, middle + reach), np.float64)
 
 
 def _scatter(levels: Ints | Floats) -> float:
-    """Return the scatter of levels from the median of successive differences, which drift hardly affects."""
+    """Return the scatter of levels in nepers.
+
+    It follows from the median of successive differences, which drift hardly affects.
+    """
     return median(np.abs(np.diff(levels))) * _PER_MAD / NEPER if len(levels) > 1 else 0.0
 
 
 def _estimate(levels: Ints) -> float:
-    """Return the scatter of windows.
+    """Return the scatter of windows in nepers.
 
-    If noise is correlated, medians over blocks scatter more, and their scatter counts.
+    If the noise is correlated, medians over blocks scatter more than those of independent windows, and their scatter
+    counts.
     """
     scatters = [_scatter(levels)]
     for size in BLOCKS:

@@ -19,7 +19,7 @@ LOOK_BACK_S = 60  # Longest time over which they are searched. In this time, a s
 
 @frozen
 class Between:
-    """The calls of another stream for each call of a stream's own."""
+    """The number of calls of another stream for each of a stream's own calls, before and during a slowdown."""
 
     number: int  # Of the other stream.
     before: float | None  # None if the calls before are not stored any more.
@@ -66,10 +66,11 @@ class Mix:
         self._sums[1, self._row[number], place] = rows["sum_ns"][is_held]
 
     def shares(self, number: int, begin_s: int, end_s: int) -> Floats:
-        """Return how much other streams came between the calls of this one, in each second; NaN if it had too few.
+        """Return the share of other streams in the calls around those of this stream, in each second.
 
-        It is the share of others in the calls or, if that is less, in the time of the calls, for a short call leaves
-        most of the caches as they are. Each share is taken over the last OWN_CALLS calls of the stream.
+        It is their share in the number of calls or, if that is less, in the time of the calls, for a short call leaves
+        most of the caches as they are. Each share is taken over the last OWN_CALLS calls of the stream, and is NaN if
+        it had too few. `number`: of the stream.
         """
         if number not in self._row:
             return np.full(end_s - begin_s, np.nan)
@@ -85,13 +86,21 @@ class Mix:
             return np.where(known, (others / (own + others)).min(axis=0), np.nan)
 
     def _between(self, begin_s: int, end_s: int) -> Floats:
-        """Return calls and ns of each stream in each second, shape (2, streams, seconds); 0 if they are not stored."""
+        """Return the number of calls of each stream in each second, and their time in ns.
+
+        Shape (2, streams, seconds).
+
+        Both are 0 in seconds that are not stored.
+        """
         second = np.arange(begin_s, end_s)
         is_held = (second > self._newest_s - SECONDS) & (second <= self._newest_s) & (second >= 0)
         return np.where(is_held, self._sums[:, :, second % SECONDS], 0.0)
 
     def risen(self, number: int, before_s: tuple[int, int], during_s: tuple[int, int]) -> Between | None:
-        """Return the stream whose time between this stream's calls rose most, or None if unknown."""
+        """Return the stream whose time between this stream's calls rose most, or None if it is unknown.
+
+        `number`: of this stream. `before_s`, `during_s`: the spans that are compared.
+        """
         if number not in self._row:
             return None
         own = self._row[number]

@@ -19,7 +19,7 @@ from edgetop.session.events import Event
 
 @frozen
 class RecordedThrottle:
-    """A recorded beginning, with its end if the end was recorded."""
+    """The recorded beginning of a throttling, with its end if the end was recorded."""
 
     t_ns: int
     cause: Cause
@@ -35,7 +35,7 @@ class RecordedThrottle:
 
 
 class RecordedThrottles:
-    """Folds events into recorded throttling."""
+    """The throttling that a run recorded, from its events."""
 
     def __init__(self) -> None:
         self._latest: list[RecordedThrottle] = []  # At most MAX_SPANS, in the order of their beginnings.
@@ -57,7 +57,7 @@ class RecordedThrottles:
         del self._latest[:-MAX_SPANS]
 
     def _end(self, event: Event, ended: ThrottleEnded) -> None:
-        """Give the end to the latest beginning that fits it. If there are several ends, the last one counts."""
+        """Add an end to the latest recorded beginning that fits it. If there are several ends, the last one counts."""
         cause = _known_cause(ended.cause)
         before = bisect_right(self._latest, event.t_ns, key=lambda one: one.t_ns)
         for place in reversed(range(before if cause else 0)):
@@ -67,7 +67,7 @@ class RecordedThrottles:
                 return
 
     def adopted(self, spans: Spans) -> list[tuple[Span, RecordedThrottle | None]]:
-        """Give these spans their recorded times and causes, and add spans that only the recording has.
+        """Return the spans with their recorded times and causes, and also spans that only the recording has.
 
         A recorded end is not used if late readings contradict it. Spans that were dropped because of their age are not
         added again.
@@ -107,7 +107,7 @@ def _uncontradicted(one: RecordedThrottle, span: Span) -> RecordedThrottle:
 
 
 def _alone(one: RecordedThrottle) -> Span:
-    """Return a span that has no readings. If no end was recorded, it is a moment."""
+    """Return the span of a recorded throttling without readings. If no end was recorded, its length is 0."""
     span = Span(one.t_ns, one.cause, one.sensor, [], one.end.t_ns if one.end else one.t_ns)
     span.min_clock_mhz = _or_nan(one.began.clock_mhz)
     span.max_temp_c = _or_nan(one.began.temp_c)

@@ -1,4 +1,7 @@
-"""The causes of a slowdown that were looked at and refused, each with why. They let a user see why it is not heat."""
+"""The causes of a slowdown that were examined and refused, each with the reason.
+
+They let a user see, for example, why it is not heat.
+"""
 
 from typing import Literal, get_args
 
@@ -28,7 +31,7 @@ class Refusal:
 
 
 def find_refusals(evidence: Evidence, level: float, chosen: Cause) -> tuple[Refusal, ...]:
-    """Return all causes that the session can have, except for the chosen one, each with the reason why it was refused.
+    """Return the refused causes: all causes that the session can have but the chosen one, each with the reason.
 
     `level`: the level of the slowdown, in nepers above the baseline.
     """

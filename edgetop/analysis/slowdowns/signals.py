@@ -97,7 +97,7 @@ OTHERS_WEIGHT = 0.5
 
 @frozen
 class Channel:
-    """One signal: the sensors it consists of, and how far it must leave its usual range to count."""
+    """A signal: the sensors from which it is computed, and how far it must leave its usual range to count."""
 
     name: str
     cause: Cause
@@ -116,7 +116,10 @@ class Channel:
     per_stalled_ms: float | None = None  # how much it rises by a ms/s of stall; None: it proves nothing in a stall
 
     def values(self, held: Floats) -> Floats:
-        """Return the signal in each second, shape (seconds,); NaN: unknown. `held`: shape (sensors, seconds)."""
+        """Return the value of the signal in each second, shape (seconds,); NaN means unknown.
+
+        `held`: the values of the sensors, shape (sensors, seconds).
+        """
         values = self._reduced(held)
         if self.quota_rows == (None, None):
             return values
@@ -141,8 +144,7 @@ class Channel:
 
 
 def _smooth(values: Floats) -> Floats:
-    """Return, for each second, the mean of the known values in the SMOOTHED_S seconds up to it; NaN if there are
-    none."""
+    """Return, for each second, the mean of the known values in the SMOOTHED_S seconds up to it; NaN without one."""
     known = ~np.isnan(values)
     sums, counts = (
         np.convolve(each, np.ones(SMOOTHED_S))[: len(values)] for each in (np.where(known, values, 0.0), known)
@@ -151,11 +153,10 @@ def _smooth(values: Floats) -> Floats:
 
 
 def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
-    """Return for how many ms of each second the engine's own CPU quota stopped it; infinite if it did for an unknown
-    time.
+    """Return the time in ms of each second in which the engine's own CPU quota stopped it.
 
-    `throttled`: the values of THROTTLED. `quota`: the values of QUOTA, which tell how often the quota stopped the
-    engine but not for how long.
+    It is infinite if the quota stopped the engine for an unknown time. `throttled`: the values of THROTTLED. `quota`:
+    the values of QUOTA, which tell how often the quota stopped the engine but not for how long.
     """
     with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
         unmeasured = np.where(quota > 0, np.inf, 0.0)
@@ -165,7 +166,8 @@ def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
 def beyond_quota(values: Floats, stalled: Floats, per_ms: float | None = 1.0) -> Floats:
     """Return a signal of contention without the part that the CPU quota explains; NaN if that part is unknown.
 
-    A throttled thread stays runnable, so the kernel counts its stall as run-queue wait and as CPU pressure.
+    A throttled thread stays runnable, so the kernel counts its stall as run-queue wait and as CPU pressure. `stalled`:
+    the result of `stalled_ms`. `per_ms`: the rise of the signal by a ms of stall; None if it proves nothing in a stall.
     """
     if per_ms is None:
         return np.where(stalled >= STALLS_MS, np.nan, values)
@@ -173,7 +175,7 @@ def beyond_quota(values: Floats, stalled: Floats, per_ms: float | None = 1.0) ->
 
 
 def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple[Channel, ...]:
-    """Return all signals of these sensors. `trips_c`: the temperatures at which zones throttle, by place in `infos`."""
+    """Return all signals of these sensors. `trips_c`: the trip in °C of each zone, by its place in `infos`."""
     row = {info.id: place for place, info in enumerate(infos)}
     zones, trips = tuple(trips_c), tuple(trips_c.values())
     heat = Channel("zone-at-trip", "thermal", zones, "trip", "margin", fixed=AT_TRIP_C, trips_c=trips)
@@ -239,7 +241,7 @@ _PER_STALLED_MS = {"rate/run-queue-wait": 1.0, "pressure/cpu-some": PRESSURE_PER
 
 
 def cause_of_count(sensor_id: str) -> Cause | None:
-    """Return the cause that the sensor counts, or None if what it counts does not slow a board."""
+    """Return the cause that a sensor of this id counts, or None if what it counts does not slow a board."""
     return _COUNTS[sensor_id][0] if sensor_id in _COUNTS else None
 
 
@@ -269,16 +271,20 @@ def _quota_rows(row: Mapping[str, int]) -> tuple[int | None, int | None]:
 
 
 def hides_caps(infos: Sequence[SensorInfo]) -> bool:
-    """Whether the firmware caps the clock, Linux does not report it, and no sensor reads the actual clock.
+    """Whether the caps of the clock are hidden.
 
-    This is so on a Raspberry Pi: raspberrypi/documentation, frequency-management.adoc.
+    They are if the firmware caps the clock, Linux does not report it, and no sensor reads the actual clock. This is so
+    on a Raspberry Pi: raspberrypi/documentation, frequency-management.adoc.
     """
     ids = {info.id for info in infos}
     return "throttle/freq-capped" in ids and "freq/arm" not in ids
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
-    """Yield a channel for each kind of CPU. Its clock is that of the fastest CPU, because the others may be idle."""
+    """Yield a channel for the clock of each kind of CPU, for each other clock, and for the cap of each.
+
+    The clock of a kind is that of its fastest CPU, because the others may be idle.
+    """
     has_firmware_clock = any(info.id == "freq/arm" for info in infos)
     is_blind = hides_caps(infos)
     for kind, role in (("freq", "clock"), ("freqcap", "cap")):
@@ -312,7 +318,7 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
 
 @frozen
 class Machine:
-    """The properties of the board and the load that decide what a signal means."""
+    """The properties of the board and of the load on which the meaning of a signal depends."""
 
     governor: str | None = None
     cores: int | None = None
@@ -330,13 +336,15 @@ class Machine:
 
     @property
     def wanted(self) -> int:
-        """Return how many CPUs the engine asks for at least."""
+        """Return the least number of CPUs that the engine asks for."""
         return max(1, self.threads) * max(1, self.streams)
 
 
 class Signals:
-    """The signals that can explain a slowdown of one stream: sensors, the channels made of them, events, and the
-    mix."""
+    """The signals that can explain a slowdown of one stream.
+
+    They are the sensors, the channels made of them, events, and the mix of streams.
+    """
 
     def __init__(self, tracks: Tracks) -> None:
         self.number = 0  # of the stream
@@ -390,7 +398,7 @@ class Signals:
         return other
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
-        """Return the valid value of each sensor in each second, and whether it was read in that second.
+        """Return the valid value of each sensor in each second, and whether the sensor was read in that second.
 
         Both have the shape (sensors, seconds). `rows`: the places of the sensors; None for all.
         """
@@ -406,8 +414,10 @@ class Signals:
         return float(held[was_read].mean()) if was_read.any() else None
 
     def of_channels(self, begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """Return the values of which channels are made, as `held` does, and a last row for other calls of a watched
-        program."""
+        """Return the values from which channels are made, and whether each was read, as `held` does.
+
+        In a watched program, a last row has the calls of other streams.
+        """
         held, was_read = self.held(begin_s, end_s)
         if not self.machine.is_program:
             return held, was_read

@@ -1,4 +1,4 @@
-"""Explains the tail: the slowest inferences, each with what happened at the same time.
+"""The tail: the slowest inferences, each with what happened at the same time.
 
 The slowest inference of each second is examined. The row of a second always has it, live and in a replay, with or
 without single inferences. What the engine counted around an inference (its wait for a CPU, its page faults) is proof.
@@ -85,7 +85,10 @@ class TailView:
 
 @dataclass(slots=True)
 class Tail:
-    """Advances second by second, like slowdowns, so the result does not depend on how many seconds come at once."""
+    """The slowest inferences of a stream, examined second by second.
+
+    So the result does not depend on how many seconds come at once.
+    """
 
     _slowest: list[SlowInference] = field(default_factory=list)
     _recent: Rows = field(default_factory=lambda: np.empty(0, SLOWEST))
@@ -113,7 +116,7 @@ class Tail:
         self.examined = {second: found for second, found in self.examined.items() if second >= oldest}
 
     def remember(self, later: "Tail", until_s: int) -> None:
-        """Take over the settled seconds that `later`, a copy of this, has examined."""
+        """Copy from `later`, a later state of this, the results of the examined seconds before `until_s`."""
         oldest = int(self._recent["second"][0]) if len(self._recent) else until_s
         fresh = {second: found for second, found in later.examined.items() if oldest <= second < until_s}
         self.examined.update(fresh)
@@ -133,8 +136,10 @@ class Tail:
 
 
 def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -> TailView:
-    """Return the view of the slowest inferences of the session and of the recent ones, of each as many as are
-    stored."""
+    """Return the view of the slowest inferences of the session, and of the recent ones.
+
+    Of each, the slowest are kept.
+    """
     slowest, recent = (
         tuple(sorted(found, key=lambda one: (-one.latency_ns, one.t_ns))[:most])
         for found, most in ((slowest, KEPT), (recent, KEPT_RECENT))
@@ -172,7 +177,10 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
 
 
 def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
-    """Return the share of the lost time that the proven cause took, or None if its time was not measured."""
+    """Return the share of the lost time that the proven cause took, or None if its time was not measured.
+
+    `counted`: what the engine counted around the inference. `lost_ns`: the time lost.
+    """
     if proven == "contention" and counted.waited_ns is not None:
         return min(counted.waited_ns / max(lost_ns, 1), 1.0)
     if proven == "page-faults" and not counted.major_faults:
@@ -181,7 +189,7 @@ def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
 
 
 def _proven(counted: Counted, lost_ns: int) -> str:
-    """Return the cause that the engine's own counters prove."""
+    """Return the cause that the engine's own counters prove, or "" if they prove none. `lost_ns`: the time lost."""
     if counted.preempted if counted.waited_ns is None else counted.waited_ns >= PART * lost_ns:
         return "contention"
     has_many = counted.minor_faults * MINOR_FAULT_NS >= PART * max(lost_ns, 1)
@@ -216,7 +224,11 @@ _AS_TAIL = {
 
 
 def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
-    """Return the signal that left its usual range in this second; a reading of the next one may show it."""
+    """Return the cause whose signal left its usual range in this second; "unexplained" if none did.
+
+    A reading of the next second may also show it. `is_counted`: whether the engine's own counters tell of contention,
+    so that its signals do not count.
+    """
     begin_s = max(0, second - BEFORE_S)
     held, was_read = signals.of_channels(begin_s, second + 2)
     at = second - begin_s

@@ -1,6 +1,7 @@
-"""Folds seconds and readings into slowdowns with their causes, with the same results live and from a recording.
+"""The slowdowns of a session with their causes, the same live and from a recording.
 
-The tail is folded here too, because the same signals explain it, and it is complete at the same times.
+They follow from seconds and readings. The tail is here too, because the same signals explain it, and it is complete at
+the same times.
 """
 
 import contextlib
@@ -31,7 +32,10 @@ STEP_S = 256  # Long batches are settled in steps, because readings are stored f
 
 
 class Slowdowns(TracksReader):
-    """Folds batches. Seconds younger than LATE_S are judged again at each view, since their readings may still come."""
+    """The slowdowns of one stream.
+
+    Seconds younger than LATE_S are judged again at each view: their readings may still come.
+    """
 
     def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
         super().__init__(tracks)
@@ -47,11 +51,14 @@ class Slowdowns(TracksReader):
         self._newest_tail: Tail | None = None  # The tail with the rows that are not settled yet.
 
     def count_calls_by(self, mix: Mix) -> None:
-        """Use `mix` for the calls of the session's streams. Its owner folds each part into it first."""
+        """Use `mix` for the calls of the session's streams.
+
+        Its owner gives it each part of a batch before this object gets it.
+        """
         self.signals.mix = mix
 
     def judge_tokens_by(self, positions: EqualPosition) -> None:
-        """Use `positions` to judge tokens. Its owner converts the seconds of tokens before they are folded here."""
+        """Use `positions` to judge tokens. Its owner converts the seconds of tokens before this object gets them."""
         self.signals.positions = positions
 
     def join(self, first: "Slowdowns", number: int) -> None:
@@ -111,7 +118,7 @@ class Slowdowns(TracksReader):
         self._tail.advance(rows, self.signals)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
-        """Judge the rows that the judgement does not have yet."""
+        """Give a judgement the rows up to `until_s` that it does not have yet."""
         if until_s > judgement.until_s:
             judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self.signals)
 

@@ -48,7 +48,7 @@ DEEPEST = 4  # Most stages below another one.
 
 @dataclass(slots=True)
 class Stage:
-    """A part of a slowdown that has one cause."""
+    """A part of a slowdown with a cause of its own."""
 
     start_s: int
     candidates: list[Evidence]  # The best one explains the stage.
@@ -78,13 +78,16 @@ class Stage:
         self.pending += windows
 
     def collect(self, signals: Signals) -> None:
-        """Look for evidence of causes in the windows of time that were added since the last call, and keep it."""
+        """Look for evidence of causes in the windows that were added since the last call."""
         for evidence in self.candidates:
             evidence.collect(self.pending, signals)
         self.pending = []
 
     def best(self, named: Cause | None = None) -> tuple[Finding, Evidence]:
-        """Return the best explanation. `named`: the cause to prefer, or None for the last known cause."""
+        """Return the best explanation, and the evidence for it.
+
+        `named`: the cause to prefer; None for the last known cause.
+        """
         named = self.named if named is None else named
         found = [(find_cause(one, max(self.level - one.floor, 0) / NEPER, named), one) for one in self.candidates]
         return max(found, key=lambda each: (each[0].cause != "unknown", each[0].confidence))
@@ -146,7 +149,7 @@ class Change:
 
 @dataclass(slots=True)
 class Stages:
-    """Folds the slow windows of one slowdown, in order."""
+    """The stages of one slowdown, from its slow windows in order."""
 
     sigma: float
     slack_s: int
@@ -278,7 +281,10 @@ def _lower_median(levels: list[int]) -> int:
 
 
 def _rejoined(before: Stage | None, stage: Stage) -> tuple[Stage, ...]:
-    """Return both stages, or join them if no cause explains the later, higher stage any more."""
+    """Return the two stages. If no cause explains the later, higher stage any more, return both joined to one.
+
+    `before`: the earlier stage; None if there is none.
+    """
     if before is None:
         return (stage,)
     if before.then != "slower" or stage.best("unknown")[0].cause != "unknown":

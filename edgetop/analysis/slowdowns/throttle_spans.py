@@ -1,12 +1,12 @@
-"""The spans in which something slowed the board, made of the readings of its signals, in the order of time.
+"""The spans in which something slowed the board, found from the readings of its signals in the order of time.
 
-A span has one cause. It begins with the first reading of a signal in force and ends with the first
-that is not; a signal that comes and goes faster than 2 s makes one span. A signal that is not read for 12 s (its
-sensor was lost) counts as over since its last reading, known 12 s later. A flag that does not say why
-belongs to the cause of another signal at that time, otherwise to heat if a zone is at its trip.
+A span has one cause. It begins with the first reading of a signal in force, and ends with the first reading of a signal
+that is not. A signal that comes and goes faster than 2 s makes one span. A signal that is not read for 12 s (its sensor
+was lost) counts as over since its last reading; this is known 12 s later. A flag that does not say why belongs to the
+cause of another signal at that time, otherwise to heat if a zone is at its trip.
 
-A flag since boot is about the past, a fan that turns slows nothing: neither is a signal. A zone at the
-trip at which it throttles and a cap of a clock are signals only together: heat lowered the cap.
+A flag since boot is about the past, and a fan that turns slows nothing: neither is a signal. A zone at the trip at
+which it throttles, and a cap of a clock, are signals only together: heat lowered the cap.
 """
 
 import math
@@ -60,7 +60,7 @@ _LEAST_COUNTS = {
 
 
 def least_in_force(info: SensorInfo) -> float | None:
-    """Return the least value of this sensor that means that the board is slowed, or None if it never reports that."""
+    """Return the least value of a sensor that means that the board is slowed; None if the sensor never reports that."""
     if is_flag(info) or (info.kind == "cooling" and info.throttles):
         return SET
     return _LEAST_COUNTS.get(info.id)
@@ -114,8 +114,10 @@ def board_of(manifest: Manifest) -> Board:
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
-    """Return the clocks to show, and their name: the firmware clock of a Raspberry Pi, or else the fastest CPUs, or
-    else the fastest clock."""
+    """Return the places of the clocks to show, and their name.
+
+    They are the firmware clock of a Raspberry Pi, or else the fastest CPUs, or else the fastest clock.
+    """
     places = [place for place, info in enumerate(infos) if info.kind == "freq"]
     by_firmware = [place for place in places if infos[place].label == "arm"]
     if by_firmware:
@@ -131,7 +133,7 @@ def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
 
 @dataclass(slots=True)
 class Latency:
-    """The mean of the medians of some seconds."""
+    """The mean over some seconds of the logarithm of their median latency."""
 
     level_sum: int = 0  # of their logarithms, in millionths
     count: int = 0
@@ -142,7 +144,7 @@ class Latency:
 
     @property
     def level(self) -> float:
-        """Return the level in nepers; NaN without a second."""
+        """Return the mean level in nepers; NaN without a second."""
         return self.level_sum / self.count / NEPER if self.count else math.nan
 
 
@@ -186,7 +188,10 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class Spans:
-    """Advances reading by reading, so the result does not depend on how many readings come at once."""
+    """The spans of a session, found reading by reading.
+
+    So they do not depend on how many readings come at once.
+    """
 
     spans: list[Span] = field(default_factory=list)  # The latest MAX_SPANS spans, in order of their beginnings.
     dropped: int = 0  # Number of earlier spans, which are no longer stored.
@@ -224,7 +229,7 @@ class Spans:
             values.extend([nothing] * (len(board.infos) - len(values)))
 
     def settle(self, readings: Readings, until_ns: int, board: Board) -> None:
-        """Apply readings of signals, zones and caps up to then, in the order of their times."""
+        """Apply the readings of signals, zones and caps up to `until_ns`, in the order of their times."""
         marks = sorted([*self._changes(readings, board), *self._silences(until_ns, board)])
         for mark in marks:
             self._apply(mark, board)
@@ -252,7 +257,7 @@ class Spans:
             self.last[int(place[at])], self.last_ns[int(place[at])] = float(value[at]), int(t_ns[at])
 
     def _silences(self, until_ns: int, board: Board) -> Iterator[Mark]:
-        """Yield a mark for each sensor with a value above 0 that has not been read for 12 s."""
+        """Yield a mark for each sensor above 0 that has not been read for 12 s."""
         for place, (value, t_ns) in enumerate(zip(self.last, self.last_ns, strict=True)):
             if value > 0 and until_ns - t_ns > HOLD_NS:
                 self.last[place] = math.nan
@@ -275,7 +280,11 @@ class Spans:
         return any(self.now[place] > 0 for place in board.trips_c if not board.is_signal[place])
 
     def _cap_moved(self, mark: Mark, before_mhz: float, board: Board) -> None:
-        """Follow the cap of a clock. A cap that falls while a zone is at its trip is a signal until the cap is back."""
+        """Open or close a span after a change of a clock's cap.
+
+        A cap that falls while a zone is at its trip is a signal until the cap is back. `before_mhz`: the cap before the
+        change.
+        """
         place = mark.place
         if any(place in span.in_force for span in self.spans):
             if not mark.value < SAME_CLOCK * self.above[place]:
@@ -286,7 +295,10 @@ class Spans:
                 self._open(mark.t_ns, place, "thermal", board)
 
     def _follow_falls(self, hot_ns: int, board: Board) -> None:
-        """Attribute to heat a cap that fell, or a flag that was set, up to 3 s before a zone reached its trip."""
+        """Attribute to heat a cap that fell, or a flag that was set, up to 3 s before a zone reached its trip.
+
+        `hot_ns`: when the zone reached it.
+        """
         for place in np.flatnonzero(board.is_cap).tolist():
             is_down = self.now[place] < SAME_CLOCK * self.above[place]
             if is_down and hot_ns - self.fell_ns[place] <= NEAR_NS and not self._holding(place):
@@ -316,7 +328,10 @@ class Spans:
         span.in_force.append(place)
 
     def _going_on(self, cause: Cause, t_ns: int) -> Span | None:
-        """Return the span of this cause that is in force, or was until a moment ago. Returns None if there is none."""
+        """Return the span of this cause that is in force at `t_ns`, or was until a moment before.
+
+        If there is none, return None.
+        """
         of_cause = (span for span in reversed(self.spans) if span.cause == cause)
         return next((span for span in of_cause if span.in_force or t_ns - span.until_ns < FLICKER_NS), None)
 
@@ -344,7 +359,10 @@ class Spans:
             self.dropped_until_ns = max(self.dropped_until_ns, span.until_ns)
 
     def cover(self, aggregates: Aggregates, board: Board) -> None:
-        """Add spans of a past without single readings, from aggregates in which a signal was in force."""
+        """Add spans of the past for which there are no single readings.
+
+        There is a span for each aggregate in which a signal was in force.
+        """
         least = board.least[aggregates["sensor"]]
         is_up = board.is_signal[aggregates["sensor"]] & (aggregates["high"] >= least)
         for aggregate in aggregates[is_up][np.argsort(aggregates["t_ns"][is_up], kind="stable")].tolist():
@@ -353,9 +371,9 @@ class Spans:
             self._close(until_ns, place)
 
     def measure(self, tracks: Tracks, rows: Rows, until_ns: int, board: Board) -> None:
-        """Add the clocks, heat and latency up to then, in spans and outside them.
+        """Add the clocks, heat and latency up to `until_ns` to the figures of spans, and of the time outside them.
 
-        `rows`: of type ROW, in the order of their times.
+        `rows`: seconds of type ROW, in the order of their times.
         """
         self._measure_latency(rows[(rows["t_ns"] > self.row_ns) & (rows["t_ns"] + NS <= until_ns)])
         begin_s, end_s = max(self.measured_s, tracks.newest_s - SECONDS + 1), until_ns // NS
@@ -395,7 +413,7 @@ class Spans:
         return [span for span in self.spans if span.in_force or span.until_ns >= t_ns]
 
     def time_ns(self, from_ns: int, until_ns: int) -> int:
-        """Return how much of that time is in spans, whatever their causes."""
+        """Return the part of a time that is in spans, in ns, whatever their causes."""
         total, reached = self.dropped_ns, max(from_ns, self.dropped_until_ns)
         for span in self.spans:
             end_ns = until_ns if span.end_ns is None else min(span.end_ns, until_ns)

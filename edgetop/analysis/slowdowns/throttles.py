@@ -104,7 +104,7 @@ class ThrottlesView:
 
     @property
     def share(self) -> float | None:
-        """Return the share of the measured phase that is in spans; None before it."""
+        """Return the share of the measured phase that is in spans; None before the phase."""
         return self.throttled_ns / self.measured_ns if self.measured_ns > 0 else None
 
 
@@ -118,7 +118,10 @@ class _State:
 
 
 class Throttles(TracksReader):
-    """Folds batches. The time younger than LATE_S is judged anew at each view: its readings may still come."""
+    """The throttling of a session.
+
+    The time younger than LATE_S is judged anew at each view: its readings may still come.
+    """
 
     def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
         super().__init__(tracks)
@@ -165,8 +168,7 @@ class Throttles(TracksReader):
             self._rows = self._rows[self._rows["t_ns"] > self._spans.row_ns]
 
     def _settle(self, spans: Spans, until_ns: int, measured_ns: int, board: Board) -> None:
-        """Make spans of the signals up to `until_ns`, and measure clocks, heat and latency in them up to
-        `measured_ns`."""
+        """Find the spans of the signals up to `until_ns`, and measure clocks, heat and latency up to `measured_ns`."""
         spans.settle(self._signals[self._signals["t_ns"] <= until_ns], until_ns, board)
         spans.measure(self._tracks, self._rows, measured_ns, board)
 
@@ -238,7 +240,7 @@ class Throttles(TracksReader):
         )  # fmt: skip
 
     def _import_state(self, document: Mapping[str, object], board: Board) -> None:
-        """Continue from an exported state. A state of another version is ignored, and spans begin here."""
+        """Continue from an exported state. A state of another version is ignored, so that spans begin here."""
         with contextlib.suppress(ValueError):
             state = FORM.read(_State, document.get("throttles"), "throttling")
             if state.version == VERSION and state.spans.is_credible(board):
@@ -251,7 +253,10 @@ class Throttles(TracksReader):
 
 
 def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> ThrottleSpan:
-    """Return the span with its recorded figures in place of those from the readings."""
+    """Return the span with the recorded figures in place of those from the readings.
+
+    `recorded`: None if there are none.
+    """
     if recorded is None:
         return span
     began, ended = recorded.began, recorded.ended
@@ -267,7 +272,12 @@ def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> Throt
 
 
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
-    """Return the highest clock seen outside spans, else the allowed one, but at least the present one."""
+    """Return the highest clock seen outside spans or, if none was seen, the allowed one.
+
+    It is at least the present clock.
+
+    `clock_mhz`: the present clock.
+    """
     limits = [board.infos[place].max for place in board.clocks[:1]]
     limits.append(max((mhz for place in board.clock_caps if (mhz := tracks[place].max) is not None), default=None))
     allowed = min((mhz for mhz in limits if mhz), default=None)
@@ -276,7 +286,10 @@ def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz
 
 
 def throttle_events(view: ThrottlesView) -> list[Event]:
-    """Return the beginning and the end of each span, the end first. A span that the session's end cut has no end."""
+    """Return the events of each span, the newest first: its end, then its beginning.
+
+    A span cut by the session's end has no end.
+    """
     events = []
     for span in reversed(view.spans):
         if span.end_ns is not None and not span.was_cut:
@@ -299,7 +312,10 @@ def _end(span: ThrottleSpan, clock: str) -> Event:
 
 
 def _as_it_began(span: ThrottleSpan) -> tuple[Cause, str, float | None, float | None, float | None]:
-    """Return the fields that the events of the beginning and of the end have in common."""
+    """Return the fields that both events of a span have.
+
+    They are its cause, its sensor, the clock at its beginning, the best clock, and the temperature at its beginning.
+    """
     figures = rounded(span.begin_clock_mhz), rounded(span.best_mhz), rounded(span.begin_temp_c)
     return span.cause, span.sensor, *figures
 
@@ -321,7 +337,7 @@ def throttles_document(view: ThrottlesView) -> list[Document]:
 
 
 class ThrottleEvents:
-    """Makes the events of a run for its recording, each beginning and end once."""
+    """The events of a run for its recording: each beginning and each end of a throttling, once."""
 
     def __init__(self) -> None:
         self._tracks = Tracks(has_timeline=False)
@@ -330,7 +346,10 @@ class ThrottleEvents:
         self._viewed_ns = 0
 
     def fold(self, batch: Batch) -> tuple[Event, ...]:
-        """Return the new beginnings and ends. A throttling cut by the end of the session has no end."""
+        """Continue with a batch. Return the events of new beginnings and ends.
+
+        A throttling that is cut by the end of the session has no end.
+        """
         self._waiting.append(batch)
         is_last = any(isinstance(event.body, SessionOver) for event in batch.events)
         if batch.until_ns - self._viewed_ns < CHECK_EVERY_NS and not is_last:
