@@ -9,6 +9,7 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.operator_energy import LEAST_READINGS, TOLD_APART, OperatorEnergies
 from edgetop.analysis.session_report import report
+from edgetop.cli.printing.report_page import charts
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import ProfileBurst
@@ -129,6 +130,8 @@ def test_the_report_has_the_energy_of_each_operator() -> None:
         one["energy_group"] for one in document["operators"]
     )
     assert document["profile"]["energy_unknown"] is None
+    titles = [chart.title.text for chart in charts(analysis, report(analysis))]
+    assert titles[-2:] == ["operators, % of the time", "operators, mJ in an inference"]
     text = summary(report(analysis))
     assert re.search(r"op5 takes 25% of the time and 4[5-8]% of the energy", text), text
 

@@ -187,6 +187,12 @@ def _operators(report: Report) -> Iterator[Chart]:
     if top:
         names = [f"{number}  {shortened(clean(one.name), 40)}" for number, one in enumerate(top, 1)]
         yield bars("operators, % of the time", names, [100 * one.share for one in top])
+        groups = [one.energy_group for one in report.operators or ()]
+        # The energy of a group belongs to no single bar.
+        energies = [one.energy_mj if groups.count(one.energy_group) == 1 else None for one in top]
+        known = [(name, mj) for name, mj in zip(names, energies, strict=True) if mj is not None]
+        if known:
+            yield bars("operators, mJ in an inference", [name for name, _ in known], [mj for _, mj in known])
 
 
 def ab_charts(view: AbView) -> Iterator[Chart]:
