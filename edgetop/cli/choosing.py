@@ -15,9 +15,9 @@ from edgetop.session.manifest import Manifest
 
 
 def recorded(given: str | None) -> Path:
-    """Return the folder of the given session. If `given` is None, print the newest session to stderr and return it.
+    """Return the folder of the session that the user named or, if `given` is None, that of the newest session.
 
-    Raises InputError if there is none.
+    The name of the newest session is printed to stderr. Raises InputError if there is none.
     """
     if given is not None:
         return locate(given, recordings_home())
@@ -28,9 +28,9 @@ def recorded(given: str | None) -> Path:
 
 
 def running(given: str | None, *, newest: bool) -> Path:
-    """Return the folder of the given session, or of the running one if `given` is None.
+    """Return the folder of the session that the user named or, if `given` is None, that of the running session.
 
-    If several run, the user chooses one on a terminal; without a terminal InputError is raised. `newest`: make the
+    If several run, the user chooses one on a terminal; without a terminal, InputError is raised. `newest`: make the
     newest session the default choice, and print the name of a session that runs alone.
     """
     home = recordings_home()
@@ -49,7 +49,10 @@ def running(given: str | None, *, newest: bool) -> Path:
 
 
 def ask_which(count: int, default: str | None = None) -> int | None:
-    """Let the user choose one of `count` things; return its index from 0, or None if the user cancels (q, Ctrl+C)."""
+    """Ask the user to choose one of `count` things.
+
+    Return its index from 0, or None if the user cancels (q, Ctrl+C).
+    """
 
     def place(answer: str) -> int | None:
         text = answer.strip().lower()

@@ -1,7 +1,7 @@
 """Options with rules about other options, and options that a command passes on to its runs.
 
-A rule rejects an option that would be ignored. It looks only at the command line: defaults and settings never break a
-rule.
+A rule rejects an option that would otherwise be ignored. It looks only at the command line: defaults and settings never
+break a rule.
 """
 
 import copy
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def taken(kind: type[T], given: Given) -> T:
-    """Return the options of a command as a value of `kind`, a class of values whose fields have their names."""
+    """Return the options of a command as an object of the class `kind`, whose fields have the names of the options."""
     return kind(**{each.name: given[each.name] for each in fields(kind)})  # type: ignore[arg-type]
 
 
 @frozen
 class Asked:
-    """An option on the command line, and the other options there."""
+    """An option on the command line, together with the other options there."""
 
     option: str
     """The option as users write it: `--live`."""
@@ -41,7 +41,7 @@ class Asked:
     context: click.Context
 
     def written(self, name: str) -> str:
-        """Return another option as users write it: `--csv` for `csv_file`."""
+        """Return the option `name` as users write it: `--csv` for `csv_file`."""
         options = (param for param in self.context.command.params if isinstance(param, click.Option))
         return next((max(option.opts, key=len) for option in options if option.name == name), name)
 
@@ -51,16 +51,16 @@ Test = Callable[[Any], bool]  # takes the value of an option as text, or None if
 
 
 class Companion(click.Option):
-    """An option with rules."""
+    """A Click option with rules about other options."""
 
     def __init__(self, declarations: Sequence[str], rules: Sequence[Rule], **attributes: Value) -> None:
         super().__init__(declarations, **attributes)
         self._rules = tuple(rules)
 
     def handle_parse_result(self, ctx: click.Context, opts: Given, args: list[str]) -> tuple[Value, list[str]]:
-        """Parse the option as Click does, then check its rules, so that an invalid value is reported first.
+        """Parse the option as Click does, then check its rules. So an invalid value is reported before a broken rule.
 
-        `opts`: the options on the command line, as text.
+        `opts`: the options on the command line, as text. Returns what Click's method returns.
         """
         result = super().handle_parse_result(ctx, opts, args)
         if self.name in opts and not ctx.resilient_parsing:  # shell completion parses incomplete command lines
@@ -76,12 +76,12 @@ class Companion(click.Option):
 
 
 def option(*declarations: str, rules: Sequence[Rule] = (), **attributes: Value) -> click.Option:
-    """Return a Click option with rules. `attributes` are those of click.Option."""
+    """Return a Click option with rules. `attributes` are arguments of click.Option."""
     return Companion(declarations, rules, **attributes) if rules else click.Option(declarations, **attributes)
 
 
 class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
-    """Checks a value with another type, but keeps its text, which is passed on to each run."""
+    """A type that checks a value with another type but keeps the text, which is passed on to each run."""
 
     name = "text"
 
@@ -94,9 +94,9 @@ class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 
 
 def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tuple[click.Option, ...]:
-    """Return copies of options of `run` that keep their values as text, for a command that passes them on to its runs.
+    """Return copies of options of `run` whose values stay text. A command has them to pass them on to its runs.
 
-    `without`: names of options to leave out.
+    `without`: the names of options to leave out.
     """
     copies = tuple(copy.copy(param) for param in options if param.name not in without)
     for param in copies:
@@ -106,7 +106,10 @@ def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tupl
 
 
 def raw_words(params: Iterable[click.Parameter], names: Collection[str], given: Given) -> Iterator[str]:
-    """Yield the words of a command line that gives these options. `given` has their values as text."""
+    """Yield the words of a command line with those options among `params` whose names are in `names`.
+
+    `given` has their values as text.
+    """
     for param in params:
         value = given.get(param.name or "")
         if param.name not in names or value is None:
@@ -119,14 +122,14 @@ def raw_words(params: Iterable[click.Parameter], names: Collection[str], given: 
 
 
 def given_names(ctx: click.Context) -> list[str]:
-    """Return the names of the options that were written on the command line."""
+    """Return the names of the options that are on the command line."""
     return [name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE]
 
 
 def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "") -> Rule:
-    """Return a rule: the option needs one of `others`, with a value for which `holds` is true.
+    """Return a rule that requires one of the options `others`, with a value for which `holds` is true.
 
-    `message` replaces the default message; {} stands for the option.
+    `message` replaces the default message; {} in it stands for the option with this rule.
     """
 
     def rule(asked: Asked) -> InputError | None:
@@ -139,7 +142,10 @@ def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "")
 
 
 def not_beside(*others: str, unless: str = "", message: str = "", advice: str = "") -> Rule:
-    """Return a rule: the option must not be given together with one of `others`, unless `unless` is given as well."""
+    """Return a rule that forbids the options `others` beside the option, except together with the option `unless`.
+
+    `message` replaces the default message.
+    """
 
     def rule(asked: Asked) -> InputError | None:
         beside = [other for other in others if asked.given.get(other) is not None]
@@ -152,7 +158,8 @@ def not_beside(*others: str, unless: str = "", message: str = "", advice: str = 
 
 
 def rings(asked: Asked) -> InputError | None:
-    """Return the rule of `--notify`: it needs a terminal, and the run must stay in that terminal."""
+    """Return the error of a misused `--notify`, or None: it needs a terminal, and the run must stay in that
+    terminal."""
     is_terminal = sys.stderr.isatty() if asked.given.get("headless") else standard_streams.has_screen()
     if is_terminal and not asked.given.get("detach"):
         return None

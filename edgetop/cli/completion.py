@@ -1,6 +1,7 @@
-"""`edgetop completion`, and the completions of names: sessions, engines, providers, themes, topics, events.
+"""`edgetop completion`, and the completion of names: sessions, engines, providers, themes, topics, events.
 
-A shell runs this at each press of Tab, so it reads only file names and imports nothing heavy: no numpy, no Textual.
+A shell runs this each time that Tab is pressed. So it reads only file names and imports nothing heavy: no numpy, no
+Textual.
 """
 
 import contextlib
@@ -38,13 +39,13 @@ def sessions(_context: click.Context, _param: click.Parameter, incomplete: str) 
 
 
 def session_lists(context: click.Context, param: click.Parameter, incomplete: str) -> Proposals:
-    """Complete the last session of a comma-separated list."""
+    """Return completions for the last session in a comma-separated list."""
     before, comma, last = incomplete.rpartition(",")
     return [CompletionItem(f"{before}{comma}{one.value}", type=one.type) for one in sessions(context, param, last)]
 
 
 def running_sessions(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    """Complete the names of running sessions, which still have a journal."""
+    """Return the names of running sessions (those that still have a journal) as completions."""
     return _sessions((folder for folder in _folders() if (folder / JOURNAL).is_dir()), incomplete)
 
 
@@ -53,7 +54,10 @@ def _of(names: Callable[[], Iterable[str]]) -> Proposer:
 
 
 def _imported(module: str, attribute: str) -> Proposer:
-    """Return a completer for the names in an attribute of a module, which is imported when it is called."""
+    """Return a function that completes the names in an attribute of a module.
+
+    The module is imported when it is called.
+    """
     return _of(lambda: iter(getattr(import_module(module), attribute)))
 
 
@@ -102,7 +106,8 @@ def _sessions(folders: Iterable[Path], incomplete: str) -> Proposals:
 
 
 def _folders() -> Iterator[Path]:
-    """Yield folders that may hold sessions: the current one, the recordings folder, and registered ones."""
+    """Yield folders that may hold sessions: the current one, the folder of recordings, and those of registered
+    sessions."""
     home = recordings_home()
     for place in (Path(), home):
         with contextlib.suppress(OSError):  # it was deleted, or belongs to another user
@@ -117,7 +122,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> Proposals:
-    """Return the names that begin so, without those with characters that a shell would interpret."""
+    """Return the names that begin with `incomplete`, except those with characters that a shell would interpret."""
     fitting = {name for name in names if name.startswith(incomplete) and _HARMLESS.fullmatch(name)}
     return [CompletionItem(name) for name in sorted(fitting)]
 

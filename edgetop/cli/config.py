@@ -1,7 +1,8 @@
-"""Settings of the screen and of `--live`: from the command line, else from two TOML files, else the last choices.
+"""The settings of the screen and of `--live`. They come from the command line, two TOML files, or the last choices.
 
-Choices are what the user last chose on the screen: theme, window, layout and sort. They are stored beside the
-recordings. The theme is stored for each kind of terminal, because one with few colours cannot draw every theme.
+The command line comes first. The last choices are what the user last chose on the screen: theme, window, layout and
+sort. They are stored beside the recordings. The theme is stored for each kind of terminal, because one with few colours
+cannot draw every theme.
 """
 
 import contextlib
@@ -36,7 +37,11 @@ CHOICES, MAX_CHOICES_BYTES = "screen.json", 64 * 1024
 
 
 def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) -> ScreenSettings:
-    """Return the settings of the screen. Raises InputError for an invalid setting."""
+    """Return the settings of the screen. `chosen_now`: the options of the command line. `recording`: the session's
+    folder.
+
+    Raises InputError for an invalid setting.
+    """
     from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415  of a screen alone
 
     config = load_config(config_home(), chosen_now.config_file)
@@ -67,7 +72,7 @@ def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) ->
 
 
 def line_settings(chosen_now: ScreenChoices) -> tuple[int, bool]:
-    """Return the settings of `--live`: the interval of its lines in ns, and whether they are ASCII.
+    """Return the settings of `--live`: the interval of its lines in ns, and whether they are plain ASCII.
 
     Raises InputError for an invalid setting.
     """
@@ -81,7 +86,7 @@ def _of_lines(chosen_now: ScreenChoices, config: "Config") -> tuple[int, bool]:
 
 @frozen
 class Config:
-    """The settings of the files. None if a file does not have the setting."""
+    """The settings in the files. None for a setting that no file has."""
 
     theme: str | None = None
     refresh_ns: int | None = None
@@ -92,7 +97,7 @@ class Config:
 
 
 def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = True) -> Config:
-    """Load edgetop.toml in `folder`, if it exists, and then `also`, which takes precedence.
+    """Return the settings in edgetop.toml in `folder`, if it exists, and in the file `also`, which takes precedence.
 
     `for_screen`: whether to check themes and keys, which loads Textual. Raises InputError for an invalid file.
     """
@@ -109,7 +114,7 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
 
 
 def read_settings(path: Path) -> Mapping[str, object]:
-    """Read a settings file. Raises SettingError if it cannot be read."""
+    """Return the content of a settings file. Raises SettingError if it cannot be read."""
     try:
         return read_toml(path, MAX_BYTES)
     except (OSError, ValueError) as error:
@@ -131,7 +136,11 @@ _FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # fields of Config w
 
 
 def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: bool) -> object:
-    """Return the value of a field of Config. `keys`: the keys of the previous file. Raises SettingError."""
+    """Return the value for the field of Config that belongs to the setting `key`. Raises SettingError if it is not
+    valid.
+
+    `keys`: the keys of the previous file, which a table of keys extends.
+    """
     if key not in _TYPES:
         raise SettingError(f"unknown setting {key}", nearest_hint(key, _TYPES))
     kind, otherwise = _TYPES[key]
@@ -153,8 +162,7 @@ def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: boo
 
 
 def _keys(table: Mapping[str, object], before: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the keys of bindings by id, under their Textual names: the keys in `before`, with those in `table`
-    replacing them."""
+    """Return the keys of bindings by id, with their Textual names. Keys in `table` replace those in `before`."""
     from edgetop.ui.key_commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415
 
@@ -181,7 +189,7 @@ def _keys(table: Mapping[str, object], before: Mapping[str, str]) -> Mapping[str
 
 
 def load_choices(home: Path) -> Document:
-    """Load the stored choices. A file that cannot be read is ignored, with a line on stderr."""
+    """Return the stored choices. A file that cannot be read counts as empty, and a line on stderr says so."""
     document = _document(home / CHOICES)
     theme, window, layout, orders = (document.get(key) for key in (_theme_key(), "window", "layout", "orders"))
     choices: Document = {}
@@ -204,7 +212,7 @@ def load_choices(home: Path) -> Document:
 
 
 def save_choices(home: Path, changed: Document) -> None:
-    """Update the stored choices. It is not an error if the folder cannot be written."""
+    """Store the changed choices beside the others. Nothing happens if the folder cannot be written."""
     named = {_theme_key() if key == "theme" else key: value for key, value in changed.items()}
     text = json.dumps({**_document(home / CHOICES, warns=False), **named}, indent=1)
     with contextlib.suppress(OSError):

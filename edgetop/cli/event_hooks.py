@@ -59,7 +59,7 @@ class AddEvent(Protocol):
 
 
 class _Worker:
-    """A hook and the thread that runs it."""
+    """A hook with the thread that runs it."""
 
     def __init__(self, hook: Hook, add_event: AddEvent, timeout_s: float) -> None:
         self.hook = hook
@@ -81,7 +81,10 @@ class _Worker:
         self.skipped, self._last_skipped = self.skipped + 1, document
 
     def end(self, until_s: float) -> None:
-        """Accept no more events and run the last skipped one. Kill the hook if it still runs at `until_s`."""
+        """Accept no more events, and run the hook for the last event that was skipped.
+
+        At `until_s`, kill the hook if it runs.
+        """
         if self._last_skipped is not None:
             self.skipped -= 1
             self.give(self._last_skipped)
@@ -99,7 +102,10 @@ class _Worker:
             self._report(str(document["event"]), code, output, time.monotonic() - begin_s)
 
     def _run(self, given: bytes, until_s: float) -> tuple[int | None, str]:
-        """Run the hook; return its exit code, or None if it took too long and was killed, and the end of its output."""
+        """Run the hook. Return its exit code and the end of its output. The code is None if the hook took too long.
+
+        `given`: its standard input. `until_s`: when it is killed, a time of time.monotonic.
+        """
         try:
             process = subprocess.Popen(  # noqa: S603  the user's own command, split by himself
                 self.hook.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -121,9 +127,9 @@ class _Worker:
         return None if was_killed else process.returncode, text
 
     def _output_of(self, process: "subprocess.Popen[bytes]", until_s: float) -> bytes:
-        """Read the output of the hook until it ends or `until_s` is reached. Return the end of the output.
+        """Return the end of the hook's output, read until the hook ends or until `until_s`, a time of time.monotonic.
 
-        After MOST_BYTES the output is read slowly, so that endless output costs little.
+        After MOST_BYTES, the output is read slowly, so that endless output costs little.
         """
         assert process.stdout
         output, count = b"", 0
@@ -169,13 +175,16 @@ class _Worker:
 
 
 class EventHooks:
-    """Runs the hooks of a session. `offer` never waits."""
+    """The hooks of a session, each on a thread. `offer` never waits."""
 
     def __init__(
         self, hooks: Sequence[Hook], session_state: "SessionState", clock: Clock,
         session: Callable[[], Document], *, timeout_s: float = TIMEOUT_S,
     ) -> None:  # fmt: skip
-        """`session` returns what the hooks are told about the session."""
+        """Start a thread for each hook. `session` returns a description of the session, which each hook gets.
+
+        `timeout_s`: how long a hook may run.
+        """
         self._session_state = session_state
         self._clock = clock
         self._session = session
@@ -191,7 +200,10 @@ class EventHooks:
             self.offer(alert.name, {**document, **about})
 
     def offer(self, event: str, document: Document) -> None:
-        """Run the hooks of this event, except those that already ran within the last minute."""
+        """Run the hooks of this event, except those that have already run within the last minute.
+
+        `document` describes the event.
+        """
         now_ns = self._clock.monotonic_ns()
         for worker in self._workers:
             if worker.hook.event not in (event, ANY):

@@ -1,4 +1,4 @@
-"""Exports from the screen: `edgetop export` in its own process, at a low priority."""
+"""Exports that are started on the screen: `edgetop export` in another process, at a low priority."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ NICENESS = 10
 
 
 class ExportProcess:
-    """A process that exports, so that Arrow is not loaded into the screen's process and the model has priority."""
+    """An export in another process. So Arrow is not loaded into the screen's process, and the model has priority."""
 
     def __init__(self, recording: Path, form: str, to: Path) -> None:
         self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own program
@@ -44,7 +44,10 @@ class SessionExporter:
         return {name: form.what for name, form in FORMATS.items()}
 
     def begin(self, recording: Path, form: str) -> Export:
-        """Start an export into the current folder, under the session's name. Existing files are kept."""
+        """Start an export of `recording` in the format `form`. Return it.
+
+        The output is in the current folder and has the session's name. Existing files are kept.
+        """
         path = Path.cwd() / default_path(recording, form)
         number, free = 2, path
         while free.exists():

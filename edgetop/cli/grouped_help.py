@@ -1,4 +1,4 @@
-"""A command with many options, whose help begins with examples and puts the options into groups."""
+"""A command with many options. Its help begins with examples and puts the options into groups."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,10 +10,13 @@ RARE = "Rarely used"
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has its options by group. Options that no group names come last, as rarely used ones."""
+    """A command whose help has its options by group. Options that are in no group come last, as rarely used ones."""
 
     def __init__(self, *arguments: Value, groups: Mapping[str, Sequence[str]], **attributes: Value) -> None:
-        """`groups`: names of options (`max_size`) by the title of their group. The epilog holds the examples."""
+        """Create the command. `groups`: the names of options (`max_size`) by the title of their group.
+
+        The epilog of the command has the examples.
+        """
         super().__init__(*arguments, **attributes)
         self.groups = groups
 

@@ -1,4 +1,5 @@
-"""Internal errors of the analysis: the line that a command prints at its end, and a file for a bug report."""
+"""Internal errors of the analysis: the line that a command prints about them at its end, and a file for a bug
+report."""
 
 import hashlib
 import platform
@@ -16,7 +17,7 @@ FOLDER = "internal-errors"  # beside the recordings
 
 
 def words(faults: Sequence[Fault]) -> str:
-    """Write the file for a bug report, and return one line that describes the errors and names the file."""
+    """Write a file for a bug report. Return one line that describes the errors and names the file."""
     first, more = faults[0], len(faults) - 1
     session = f"{first.session}: " if first.session else ""
     others = f", and {more} more" if more else ""
@@ -24,7 +25,7 @@ def words(faults: Sequence[Fault]) -> str:
 
 
 def _to_send(faults: Sequence[Fault]) -> str:
-    """Write the file and return the advice to send it. Equal errors share one file."""
+    """Write a file for a bug report. Return the advice to send it. Equal errors share one file."""
     text = document(faults)
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = recordings_home() / FOLDER / f"{name}.txt"

@@ -15,7 +15,7 @@ BLOCKED = (*FORWARDED, signal.SIGCHLD, signal.SIGTSTP)
 
 
 def wait_for_run(run: int, dismissed: int) -> None:
-    """Stand in for the run: forward signals to it, stop when it stops, and exit with its status.
+    """Stand in for the process `run`: forward signals to it, stop when it stops, and exit with its status.
 
     Never returns. A byte from the descriptor `dismissed` means that the run continues without the launcher.
     """

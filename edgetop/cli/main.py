@@ -1,4 +1,4 @@
-"""The entry of the program, and the one place where errors are printed and exit codes chosen."""
+"""The entry of the program, and the only place where errors are printed and exit codes are chosen."""
 
 import contextlib
 import errno
@@ -76,7 +76,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def _with_faults(code: int) -> int:
-    """Report internal errors of the analysis. A result is then incomplete, whatever its gates say."""
+    """Print the internal errors of the analysis, if any. Return the exit code, which is `code` without such errors.
+
+    With them, a result is incomplete, whatever its gates say.
+    """
     analysis = sys.modules.get("edgetop.analysis.faults")
     if analysis is None or not analysis.occurred:
         return code
@@ -89,7 +92,10 @@ def _with_faults(code: int) -> int:
 
 
 def _refused(error: OSError) -> int:
-    """Print a system error and return the exit code. Raises the error if it is a fault of the program."""
+    """Print an error of the system and return the exit code.
+
+    If it is a fault of the program, the error is raised again.
+    """
     if error.errno == errno.EIO:  # the terminal has closed
         return EXIT_DONE
     if error.errno in DISK_FULL:

@@ -92,7 +92,10 @@ def _terms(terms: tuple[tuple[str, str], ...]) -> Iterator[str]:
 
 
 def _text(text: str) -> Iterator[str]:
-    """Yield paragraphs. One that begins with a backspace is set line by line, as Click does."""
+    """Yield the paragraphs of a help text.
+
+    A paragraph that begins with a backspace is set line by line, as Click does.
+    """
     for paragraph in re.split(r"\n\s*\n", text):
         lines = [line for line in paragraph.splitlines() if line.strip()]
         if lines and lines[0].strip(" ") == "\b":
@@ -106,7 +109,7 @@ def _verbatim(lines: list[str]) -> Iterator[str]:
 
 
 def roff(text: str) -> str:
-    r"""Escape a line for roff.
+    r"""Return a line escaped for roff.
 
     >>> roff(".5 s --json \\ 'a'")
     "\\&.5 s \\-\\-json \\e 'a'"

@@ -47,7 +47,7 @@ MARKDOWN: dict[str, Value] = {
 
 
 class FiniteRange(click.FloatRange):
-    """A range without inf and nan. Click accepts "nan" in any range, because no comparison with nan is true."""
+    """A range without inf and nan. Click accepts "nan" in any range: nan is neither below nor above a limit."""
 
     def convert(self, value: Value, param: click.Parameter | None, ctx: click.Context | None) -> Value:
         converted = super().convert(value, param, ctx)
@@ -57,7 +57,7 @@ class FiniteRange(click.FloatRange):
 
 
 class Rate(FiniteRange):
-    """A rate in Hz. 0 is refused with what the user may have meant."""
+    """A rate in Hz. The error for 0 says what the user may have meant."""
 
     def __init__(self) -> None:
         super().__init__(1e-6, 1e6)
@@ -111,9 +111,10 @@ def duty_cycle(text: str) -> tuple[int, int]:
 
 
 def _parser(path: str, topic: str = "") -> Callable[[str], Value]:
-    """Return a parser that calls MODULE:FUNCTION, which is imported at the first call, because --help does not need it.
+    """Return a parser that calls `path` (MODULE:FUNCTION). --help does not need it, so the first call imports the
+    module.
 
-    A ValueError of the function becomes a BadParameter. `topic` is added to its message.
+    A ValueError of the function becomes a BadParameter. `topic`: the help topic that the message names.
     """
     module, function = path.split(":")
 
@@ -246,7 +247,7 @@ _MOST_CPUS = 8192  # most CPUs that Linux can be built for (NR_CPUS_RANGE_END in
 
 
 def cpus(text: str) -> tuple[int, ...]:
-    """Parse a list of CPUs such as `0,2-3`, as taskset(1) does."""
+    """Return the CPUs in a list such as `0,2-3`, written as for taskset(1)."""
     numbers: set[int] = set()
     for part in text.strip().split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
@@ -286,7 +287,10 @@ def limit(text: str) -> dict[str, float]:
 
 
 def _check_limit(text: str, fields: dict[str, float]) -> None:
-    """Raise BadParameter if the kernel does not take a limit, or if nothing could run within it."""
+    """Raise BadParameter if the kernel does not accept a limit, or if nothing could run within it.
+
+    `text`: the option's value.
+    """
     from edgetop.runner.cgroup_limits import LEAST_QUOTA_US, PERIODS_US  # noqa: PLC0415  --help needs none of it
     from edgetop.runner.engine_limit import Limit  # noqa: PLC0415
 
@@ -302,7 +306,7 @@ def _check_limit(text: str, fields: dict[str, float]) -> None:
 
 
 def warmup_runs(text: str) -> int | None:
-    """Parse a number of runs. Return None for `steady`, and AUTO_WARMUP for `auto`."""
+    """Return a number of runs, None for `steady`, or AUTO_WARMUP for `auto`."""
     if text in ("steady", "auto"):
         return None if text == "steady" else AUTO_WARMUP
     if not text.isdecimal():

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 
 def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> None:
-    """Print plain text. Escape sequences and tabs are made visible."""
+    """Print plain text, with escape sequences and tabs made visible. `err`: to stderr."""
     click.echo("\n".join(clean(line, ascii_only=ascii_only) for line in text.split("\n")), err=err)
 
 
 def raise_problems(problems: Sequence[str], rest: str) -> None:
-    """Raise InputError if a recording has unreadable parts. `rest` says what was done with the readable parts."""
+    """Raise InputError if there are `problems`, descriptions of unreadable parts of a recording.
+
+    `rest` says what was done with the readable parts.
+    """
     if problems:
         more = len(problems) - 1
         raise InputError(problems[0], f"and {more} more; {rest}" if more else rest)
@@ -33,7 +36,7 @@ def raise_problems(problems: Sequence[str], rest: str) -> None:
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str], indent: str = ""
 ) -> Iterator[str]:
-    """Yield the lines of a table. Columns whose heads are in `words` are aligned left, others right."""
+    """Yield the lines of a table with the headings `heads`. Columns in `words` are aligned left, the others right."""
     lines = [heads, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -47,7 +50,10 @@ def table(
 def notice_lines(
     word: str, notices: "Iterable[Notice]", details: "Callable[[Notice], Iterable[str]]" = lambda _: ()
 ) -> Iterator[str]:
-    """Yield an empty line and then each notice with its details and advice. Without notices, yield nothing."""
+    """Yield an empty line, then the lines of each notice with its details and advice. Without notices, yield nothing.
+
+    `word` begins each notice.
+    """
     for number, notice in enumerate(notices):
         if not number:
             yield ""
@@ -56,7 +62,10 @@ def notice_lines(
 
 
 def gate_lines(results: Sequence[tuple[bool, str]]) -> Iterator[str]:
-    """Yield an empty line, and a line for each gate from whether it passed and its sentence. Without gates, nothing."""
+    """Yield an empty line, then a line for each gate. Without gates, yield nothing.
+
+    `results`: (whether the gate passed, the sentence about it).
+    """
     if results:
         yield ""
     for ok, words in results:
@@ -64,21 +73,21 @@ def gate_lines(results: Sequence[tuple[bool, str]]) -> Iterator[str]:
 
 
 def print_failures(reasons: Sequence[str]) -> bool:
-    """Print the reason of each failed gate to stderr. Return whether there is one."""
+    """Print the reasons of failed gates to stderr. Return whether there are any."""
     for reason in reasons:
         print_text(f"edgetop: gate failed: {reason}", err=True)
     return bool(reasons)
 
 
 def print_json(document: object, default: Callable[[object], object] | None = None) -> None:
-    """Print one JSON document on stdout. `default` converts values that JSON does not support, as in json.dumps."""
+    """Print a JSON document on stdout. `default` converts values that JSON does not support, as in json.dumps."""
     click.echo(json.dumps(document, indent=1, default=default))
 
 
 def csv_output_of(path: str | None, *, as_json: bool, force: bool) -> "NamedOutput | StreamOutput | None":
-    """Return the output of `--csv`, checked before anything is read, or None without the option. "-" is stdout.
+    """Return the output of `--csv`, or None without the option. "-" is stdout.
 
-    Raises InputError and OutputError.
+    The output is checked before anything is read. Raises InputError and OutputError.
     """
     from edgetop.recording.export.export_formats import NamedOutput, StreamOutput  # noqa: PLC0415  not for --help
 

@@ -13,7 +13,7 @@ NO_SCREEN = ("headless", "detach")
 
 
 def theme(name: str) -> str:
-    """Check the name of a theme, without loading Textual. Raises InputError for an unknown theme."""
+    """Return the name of a theme, checked without loading Textual. Raises InputError for an unknown theme."""
     names = completion.theme_names()
     if name not in names:
         raise InputError(f"--theme {name}: unknown", nearest_hint(name, names))
@@ -53,7 +53,7 @@ ALERT = option(
 
 @frozen
 class ScreenChoices:
-    """The options of the screen and of lines on the command line. None if an option is not given."""
+    """The options on the command line for the screen and for lines. None for an option that is not given."""
 
     refresh_ns: int | None = None
     theme: str | None = None
@@ -63,7 +63,7 @@ class ScreenChoices:
 
     @classmethod
     def of(cls, given: Given) -> "ScreenChoices":
-        """Take the screen options from the options of a command."""
+        """Return the options for the screen among the options of a command."""
         return cls(
             given["refresh"], given["theme"], given["ascii_only"], given["config_file"], given.get("notify", False)
         )

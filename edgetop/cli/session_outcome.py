@@ -1,4 +1,4 @@
-"""The outcome of a session in short, for the list of sessions. It is stored beside the recording."""
+"""The short form of a session's result, for the list of sessions. It is stored beside the recording."""
 
 from typing import TYPE_CHECKING
 

@@ -49,10 +49,13 @@ def edgetop_command(*arguments: str) -> list[str]:
 
 
 class Terminal:
-    """The terminal of this process, until it is released."""
+    """The terminal of this process, as long as the process has not released it."""
 
     def __init__(self, launcher: int | None = None, launcher_fd: int | None = None) -> None:
-        """`launcher`: process id of the launcher. `launcher_fd`: descriptor that makes it exit when written to."""
+        """Hold the terminal. `launcher`: the process id of the launcher, or None without one.
+
+        `launcher_fd`: the descriptor on which a byte makes the launcher exit.
+        """
         self._launcher = launcher
         self._launcher_fd = launcher_fd
         self._files = {_identity(fd) for fd in (0, 1, 2) if os.isatty(fd)}
@@ -62,9 +65,10 @@ class Terminal:
         return self._launcher_fd is not None and os.getppid() != self._launcher
 
     def release(self, log: Path, *, pipes_too: bool = False) -> None:
-        """Release the terminal and write output to `log`. `pipes_too`: also redirect standard streams that are pipes.
+        """Release the terminal, and write output to the file `log` from now on.
 
-        Raises OSError if the log cannot be written; the terminal is then kept.
+        `pipes_too`: whether standard streams that are pipes are redirected too. Raises OSError if the log cannot be
+        written; the terminal is then kept.
         """
         from edgetop.files import open_regular  # noqa: PLC0415  the launcher needs none of it
 
@@ -107,7 +111,10 @@ def _point(fds: set[int], to: int) -> None:
 
 
 def _held(files: set[tuple[int, int]]) -> list[int]:
-    """Return the open descriptors of these files. isatty(3) cannot tell, as it is false after a hang-up."""
+    """Return the open descriptors of this process for `files`, given as (device, inode).
+
+    isatty(3) cannot tell, as it is false after a hang-up.
+    """
     fds = []
     with contextlib.suppress(OSError):
         for path in Path("/proc/self/fd").iterdir():
@@ -118,9 +125,10 @@ def _held(files: set[tuple[int, int]]) -> list[int]:
 
 
 def split() -> Terminal:
-    """Split this process: the parent becomes the launcher, for which the shell waits; the call returns in the child.
+    """Split this process in two and return the terminal in the child. The parent becomes the launcher.
 
-    Call it before any thread is started, because fork(2) copies only the calling thread.
+    The shell waits for the launcher. Call this before any thread is started, because fork(2) copies only the calling
+    thread.
     """
     pipe = os.pipe()
     # Use descriptors from 3 on, even if a standard stream is closed.
@@ -142,7 +150,10 @@ def split() -> Terminal:
 
 
 def _become_launcher(child: int, dismissed: int) -> NoReturn:
-    """Replace this process by the launcher, which needs 6 MiB less. If that fails, act as the launcher."""
+    """Replace this process by the launcher's program, which needs 6 MiB less. If that fails, act as the launcher here.
+
+    `child`: the process id of the run. `dismissed`: the descriptor on which a byte makes the launcher exit.
+    """
     program = Path(launcher.__file__)
     if sys.executable and program.is_file():
         os.set_inheritable(dismissed, True)
@@ -154,12 +165,12 @@ def _become_launcher(child: int, dismissed: int) -> NoReturn:
 
 
 def signal_at_parents_end(number: int) -> None:
-    """Make the kernel send this signal to this process when its parent ends; 0 for no signal."""
+    """Make the kernel send the signal `number` to this process when its parent ends. 0 means no signal."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def trim_log(log: Path) -> None:
-    """Shorten a long log to its end. The run continues to append to it (O_APPEND)."""
+    """Shorten a long log to its end, while the run continues to append to it (O_APPEND)."""
     from edgetop.files import open_regular  # noqa: PLC0415  the launcher needs none of it
 
     with contextlib.suppress(OSError):
@@ -175,7 +186,10 @@ def trim_log(log: Path) -> None:
 
 
 def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal:
-    """Prepare a run that may outlive its terminal. Call it before anything else is loaded."""
+    """Return the terminal of a run. If the run may outlive its terminal, this process is split in two first.
+
+    Call this before anything else is loaded.
+    """
     has_screen = not headless and standard_streams.has_screen()
     if not is_recorded or not (detach or has_screen):
         return Terminal()
@@ -188,7 +202,7 @@ def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal
 
 
 def move_into_scope(command: tuple[str, ...]) -> None:
-    """Replace this process by `command` followed by the same command line. Raises OSError if that fails."""
+    """Restart this process with the same command line, but by `command`, such as systemd-run. Raises OSError."""
     interpreter = sys.executable or str(Path(sys.orig_argv[0]))
     os.execve(  # noqa: S606  no shell is meant
         command[0], [*command, interpreter, *sys.orig_argv[1:]], {**os.environ, IN_SCOPE: "1"}
@@ -197,14 +211,17 @@ def move_into_scope(command: tuple[str, ...]) -> None:
 
 @frozen
 class LogoutEffect:
-    """What a logout would do to the run."""
+    """What a logout of the user would do to the run."""
 
     command: tuple[str, ...] = ()  # prefix of the command line to start the run again; () to leave it
     message: str = ""  # message for the user; "" if a logout does no harm
 
 
 def logout_effect(root: Root, uid: int, environment: Mapping[str, str] = os.environ) -> LogoutEffect:
-    """Find out what a logout would do. `root`: the root of this machine, never of a captured board."""
+    """Return what a logout of the user `uid` would do to the run.
+
+    `root`: the root of this machine, never that of a captured board.
+    """
     if uid == 0 or environment.get(IN_SCOPE) or not root.exists(BOOTED) or not ask(root):
         return LogoutEffect()
     if "/user@" in root.text("proc/self/cgroup"):  # the user's systemd manager already started this process
@@ -224,7 +241,10 @@ def logout_effect(root: Root, uid: int, environment: Mapping[str, str] = os.envi
 
 
 def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
-    """Whether a scope can be created. Tested before this process is replaced."""
+    """Return whether systemd can create a scope. `scope`: the command that runs another one in it.
+
+    This is tested before this process is replaced.
+    """
     try:
         done = subprocess.run(  # noqa: S603  the user's own systemd-run
             [*scope, "--", "true"],
@@ -240,7 +260,7 @@ def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
 
 
 def how_to_come_back(folder: Path) -> str:
-    """Return three lines that say how to attach to the run and how to stop it."""
+    """Return three lines of text that tell how to attach to the run and how to stop it."""
     from edgetop.paths import recordings_home  # noqa: PLC0415  the launcher needs none of it
     from edgetop.recording.registry import locate  # noqa: PLC0415
     from edgetop.recording.session_folder import SUFFIX  # noqa: PLC0415

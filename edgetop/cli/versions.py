@@ -19,7 +19,7 @@ PACKAGES = ("textual", "numpy", "pyarrow", "psutil", "click")
 
 
 def verbose_lines() -> Iterator[str]:
-    """Yield the version of edgetop, and a line for each component that it uses, with a dash if that is not
+    """Yield a line with the version of edgetop, then a line for each component that it uses; "-" if it is not
     installed."""
     yield f"edgetop {__version__}"
     rows = [("python", _python()), ("platform", _platform()), *_runtimes(), *((name, _of(name)) for name in PACKAGES)]
@@ -33,7 +33,10 @@ def _python() -> str:
 
 
 def _place() -> str:
-    """Return what kind of environment edgetop is installed in. Its path may have the name of a user."""
+    """Return the kind of environment in which edgetop is installed.
+
+    Its path is left out: it may contain a user's name.
+    """
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():
         return "pipx"
@@ -46,7 +49,8 @@ def _place() -> str:
 
 
 def _platform() -> str:
-    """Return machine, kernel, C library, distribution and board, without the names of the host and its users."""
+    """Return the machine, kernel, C library, distribution and board as text, without the names of the host and its
+    users."""
     root, kernel = Root(), os.uname()
     board = read_board(root)
     c_library = " ".join(platform.libc_ver()) or "C library unknown"
@@ -56,7 +60,10 @@ def _platform() -> str:
 
 
 def _runtimes() -> Iterator[tuple[str, str]]:
-    """Yield each runtime with the packages that provide it. Two packages for one runtime overwrite each other."""
+    """Yield (runtime, the packages that provide it) for each runtime.
+
+    Two packages for one runtime overwrite each other.
+    """
     providers = metadata.packages_distributions()
     for name, (_, module, *_) in RUNTIMES.items():
         packages = sorted(set(providers.get(module, ())))

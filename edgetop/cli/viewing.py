@@ -1,4 +1,4 @@
-"""Shared parts of the commands that show a session: the check of the terminal, signals, the screen."""
+"""Parts that the commands which show a session share: the check of the terminal, signals, the screen."""
 
 import contextlib
 import os
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def require_screen(otherwise: str) -> None:
-    """Raise InputError, with the advice `otherwise`, if the terminal cannot show a screen."""
+    """Raise InputError if the terminal cannot show a screen. `otherwise`: the advice."""
     if error := why_no_screen(otherwise):
         raise error
 
 
 def why_no_screen(otherwise: str) -> InputError | None:
-    """Return the error, with advice, of a command whose screen cannot be drawn, or None if it can be drawn."""
+    """Return an error if the terminal cannot show a screen, or None if it can. `otherwise`: the advice in the error."""
     if not standard_streams.has_screen():
         return InputError("the screen needs a terminal as input and output", otherwise)
     if os.environ.get("TERM") == "dumb":
@@ -34,7 +34,10 @@ def why_no_screen(otherwise: str) -> InputError | None:
 
 @contextlib.contextmanager
 def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> Iterator[None]:
-    """Call `take` with the signals that end a process, within this context. Under nohup(1) SIGHUP stays ignored."""
+    """Call `take` with each signal that would end the process, until the block ends.
+
+    `respects_nohup`: whether SIGHUP stays ignored under nohup(1).
+    """
     handled = [signal.SIGINT, signal.SIGTERM]
     if not respects_nohup or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         handled.append(signal.SIGHUP)
@@ -48,7 +51,7 @@ def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> I
 
 @contextlib.contextmanager
 def aborted_by_signals() -> Iterator[None]:
-    """Raise click.Abort in this context when a signal ends the process, so that private folders are removed."""
+    """Raise click.Abort in the block when a signal would end the process, so that private folders are removed."""
 
     def abort(_number: int) -> None:
         raise click.Abort
@@ -59,14 +62,20 @@ def aborted_by_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """Only collect signals within this context, so that the screen can close itself and restore the terminal."""
+    """Yield a list to which signals are added instead of ending the process.
+
+    The screen can then close itself properly.
+    """
     signals: list[int] = []
     with signals_to(signals.append, respects_nohup=False):
         yield signals
 
 
 def show_until_left(feed: "Feed", analysis: "Analysis", settings: "ScreenSettings", advice: str = "") -> None:
-    """Show a session that another process runs, or that is over. Raises InputError if the screen fails."""
+    """Show a session on the screen until the user leaves it. It is over, or another process runs it.
+
+    Raises InputError with `advice` if the screen fails.
+    """
     from edgetop.ui.app import show  # noqa: PLC0415  loads Textual, while the session's past is read
 
     with noted_signals() as signals:

@@ -18,7 +18,11 @@ SUFFIX = ".tar.gz"
 
 
 def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
-    """Capture the board. Raises OutputError if the file cannot be written, InputError without a terminal to ask."""
+    """Write a capture of the board to `path`: list the board's files, ask, and pack them.
+
+    `yes`: do not ask. `force`: replace an existing file. Raises OutputError if the file cannot be written, and
+    InputError if there is no terminal to ask on.
+    """
     refuse(path, "--capture", yes=yes, force=force)
     capture = collect(root)
     packed = size(len(pack(capture)))
@@ -34,9 +38,9 @@ def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
 
 
 def refuse(path: Path, option: str, *, yes: bool, force: bool) -> None:
-    """Raise InputError if the archive cannot be written there, or if there is no terminal on which to ask.
+    """Raise InputError if the archive cannot be written to `path`, or if there is no terminal on which to ask.
 
-    `option`: the option that gave the path.
+    `option`: the option that gave the path. `yes`: no question is asked.
     """
     if not path.name.endswith(SUFFIX) or path.name == SUFFIX:
         raise InputError(f"{option} {path}: not a name for an archive", f"its name must end in {SUFFIX}")
@@ -47,7 +51,11 @@ def refuse(path: Path, option: str, *, yes: bool, force: bool) -> None:
 
 
 def write(path: Path, option: str, packed: bytes, *, force: bool) -> None:
-    """Write an archive that only its owner may read. Raises InputError if the file exists, and OutputError."""
+    """Write the bytes of an archive to `path`; only its owner may read the file.
+
+    `option`: the option that gave the path. Raises InputError if the file exists, and OutputError if it cannot be
+    written.
+    """
     try:
         write_archive(packed, path, force=force)
     except FileExistsError:
@@ -59,7 +67,7 @@ def write(path: Path, option: str, packed: bytes, *, force: bool) -> None:
 
 
 def listing(capture: Capture) -> Iterator[str]:
-    """Yield the listing of a capture: its files by folder, the number of links, and its notes."""
+    """Yield the lines that list a capture: its files by folder, the number of links, and its notes."""
     yield "In the capture:"
     for folder, paths in itertools.groupby(capture.files, key=lambda path: path.rpartition("/")[0]):
         yield f"  {clean(folder or '.')}: {clean(' '.join(path.rpartition('/')[2] for path in paths))}"

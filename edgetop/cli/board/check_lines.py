@@ -1,4 +1,4 @@
-"""The lines of checks, as `edgetop doctor` and `edgetop self-test` print them."""
+"""The results of checks as lines of text, as `edgetop doctor` and `edgetop self-test` print them."""
 
 import textwrap
 from collections import Counter
@@ -11,7 +11,8 @@ WIDTH = 100
 
 
 def check_lines(checks: Sequence[Check]) -> Iterator[str]:
-    """Yield each check with its advice and its fix, then an empty line and the number of checks by status."""
+    """Yield the lines of each check, with its advice and its fix, then an empty line and the number of checks by
+    status."""
     width = max(len(check.name) for check in checks)
     for check in checks:
         head = f"{check.status:<8} {check.name:<{width}}  "

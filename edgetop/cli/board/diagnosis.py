@@ -109,7 +109,7 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
 
 
 def examine(facts: Facts) -> list[Check]:
-    """Run all checks. They change nothing."""
+    """Return the results of all checks on these facts. The checks change nothing."""
     checks = [*OF_THE_BOARD, *(OF_THIS_MACHINE.values() if facts.root.is_host else ())]
     return [found for check in checks for found in check(facts)]
 
@@ -140,7 +140,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def measure_ceilings(options: DoctorOptions, board: Board, python: str | None) -> list[Measured]:
-    """Measure and store the ceilings of the chosen engine, or of one engine per model format.
+    """Measure and store the ceilings of the chosen engine, or of one engine per model format. Return them.
 
     Raises InputError if none can be measured.
     """
@@ -164,7 +164,10 @@ def _measured(spec: EngineSpec, python: str | None, board: Board) -> Measured | 
 
 
 def _specs(options: DoctorOptions) -> Iterator[EngineSpec]:
-    """Yield the engines to measure. Raises InputError if one is unknown or lacks the provider or delegate."""
+    """Yield a specification for each engine to measure.
+
+    Raises InputError if one is unknown, or if it lacks the provider or the delegate.
+    """
     formats = list(dict.fromkeys(runtime[0] for runtime in RUNTIMES.values()))
     asked = options.engine
     if asked is not None:

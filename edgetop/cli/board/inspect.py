@@ -84,7 +84,10 @@ def _show_language_model(path: Path, size_bytes: int, *, is_shaped: bool, as_jso
 def _input_shapes(
     model: "Model", asked: Sequence[tuple[str, tuple[int, ...]]], batch: int | None
 ) -> tuple[Mapping[str, Sequence[int]], list[str]]:
-    """Return the input shapes that `run` would use, and a sentence for each assumed dimension."""
+    """Return the input shapes that `run` would use, and a sentence for each dimension that had to be assumed.
+
+    `asked`: shapes that the user gave, by input. `batch`: the batch size that the user gave, or None.
+    """
     from edgetop.engines.child.engine_error import EngineError  # noqa: PLC0415
     from edgetop.engines.child.inputs import Tensor, resolve_shapes  # noqa: PLC0415
     from edgetop.models.graph import input_names  # noqa: PLC0415

@@ -22,7 +22,7 @@ def inspect_summary(document: Document) -> str:
 
 
 def joined(parts: Sequence[Callable[[Document], Iterator[str]]], document: Document) -> str:
-    """Return the lines of all parts, followed by the document's hints."""
+    """Return the lines that all of `parts` yield for the document, then the document's hints, as one text."""
     lines = [line for part in parts for line in part(document)]
     hints = (Notice(hint["code"], hint["message"], hint["advice"]) for hint in document["hints"])
     return "\n".join([*lines, *notice_lines("hint", hints)])
@@ -53,7 +53,7 @@ def _head(document: Document) -> Iterator[str]:
 
 
 def _external(one: Document) -> str:
-    """Say what is in an external file of weights, and what is wrong with the file."""
+    """Return a sentence about an external file of weights: what is in it, and what is wrong with it."""
     tensors = f"{one['tensors']} tensor{'' if one['tensors'] == 1 else 's'}"
     needs = f"{tensors} need{'s' if one['tensors'] == 1 else ''} {formatting.size(one['needed_bytes'])}"
     match one["problem"]:
@@ -120,7 +120,7 @@ def _total(totals: Document, key: str) -> str:
 
 
 def _amount(number: float | None) -> str:
-    """Format a number with an SI prefix, to be followed by its unit: `1.14 G`."""
+    """Return a number with an SI prefix, such as `1.14 G`. The unit follows."""
     if number is None:
         return UNKNOWN
     shown = formatting.count(number)

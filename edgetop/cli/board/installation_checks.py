@@ -1,4 +1,4 @@
-"""Run the parts of edgetop once, in a private folder that is removed, and judge each."""
+"""The checks of `edgetop self-test`: run each part of edgetop once, in a private folder, and judge it."""
 
 import importlib.util
 import os
@@ -50,7 +50,7 @@ class SelfTest:
 
 
 def self_test(limit_s: float) -> SelfTest:
-    """Run every check. A check that is not done after `limit_s` seconds counts as a problem."""
+    """Run every check and return the results. A check that is not done after `limit_s` seconds counts as a problem."""
     began_s = time.monotonic()
     checks = [check_settings()]
     with tempfile.TemporaryDirectory(prefix="edgetop-self-test-", ignore_cleanup_errors=True) as folder:
@@ -83,7 +83,7 @@ def lines(result: SelfTest) -> Iterator[str]:
 
 
 def check_settings() -> Check:
-    """Read the user's settings as every command with a screen does."""
+    """Check the user's settings, which are read as by every command with a screen."""
     try:
         load_config(config_home())
     except EdgetopError as error:
@@ -135,11 +135,11 @@ def _arguments(model_format: str, folder: Path) -> list[str]:
 
 
 class _TimeOverError(Exception):
-    """Raised while a run is waited for, to end it."""
+    """Raised to end a run that has taken too long."""
 
 
 def _outcome(run: ChildRun, until_s: float) -> Outcome | None:
-    """Wait for a run. Return None if it has not ended in time."""
+    """Return the outcome of a run, or None if it has not ended at `until_s`, a time of time.monotonic."""
 
     def look() -> None:
         if time.monotonic() > until_s:
@@ -152,7 +152,10 @@ def _outcome(run: ChildRun, until_s: float) -> Outcome | None:
 
 
 def check_engine(model_format: str, outcome: Outcome | None) -> Check:
-    """Judge the run of the built-in model of a format. `outcome`: None if it was not done in time."""
+    """Return the check of an engine from its run of the built-in model.
+
+    `outcome`: None if the run did not end in time.
+    """
     name = f"{ENGINE}-{model_format}"
     if outcome is None:
         return problem(name, "no result in time", "a slow or busy board needs longer: add --timeout 5m")
@@ -166,7 +169,10 @@ def check_engine(model_format: str, outcome: Outcome | None) -> Check:
 
 
 def check_recordings(outcomes: Mapping[Path, Outcome]) -> Iterator[Check]:
-    """Read sessions back. Their reports must be those that the runs printed. `outcomes`: by the session's folder."""
+    """Yield two checks: that sessions can be read back, and that their reports are those that the runs printed.
+
+    `outcomes`: the outcome of each run, by the folder of its session.
+    """
     if not outcomes:
         yield problem(RECORDING, "not tried: no run was completed")
         yield problem(REPORT, "not tried: there is no session to report")
@@ -197,7 +203,10 @@ def check_recordings(outcomes: Mapping[Path, Outcome]) -> Iterator[Check]:
 
 
 def check_terminal(environment: Mapping[str, str], terminal: os.terminal_size) -> Check:
-    """Judge the terminal of this command. It is never a problem, since every command works without one."""
+    """Return the check of the terminal of this command.
+
+    It is never a problem, since every command works without a terminal.
+    """
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
         return ok(TERMINAL, "none here: edgetop run --headless needs none")
     term = clean(environment.get("TERM", ""))

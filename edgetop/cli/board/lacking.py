@@ -41,8 +41,10 @@ class Lack:
 
 
 def lacking(root: Root, find: Callable[[str], str | None] = shutil.which) -> Iterator[Lack]:
-    """Yield what is not installed and could be useful on this machine. `find` returns the path of a program, or
-    None."""
+    """Yield each package or program that is not installed and could be useful on this machine.
+
+    `find` returns the path of a program, or None.
+    """
     for extra, purpose in PURPOSES.items():
         if _is_of_use(extra, root) and not _is_installed(extra):
             yield Lack(f"the extra {extra}", purpose, extra_command(extra))

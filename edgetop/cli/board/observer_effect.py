@@ -1,6 +1,6 @@
-"""The observer effect on this very board: edgetop in turns with a bare loop over the same model.
+"""The observer effect on this very board: edgetop and a bare loop run the same model in turns.
 
-The ratios are to the bare loop of the same round, so that a board whose clock drifts does not decide.
+Each ratio is to the bare loop of the same round, so that a drift of the board's clocks does not change it.
 """
 
 import statistics
@@ -36,7 +36,7 @@ COLUMNS, ROWS = 160, 50  # the largest screen of the README's table
 
 @frozen
 class Turn:
-    """The inferences of one turn."""
+    """The number of inferences in one turn, their latency and their throughput."""
 
     count: int
     p50_ms: float
@@ -45,7 +45,7 @@ class Turn:
 
     @classmethod
     def of(cls, latencies_ns: npt.NDArray[np.int64]) -> "Turn":
-        """Raises EdgetopError if there are no inferences."""
+        """Return the turn with these latencies in ns. Raises EdgetopError if there are none."""
         if not len(latencies_ns):
             raise EdgetopError("a turn of the observer effect has no inference")
         p50, p99 = np.percentile(latencies_ns, (50, 99)) / 1e6
@@ -57,7 +57,7 @@ Round = Mapping[str, Turn]  # by condition
 
 @frozen
 class Turns:
-    """What is run in each turn."""
+    """What to run: the model, the number of rounds, and the length of each turn."""
 
     model: Path
     rounds: int
@@ -67,7 +67,10 @@ class Turns:
 
 
 def measure(turns: Turns, tell: Callable[[str], None]) -> list[Round]:
-    """Run the rounds, each in another order of conditions. `tell` gets a line before each turn. Raises EdgetopError."""
+    """Return the measured rounds. Each runs the conditions in another order.
+
+    `tell` gets a line before each turn. Raises EdgetopError if a turn fails.
+    """
     rounds: list[Round] = []
     for number in range(turns.rounds):
         found = {}
@@ -137,7 +140,7 @@ _RUN = {"bare": _bare, "headless": _headless, "screen": _screen}
 
 
 def latencies_of(folder: Path) -> npt.NDArray[np.int64]:
-    """Return the latencies of a session's measured inferences that succeeded. Raises InputError."""
+    """Return the latencies in ns of a session's measured inferences that succeeded. Raises InputError."""
     parts = []
     for batch in Recording(folder).play(inferences=True):
         rows = batch.inferences
@@ -146,14 +149,17 @@ def latencies_of(folder: Path) -> npt.NDArray[np.int64]:
 
 
 def plan(total_s: float) -> tuple[int, float]:
-    """Return the number of rounds and the seconds of a turn, so that all of them take about `total_s`."""
+    """Return the number of rounds, and the seconds of each turn, for a total of about `total_s` seconds."""
     least_s = (LEAST_TURN_S + START_S) * len(CONDITIONS)
     rounds = min(ROUNDS, max(1, int(total_s / least_s)))
     return rounds, max(LEAST_TURN_S, total_s / (rounds * len(CONDITIONS)) - START_S)
 
 
 def document(model_format: str, seconds: float, rounds: list[Round]) -> Document:
-    """Return the rounds with the ratios to the bare loop: the median, the least and the greatest."""
+    """Return a document with the rounds, and with the ratios to the bare loop: the median, the least and the greatest.
+
+    `seconds`: the length of a turn.
+    """
     figures = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz"}
     ratios = {
         condition: {name: _spread([_ratio(one, condition, field) for one in rounds]) for name, field in figures.items()}

@@ -1,4 +1,4 @@
-"""A pseudo-terminal of this program's own, in which it starts itself to see what its screen does."""
+"""A pseudo-terminal that this program makes. It starts itself in it to see what its screen shows."""
 
 import contextlib
 import fcntl
@@ -22,10 +22,10 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[PX^_\]].*?(?:\x07|\x1b\\)|[
 
 
 class OwnTerminal:
-    """Runs a command on a terminal of `columns` by `rows`. `output` is what it has sent."""
+    """A command on a terminal of `columns` by `rows`. `output` has the bytes that it has sent so far."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], columns: int, rows: int) -> None:
-        """Start the command. Raises OSError if there is no terminal or process to be had."""
+        """Start the command. Raises OSError if the system provides no terminal or no process."""
         self.output = b""
         self._ours, theirs = pty.openpty()
         variables = {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -43,11 +43,11 @@ class OwnTerminal:
 
     @property
     def text(self) -> bytes:
-        """The output without escape sequences."""
+        """The output so far without escape sequences."""
         return _ESCAPES.sub(b"", self.output)
 
     def read_until(self, is_done: Callable[[], bool], until_s: float) -> bool:
-        """Read until `is_done` is true, and return whether it is.
+        """Read the output until `is_done` returns true. Return whether it did.
 
         Gives up when the command has ended, or at `until_s`, a time of time.monotonic.
         """
@@ -67,7 +67,7 @@ class OwnTerminal:
         return self._process.poll() is not None
 
     def close(self) -> None:
-        """End the command, at first by SIGTERM, and close the terminal."""
+        """End the command, first by SIGTERM, and close the terminal."""
         try:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)

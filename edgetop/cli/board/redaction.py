@@ -1,4 +1,5 @@
-"""Remove from documents what identifies a machine or a person: names, paths, serial numbers, addresses."""
+"""The removal of everything from documents that identifies a machine or a person: names, paths, serial numbers,
+addresses."""
 
 import contextlib
 import getpass
@@ -24,7 +25,7 @@ _PATH = re.compile(r"(?<![\w./~$-])/(?:[\w.@+-]+)(?:/[^\s\"'()\[\],;:]*)?")
 
 
 class Redaction:
-    """Redacts texts of this machine."""
+    """A redaction of texts that were made on this machine."""
 
     def __init__(self, root: Root) -> None:
         self._private = Private(root, (name for name in _names() if name not in OF_EVERYONE))
@@ -33,7 +34,7 @@ class Redaction:
         self._places = sorted(((str(path), name) for name, path in own.items()), key=lambda one: -len(one[0]))
 
     def text(self, text: str) -> str:
-        """Return a text without paths of this user, and with each letter and digit of names and addresses as `x`."""
+        """Return a text without paths of this user. Letters and digits of names and addresses become `x`."""
         for path, name in self._places:
             if path != "/":
                 text = re.sub(rf"(?<![\w.-]){re.escape(path)}(?![\w-])", name, text)
@@ -61,7 +62,8 @@ def _blank(match: "re.Match[str]") -> str:
 
 
 def _without_ipv6(match: "re.Match[str]") -> str:
-    """Blank an IPv6 address, but not a time of day, which has the same characters."""
+    """Return an IPv6 address with `x` for its digits, or the match unchanged if it is a time of day, which looks
+    alike."""
     try:
         ipaddress.IPv6Address(match[0].rstrip(":") or match[0])
     except ValueError:
@@ -70,13 +72,13 @@ def _without_ipv6(match: "re.Match[str]") -> str:
 
 
 def _plain_path(match: "re.Match[str]") -> str:
-    """Keep a path of the system. Of any other path, which a user chose, keep only that there was one."""
+    """Return a path of the system unchanged, and "PATH" for any other path, which a user chose."""
     is_plain = match[0].split("/")[1] in _OF_THE_SYSTEM and not match[0].startswith(_OF_USERS)
     return match[0] if is_plain else "PATH"
 
 
 def _names() -> Iterator[str]:
-    """Yield the names of this user and this host, also those that a directory service has instead of /etc/passwd."""
+    """Yield the names of this user and this host. They may come from a directory service instead of /etc/passwd."""
     for variable in ("USER", "LOGNAME", "SUDO_USER", "HOSTNAME"):
         yield os.environ.get(variable, "")
     with contextlib.suppress(KeyError, OSError):  # no variable, and no entry for this number

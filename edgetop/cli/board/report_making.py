@@ -1,4 +1,7 @@
-"""Run the steps of `edgetop board-report`, ask before those that load the board or need root, and write the file."""
+"""The steps of `edgetop board-report` in order.
+
+Steps that load the board or need root are asked for before they run.
+"""
 
 import json
 import os
@@ -32,7 +35,7 @@ PARTS = ("doctor", "sensors", "sensors_loaded", "soaks", "observer")  # of the d
 
 @dataclass
 class Report:
-    """What the steps have found so far."""
+    """The results of the steps so far."""
 
     steps: list[Document] = field(default_factory=list)
     document: Document = field(default_factory=lambda: dict.fromkeys(PARTS))
@@ -41,9 +44,10 @@ class Report:
 
 
 def make_report(path: Path, total_s: float, *, yes: bool, force: bool) -> int:
-    """Make the report and return the exit code. A step that fails or is declined is noted, and the others are run.
+    """Make the report and return the exit code. A step that fails or is declined is noted, and the next ones still run.
 
-    `total_s`: about how long it may take. Raises InputError and OutputError.
+    `path`: the report's file. `total_s`: about how many seconds it may take. `yes`: do not ask. `force`: replace an
+    existing file. Raises InputError and OutputError.
     """
     refuse(path, "--output", yes=yes, force=force)
     if not path.parent.is_dir():  # known before five minutes are spent
@@ -99,13 +103,16 @@ def _measured(folder: Path, loaded_s: float, *, yes: bool) -> Report:
 
 
 class _Steps:
-    """Asks for, runs and notes each step."""
+    """The runner of the steps: asks for a step, runs it, and notes its result."""
 
     def __init__(self, report: Report, *, yes: bool) -> None:
         self._report, self._yes = report, yes
 
     def take(self, name: str, what: str, work: Callable[[], None], question: str = "") -> None:
-        """Run a step. `question`: what to ask before; "" for steps that only read what every user may read."""
+        """Run the step `name` with the function `work`. `what`: a description of the step.
+
+        `question`: the question to ask before, or "" for a step that only reads what every user may read.
+        """
         if question and not self._yes and not click.confirm(question, default=name != "root", err=True):
             self._report.steps.append({"name": name, "done": False, "why": DECLINED})
             return
@@ -146,7 +153,10 @@ def _soak(report: Report, soaks: report_steps.Soaks) -> None:
 
 
 def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None, document: Document) -> Iterator[str]:
-    """Yield what is in the file: its figures in words, then the names of its files."""
+    """Yield lines that describe the file: its figures in words, then the names of its files.
+
+    `packed`: the size of the file in bytes. `loaded`: the capture that was made while the model ran, if any.
+    """
     yield f"In {clean(str(path))}, {size(packed)}, which only you may read:"
     yield f"  {REPORT}: the figures of these steps; made by {document['versions'][0]}"
     for step in document["steps"]:
@@ -177,7 +187,7 @@ def _observer_words(observer: Document) -> Iterator[str]:
 
 
 def _spread_words(spread: Document, rounds: int) -> str:
-    """Return the median with the least and the greatest, which say nothing if there is one round."""
+    """Return the median of a ratio and, if there are several rounds, the least and the greatest, as text."""
     between = f" ({spread['min']:.2f} to {spread['max']:.2f})" if rounds > 1 else ""
     return f"{spread['median']:.2f}{between}"
 

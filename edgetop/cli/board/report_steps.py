@@ -1,4 +1,4 @@
-"""The steps of `edgetop board-report`: what each measures, and what of it goes into the report."""
+"""The steps of `edgetop board-report`: what each one measures, and which part of it goes into the report."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ OF_SESSION = ("edgetop_version", "end_reason", "duration_ns", "board", "engine",
 
 
 def doctor() -> Document:
-    """Run the checks of `edgetop doctor`. Names of other processes are left out."""
+    """Return the results of the checks of `edgetop doctor`, without names of other processes."""
     document = diagnosis.document(diagnosis.diagnose(diagnosis.DoctorOptions()))
     for check in document["checks"]:
         if check["name"] == state_checks.BACKGROUND:
@@ -43,7 +43,7 @@ def doctor() -> Document:
 
 
 def sensors() -> Document:
-    """Read every sensor of the board."""
+    """Return a document with the value of every sensor of the board."""
     survey = survey_board(Root())
     survey.read_whole()
     return sensor_table.document(survey)
@@ -54,18 +54,24 @@ def capture() -> Capture:
 
 
 def refused_files(found: Capture) -> int:
-    """Return the number of captured files that this user may not read."""
+    """Return the number of files of a capture that this user may not read."""
     lines = found.files.get(UNREADABLE, b"").decode().splitlines()
     return sum(1 for line in lines if line.split(maxsplit=1)[0] in REFUSED)
 
 
 def sudo_of(found: Capture) -> str | None:
-    """Return the path of sudo if it would help: this user may not read some files, and is not root."""
+    """Return the path of sudo if it would help, else None.
+
+    It helps if this user is not root and may not read some files of the capture.
+    """
     return shutil.which("sudo") if os.geteuid() != 0 and refused_files(found) else None
 
 
 def capture_as_root(sudo: str, folder: Path, *, may_ask: bool) -> Capture:
-    """Capture the board as root. `may_ask`: whether sudo may ask for a password. Raises EdgetopError."""
+    """Return a capture of the board that root has made. `may_ask`: whether sudo may ask for a password.
+
+    `folder`: a private folder for the archive. Raises EdgetopError.
+    """
     path = folder / "root.tar.gz"
     prefix = [sudo] if may_ask else [sudo, "-n"]
     try:
@@ -83,10 +89,10 @@ def capture_as_root(sudo: str, folder: Path, *, may_ask: bool) -> Capture:
 
 
 class Soaks:
-    """Runs the built-in model on each installed runtime, after an idle baseline, and looks at the board meanwhile."""
+    """Runs of the built-in model on each installed runtime, after an idle baseline. The board is captured meanwhile."""
 
     def __init__(self, formats: list[str], folder: Path, environment: Mapping[str, str], total_s: float) -> None:
-        """`total_s`: time for all of them."""
+        """Prepare a run for each model format. `total_s`: the seconds for all runs together."""
         self.reports: dict[str, Document] = {}
         self.sensors: Document | None = None  # under load
         self.loaded: Capture | None = None  # the board under load
@@ -94,7 +100,10 @@ class Soaks:
         self._each_s = total_s / max(1, len(formats))
 
     def run(self) -> None:
-        """Run all of them. Raises the EdgetopError of the first that failed, after the others."""
+        """Run the model on all runtimes.
+
+        If some fail, raise the EdgetopError of the first one after all others have run.
+        """
         failed: list[EdgetopError] = []
         for model_format in self._formats:
             try:
@@ -130,7 +139,7 @@ class Soaks:
 
 
 def figures_of(report: Document) -> Document:
-    """Return the parts of a session's report that have figures only, with causes and codes instead of sentences."""
+    """Return the parts of a session's report that are numbers, causes or codes. Sentences are left out."""
     session = report["session"]
     slowdowns = [
         {name: value for name, value in one.items() if name not in ("evidence", "considered", "who")}
@@ -148,7 +157,10 @@ def figures_of(report: Document) -> Document:
 def observe(
     model_format: str, folder: Path, environment: Mapping[str, str], total_s: float, tell: Callable[[str], None]
 ) -> Document:
-    """Measure the observer effect. Raises EdgetopError."""
+    """Return a document with the observer effect, measured in about `total_s` seconds. Raises EdgetopError.
+
+    `folder`: a private folder for the sessions. `tell` gets a line before each turn.
+    """
     rounds, seconds = observer_effect.plan(total_s)
     turns = observer_effect.Turns(demo.model_path(model_format), rounds, seconds, folder, environment)
     return observer_effect.document(model_format, seconds, observer_effect.measure(turns, tell))

@@ -15,7 +15,10 @@ ROWS, COLUMNS = 24, 80
 
 
 def check_screen(session: Path, environment: Mapping[str, str], until_s: float) -> Check:
-    """Replay a session at 80x24 until its latency is drawn. `until_s`: time of time.monotonic at which to give up."""
+    """Return the check of the screen: replay `session` at 80x24 until its latency is drawn.
+
+    `until_s`: when to give up, a time of time.monotonic.
+    """
     began_s = time.monotonic()
     try:
         terminal = OwnTerminal(edgetop_command("replay", str(session)), environment, COLUMNS, ROWS)

@@ -81,7 +81,7 @@ def _rows(rows: Sequence[Row], columns: int | None) -> Iterator[str]:
 
 
 def _value(row: Row) -> tuple[str, str]:
-    """Return the value and its unit."""
+    """Return the value of a sensor as text, and its unit."""
     value = UNKNOWN if isinstance(row.value, Gap) else formatting.reading(row.value, row.info.unit)
     return value, row.info.unit
 
@@ -97,7 +97,7 @@ def cost(microseconds: float | None) -> str:
 
 
 def _note(row: Row) -> str:
-    """Return the reason for a missing value, or else how power was measured and what the value means."""
+    """Return the reason why a value is missing, else how power was measured and what the value means."""
     if isinstance(row.value, Gap):
         return row.value.reason
     measured = row.info.accuracy.replace("-", " ") if row.info.accuracy else ""
@@ -105,7 +105,11 @@ def _note(row: Row) -> str:
 
 
 def value_lines(survey: Survey, at_s: float) -> list[str]:
-    """Return a line per sensor, for a pipe or a log: seconds, id, and value with unit or the reason for its absence."""
+    """Return a line for each sensor, for a pipe or a log: seconds, id, and value with unit or the reason why it is
+    missing.
+
+    `at_s`: the seconds of the line.
+    """
     lines = []
     for row in survey.rows:
         value, unit = _value(row)
@@ -123,7 +127,10 @@ def list_once(survey: Survey, *, as_json: bool) -> None:
 
 
 def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:
-    """Print repeatedly until KeyboardInterrupt or the end of a pipe. The modes of the terminal are not changed."""
+    """Print the sensors again every `refresh_s`, until KeyboardInterrupt or until the reader of a pipe leaves.
+
+    The modes of the terminal are not changed.
+    """
     draws = _is_terminal() and not as_json and os.environ.get("TERM", "dumb") != "dumb"
     begin = due = time.monotonic()
     if draws:

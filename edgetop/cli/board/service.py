@@ -79,7 +79,10 @@ def command(arguments: tuple[str, ...], name: str, user: str | None, *, install:
 
 
 def _completed(arguments: tuple[str, ...]) -> list[str]:
-    """Add the options of a service to the command, and check all its options as if it ran now."""
+    """Return the arguments of a command with the options of a service added.
+
+    All options are checked as if it ran now.
+    """
     kind, *rest = arguments
     if kind not in KEPT_GOING:
         raise InputError(f"{kind}: cannot run as a service", "edgetop service run MODEL, or watch -- PROGRAM")
@@ -102,7 +105,10 @@ def _completed(arguments: tuple[str, ...]) -> list[str]:
 
 
 def _owner(name: str | None) -> pwd.struct_passwd:
-    """Return the user that a unit runs as, by default the current user. Raises InputError if there is no such user."""
+    """Return the user `name`, as whom a unit runs; by default the current user.
+
+    Raises InputError if there is no such user.
+    """
     try:
         return pwd.getpwuid(os.geteuid()) if name is None else pwd.getpwnam(name)
     except KeyError:
@@ -110,14 +116,17 @@ def _owner(name: str | None) -> pwd.struct_passwd:
 
 
 def _refuse_name(folder: Path) -> None:
-    """Raise InputError for a folder that WorkingDirectory= cannot name, because systemd has no escapes there."""
+    """Raise InputError if WorkingDirectory= cannot name this folder, because systemd has no escapes there."""
     text = str(folder)
     if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", text) or text != text.strip() or text.endswith("\\"):
         raise InputError(f"{clean(text)}: systemd cannot start a unit in a folder with this name", "rename the folder")
 
 
 def refuse_changeable(paths: Iterable[Path]) -> None:
-    """Raise InputError if a user other than root may change one of these files, which a unit of root executes."""
+    """Raise InputError if a user other than root may change one of these files.
+
+    A unit that runs as root executes them.
+    """
     for path in paths:
         chain = {place for start in (path.absolute(), path.resolve()) for place in (start, *start.parents)}
         for place in sorted(chain):
@@ -160,7 +169,7 @@ WantedBy={"multi-user" if user_name else "default"}.target
 
 
 def quoted(word: str, *, dollar: bool = True) -> str:
-    r"""Quote a word for systemd (systemd.service(5), COMMAND LINES; systemd.syntax(7), QUOTING).
+    r"""Return a word quoted for systemd (systemd.service(5), COMMAND LINES; systemd.syntax(7), QUOTING).
 
     >>> quoted("model.onnx"), quoted('a "$x" 5%\n')
     ('model.onnx', '"a \\"$$x\\" 5%%\\n"')
@@ -173,7 +182,10 @@ def quoted(word: str, *, dollar: bool = True) -> str:
 
 
 def _write(name: str, unit: str) -> Path:
-    """Install the unit. Raises InputError if a unit of another program has its name, OutputError if writing fails."""
+    """Write the unit to the folder of the user's units. Return its path.
+
+    Raises InputError if a unit of another program has its name, and OutputError if it cannot be written.
+    """
     home = os.environ.get("XDG_CONFIG_HOME", "")
     folder = (Path(home) if home.startswith("/") else Path.home() / ".config") / "systemd" / "user"
     path = folder / name

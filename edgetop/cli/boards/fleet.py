@@ -25,7 +25,7 @@ OWN = {"--json": False, "--headless": False, "--fail-if": True, "--patience": Tr
 
 
 class FleetCommand(click.Command):
-    """A command whose last words may be an order: `stop`, or `run` with its arguments."""
+    """A command that may end with an order: `stop`, or `run` with its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         valued = {name for param in self.params if isinstance(param, click.Option) and not param.is_flag
@@ -40,7 +40,7 @@ class FleetCommand(click.Command):
 
 
 def _sorted_out(args: list[str], order: list[str]) -> tuple[list[str], list[str]]:
-    """Return (arguments, order) after moving options of fleet that stand behind the order before it."""
+    """Return (arguments, order), where options of `fleet` that stood after the order are moved to the arguments."""
     kept: list[str] = []
     words = iter(order)
     for word in words:
@@ -52,7 +52,7 @@ def _sorted_out(args: list[str], order: list[str]) -> tuple[list[str], list[str]
 
 
 def fleet_gate(given: str) -> "FleetGate":
-    """Parse a gate such as `any p99>33ms`."""
+    """Return the gate in a text such as `any p99>33ms`."""
     from edgetop.cli.boards.fleet_run import parse_fleet_gate  # noqa: PLC0415  --help needs none of it
 
     try:

@@ -45,7 +45,7 @@ _RECORDED = re.compile(r"recorded in (/.+\.edgetop)$", re.MULTILINE)
 
 
 def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[Address]:
-    """Return the boards of the command line, named by their hosts, and those of the file.
+    """Return the addresses of the boards on the command line (`targets`), named by their hosts, and of those in `file`.
 
     `command`: the command that starts edgetop on the boards of the command line. Raises InputError.
     """
@@ -96,7 +96,7 @@ def _board(name: str, table: object, command: str) -> Address:
 
 
 def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tuple[str, str]]) -> list[Address]:
-    """Return the boards in one of these groups with all of these labels. Raises InputError if there is none."""
+    """Return the boards that are in one of `groups` and have all of `labels`. Raises InputError if there is none."""
     known = {board.group for board in boards if board.group}
     for group in groups:
         if group not in known:
@@ -109,7 +109,7 @@ def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tu
 
 
 class CannotError(Exception):
-    """A board cannot carry out an order. The message is one line with the reason."""
+    """Raised if a board cannot carry out an order. The message is one line with the reason."""
 
 
 @frozen
@@ -120,7 +120,10 @@ class Done:
 
 
 def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> list[str]:
-    """Run a command on the board and return its output, stdout and stderr, as lines. Raises CannotError."""
+    """Run a command on the board. Return the lines of its output (stdout and stderr).
+
+    `model`: the file for its standard input. Raises CannotError if it fails, or has not ended after `timeout_s`.
+    """
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(model.open("rb")) if model else subprocess.DEVNULL
         try:
@@ -154,12 +157,12 @@ def _there(address: Address, command: str, timeout_s: float, model: Path | None 
 
 
 def _shell(script: str) -> str:
-    """Wrap a script so that any login shell on the board runs it with sh."""
+    """Return a command with which any login shell on the board runs `script` by sh."""
     return f"sh -c {shlex.quote(script)}"
 
 
 def _each(boards: Sequence[Address], do: Callable[[Address], Done]) -> Iterator[Done]:
-    """Call `do` for all boards, at most `AT_ONCE` at a time, and yield each result when it is ready."""
+    """Call `do` for all boards, at most `AT_ONCE` at a time. Yield each result when it is ready."""
 
     def done(address: Address) -> Done:
         try:
@@ -185,7 +188,8 @@ def stop(boards: Sequence[Address]) -> Iterator[Done]:
 
 
 def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Iterator[Done]:
-    """Start a model on all boards with these options of `run`. The resulting addresses include the new sessions.
+    """Start a model on all boards with these options of `run`. Yield a result for each board, with the new session's
+    address.
 
     Raises InputError if the model cannot be read.
     """
@@ -211,5 +215,8 @@ def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Ite
 
 
 def _paths(lines: Sequence[str]) -> list[str]:
-    """Return the lines that are paths. Others come from the start-up files of the shell."""
+    """Return those lines of a board's output that are paths.
+
+    The start-up files of the shell may have printed others.
+    """
     return [line for line in lines if line.startswith("/")]

@@ -1,4 +1,4 @@
-"""Run `edgetop fleet`: start and stop runs on boards, show them or wait for them, and print their state."""
+"""The work of `edgetop fleet`: start and stop runs on boards, show them or wait for them, and print their state."""
 
 import json
 import re
@@ -70,7 +70,7 @@ class FleetOptions:
 
 
 def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -> int:
-    """Stop the runs of all boards and return the exit code. `more`: words after `stop`, which accepts none."""
+    """Stop the runs of all boards and return the exit code. `more`: the words after `stop`, which allows none."""
     if more:
         raise InputError(f"stop {more[0]}: stop accepts no arguments", "name boards before it")
     done = []
@@ -84,7 +84,10 @@ def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -
 
 
 def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: FleetOptions) -> int:
-    """Show the boards or print their state; return the exit code. `run_words`: arguments of a run to start first."""
+    """Show the boards or print their state. Return the exit code.
+
+    `run_words`: the arguments of a run that is started on each board first, or None.
+    """
     model = None if run_words is None else _model(run_words)
     settings = None
     if not (options.headless or options.as_json):
@@ -106,7 +109,7 @@ def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: F
 
 
 def exit_code_of_answers(views: Sequence[BoardView]) -> int:
-    """Return EXIT_USAGE, after printing a line to stderr, if no board answered; otherwise EXIT_DONE."""
+    """Return EXIT_DONE if a board has answered. Otherwise print a line to stderr and return EXIT_USAGE."""
     if any(view.summary or view.state == "idle" for view in views):
         return EXIT_DONE
     first = views[0]
@@ -115,7 +118,10 @@ def exit_code_of_answers(views: Sequence[BoardView]) -> int:
 
 
 def _model(words: Sequence[str]) -> Path:
-    """Return the model of the arguments of `run`. Raises InputError if `run` or `fleet` does not accept them."""
+    """Return the path of the model in the arguments of `run`.
+
+    Raises InputError if `run` or `fleet` does not accept them.
+    """
     parsed = run.command.make_context("edgetop fleet run", list(words))
     for param in run.command.params:
         if param.name in NOT_THERE and param.name in given_names(parsed):
@@ -127,9 +133,9 @@ def _model(words: Sequence[str]) -> Path:
 
 
 def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tuple[list[Address], dict[str, str]]:
-    """Start a session on each board. Return the addresses, and the reason for each board that failed.
+    """Start a session on each board. Return the addresses of all boards, and the reason for each that failed, by name.
 
-    Raises InputError if the model cannot be read.
+    `words`: the arguments of `run`. Raises InputError if the model cannot be read.
     """
     placed, refused = {board.name: board for board in boards}, {}
     for one in start(boards, model, [word for word in words if word != str(model)]):
@@ -143,7 +149,10 @@ def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tupl
 def _watch(
     boards: Sequence[Address], refused: dict[str, str], options: FleetOptions, settings: ScreenSettings | None
 ) -> tuple[int, list[BoardView]]:
-    """Watch the boards. Return the exit code and the last state of the boards."""
+    """Watch the boards. Return the exit code and the last state of each board.
+
+    `refused`: the reasons why boards are not contacted, by name. `settings`: those of the screen; None for no screen.
+    """
     gates = options.gates
 
     def connect(address: Address) -> Connect:
@@ -166,7 +175,10 @@ def _watch(
 
 
 def _as_lines(fleet: Fleet, options: FleetOptions, come: Sequence[int]) -> None:
-    """Wait until each board has answered, or with --headless until all sessions are over, and print their state."""
+    """Print the state of the boards once each has answered or, with --headless, once all sessions are over.
+
+    `come`: the signals so far; one ends the wait.
+    """
     patience_s, began_ns = (options.patience or 60 * NS) / NS, fleet.clock.monotonic_ns()
     said: dict[str, str] = {}
 
@@ -191,7 +203,10 @@ def _as_lines(fleet: Fleet, options: FleetOptions, come: Sequence[int]) -> None:
 
 
 def _on_screen(fleet: Fleet, settings: ScreenSettings, come: Sequence[int]) -> None:
-    """Show the fleet and, when the user opens a board, that board until the user returns."""
+    """Show the fleet on the screen. If the user opens a board, show that board until the user returns.
+
+    `come`: the signals so far; one closes the screen.
+    """
     from edgetop.ui.app import show_fleet  # noqa: PLC0415  loads Textual
 
     listing = FleetListing()
@@ -218,7 +233,8 @@ class FleetGate:
 
 
 def parse_fleet_gate(text: str) -> FleetGate:
-    """Parse `any throttled`, `all p99>33ms` or `throttled`. Raises ValueError, which says how to write a gate.
+    """Return the gate in `any throttled`, `all p99>33ms` or `throttled`. Raises ValueError that says how to write a
+    gate.
 
     >>> parse_fleet_gate("all p99>33ms").gate
     'p99>33ms'
@@ -229,7 +245,7 @@ def parse_fleet_gate(text: str) -> FleetGate:
 
 
 def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
-    """Return the boards on which the gate fails, with reasons. A gate fails on a board without data."""
+    """Return the reason for each board on which the gate fails, by name. It also fails on a board without data."""
     found = {}
     for view in views:
         failed = view.summary.failed_gates if view.summary else None
@@ -241,7 +257,7 @@ def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
 
 
 def print_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool:
-    """Print the failed gates to stderr. Return whether there is one."""
+    """Print each failed gate to stderr. Return whether any gate has failed."""
     has_failed = False
     for gate in gates:
         found = failing(gate, views)
@@ -281,7 +297,7 @@ def document(fleet: Fleet, gates: Sequence[FleetGate]) -> Document:
 
 
 def table(views: Sequence[BoardView]) -> list[str]:
-    """Return the table of boards in ASCII."""
+    """Return the lines of a table of the boards, in ASCII."""
     lines = board_lines(views, Area(TABLE_CELLS, len(views) + 1, CharacterSet(ascii_only=True)))
     return ["".join(span.text for span in of).rstrip() for of in lines]
 

@@ -16,7 +16,7 @@ DAY_NS = 86_400 * 10**9
 
 
 def since(text: str) -> str:
-    """Parse a day (UTC) such as `2026-11-20`, or `7d` for seven days ago."""
+    """Return the day (UTC) in a text such as `2026-11-20`, or `7d` for seven days ago."""
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             return date.fromisoformat(text).isoformat()

@@ -1,6 +1,7 @@
 """Answers of a lake as text, as JSON and as an HTML page.
 
-The page shows boards by p99 and throttled share, versions compared, heat by enclosure, and the causes of the tail.
+The page shows boards by p99 and throttled share, compared versions, heat by enclosure, and the causes of slow
+inferences.
 """
 
 import json
@@ -51,9 +52,9 @@ SELECT board, enclosure, ambient_c, temp_max_c, tail, model, simulated FROM sess
 
 
 def answer(target: str, question: str, statement: str | None, options: LakeOptions) -> None:
-    """Print the answer to a question or to a statement in SQL, in the form that the options ask for.
+    """Print the answer to a predefined question or to the SQL of `statement`, in the form that the options ask for.
 
-    Raises InputError and OutputError.
+    `target`: the lake. Raises InputError and OutputError.
     """
     chosen = Chosen(options.since or "", options.model or "", options.labels)
     sql, by = _sql(question, statement, options, chosen)
@@ -84,7 +85,10 @@ def answer(target: str, question: str, statement: str | None, options: LakeOptio
 
 
 def _sql(question: str, statement: str | None, options: LakeOptions, chosen: Chosen) -> tuple[str, Sequence[str]]:
-    """Return the SQL of a question, and the keys by which it groups. Raises InputError."""
+    """Return the SQL of a question or statement, and the columns by which it groups. Raises InputError.
+
+    `chosen`: the filter for sessions.
+    """
     if (question == "sql") != (statement is not None):
         raise InputError("sql needs a statement" if statement is None else f"{question} accepts no statement",
                          "edgetop lake TARGET sql 'SELECT ...'")  # fmt: skip
@@ -105,7 +109,7 @@ def _sql(question: str, statement: str | None, options: LakeOptions, chosen: Cho
 
 
 def cell(name: str, value: object) -> str:
-    """Format a value in the unit that the name of its column ends with. Shares are shown in percent."""
+    """Return a value as text in the unit with which the column's name ends. Shares are in percent."""
     if value is None or value == "":
         return DASH
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -116,7 +120,7 @@ def cell(name: str, value: object) -> str:
 
 
 def answer_text(answer: Answer) -> str:
-    """Return the answer as a table, followed by a line if some boards are simulated."""
+    """Return the answer as a table. A line follows if some boards are simulated."""
     hidden = {"simulated"} if {"simulated", "sessions"} <= {*answer.columns} else set()
     shown = [place for place, name in enumerate(answer.columns) if name not in hidden]
     heads = [answer.columns[place].removesuffix("_share").replace("_", " ") for place in shown]
@@ -149,7 +153,10 @@ def regressions_text(regressions: Sequence[Regression]) -> str:
 def write_fleet(
     output: NamedOutput, target: str, ask: Callable[[str], Answer], chosen: Chosen, dialect: str
 ) -> None:  # fmt: skip
-    """Write the HTML page. `ask` answers SQL in the dialect `dialect`. Raises InputError and OutputError."""
+    """Write the HTML page about a lake. Raises InputError and OutputError.
+
+    `ask` runs SQL in the dialect `dialect`. `chosen`: the filter for sessions.
+    """
     answers = {}
     for name, question in QUESTIONS.items():
         limit = None if name == "worst" else question.limit
@@ -181,7 +188,7 @@ def _table(title: str, answer: Answer, most: int) -> str:
 
 
 def _boards(worst: Records) -> Iterator[Chart]:
-    """Yield the worst boards as bars, and p99 against the throttled share of all boards."""
+    """Yield two charts: the worst boards as bars, and p99 against the throttled share of all boards."""
     known = [one for one in worst if one["p99_ms"] is not None]
     if not known:
         return
@@ -196,7 +203,7 @@ def _boards(worst: Records) -> Iterator[Chart]:
 
 
 def _versions(records: Records) -> Iterator[Chart]:
-    """Yield p99 of each board by version, with boards in the order of the first version."""
+    """Yield a chart of p99 of each board by version. Boards are sorted by their value in the first version."""
     models = Counter(one["model"] for one in records)
     for model, _ in models.most_common(MOST_SERIES):
         of_model = sorted((one for one in records if one["model"] == model), key=lambda one: str(one["first_utc"]))
@@ -234,7 +241,7 @@ def _heat(sessions: Records) -> Iterator[Chart]:
 
 
 def _tail(sessions: Records) -> Iterator[Chart]:
-    """Yield the slow inferences of all sessions by cause."""
+    """Yield a chart of the slow inferences of all sessions by cause."""
     counts = Counter[str]()
     for one in sessions:
         with suppress(ValueError, TypeError, AttributeError, RecursionError):  # foreign data in the lake

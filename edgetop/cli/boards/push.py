@@ -69,9 +69,11 @@ def command(sessions: tuple[str, ...], target: str, **given: Value) -> None:
 
 
 def _push(folder: Path, place: "Place", board: str, options: PushOptions) -> tuple[Document, Sequence[str]]:
-    """Copy a session, delete the local one if requested and the copy is complete, and print the result.
+    """Copy a session into the lake and print the result. If requested and the copy is complete, delete the local
+    session.
 
-    Return its entry in the JSON document, and descriptions of what could not be read.
+    `board`: the id of the board in the lake. Returns the session's entry in the JSON document, and descriptions of what
+    could not be read.
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.formatting import size  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""How well one side stands for the other, as text."""
+"""As text: how well the figures of one side predict those of the other side."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,7 @@ NAME_CELLS = 32
 
 
 def agreement_lines(found: Agreements, names: Sequence[str]) -> Iterator[str]:
-    """Yield a part for each figure. `names`: those of the two sides. Foreign text is made safe."""
+    """Yield the lines of a part for each figure. `names`: those of the two sides. Foreign text is made safe."""
     here, there = (shortened(clean(name), NAME_CELLS // 2) for name in names)
     for one in found.agreements:
         yield ""

@@ -1,4 +1,4 @@
-"""The lines of the text report about the board: heat, memory, power and the energy of an inference."""
+"""The lines of the text report about the board: temperature, memory, power and the energy of an inference."""
 
 from collections.abc import Iterator
 
@@ -47,7 +47,10 @@ def power_lines(power: PowerFigures) -> Iterator[str]:
 
 
 def _watts(figures: PowerFigures | RailFigures, sensor: str) -> str:
-    """Return mean and highest power. If the highest reading is a mean over a span, say so, and add a known peak."""
+    """Return the mean and the highest power of a sensor as text.
+
+    If the highest reading is itself a mean over a time, the text says so. A known peak is added.
+    """
     over = "" if figures.max_over_s is None else f" as a mean of {figures.max_over_s:.2g} s"
     peak = "" if figures.peak_w is None else f", peak {_in_w(figures.peak_w)} W"
     most = f"{UNKNOWN} at most" if figures.max_w is None else f"{_in_w(figures.max_w)} at most{over}{peak}"
@@ -63,9 +66,9 @@ def _accuracy(figures: PowerFigures | RailFigures | EnergyFigures) -> str:
 
 
 def energy_lines(report: Report) -> Iterator[str]:
-    """Yield the energy of an inference from the total power, or the reason for its absence.
+    """Yield lines about the energy of an inference from the total power, or the reason why it is unknown.
 
-    Without a total, yield the energy of each rail.
+    Without a total power, yield the energy from each rail.
     """
     energy, power, battery = report.energy, report.power, report.session.methodology.battery
     if report.ab or not (power.total_sensor or power.rails):  # one value for two variants would mean nothing

@@ -1,4 +1,5 @@
-"""A comparison as Markdown: what differs in a sentence each, tables, the ranking, gates, and what is unfair."""
+"""A comparison as Markdown: sentences on what differs, tables, the ranking, gates, and what makes the comparison
+unfair."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +12,7 @@ from edgetop.comparison.usage_table import KEYS, usage_rows
 
 
 def comparison_markdown(comparison: Comparison, gates: Sequence[RelativeResult] = ()) -> Iterator[str]:
-    """Yield the lines of the document."""
+    """Yield the lines of the Markdown document. `gates`: the results of gates."""
     names = [code(group.name) for group in comparison.groups]
     yield f"### edgetop compare {', '.join(names)}"
     for sentence in sentences(comparison):

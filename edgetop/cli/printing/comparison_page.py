@@ -1,4 +1,4 @@
-"""A comparison as an HTML page: verdicts, tables, overlaid histograms, and the ratios with their intervals."""
+"""A comparison as an HTML page: verdicts, tables, overlaid histograms, and ratios with their intervals."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -69,7 +69,7 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
 
 
 def _histograms(comparison: Comparison) -> Iterator[Chart]:
-    """Yield a chart of the latencies of all groups as shares, without the lowest and highest thousandth."""
+    """Yield a chart of the latencies of all groups, as shares. The lowest and the highest thousandth are left out."""
     groups = [
         (group.name, sum((one.buckets for one in group.samples), np.zeros(histogram.SIZE, np.int64)))
         for group in comparison.groups[:MOST_SERIES]
@@ -87,14 +87,20 @@ def _histograms(comparison: Comparison) -> Iterator[Chart]:
 
 
 def edges_between(low: float, high: float, bins: int) -> Floats:
-    """Return the edges of bins. If the tail is long they are logarithmic, so that the body still has several bars."""
+    """Return the edges of `bins` bins.
+
+    If the tail is long, they are logarithmic, so that the body still has several bars.
+    """
     low = max(low, 1.0)
     spaced: Floats = (np.geomspace if high > WIDE * low else np.linspace)(low, max(high, low + 1), bins + 1)
     return spaced
 
 
 def shares_chart(groups: Sequence[tuple[str, Floats]], edges: Floats) -> Chart:
-    """Return overlaid histograms. `groups`: the name and the percentages per bin of each group. `edges` are in ns."""
+    """Return a chart of overlaid histograms. `groups`: the name of each group and its percentage per bin.
+
+    `edges`: those of the bins, in ns.
+    """
     from bokeh.models import NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 

@@ -33,8 +33,8 @@ def comparison_text(
 ) -> str:
     """Return the comparison as text. Foreign text in it is made safe.
 
-    `is_whole`: with the sentences, the rows of all figures and the ranking, which say little of two sweeps over several
-    models.
+    `is_whole`: whether it has the sentences, the rows of all figures and the ranking. These say little about two sweeps
+    over several models.
     """
     return "\n".join(
         line
@@ -53,7 +53,7 @@ def comparison_text(
 
 
 def sentences(comparison: Comparison) -> Iterator[str]:
-    """Yield what differs between the baseline and each other group. Names in the sentences are not made safe."""
+    """Yield a sentence for each group on how it differs from the baseline. Names in the sentences are not made safe."""
     for place, name in enumerate(comparison.names):
         if place:
             figures = [
@@ -76,7 +76,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
-    """Yield tables, each with the baseline and as many other sessions as the terminal has room for."""
+    """Yield the lines of tables. Each has the baseline and as many other sessions as the terminal has room for."""
     columns = terminal_columns()
     cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
     rows = shown_rows(comparison)
@@ -100,13 +100,13 @@ def _table(comparison: Comparison) -> Iterator[str]:
 
 
 def shown_rows(comparison: Comparison) -> list[Row]:
-    """Return the rows with a value. Those of NaN and infinite outputs are left out if all outputs are finite."""
+    """Return the rows that have a value. Rows that count NaN and infinite outputs are left out if there are none."""
     rows = (row for row in comparison.rows if any(value is not None for value in row.values))
     return [row for row in rows if any(row.values) or not row.key.endswith(f"/{NON_FINITE}")]
 
 
 def terminal_columns() -> int:
-    """Return the columns that a table may have."""
+    """Return the number of columns of the terminal that a table may fill."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
 
 
@@ -131,7 +131,7 @@ def _lines(
 
 
 def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
-    """Return the label of a row, with the unit if the values do not show it."""
+    """Return the label of a row, with the unit if the values do not show it, cut to `cells` columns."""
     unit = f" {row.unit}" if row.unit not in ("", "share", "B") else ""
     label, room = clean(row.label), cells - len(unit) - 2
     if len(label) > room:  # keep both ends, where names of operators differ
@@ -140,7 +140,7 @@ def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
 
 
 def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
-    """Format a value in the unit of its row."""
+    """Return a value as text in the unit of its row. A value that is text is cut to `cells` columns."""
     if value is None or isinstance(value, str):
         return UNKNOWN if value is None else shortened(value, cells)
     if unit in ("ms", "us"):
@@ -155,7 +155,10 @@ def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
 
 
 def needs_words(one: Ratio | None) -> str:
-    """Return how much measuring would settle a verdict; "" if it is settled, or if nobody knows."""
+    """Return how many sessions or seconds would settle a verdict, as text.
+
+    Returns "" if the verdict is settled, or if the need is unknown.
+    """
     return needs_text(one.needs_sessions, one.needs_s, is_lone=one.words == LONE) if one else ""
 
 
@@ -186,7 +189,7 @@ def ranking_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def csv_rows(comparison: Comparison) -> Iterator[Sequence[object]]:
-    """Yield the rows of the CSV file: a header, and a row for each figure of each session."""
+    """Yield the rows of a CSV file: a header, then a row for each figure of each session."""
     yield (
         "key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
         "difference_high", "verdict",

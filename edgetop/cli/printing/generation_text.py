@@ -1,4 +1,4 @@
-"""The tokens of a language model as lines of a report."""
+"""The requests and tokens of a language model as lines of a report."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ _TIMES = ("p50", "p90", "p99", "mean", "max")
 
 
 def generation_lines(figures: GenerationFigures | None) -> Iterator[str]:
-    """Yield the figures of the requests and tokens; nothing for other models."""
+    """Yield a line for each figure of the requests and tokens, or nothing for other models."""
     if figures is None:
         return
     rates = f"prefill {_rate(figures.prefill_tok_s)}, decode {_rate(figures.decode_tok_s)}"

@@ -21,7 +21,7 @@ KINDS = ("failure", "error")
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Check before a run whether the file can be written. Raises InputError or OutputError if it cannot."""
+    """Raise InputError or OutputError if the file cannot be written. Call this before a run."""
     folder = path.absolute().parent
     if path.is_dir() or not folder.is_dir():
         raise InputError(f"--junit {path}: cannot be written", "choose a file in an existing folder")
@@ -36,7 +36,10 @@ class Case:
 
 
 def write(path: Path, report: Report, error: EdgetopError | None = None) -> None:
-    """Write the gates of a report. `error`, which ended the session, becomes a test case. Raises OutputError."""
+    """Write the gates of a report to a JUnit file. `error`, which ended the session, becomes a test case.
+
+    Raises OutputError if the file cannot be written.
+    """
     write_xml(path, to_xml(report, error))
 
 
@@ -77,7 +80,10 @@ def suite_xml(name: str, cases: Sequence[Case], seconds: float, created_utc: str
 
 
 def _quoted(text: str) -> str:
-    """Quote an XML attribute. Control characters are made visible, because XML does not allow most of them."""
+    """Return a text quoted as an XML attribute.
+
+    Control characters are made visible, because XML forbids most of them.
+    """
     from xml.sax.saxutils import quoteattr  # noqa: PLC0415  brings an HTTP client along
 
     return quoteattr(clean(text).encode("utf-8", "backslashreplace").decode())

@@ -35,7 +35,7 @@ def escaped(text: str) -> str:
 
 
 def code(text: str) -> str:
-    r"""Return a name as a code span, which may stand in a cell of a table.
+    r"""Return a name as a code span, which is allowed in a cell of a table.
 
     >>> code("conv_1"), code("a|b"), code("`x`"), code("")
     ('`conv_1`', '`a\\|b`', '`` `x` ``', '-')
@@ -52,7 +52,8 @@ def code(text: str) -> str:
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> Iterator[str]:
-    """Yield an empty line and a table. The cells are Markdown already. Columns with heads in `right` hold numbers.
+    """Yield an empty line and the lines of a table. The cells are already Markdown. Columns named in `right` hold
+    numbers.
 
     Without rows, yield nothing.
     """
@@ -65,19 +66,19 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: C
 
 
 def bullets(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield a list under its title. The lines are Markdown already. Without lines, yield nothing."""
+    """Yield the title and a list. The lines are already Markdown. Without lines, yield nothing."""
     listed = [f"- {line}" for line in lines]
     if listed:
         yield from ("", f"**{title}**", "", *listed)
 
 
 def folded(title: str, text: str) -> Iterator[str]:
-    """Yield plain text that is shown after a click on its title."""
+    """Yield the lines of a fold: plain text that a click on its title shows."""
     yield from ("", f"<details><summary>{title}</summary>", *block(text), "", "</details>")
 
 
 def block(text: str, language: str = "text") -> Iterator[str]:
-    """Yield an empty line and a block of code."""
+    """Yield an empty line and the lines of a code block in `language`."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     yield from ("", f"{fence}{language}", *text.split("\n"), fence)
 
@@ -85,9 +86,9 @@ def block(text: str, language: str = "text") -> Iterator[str]:
 def markdown_output(path: str | None, *, as_json: bool, csv: str | None = None, force: bool) -> (
     NamedOutput | StreamOutput | None
 ):  # fmt: skip
-    """Return the output of `--md`, checked before anything is read, or None without the option. "-" is stdout.
+    """Return the output of `--md`, or None without the option. "-" is stdout.
 
-    `csv`: what is given to `--csv`. Raises InputError and OutputError.
+    The output is checked before anything is read. `csv`: the value of `--csv`. Raises InputError and OutputError.
     """
     if path is None:
         return None
@@ -102,6 +103,6 @@ def markdown_output(path: str | None, *, as_json: bool, csv: str | None = None, 
 
 
 def write_markdown(output: NamedOutput | StreamOutput, lines: Iterable[str]) -> None:
-    """Write a document. Raises OutputError."""
+    """Write the lines of a document. Raises OutputError."""
     with output.stream(is_text=True) as file:
         file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))

@@ -1,4 +1,4 @@
-"""Agreement and accuracy of kept outputs, for A/B sessions and sweeps."""
+"""The agreement and the accuracy of kept model outputs, for A/B sessions and sweeps."""
 
 import contextlib
 import importlib
@@ -27,9 +27,10 @@ SHOWN = ("same_top", "snr_db", "max_abs")
 
 
 def judge_of(path: Path | str | None, name: str | None, folder: Path | None = None) -> Judge:
-    """Return the judge for `--labels` and `--metric`, whose module is in `folder` or in the current folder.
+    """Return the judge of model outputs for `--labels` (`path`) and `--metric` (`name`).
 
-    Raises InputError if labels or metric cannot be loaded.
+    The module of the metric is in `folder` or in the current folder. Raises InputError if one of the two cannot be
+    loaded.
     """
     labels = metric = None
     if path:
@@ -55,14 +56,20 @@ def judge_of(path: Path | str | None, name: str | None, folder: Path | None = No
 
 
 def with_outputs(document: Document, folder: Path | None, judge: Judge | None = None) -> Document:
-    """Add `outputs`, the agreement of B's outputs with A's, to `ab` of a report if both variants kept outputs."""
+    """Return a report's document with `outputs`, the agreement of B's outputs with A's, added to its `ab`.
+
+    It is added only if both variants kept outputs. `folder`: that of the session.
+    """
     if document.get("ab") and folder and (found := _found(folder, judge)):
         document["ab"] = {**document["ab"], "outputs": found}
     return document
 
 
 def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[str]:
-    """Yield lines on the agreement of B's outputs with A's. Yield nothing if no outputs were kept."""
+    """Yield lines on the agreement of B's outputs with A's, or nothing if no outputs were kept.
+
+    `folder`: that of the session.
+    """
     found = _found(folder, judge) if folder else None
     if found and found["refused"]:
         yield f"outputs    {'' if found['agreement'] else 'not compared: '}{clean(found['refused'])}"
@@ -78,7 +85,7 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
 
 
 def failed_gates(gates: Sequence[RelativeGate], folder: Path | None, judge: Judge | None = None) -> list[str]:
-    """Return the reasons why gates on the stored outputs of an A/B session have failed."""
+    """Return the reasons of those gates that the kept outputs of an A/B session fail. `folder`: that of the session."""
     rows: list[Line] = []
     try:
         both = [read_outputs(folder, side) if folder else None for side in SIDES]
@@ -108,10 +115,11 @@ def _found(folder: Path, judge: Judge | None) -> Document | None:
 
 
 def worst(comparison: Comparison | None, name: str) -> dict[str, float]:
-    """Return the agreement of a combination's outputs with those of the first combination, and its accuracy.
+    """Return the agreement of the outputs of the combination `name` with those of the first combination, and its
+    accuracy.
 
-    The keys are `same_top`, `snr_db` and the names of `JUDGED`. Values are the lowest of all outputs; unknown ones are
-    absent.
+    The keys are `same_top`, `snr_db` and the names of `JUDGED`. Each value is the lowest of all outputs. Unknown values
+    are absent.
     """
     if comparison is None or name not in comparison.names:
         return {}

@@ -51,7 +51,10 @@ td.number {{ text-align: right; white-space: pre; }}
 
 
 def refuse_html(path: Path, *, force: bool) -> NamedOutput:
-    """Check the path of a page before anything is read. Raises InputError if it cannot be used or Bokeh is missing."""
+    """Return the output for a page at `path`. `force`: whether an existing file may be replaced.
+
+    It is checked before anything is read. Raises InputError if it cannot be used or if Bokeh is missing.
+    """
     import importlib.util  # noqa: PLC0415
 
     if importlib.util.find_spec("bokeh") is None:
@@ -60,7 +63,7 @@ def refuse_html(path: Path, *, force: bool) -> NamedOutput:
 
 
 def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Sequence[Chart]) -> None:
-    """Write a page with sections of HTML (`text`) and Bokeh figures (`charts`), which follow the first section.
+    """Write a page with sections of HTML (`text`) and Bokeh charts (`charts`), which follow the first section.
 
     Raises OutputError if it cannot be written.
     """
@@ -77,7 +80,7 @@ def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Seq
 
 
 def escaped(text: object) -> str:
-    """Escape foreign text for HTML."""
+    """Return foreign text escaped for HTML."""
     return escape(clean(str(text)))
 
 
@@ -86,7 +89,10 @@ def escaped_lines(text: str) -> str:
 
 
 def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequence[str] = ()) -> str:
-    """Return a table as HTML. A cell is (text, CSS class); the first cell of a row is its header."""
+    """Return a section of HTML: its title and a table.
+
+    A cell is (text, CSS class). The first cell of a row is its header.
+    """
     head = "".join(f"<th>{escaped(one)}</th>" for one in heads)
     lines = [f"<tr>{head}</tr>"] if heads else []
     for (first, _), *rest in rows:
@@ -114,7 +120,7 @@ def timeline(title: str, unit: str, x_range: Chart, crosshair: Chart, *, is_log:
 
 
 def plain(chart: Chart) -> Chart:
-    """Style a chart for light and dark pages; return it."""
+    """Set the style of a chart for light and dark pages. Return the chart."""
     chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
     chart.title.text_color = GREY
     for axis in chart.axis:
@@ -151,7 +157,7 @@ def put_legend_above(chart: Chart) -> None:
 
 
 def shade(chart: Chart, spans: Iterable[tuple[float, float]]) -> None:
-    """Shade spans of time, given in seconds."""
+    """Shade the spans of a chart, given as (first, last) in seconds."""
     from bokeh.models import BoxAnnotation  # noqa: PLC0415
 
     for begin_s, end_s in spans:
@@ -160,7 +166,7 @@ def shade(chart: Chart, spans: Iterable[tuple[float, float]]) -> None:
 
 
 def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Chart:
-    """Return a chart of horizontal bars, the first on top."""
+    """Return a chart of horizontal bars, with the first one on top."""
     from bokeh.plotting import figure  # noqa: PLC0415
 
     chart = figure(

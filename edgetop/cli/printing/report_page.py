@@ -41,7 +41,7 @@ Line = tuple[str, Points | None, str]  # name of the line, its timeline, and the
 
 
 def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: Sequence[str] = ()) -> None:
-    """Write the page. `more`: lines to add to the text. Raises OutputError if it cannot be written."""
+    """Write the page. `more`: lines that follow the text report. Raises OutputError if it cannot be written."""
     words = "\n".join((summary(report), *more))
     text = [f'<pre class="scroll">{escaped_lines(block)}</pre>' for block in words.split("\n\n")]
     ab = analysis.ab_view()
@@ -53,7 +53,8 @@ def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: 
 
 
 def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
-    """Yield charts of latency, temperature, clocks, power, memory and events on one axis, and of operators as bars."""
+    """Yield charts of latency, temperature, clocks, power, memory and events on one time axis, and a bar chart of
+    operators."""
     from bokeh.models import Range1d, Span  # noqa: PLC0415
 
     end_s = max(1, -(-analysis.progress.view().now_ns // NS))
@@ -76,7 +77,7 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
 
 
 def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart) -> Iterator[Chart]:
-    """Yield a map for each of the busiest streams: time, latency, and the share of inferences as opacity."""
+    """Yield a heat map for each of the busiest streams, by time and latency. The opacity is the share of inferences."""
     from bokeh.models import HoverTool, Range1d, Span  # noqa: PLC0415
 
     spans = [(one.start_ns, one.end_ns) for one in analysis.throttles.view().spans]
@@ -117,7 +118,7 @@ def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart)
 
 
 def _heat_cells(columns: Sequence[HeatColumn], latency: LatencyAxis) -> dict[str, list[float]]:
-    """Return the cells of a heat map that are not empty. The highest row stands for all longer latencies."""
+    """Return the cells of a heat map that are not empty, by column. The top row stands for all longer latencies."""
     edges = [*(latency.row_edges(HEAT_ROWS) / 1e6).tolist(), ABOVE * latency.high_ns / 1e6]
     names = ("left", "right", "bottom", "top", "alpha", "share", "count", "p50", "p99", "max")
     cells: dict[str, list[float]] = {name: [] for name in names}
@@ -216,7 +217,7 @@ def ab_charts(view: AbView) -> Iterator[Chart]:
 
 
 def _ratio_by_quads(view: AbView) -> Iterator[Chart]:
-    """Yield a chart of the ratio of p50 and its interval after each quad."""
+    """Yield a chart of the ratio of B's p50 to A's, with its interval, after each quad of turns."""
     from bokeh.models import Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 

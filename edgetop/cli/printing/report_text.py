@@ -1,6 +1,6 @@
-"""The report as text: the verdict first, then the tables, as one would paste it into a ticket.
+"""The report as text: the verdict first, then the tables, in a form to be pasted into a ticket.
 
-Lines have at most 80 columns and break between words; only a single longer word (a path, a name) exceeds them.
+Lines have at most 80 columns and break between words. Only a single longer word (a path, a name) exceeds them.
 """
 
 import re
@@ -55,7 +55,7 @@ NS = 1e9
 
 
 def summary(report: Report) -> str:
-    """Return the whole report. Foreign text in it is made safe."""
+    """Return the whole report as text. Foreign text in it is made safe."""
     return "\n".join(wrapped(summary_lines(report)))
 
 
@@ -81,7 +81,7 @@ def summary_lines(report: Report) -> Iterator[str]:
 
 
 def brief_summary(report: Report) -> str:
-    """Return the summary that a run prints at its end, of at most 23 lines. `edgetop report` prints everything."""
+    """Return the summary that a run prints at its end, at most 23 lines. `edgetop report` prints the whole report."""
     failed = [gate for gate in report.gates or () if not gate.ok]
     passed = len(report.gates or ()) - len(failed)
     gates = [f"gate       FAILED  {clean(gate_words(gate))}" for gate in failed]
@@ -112,7 +112,7 @@ def brief_summary(report: Report) -> str:
 
 
 def wrapped(lines: Iterable[str]) -> Iterator[str]:
-    """Wrap each line at 80 columns. Further lines are indented to the text of the first."""
+    """Yield the lines wrapped at 80 columns. Continued lines are indented to where the text of the first one begins."""
     for line in lines:
         indent = " " * _LABEL.match(line).end() if len(line) > WIDTH else ""  # type: ignore[union-attr]
         if len(indent) > WIDTH // 2 or len(line) <= WIDTH:
@@ -144,7 +144,7 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _unavailable(report: Report) -> Iterator[str]:
-    """Yield a line for each internal error, with the parts of the report that are missing because of it."""
+    """Yield a line for each internal error. It names the parts of the report that are missing because of the error."""
     causes: dict[str, list[str]] = {}
     for name, fault in (report.unavailable or {}).items():
         causes.setdefault(fault_words(fault), []).append(name.replace("_", " "))
@@ -158,7 +158,7 @@ def _lost(report: Report) -> Iterator[str]:
 
 
 def _watched(session: Manifest) -> Iterator[str]:
-    """Yield lines on the watched program and each of its streams."""
+    """Yield lines about the watched program and each of its streams."""
     if watched := session.watched:
         cost = "an unknown time" if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f} us"
         yield f"  program  {clean(shlex.join(watched.command))}"
@@ -173,7 +173,7 @@ def _watched(session: Manifest) -> Iterator[str]:
 
 
 def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
-    """Yield the state or the end of the session, and then its other problems."""
+    """Yield the state or the end of the session, then its further problems."""
     mark = "SIMULATED  " if session.board.simulated else ""
     live = "LIVE, " if session.end_reason is None else ""
     yield f"{mark}{live}{clean(verdict_words.first(verdict))}"
@@ -182,9 +182,9 @@ def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
 
 
 def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bool = True) -> Iterator[str]:
-    """Yield lines on burst, sustained speed, throttling and slowdowns. Yield nothing if too little was measured.
+    """Yield lines about burst and sustained speed, throttling and slowdowns, or nothing if too little was measured.
 
-    `most`: how many slowdowns are listed. `evidence`: whether to add the evidence of each slowdown.
+    `most`: how many slowdowns are listed. `evidence`: whether the evidence of each slowdown is added.
     """
     if len(report.streams) > 1:
         yield from _several_streams(report, most, evidence=evidence)
@@ -208,7 +208,10 @@ def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bo
 
 
 def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[str]:
-    """Yield a line for each stream, the busiest first, then throttles and slowdowns of all."""
+    """Yield a line for each stream, the busiest first, then the throttling and the slowdowns of all streams.
+
+    `most`: how many slowdowns are listed.
+    """
     yield ""
     for one in report.streams[:MOST_STREAMS]:
         latency, change = one.latency, _change(one.drift_ratio, one.input_sizes)
@@ -226,7 +229,10 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
 
 
 def _change(drift: float | None, sizes: InputSizes | None) -> str:
-    """Return the change of the sustained latency against the burst, or why they are not compared."""
+    """Return the change from burst to sustained latency as text, or the reason why they cannot be compared.
+
+    `drift`: sustained latency divided by burst latency, or None.
+    """
     if drift is not None:
         return f", {(drift - 1) * 100:+.0f} % vs burst"
     return f", cannot be compared with the burst: {sizes_words(sizes)}" if sizes and sizes.differ else ""
@@ -307,7 +313,7 @@ def _latency(report: Report) -> Iterator[str]:
 
 
 def _tail(tail: TailView) -> Iterator[str]:
-    """Yield the causes of the slowest inferences, and then the very slowest ones."""
+    """Yield lines about the causes of the slowest inferences, then about the very slowest ones."""
     if not tail.slowest:
         return
     yield f"tail       of the {len(tail.slowest)} slowest, one a second: {clean(tail_words(tail.parts))}"
@@ -319,7 +325,7 @@ def _tail(tail: TailView) -> Iterator[str]:
 
 
 def _frames(frames: FramesView | None) -> Iterator[str]:
-    """Yield the times of the frames of a watched program, and of their stages."""
+    """Yield lines about the times of a watched program's frames, and of the stages of a frame."""
     if frames is None:
         return
     yield f"frames     {frame_words(frames)}"
@@ -330,7 +336,7 @@ def _frames(frames: FramesView | None) -> Iterator[str]:
 
 
 def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
-    """Yield the load, unless it is back to back, and the deadline."""
+    """Yield a line about the load, unless it is back to back, and one about the deadline."""
     deadline = latency.deadline
     if words := load_words(load):
         yield f"load       {words}"
@@ -379,7 +385,10 @@ def _board(report: Report) -> Iterator[str]:
 
 
 def _method(session: Manifest) -> Iterator[str]:
-    """Yield the conditions of the measurement. There are always four lines, so that unknown ones are noticed."""
+    """Yield the conditions of the measurement.
+
+    There are always four lines, so that readers notice unknown conditions.
+    """
     yield ""
     yield f"method     {_runs(session)}"
     yield f"           {_place(session.methodology)}"
@@ -397,7 +406,7 @@ def _runs(session: Manifest) -> str:
 
 
 def _place(method: Methodology) -> str:
-    """Return the two highest temperatures when measuring began, and the declared room temperature and enclosure."""
+    """Return as text: the two highest temperatures when measuring began, the ambient temperature, and the enclosure."""
     hottest_first = sorted(method.start_temperatures.items(), key=lambda pair: (-pair[1], pair[0]))
     began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in hottest_first]
     more = f" and {len(began) - 2} more" if len(began) > 2 else ""
@@ -409,7 +418,7 @@ def _place(method: Methodology) -> str:
 
 
 def _neighbours(session: Manifest) -> str:
-    """Return the CPUs and priority of the engine, and the other processes that took CPU time."""
+    """Return as text: the CPUs and the priority of the engine, and the other processes that took CPU time."""
     method, cpus = session.methodology, session.constraints.cpus
     on = or_unknown(cpus, "{:g}".format)
     of = f" of {session.board.cores}" if session.board.cores else ""
@@ -431,7 +440,7 @@ def _declared(session: Manifest) -> str:
 
 
 def _operators(report: Report) -> Iterator[str]:
-    """Yield the operators that take the most time, the largest first."""
+    """Yield lines about the operators that take the most time, the largest first."""
     operators, profile = report.operators, report.profile
     if not operators or not profile:
         return
@@ -458,7 +467,10 @@ def _operators(report: Report) -> Iterator[str]:
 
 
 def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
-    """Yield a table that fits the screen. Columns without information are left out, and long names are shortened."""
+    """Yield the lines of a table that fits the screen.
+
+    Columns without information are left out; long names are shortened.
+    """
     columns = {
         "us": [or_unknown(one.mean_us, "{:.1f}".format) for one in operators],
         "%": [share_text(one.share, settled=one.settled) for one in operators],
@@ -480,7 +492,10 @@ def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
 
 
 def _largest_operator(report: Report) -> Iterator[str]:
-    """Yield the largest operator if its share is settled, because otherwise another operator may be larger."""
+    """Yield a line about the operator that takes the most time, or nothing if its share is not settled.
+
+    Until then, another operator may prove to take more.
+    """
     largest = max(report.operators or (), key=lambda one: one.share, default=None)
     if largest and largest.settled:
         name = clean(largest.origin or largest.name)

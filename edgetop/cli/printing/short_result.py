@@ -1,6 +1,6 @@
-"""The result of a short run in five lines, to be pasted into a chat: the verdict, the model, latency, rate, the board.
+"""The result of a short run in five lines, to paste into a chat: the verdict, the model, latency, rate, the board.
 
-Longer runs, and those with several models, turns, tokens or a program, print more (`report_text`).
+Longer runs print more (`report_text`). So do runs with several models, turns, tokens or a program.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _NAME_CELLS, _BOARD_CELLS = 40, 24
 
 
 def is_short(report: Report) -> bool:
-    """Whether five lines tell the whole result."""
+    """Whether five lines are enough for the whole result."""
     session, latency = report.session, report.latency
     is_plain = not (report.ab or session.watched or session.was_imported or report.generation or report.frames)
     is_whole = not (report.lost or report.unavailable or len(report.streams) > 1)
@@ -25,7 +25,7 @@ def is_short(report: Report) -> bool:
 
 
 def short_result(report: Report) -> str:
-    """Return the five lines. Foreign text in them is made safe."""
+    """Return the result in five lines. Foreign text in them is made safe."""
     return "\n".join((_verdict(report), *(f"  {name:<8} {words}" for name, words in _lines(report))))
 
 
@@ -35,7 +35,7 @@ def _verdict(report: Report) -> str:
 
 
 def _more(report: Report) -> Iterator[str]:
-    """Yield what else is true of the session."""
+    """Yield further facts about the session, which follow the verdict."""
     yield from (f"also {word}" for word in verdict_words.also(report.verdict))
     yield from verdict_words.past(report.verdict)
     if report.warnings:

@@ -21,7 +21,10 @@ TRAFFIC = ("net_rx_bytes", "net_tx_bytes", "block_read_bytes", "block_write_byte
 
 
 def usage_lines(rows: Sequence[UsageRow], columns: int) -> Iterator[str]:
-    """Yield the table. If it is wider than `columns`, names are shortened, and then it is cut into two tables."""
+    """Yield the lines of the table.
+
+    If it is wider than `columns`, names are shortened; then it is cut into two tables.
+    """
     lines = list(_table(rows, KEYS, WIDE_CELLS))
     if not _fits(lines, columns):
         lines = list(_table(rows, KEYS))
@@ -43,7 +46,7 @@ def _table(rows: Sequence[UsageRow], keys: Sequence[str], cells: int = NAME_CELL
 
 
 def usage_cell(row: UsageRow, key: str) -> str:
-    """Return a value of the row in words."""
+    """Return the value `key` of a row as text."""
     value = row.values[KEYS.index(key)]
     if key.endswith("_bytes"):
         return or_unknown(value, formatting.size)
@@ -60,16 +63,16 @@ def usage_csv(rows: Sequence[UsageRow]) -> Iterator[Sequence[object]]:
 
 
 def program_memory(usage: UsageFigures) -> str:
-    """Return the memory of a watched program: resident, and in its cgroup with the limit."""
+    """Return the memory of a watched program as text: the resident part, and that of its cgroup with the limit."""
     resident = f"program RSS {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
     group = "" if usage.cgroup_peak_mib is None else f"; its cgroup {_mib(usage.cgroup_peak_mib)} at most"
     return resident + group + ("" if usage.mem_limit_mib is None else f", limit {_mib(usage.mem_limit_mib)}")
 
 
 def usage_summary(report: Report) -> Iterator[str]:
-    """Yield the CPU, memory and disk use of the engine or program, and the network traffic of the board.
+    """Yield lines about the CPU, memory and disk use of the engine or program, and the network traffic of the board.
 
-    Network traffic is that of the board because the kernel does not count it per process.
+    The network traffic is that of the whole board, because the kernel does not count it per process.
     """
     if (usage := report.usage) is None:
         return

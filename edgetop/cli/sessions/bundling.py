@@ -1,6 +1,6 @@
-"""Make a bundle: a redacted copy of a session, the reports that follow from that copy, its board, and versions.
+"""The making of a bundle: a redacted copy of a session, reports made from that copy, its board, and versions.
 
-Everything in the bundle is made from the redacted copy, so that nothing is redacted twice or forgotten.
+Everything in the bundle is made from the redacted copy. So nothing is redacted twice or forgotten.
 """
 
 import importlib.util
@@ -48,7 +48,10 @@ REMOVED = (
 
 
 def make_bundle(session: str | None, output: Path | None, *, force: bool) -> None:
-    """Write the bundle and print what is in it. Raises InputError and OutputError."""
+    """Write the bundle of a session and print what is in it. Raises InputError and OutputError.
+
+    `session`: None means the newest. `output`: the bundle's path, or None for one named after the session.
+    """
     folder = recorded(session)
     name = folder.name.removesuffix(SUFFIX)
     if is_live(folder):

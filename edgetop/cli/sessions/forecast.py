@@ -67,10 +67,11 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
 
 
 def _forecast(recording: "Recording", ambient_c: float) -> "tuple[Elsewhere, float | None]":
-    """Return the forecast, and the throughput in Hz before the first throttling, or None if unknown.
+    """Return a forecast for `ambient_c`, and the throughput in Hz before the first throttling, or None if it is
+    unknown.
 
-    If the session never throttled, the throughput is that of the whole session. Raises InputError if there is no
-    forecast.
+    If the session never throttled, the throughput is that of the whole session. Raises InputError if no forecast is
+    possible.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.analysis.forecast.elsewhere import UnsuitableError, elsewhere  # noqa: PLC0415
@@ -147,6 +148,6 @@ def _document(
 
 
 def _figures(of: "Estimate | None") -> list[float | None]:
-    """Return [value, lowest, highest]. Values that are not finite become None."""
+    """Return [value, lowest, highest] of an estimate. A value that is not finite, or of no estimate, is None."""
     values = (of.value, of.low, of.high) if of else (math.inf,)
     return [round(value, 2) if math.isfinite(value) else None for value in values]

@@ -1,4 +1,4 @@
-"""Delete sessions that a user named: find all of them first, show them, ask, and delete them one by one."""
+"""Delete sessions that a user named. All are found and shown first; after a question, they are deleted one by one."""
 
 import contextlib
 import shlex
@@ -19,9 +19,9 @@ from edgetop.recording.session_folder import MANIFEST, SUFFIX, is_live, is_real_
 
 
 def remove_sessions(names: Sequence[str], *, asks: bool) -> None:
-    """Delete the sessions. Nothing is deleted if one of them cannot be found or is being recorded.
+    """Delete the named sessions. Nothing is deleted if one of them cannot be found or is being recorded.
 
-    Raises InputError, and OutputError if a session could not be deleted.
+    `asks`: whether the user is asked first. Raises InputError, and OutputError if a session could not be deleted.
     """
     folders = list({folder.resolve(): folder for folder in (_found(name, whole=not asks) for name in names)}.values())
     for folder in folders:
@@ -49,7 +49,10 @@ def remove_sessions(names: Sequence[str], *, asks: bool) -> None:
 
 
 def _found(given: str, *, whole: bool) -> Path:
-    """Return the folder of a session. `whole`: the beginning of a name or an id is not enough. Raises InputError."""
+    """Return the folder of the session that the user named. Raises InputError.
+
+    `whole`: whether the whole name or id must be given, instead of its beginning.
+    """
     home = recordings_home()
     for path in (Path(given), Path(given + SUFFIX), home / given, home / (given + SUFFIX)) if given else ():
         if path.name.endswith(SUFFIX) and _is_half_removed(path):
@@ -64,7 +67,7 @@ def _found(given: str, *, whole: bool) -> Path:
 
 
 def _is_half_removed(folder: Path) -> bool:
-    """Whether the removal of a session was killed, so that the session cannot be found any more."""
+    """Whether a removal of the session was killed. Such a session cannot be found any more."""
     try:
         with contextlib.closing(SessionFiles(folder)) as files:
             return files.is_half_removed
@@ -73,7 +76,7 @@ def _is_half_removed(folder: Path) -> bool:
 
 
 def _refuse_recorded(folder: Path) -> None:
-    """Raise InputError if a process records the session, or a session in which it goes on."""
+    """Raise InputError if a process is recording the session, or one of the sessions that continue it."""
     name = folder.name.removesuffix(SUFFIX)
     if is_live(folder):
         raise InputError(f"{name}: is being recorded", f"edgetop stop {shlex.quote(name)} ends it")

@@ -33,9 +33,9 @@ def print_report(
     md_file: str | None = None,
     force: bool,
 ) -> int:
-    """Print the report of a session and return the exit code.
+    """Print the report of a session and return the exit code. Raises InputError and OutputError.
 
-    `gates`: the gates to judge; if empty, those of the run. Raises InputError and OutputError.
+    `session`: None means the newest. `gates`: the gates to judge; if there are none, those of the run.
     """
     if junit:
         refuse_unwritable(junit)

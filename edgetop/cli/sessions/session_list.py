@@ -1,7 +1,7 @@
 """The list of sessions, as data and as a table. Foreign text in the table is made safe.
 
-For a finished session, the manifest and the stored outcome are read; if no outcome is stored, the tables are analysed
-once. A running session is read up to now. A session whose writer has died is recovered first.
+For a finished session, the manifest and the stored outcome are read. If no outcome is stored, the tables are analysed
+once. A running session is read up to the present. A session whose writer has died is recovered first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ GAP = "  "
 
 @frozen
 class Listed:
-    """A line of the list. The names of the fields are the JSON keys, which are a contract (edgetop help attach)."""
+    """A session in the list. The names of the fields are the JSON keys, which are a contract (edgetop help attach)."""
 
     name: str
     path: str
@@ -51,7 +51,7 @@ class Listed:
 
 
 def listed(home: Path, here: Path) -> list[Listed]:
-    """Return all sessions: running ones first, then the newest first."""
+    """Return all sessions at home and in `here`: first those that run, then the others, with the newest first."""
     found = [_listed(folder) for folder in all_sessions(home, here)]
     found.sort(key=lambda session: session.created_utc, reverse=True)
     return sorted(found, key=lambda session: session.state != "live")
@@ -92,7 +92,7 @@ def _finished(folder: Path) -> tuple[Manifest, Outcome]:
 
 
 def _analysed(folder: Path) -> "tuple[Manifest, Analysis]":
-    """Read the tables of a session; return its manifest and its analysis."""
+    """Return the manifest and the analysis of the session in `folder`, made from its tables."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  Arrow is loaded where something is read
     from edgetop.recording.by_time import RecordingByTime  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
@@ -108,7 +108,7 @@ def _running(folder: Path) -> tuple[Manifest, Outcome]:
 
 
 def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
-    """Return the table: a header and a line for each session. Nothing in it is cut.
+    """Return the lines of the table: a header, then each session. Nothing in it is cut.
 
     `columns`: the width of the terminal, or None for no limit. If the table is wider, each session takes two lines.
     """
@@ -121,9 +121,9 @@ def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
 
 
 def _lines(rows: Sequence[Sequence[str]], reasons: Sequence[str], on_first: int) -> Iterator[tuple[str, str]]:
-    """Yield the line of each row, and a second line with the columns from `on_first` on; "" if there is none.
+    """Yield two lines for each row. The second one has the columns from number `on_first` on, or is "".
 
-    The reason why a session is unreadable replaces its model and board.
+    `reasons`: why a session is unreadable, or ""; the reason replaces the session's model and board.
     """
     widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
     for row, reason in zip(rows, reasons, strict=True):

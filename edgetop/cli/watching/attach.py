@@ -104,7 +104,10 @@ def command(session: str | None, **given: Value) -> int:
 
 
 def _follow(folder: Path, options: AttachOptions) -> "FolderHandle":
-    """Show the session as lines or on the screen. Return its folder, which may have moved meanwhile."""
+    """Show the session in `folder` as lines or on the screen.
+
+    Return its folder, which may have been moved meanwhile.
+    """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.config import line_settings, screen_settings  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals, require_screen, show_until_left  # noqa: PLC0415
@@ -134,9 +137,10 @@ def _follow(folder: Path, options: AttachOptions) -> "FolderHandle":
 def watch_remote(
     target: "Target", settings: "ScreenSettings", remote_command: str, alerts: "tuple[AlertRule, ...]" = ()
 ) -> None:
-    """Show the session at `target` until the user leaves it.
+    """Show the session at `target` until the user leaves it. Raises InputError if no connection can be made.
 
-    The connection is made before the screen opens, since ssh may ask for a password. Raises InputError if it fails.
+    The connection is made before the screen opens, since ssh may ask for a password. `remote_command`: the command that
+    starts edgetop on the board.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.output import print_text  # noqa: PLC0415
@@ -168,7 +172,10 @@ def watch_remote(
 
 
 def connector(target: "Target", command: str, on_line: Callable[[str], None]) -> "Connect":
-    """Return a function that connects to a board over ssh. `on_line` is called with each line that ssh prints."""
+    """Return a function that connects to a board over ssh. `on_line` gets each line that ssh prints.
+
+    `command`: the command that starts edgetop on the board.
+    """
     from edgetop.feeds.ssh import SshLink  # noqa: PLC0415  as above
 
     def connect(session: str | None, attended: bool) -> SshLink:

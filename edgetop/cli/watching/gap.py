@@ -44,7 +44,11 @@ def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_js
 
 
 def explain(app: str, loop: str, paced: str | None, stream: int | None, problems: list[str]) -> "Gap":
-    """Return the causes of the difference. Raises InputError if these sessions cannot be compared."""
+    """Return the causes of the difference in latency between the sessions `app` and `loop`.
+
+    `paced`: a session with the start times of `app`, or None. `stream`: the number of the stream of `app`, or None.
+    Descriptions of unreadable parts are added to `problems`. Raises InputError if these sessions cannot be compared.
+    """
     from edgetop.cli.output import raise_problems  # noqa: PLC0415
     from edgetop.comparison.application_gap import gap  # noqa: PLC0415
 
@@ -57,7 +61,7 @@ def explain(app: str, loop: str, paced: str | None, stream: int | None, problems
 
 
 def loop_after(app: Path, model: Path) -> None:
-    """Run `model` in a loop with as many threads as in session `app`, and explain why the application is slower."""
+    """Run `model` in a loop with as many threads as the session `app`. Then print why the application is slower."""
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.cli.running.child_run import ChildRun, run_to_end  # noqa: PLC0415
     from edgetop.comparison.application_gap import stream_of  # noqa: PLC0415
@@ -82,7 +86,10 @@ def loop_after(app: Path, model: Path) -> None:
 def print_gap(
     app: str, loop: str, paced: str | None = None, stream: int | None = None, *, as_json: bool = False
 ) -> None:
-    """Print the causes. Raises InputError if these sessions cannot be compared, or if parts cannot be read."""
+    """Print the causes of the difference between two sessions. For the parameters see `explain`.
+
+    Raises InputError if these sessions cannot be compared, or if parts cannot be read.
+    """
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415
 

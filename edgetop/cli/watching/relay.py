@@ -55,9 +55,9 @@ def command(session: str | None, *, past: bool) -> int:
 
 
 def _end_with(source: int, sink: int) -> None:
-    """Exit shortly after the link is closed, whatever this process is doing, because nobody else reads its output.
+    """End this process shortly after the link is closed. Nobody reads its output then.
 
-    A poll(2) for no events only reports a hang-up.
+    `source`, `sink`: the descriptors of the link. A poll(2) for no events only reports a hang-up.
     """
     poll = select.poll()
     poll.register(source, 0)
@@ -101,7 +101,10 @@ def _write_past(folder: Path, sink: int) -> None:
 
 
 def _read_past(folder: "FolderHandle") -> Iterator["Frame"]:
-    """Read the past in another process, so that the memory of Arrow and the analysis is freed afterwards."""
+    """Yield the frames of the session's past, which another process reads.
+
+    That process then ends, which frees the memory of Arrow and the analysis. Raises EdgetopError if it fails.
+    """
     from edgetop.relay import relay_frames  # noqa: PLC0415
 
     line = edgetop_command("relay", "--past", str(folder.name))

@@ -60,9 +60,9 @@ def command(session: str | None) -> int:
 
 
 def _ask_if_shown(folder: Path, lock: Path) -> None:
-    """Ask before a run that was not named is ended, if another terminal shows it.
+    """Ask the user before a run that is shown on another terminal is ended. Only for a run that the user did not name.
 
-    Raises InputError if the answer is no, or if there is no terminal to ask on.
+    `lock`: the run's lock file. Raises InputError if the answer is no, or if there is no terminal to ask on.
     """
     from edgetop.control.lock_holders import viewers  # noqa: PLC0415
     from edgetop.formatting import clean  # noqa: PLC0415
@@ -79,9 +79,10 @@ def _ask_if_shown(folder: Path, lock: Path) -> None:
 
 
 def sweep_meant(given: str | None) -> Path | None:
-    """Return the running sweep with this folder or name. If `given` is None, return the only running one.
+    """Return the folder of the sweep that the user named or, if `given` is None, of the only running sweep; else None.
 
-    With None, a sweep is returned only if no session runs, as while it cools down. Raises InputError if several match.
+    With None, a sweep is returned only if no session runs, for example while the board cools down. Raises InputError if
+    several match.
     """
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.registry import all_sessions, live_sessions  # noqa: PLC0415
@@ -102,7 +103,7 @@ def sweep_meant(given: str | None) -> Path | None:
 
 
 def _stop_sweep(folder: Path) -> int:
-    """Make the process that runs the sweep end its session and exit."""
+    """End the process that runs the sweep in `folder`, and wait for its end. Return the exit code."""
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.control.control_socket import refuse_stopped  # noqa: PLC0415
     from edgetop.control.lock_holders import end_holder  # noqa: PLC0415
@@ -128,9 +129,9 @@ def _stop_sweep(folder: Path) -> int:
 
 
 def _stop(folder: "FolderHandle") -> "Answer":
-    """Make the session end. Retry while it takes no orders, because it is just starting or ending.
+    """Stop the session and return its answer. Retry while it takes no orders, because it is just starting or ending.
 
-    Raises InputError if it does not end.
+    Raises InputError if it takes no orders for too long.
     """
     from edgetop.control.control_socket import Answer, NotRunningError, give, refuse_stopped  # noqa: PLC0415
     from edgetop.control.lock_holders import lock_holder  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A program that is watched: which one, how it is started, and what is said of its end."""
+"""The program that is watched: which one it is, how it is started, and what is printed about its end."""
 
 import ctypes
 import os
@@ -42,7 +42,7 @@ _PR_SET_DUMPABLE = 4  # prctl(2)
 
 @frozen
 class WatchOptions:
-    """The options of `edgetop watch` that say which program is watched, and how."""
+    """The options of `edgetop watch` that select the program, and tell how to watch it."""
 
     pid: int | None
     unit: str | None
@@ -63,12 +63,15 @@ class WatchOptions:
 
     @property
     def limit(self) -> Limit:
-        """The limits together. Raises InputError if a resource is limited twice."""
+        """The limits of all `--limit` options together. Raises InputError if a resource is limited twice."""
         return limit_of(self.limits)
 
 
 def watch_program(command: tuple[str, ...], given: Given) -> int:
-    """Watch the program of a command line. Returns the exit status of `edgetop watch`."""
+    """Watch the program that the command line selects. Return the exit status of `edgetop watch`.
+
+    `command`: the program and its arguments, or () for another way to select it. `given`: the options.
+    """
     options = taken(WatchOptions, given)
     pid = _chosen_process(command, options)
     program: WatchedProgram | WatchedProcess
@@ -93,7 +96,7 @@ def watch_program(command: tuple[str, ...], given: Given) -> int:
 
 
 def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
-    """Print whether the program is still running, and how to run it again if edgetop may have made it crash.
+    """Print whether the program is still running. If edgetop may have made it crash, print how to run it again.
 
     `words`: the command line of edgetop before the program.
     """
@@ -113,7 +116,7 @@ def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
 
 
 def without_hooks(words: Sequence[str]) -> list[str]:
-    """Return the command line without hook and preload library, and with a new name for the recording.
+    """Return the command line with options against hook and preload library, and with a new name for the recording.
 
     >>> without_hooks(["watch", "--headless", "-o", "a.edgetop", "--"])
     ['watch', '--no-preload', '--no-hook', '--headless', '-o', 'a-again', '--']
@@ -135,7 +138,10 @@ def without_hooks(words: Sequence[str]) -> list[str]:
 
 
 def watch_request(given: Given, program: WatchedProgram | WatchedProcess) -> "RunRequest":
-    """Make a request from the options of `watch`. Raises InputError for options that cannot be used together."""
+    """Return the request for a run from the options of `watch`.
+
+    Raises InputError if options cannot be used together.
+    """
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
 
     return asked.RunRequest(
@@ -168,7 +174,10 @@ def _watch(given: Given, program: WatchedProgram | WatchedProcess) -> "End":
 
 
 def limited_cpus(limit: Limit, cpus: frozenset[int]) -> frozenset[int]:
-    """Return the CPUs that the program may use, of those that edgetop may use. Raises InputError if it has too few."""
+    """Return those of `cpus` that the program may use under `limit`. Raises InputError if there are too few.
+
+    `cpus`: the CPUs that edgetop may use.
+    """
     if limit.cpus is None:
         return cpus
     if limit.cpus > len(cpus):
@@ -210,9 +219,9 @@ def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
 
 
 def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | None:
-    """Return the id of the process to watch, or None to start a program or after only listing processes.
+    """Return the id of the process to watch, or None if a program is started instead or processes were only listed.
 
-    Raises InputError for options that contradict each other.
+    Raises InputError if the options contradict each other.
     """
     ways = {"-- COMMAND": command, "--pid": options.pid, "--unit": options.unit, "--all": options.all_}
     asked = [name for name, value in ways.items() if value]
@@ -243,7 +252,10 @@ def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | No
 
 
 def refuse_where_unseen(words: Sequence[str]) -> None:
-    """Raise InputError if this kernel lacks uprobes, or if this user may not use them."""
+    """Raise InputError if this kernel lacks uprobes, or if this user may not use them.
+
+    `words`: the command line of edgetop, for the advice to use sudo.
+    """
     if why := perf.why_not():
         raise InputError(why, "edgetop watch -- COMMAND works without uprobes")
     if not perf.may_set():
@@ -251,9 +263,10 @@ def refuse_where_unseen(words: Sequence[str]) -> None:
 
 
 def _choose_process(*, as_json: bool) -> int | None:
-    """List the processes; return the id of the one that the user chooses on a terminal, or None without a choice.
+    """List the processes that run a model. Return the id of the one that the user chooses.
 
-    Raises InputError if the user chooses none.
+    Returns None if there is no terminal or no process. `as_json`: list them as JSON and return None. Raises InputError
+    if the user chooses none.
     """
     processes, closed = model_processes()
     if as_json:
@@ -287,7 +300,7 @@ def _choose_process(*, as_json: bool) -> int | None:
 
 
 def _lines(processes: list[ModelProcess]) -> list[str]:
-    """Return the table of processes, with its header."""
+    """Return the lines of a table of processes, with its header."""
     rows = []
     for one in processes:
         command = clean(shlex.join((one.command[0].rpartition("/")[2], *one.command[1:])))
@@ -300,7 +313,10 @@ def _lines(processes: list[ModelProcess]) -> list[str]:
 
 
 def with_sudo(words: Sequence[str]) -> str:
-    """Return the command line that runs edgetop as root, by its path, since sudo does not search the user's PATH."""
+    """Return a command line that runs edgetop as root with the arguments `words`.
+
+    It names edgetop by its path, since sudo does not search the user's PATH.
+    """
     from edgetop.cli.terminal import edgetop_command  # noqa: PLC0415
 
     program = shutil.which("edgetop") or ""
@@ -308,7 +324,7 @@ def with_sudo(words: Sequence[str]) -> str:
 
 
 def invoking_user() -> pwd.struct_passwd | None:
-    """Return the user who called sudo, or None without sudo or if that is root."""
+    """Return the user who called sudo, or None without sudo or if that user is root."""
     number = os.environ.get("SUDO_UID", "")
     if os.geteuid() != 0 or not number.isdecimal() or int(number) == 0:
         return None
@@ -319,7 +335,7 @@ def invoking_user() -> pwd.struct_passwd | None:
 
 
 def become(user: pwd.struct_passwd) -> None:
-    """Become this user for good, so that everything edgetop writes belongs to the user."""
+    """Make this process run as `user` for good, so that everything edgetop writes belongs to that user."""
     os.initgroups(user.pw_name, user.pw_gid)
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
