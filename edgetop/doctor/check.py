@@ -69,7 +69,10 @@ class Facts:
     python: str = ""  # the engine's interpreter
 
     def values(self, prefix: str) -> dict[str, float]:
-        """Return the values of the sensors whose id begins with `prefix`, by id. Sensors without a value are absent."""
+        """Return the values of the sensors whose id begins with `prefix`, by id.
+
+        Sensors without a value are left out.
+        """
         return {
             row.info.id: row.value
             for row in self.rows

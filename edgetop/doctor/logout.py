@@ -50,7 +50,10 @@ def judge(*, kills: bool, is_root: bool, lingers: bool) -> Check:
 
 
 def ask(root: Root) -> bool | None:
-    """Return KillUserProcesses from logind, else from its configuration files, or None if neither has it."""
+    """Return logind's setting KillUserProcesses, or None if it is unknown.
+
+    If logind does not answer, its configuration files are read.
+    """
     try:
         answer = run_command(root, *ASK)
         if answer.exit_status == 0 and answer.first_line in ("yes", "no"):

@@ -52,14 +52,17 @@ UPROBES = "uprobes"
 
 
 def check_uprobes(_: Facts) -> list[Check]:
-    """Check whether `edgetop watch --pid` can work. Never a warning, since a benchmark needs no uprobes."""
+    """Return whether `edgetop watch --pid` can work. It is never a warning, because a benchmark needs no uprobes."""
     if why := perf.why_not():
         return [ok(UPROBES, f"none: {why}", "edgetop watch -- COMMAND needs none")]
     return [ok(UPROBES, "edgetop watch --pid can watch programs that run already, as root")]
 
 
 def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
-    """Return one check for all devices that cannot be opened: a warning, since edgetop measures without them."""
+    """Return one check for all devices in `closed`, which cannot be opened.
+
+    It is only a warning, because edgetop measures without them.
+    """
     if not closed:
         return [ok(PERMISSIONS, "every device found here can be opened")]
     finding = "; ".join(f"{clean(device.what)} ({device.why})" for device in closed)
@@ -119,9 +122,10 @@ def check_disk(facts: Facts) -> list[Check]:
 
 
 def file_system(folder: Path, mountinfo: str) -> str | None:
-    """Return the type of the file system that holds a folder (proc_pid_mountinfo(5)), or None if it is unknown.
+    """Return the type of the file system that holds a folder, or None if it is unknown.
 
-    That is the mount with the longest path above the folder and, of several at the same path, the last one.
+    `mountinfo` is the text of /proc/self/mountinfo (proc_pid_mountinfo(5)). Of all mounts above the folder, the one
+    with the longest path counts and, of several at the same path, the last one.
     """
     best: tuple[int, str | None] = (-1, None)
     real = folder.resolve()
@@ -136,7 +140,10 @@ def file_system(folder: Path, mountinfo: str) -> str | None:
 
 
 def measure(folder: Path, kind: str | None, now_s: Callable[[], float] = time.monotonic) -> Disk:
-    """Measure the disk by writing at most 640 KiB, for at most two seconds and one flush. Raises OSError."""
+    """Return the free space of the disk with this folder, and the duration of each flush in s. Raises OSError.
+
+    At most 640 KiB are written, for at most two seconds and one flush. `kind` is the type of the file system.
+    """
     flushes: list[float] = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
         begin = before = now_s()

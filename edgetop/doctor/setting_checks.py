@@ -41,7 +41,10 @@ def check_place(facts: Facts) -> list[Check]:
 
 
 def _machine(root: Root) -> str | None:
-    """Detect a virtual machine by the CPU's hypervisor bit (x86), DMI, Xen's folder, or QEMU's device tree (ARM)."""
+    """Return a sentence part such as "a virtual machine (KVM)", or None on real hardware.
+
+    Signs are the CPU's hypervisor bit (x86), DMI, Xen's folder, and QEMU's device tree (ARM).
+    """
     flags = next((text for text in root.text("proc/cpuinfo").splitlines() if text.startswith("flags")), "")
     names = " ".join(root.line(f"sys/class/dmi/id/{name}") or "" for name in ("sys_vendor", "product_name"))
     compatible = root.line("proc/device-tree/compatible") or ""
@@ -119,7 +122,7 @@ def _undeclared(root: Root, names: list[str], finding: str, folder: str) -> Chec
 
 
 def _usual(root: Root, folder: str) -> str | None:
-    """Return the command that sets a usual governor of distributions, or None if the kernel offers none of them."""
+    """Return the command that sets a usual governor, such as schedutil, or None if the kernel offers none."""
     usual = [name for name in ("schedutil", "ondemand", "powersave") if name in _offered(root, folder)]
     return _echo(usual[0], FILE) if usual else None
 

@@ -28,10 +28,11 @@ def check_heat(facts: Facts) -> list[Check]:
 
 
 def _headroom(facts: Facts) -> Check:
-    """Check the distance to the nearest trip that throttles or, if there is none, to the nearest that shuts down.
+    """Check how far the temperature is below the nearest trip point that throttles.
 
-    The critical temperatures of other chips do not count: a drive's limit only slows the drive, and unconnected inputs
-    of a mainboard's monitor always read 127 °C.
+    If there is none, the nearest one that shuts the board down counts. The critical temperatures of chips other than
+    the board's zones do not count: a drive's limit only slows the drive, and unconnected inputs of a mainboard's
+    monitor always read 127 °C.
     """
     name = "headroom"
     values = facts.values("temp/")
@@ -156,10 +157,10 @@ def check_background(facts: Facts) -> list[Check]:
 
 @contextmanager
 def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
-    """Measure the load of other processes while the body runs, at least for `at_least_s` seconds.
+    """Measure the load of other processes in this context, for at least `at_least_s` seconds.
 
-    At the end, `into` gets the load by process name, in percent of a core. If processes are hidden, what the kernel
-    counts beyond those that can be seen is theirs. Raises OSError if /proc cannot be read.
+    At the end, `into` gets the load by process name, in percent of a core. If this user cannot see all processes, the
+    CPU time that no visible process used counts as that of the hidden ones. Raises OSError if /proc cannot be read.
     """
     before, begin_s, begin_others_s = _used_by_others(), time.monotonic(), _all_but_own_s()
     yield

@@ -1,4 +1,4 @@
-"""Which inputs decide, by their values, what a model does: a branch, the count of a loop, a shape.
+"""The inputs whose values decide what a model does: which branch runs, how often a loop runs, which shape a tensor has.
 
 With a random value there, another branch may be measured than in deployment. A value is followed from the inputs
 through the main graph. The shape of a tensor does not depend on its values, so `Shape` ends the path.
@@ -25,14 +25,14 @@ _ENDS = frozenset({"Shape", "Size", "SHAPE", "RANK"})  # their outputs follow fr
 
 @frozen
 class Deciding:
-    """The operators whose work depends on values."""
+    """The types of operators whose work depends on values, and the inputs that have these values."""
 
     types: Mapping[str, int]  # number of operators by type, the most first
     inputs: Mapping[str, frozenset[str]]  # names of the inputs that decide, by type; a type of unknown inputs is absent
 
 
 def deciding_inputs(model: Model) -> Deciding:
-    """Return the operators of all graphs whose work depends on values, and the inputs that decide about them."""
+    """Return the operators whose work depends on values, in all graphs, and the inputs that have these values."""
     counts: Counter[str] = Counter()
     sets: dict[str, set[str]] = {}
     unknown = set()

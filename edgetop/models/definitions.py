@@ -37,7 +37,7 @@ def _of_input(*places: int) -> DtypesRule:
 
 
 def _of_zero_point(place: int, otherwise: str = "uint8") -> DtypesRule:
-    """Return the rule for an output with the dtype of its zero point, or `otherwise` if that input is omitted."""
+    """Return a rule that gives the output the dtype of the zero point at `place`, or `otherwise` if that is omitted."""
     return lambda node: [node.tensor(place).dtype if node.has(place) else otherwise]
 
 
@@ -57,7 +57,7 @@ def _constant_of_shape(node: Node) -> list[str | None]:
 
 
 def _generated(node: Node) -> list[str | None]:
-    """Return the dtype in the attribute, else that of the input, else float32."""
+    """Return the dtype of a generated output: that of the attribute, else that of the input, else float32."""
     return [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")]
 
 
@@ -252,7 +252,7 @@ _UNKNOWN = Op(macs=None)
 
 
 def op_of(operator: Operator) -> Op:
-    """Return the rules for an operator. For an unknown operator, all are None except that of the dtypes."""
+    """Return the rules for an operator. An unknown operator only has one for dtypes; the others are None."""
     return _BY_DOMAIN.get(operator.domain, {}).get(operator.op_type, _UNKNOWN)
 
 

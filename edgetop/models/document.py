@@ -128,7 +128,10 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Return sums over the operators whose figure is known (None if none is), and the number of others."""
+    """Return the sums of MACs, FLOPs and bytes, and for each the number of operators for which it is unknown.
+
+    A sum is None if it is unknown for every operator.
+    """
     sums: dict[str, int | None] = {}
     for key in ("macs", "flops", "bytes"):
         unknown = getattr(totals, f"{key}_unknown")

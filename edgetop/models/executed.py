@@ -1,4 +1,4 @@
-"""Map operators that ran to those of the model's file, after a runtime has merged, split and renamed them.
+"""Find the operators of a model's file that belong to those that ran. A runtime has merged, split and renamed them.
 
 An origin is only given if it follows from documented behaviour of the runtime. Names that merely look alike prove
 nothing.
@@ -21,7 +21,7 @@ _LONGEST_MERGER = 6  # most operators that become one: convolution, normalisatio
 
 @frozen
 class Origin:
-    """The operator in the file behind one that ran, or several that were fused, in the file's order."""
+    """The operators of the file that ran as one: a single operator, or several that were fused, in the file's order."""
 
     costs: tuple[OperatorCost, ...]
     has_other_dtypes: bool = False  # whether it runs on other dtypes than in the file, as after quantisation
@@ -33,7 +33,10 @@ class Origin:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes that the first operator reads and the last one writes; data between them stays in registers."""
+        """Bytes that the first operator reads and the last one writes, or None if they are unknown.
+
+        Data between them stays in registers.
+        """
         read, written = self.costs[0].read_bytes, self.costs[-1].written_bytes
         return None if read is None or written is None or self.has_other_dtypes else read + written
 
@@ -91,8 +94,8 @@ def _kind(op_type: str) -> str:
 class _Named:
     """Operators by name. An ambiguous name gives None.
 
-    If a name occurs in several calls of a function and the work is the same in all, it gives the operators of the calls
-    one after the other, since it does not matter which call it is.
+    A name may occur in several calls of a function. If the work is the same in all calls, each `get` gives the operator
+    of another call, because it does not matter which call it is.
     """
 
     def __init__(self, named: Iterable[tuple[str, OperatorCost]]) -> None:
@@ -133,7 +136,10 @@ class _OnnxRuntime:
         )
 
     def _last(self, info: OperatorInfo) -> OperatorCost | None:
-        """Return the operator after which one that ran is named: the only one, or the last one merged into it."""
+        """Return the operator of the file that gave `info`, an operator that ran, its name.
+
+        It is the only operator of `info`, or the last one that was merged into it.
+        """
         name = info.name.removeprefix(_FUSED)
         if token := _TOKEN.match(name):
             name = token[1] if token[1].endswith("_nchwc") or name not in self._named else name
@@ -148,7 +154,11 @@ class _OnnxRuntime:
         return cost
 
     def _merged(self, info: OperatorInfo, last: OperatorCost, taken: set[int]) -> Origin | None:
-        """Return the chain of operators from one of the same kind as `info` to `last`, the last one merged into it."""
+        """Return the operators that were merged into `info`, or None. They are a chain that ends with `last`.
+
+        The chain begins with an operator of the same kind as `info`. `taken` are the positions of operators that belong
+        to others.
+        """
         if info.op_type == "QuickGelu":
             return self._swish(last)
         chain = [last]
@@ -163,7 +173,7 @@ class _OnnxRuntime:
         return Origin(tuple(chain), has_other_dtypes=became.startswith("Q") and not was.startswith("Q"))
 
     def _swish(self, product: OperatorCost) -> Origin | None:
-        """Return the operators of x * sigmoid(x) or x * sigmoid(a * x), of which `product` is the last.
+        """Return the operators of x * sigmoid(x) or x * sigmoid(a * x), or None. `product` is the last of them.
 
         Source: onnxruntime/core/optimizer/quick_gelu_fusion.cc.
         """
@@ -212,7 +222,8 @@ def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Orig
 def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> Iterator[tuple[int, OperatorCost]]:
     """Yield (place in `infos`, operator of the file) for the operators that XNNPACK ran.
 
-    Operators of one kind are matched only if as many of them ran as are left in the file.
+    `left` are the operators of the file that have no match yet. Operators of one kind are matched only if as many of
+    them ran as are in `left`.
     """
     places: dict[tuple[str, ...], list[int]] = {}
     for place, info in enumerate(infos):
@@ -232,7 +243,7 @@ def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> It
 
 
 def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[OperatorInfo, ...]:
-    """Return the operators with their names in the file, their FLOPs and their bytes, as far as known."""
+    """Return `infos` with the names in the file, the FLOPs and the bytes of each operator, as far as they are known."""
     return tuple(
         info if origin is None else replace(info, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
         for info, origin in zip(infos, origins(inspection, infos), strict=True)

@@ -160,7 +160,10 @@ class _Reader:
         return GgufTensor(name, shape, named, size), offset
 
     def _check_ends(self, placed: list[tuple[GgufTensor, int]], begin: int) -> None:
-        """Raise MalformedError if the file ends before the data of a tensor, which begins behind `begin`."""
+        """Raise MalformedError if the file ends before the data of a tensor does.
+
+        `placed` has each tensor with the offset of its data from `begin`.
+        """
         needed = max((begin + offset + (tensor.bytes or 0) for tensor, offset in placed), default=begin)
         if needed > len(self._data) and placed:
             raise MalformedError(f"is cut short: {len(self._data)} of at least {needed} bytes")

@@ -81,7 +81,7 @@ class Graph:
 
 @frozen
 class External:
-    """What a model reads from a file beside it."""
+    """The need of a model for one file beside it: how many tensors are in it, and how large it must be."""
 
     tensors: int
     needed_bytes: int  # size that the file must have at least
@@ -136,7 +136,10 @@ def size_bytes(shape: Sequence[Dim] | None, dtype: str | None) -> int | None:
 
 
 def may_be_read(dtype: str | None, shape: Sequence[Dim] | None) -> bool:
-    """Whether shapes may follow from a constant: it is short, and of integers, single floats or booleans."""
+    """Whether a constant is worth reading: it is short, and of a dtype from which shapes may follow.
+
+    These dtypes are integers, single floats and booleans.
+    """
     elements = count(shape)
     return dtype in {"float32", "int32", "int64", "bool"} and elements is not None and elements <= MAX_VALUE_ELEMENTS
 

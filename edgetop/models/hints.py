@@ -30,7 +30,7 @@ _DYNAMIC = {"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger", "C
 
 
 def hints(inspection: Inspection) -> tuple[Notice, ...]:
-    """Return the hints that apply, first those about figures that are incomplete."""
+    """Return the hints that apply. Those about incomplete figures are the first."""
     return (
         *_unknown(inspection),
         *_open_shapes(inspection),
@@ -88,7 +88,10 @@ def _readers(graph: Graph) -> dict[int, list[Operator]]:
 
 
 def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
-    """Whether a TFLite operator could include an activation: it has none, and only an activation reads its output."""
+    """Whether an activation could be fused into a TFLite operator.
+
+    The operator has none yet, and only an activation reads its output.
+    """
     if operator.attributes.get("activation") != 0 or len(operator.outputs) != 1:
         return False
     after = readers.get(operator.outputs[0], [])
@@ -96,7 +99,10 @@ def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Opera
 
 
 def _stays_apart(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
-    """Whether an ONNX convolution has an activation that is not merged: of another type, or its output is shared."""
+    """Whether an ONNX convolution is followed by an activation that runtimes do not merge into it.
+
+    They do not merge its type, or other operators read the output of the convolution as well.
+    """
     place = operator.outputs[0] if operator.outputs else OMITTED
     after = readers.get(place, [])
     if len(after) == 1 and after[0].op_type == "BatchNormalization":  # it is merged into the convolution's weights
@@ -124,13 +130,16 @@ def _conversions(inspection: Inspection) -> Iterator[Notice]:
 
 
 def _notable_share(costs: Iterable[OperatorCost], inspection: Inspection) -> str:
-    """Return the share of all bytes that operators move, as text, or "" if it is below NOTABLE_SHARE."""
+    """Return which share of all bytes these operators move, as text, or "" if it is below NOTABLE_SHARE."""
     moved, total = sum(cost.bytes or 0 for cost in costs), inspection.totals.bytes
     return percent(moved / total) if moved and moved >= NOTABLE_SHARE * total > 0 else ""
 
 
 def _annotations(graph: Graph) -> set[int]:
-    """Return the positions of QuantizeLinear and DequantizeLinear in pairs, which runtimes merge with neighbours."""
+    """Return the positions of QuantizeLinear and DequantizeLinear operators that form pairs.
+
+    Runtimes merge such pairs with their neighbours.
+    """
     makers = {place: operator for operator in graph.operators for place in operator.outputs}
     readers = _readers(graph)
     positions = set()

@@ -21,7 +21,7 @@ from edgetop.models.tflite_file import read_tflite
 
 @frozen
 class RuntimeShapes:
-    """The shapes that a runtime had when it ran the model once with inputs of the same shapes."""
+    """The shapes of tensors in a runtime that ran the model once. The inputs had the shapes of the inspection."""
 
     runtime: str  # its name and version
     shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # by the tensor's place in the main graph
@@ -41,10 +41,10 @@ class Inspection:
 def inspected(
     declared: Model, inputs: Mapping[str, Sequence[int]], measure: Callable[[], RuntimeShapes | None] = lambda: None
 ) -> Inspection:
-    """Inspect a model. `inputs` are concrete shapes by the names of `input_names`.
+    """Return everything that follows from a model's file. `inputs` has the concrete shape of each input by name.
 
     `measure` asks a runtime for shapes, and is called if the file of a TFLite model lacks some. Its answer is not used
-    for shapes that depend on values, since it only holds for the values of one input.
+    for shapes that depend on values, because it only holds for the values of one input.
     """
     model, measured = with_shapes(declared, inputs), None
     if declared.format == "tflite" and _is_open(model):

@@ -1,7 +1,8 @@
-"""What a language model needs: the KV cache and the work of each token, computed from the header of its GGUF file.
+"""What a language model needs: the size of its KV cache and the work for each token, from the header of its GGUF file.
 
-A multiply-accumulate is 2 FLOPs, as for other models. Each token passes every weight matrix once; of a mixture of
-experts only those experts that are used; of the embedding only one row. Attention adds work for every earlier token.
+A multiply-accumulate is 2 FLOPs, as for other models. Each token passes every weight matrix once. Of a mixture of
+experts, only the experts that are used count, and of the embedding only one row. Attention adds work for every earlier
+token.
 """
 
 from collections import Counter
@@ -30,7 +31,7 @@ FILE_TYPES = {
 
 @frozen
 class StoredAs:
-    """The tensors of one type."""
+    """How many tensors a file stores with one type, and how large they are."""
 
     type: str
     tensors: int
@@ -63,7 +64,7 @@ class LanguageModel:
     notices: tuple[Notice, ...] = field(default_factory=tuple)
 
     def kv_bytes(self, context: int) -> int | None:
-        """Return the size of a float16 cache for `context` tokens, or None if unknown."""
+        """Return the size in bytes of a float16 KV cache for `context` tokens, or None if it is unknown."""
         return None if self.kv_bytes_per_token is None else self.kv_bytes_per_token * context
 
 
@@ -136,7 +137,10 @@ class _Keys:
 
 
 def _head_lengths(keys: _Keys, heads: Sequence[int] | None) -> tuple[int | None, int | None]:
-    """Return the lengths of a head's key and value; without keys for them, the embedding is divided by the heads."""
+    """Return the lengths of an attention head's key and value, or None if they are unknown.
+
+    If the file does not have them, the length of the embedding is divided by the number of heads.
+    """
     key_length, value_length = keys.number("attention.key_length"), keys.number("attention.value_length")
     width, most = keys.number("embedding_length"), max(heads or (0,))
     if keys.number("ssm.state_size") or keys.number("wkv.head_size"):

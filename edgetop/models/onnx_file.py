@@ -69,10 +69,16 @@ class Drafts:
 
 
 class Call:
-    """The names in one call of a function, as tensors of the graph that contains the call."""
+    """The tensors of one call of a function, by their names in the function.
+
+    They are tensors of the graph that has the call.
+    """
 
     def __init__(self, graph: Drafts, function: Function, number: int, operator: Operator) -> None:
-        """Inline `operator`, a call of `function`. `number` is the number of earlier calls, which have other names."""
+        """Inline `operator`, a call of `function`, into `graph`.
+
+        `number` is the number of earlier calls. It makes the names of this call different from theirs.
+        """
         self.graph = graph
         self.function = function
         self.arguments: Mapping[str, Any] = {**function.defaults, **operator.attributes}
@@ -159,7 +165,7 @@ class _ModelReader:
         )
 
     def _counted(self, value: wire.Value, _: Budget) -> memoryview:
-        """Count a node of a graph or function, and return its bytes."""
+        """Return the bytes of a node, and count the node: their number is limited."""
         self._count_operators(1)
         return wire.message(value)
 
@@ -183,7 +189,11 @@ class _ModelReader:
     def _captures(
         self, drafts: Drafts, operators: tuple[Operator, ...], given: set[int], outputs: list[int], around: Scopes
     ) -> dict[int, int]:
-        """Return the tensors that are read here but defined in a surrounding graph, and copy their descriptions."""
+        """Return the tensors of a graph that are read in it but defined in a surrounding graph.
+
+        Each is given as its place here and its place in the innermost graph of `around`. Dtype and shape are copied
+        from the definition. `given` are the tensors that are defined here without an operator.
+        """
         if not around:
             return {}
         made = given.union(*(operator.outputs for operator in operators))
@@ -277,7 +287,10 @@ class _ModelReader:
 
 
 def _same_in_every_call(node: memoryview, budget: Budget) -> list[str]:
-    """Return the outputs of a function's node if it is a `Constant` that does not depend on the call's attributes."""
+    """Return the outputs of a node in a function if they are the same in every call, else [].
+
+    They are for a `Constant` that does not depend on the call's attributes.
+    """
     known = wire.read(node, budget, {4: wire.text}, {2: wire.text, 5: values.read_attribute})
     is_same = known.get(4) == "Constant" and not any(attribute.reference for attribute in known[5])
     return known[2] if is_same else []

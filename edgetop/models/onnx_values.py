@@ -48,7 +48,7 @@ class Attribute:
 
 
 def pair(value: wire.Value, budget: Budget) -> tuple[str, str]:
-    """Read a StringStringEntryProto: key and value."""
+    """Return the key and the value of a StringStringEntryProto."""
     texts = wire.read(value, budget, {1: wire.text, 2: wire.text})
     return texts.get(1, ""), texts.get(2, "")
 
@@ -73,7 +73,10 @@ def read_tensor(value: wire.Value, budget: Budget) -> Constant:
 
 
 def _end(beside: Mapping[str, str], stored_bytes: int | None) -> int | None:
-    """Return the end of a tensor in its external file (onnx/docs/ExternalData.md), or None if it is unknown."""
+    """Return the position in bytes at which a tensor ends in its external file, or None if it is unknown.
+
+    `beside` are the keys that describe its place (onnx/docs/ExternalData.md), and `stored_bytes` is its size.
+    """
     offset, length = beside.get("offset", "0"), beside.get("length", str(stored_bytes))
     if not (offset.isdecimal() and length.isdecimal() and max(len(offset), len(length)) < MAX_DIGITS):
         return None

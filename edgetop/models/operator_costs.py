@@ -108,13 +108,16 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
 
 
 def is_weight(tensor: Tensor, operator: Operator) -> bool:
-    """Whether a tensor has parameters of the operator. Those of dtype int32 are biases if it is a product."""
+    """Whether a tensor has parameters of the operator. An int32 constant of a product has its biases."""
     is_parameter = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and has_products(operator))
     return tensor.is_constant and is_parameter
 
 
 def _parameters(tensor: Tensor, operator: Operator) -> int | None:
-    """Return how many parameters a tensor has. MatMulNBits packs several into a byte (ContribOperators.md)."""
+    """Return the number of parameters in a tensor, or None.
+
+    MatMulNBits packs several into a byte (ContribOperators.md).
+    """
     if operator.op_type != "MatMulNBits" or tensor.dtype != "uint8" or tensor.elements is None:
         return tensor.elements
     bits = operator.attributes.get("bits", 4)
@@ -132,7 +135,7 @@ def _counted(rule: Rule | None, node: Node) -> int | None:
 
 @frozen
 class Totals:
-    """Sums over operators whose figure is known. `..._unknown` is the number of other operators."""
+    """Sums over the operators whose figure is known. The fields `..._unknown` count the other operators."""
 
     operators: int
     folded: int  # number of operators that are computed once at load
@@ -151,7 +154,7 @@ class Totals:
 
 @frozen
 class Weights:
-    """The constants that are parameters. Each counts once, however many operators use it."""
+    """The constants that are parameters of operators. Each counts once, however many operators use it."""
 
     parameters: int
     bytes: int  # as operators read them: TFLite's float16 weights after DEQUANTIZE, at twice the stored size
@@ -171,7 +174,10 @@ def totals(operators: Sequence[OperatorCost]) -> Totals:
 
 
 def by_type(operators: Sequence[OperatorCost]) -> dict[str, Totals]:
-    """Return sums by type of the operators that run in each inference, ordered by FLOPs and then bytes."""
+    """Return sums of the costs by type of operator, ordered by FLOPs and then by bytes.
+
+    Only operators that run in each inference count.
+    """
     groups: dict[str, list[OperatorCost]] = {}
     for cost in operators:
         if not cost.is_folded:
@@ -187,7 +193,10 @@ def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
 
 
 def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
-    """Return the weights of the main graph and of the graphs in operators. `model` must come from `with_shapes`."""
+    """Return the weights of the main graph and of the graphs inside its operators.
+
+    `model` must come from `with_shapes`.
+    """
     parameters = size = unknown = 0
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
@@ -216,9 +225,10 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
 
 
 def _start_states(graphs: Sequence[Graph]) -> set[Place]:
-    """Return the operators that give a state its value before the first inference, as (graph, position in it).
+    """Return the places of operators that set a state to its first value, as (graph, position in the graph).
 
-    They are in a graph of CALL_ONCE. In a model whose inferences assign no variable, the variables are weights.
+    They are in a graph of CALL_ONCE, which runs before the first inference. The result is empty if no inference assigns
+    a variable, because the variables are weights then.
     """
     once = {
         1 + inner for graph in graphs for op in graph.operators if op.op_type == "CALL_ONCE" for inner in op.subgraphs
@@ -234,7 +244,7 @@ def _start_states(graphs: Sequence[Graph]) -> set[Place]:
 
 
 def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
-    """Return, for each tensor that an inner graph reads from a surrounding graph, the place where it is defined."""
+    """Return, for each tensor of an inner graph that is defined in a surrounding graph, the place of its definition."""
     homes: dict[Place, Place] = {}
     within = {1 + inner for graph in graphs for operator in graph.operators for inner in operator.subgraphs}
     waiting = [number for number in range(len(graphs)) if number not in within]

@@ -108,7 +108,7 @@ def text(value: Value, budget: Budget) -> str:
 
 
 def numbers(value: Value, budget: Budget) -> list[int]:
-    """Return the values in one part of a repeated int64 or int32 field, packed or single."""
+    """Return the integers in one part of a repeated int64 or int32 field, which has one of them or a packed list."""
     if isinstance(value, int):
         return [signed(value)]
     result, position = [], 0
@@ -128,7 +128,7 @@ def real(value: Value, _: Budget | None = None) -> float:
 
 
 def reals(value: Value, budget: Budget) -> list[float]:
-    """Return the values in one part of a repeated float field, packed or single."""
+    """Return the floats in one part of a repeated float field, which has one of them or a packed list."""
     data = message(value)
     if len(data) % 4:
         raise MalformedError("floats of another size")

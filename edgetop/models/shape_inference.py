@@ -68,10 +68,11 @@ def _onnx(model: Model, inputs: Mapping[str, Sequence[int]]) -> list[Tensor]:
 
 
 def _overruled(graph: Graph) -> set[int]:
-    """Return the outputs of the model whose declared sizes are ignored, even if no size follows from a rule.
+    """Return the model's outputs whose declared sizes are ignored, even if no size follows from a rule.
 
-    If inputs have open sizes, exporters declare for outputs the sizes that they saw, or names that nothing checks. For
-    an operator without a rule, the declared sizes are all there is, so they are used.
+    They are outputs of operators with a rule, in a model whose inputs have open sizes. Exporters then declare the sizes
+    that they saw, or names that nothing checks. For an operator without a rule, the declared sizes are the only ones,
+    so they are used.
     """
     if all(isinstance(dim, int) for place in graph.inputs for dim in graph.tensors[place].shape or ()):
         return set()
@@ -100,7 +101,7 @@ def _outputs(node: Node) -> list[Result]:
 
 
 def _possible(sizes: Sizes | None) -> Sizes | None:
-    """Return the sizes if a tensor can have them, else None: attributes of a broken node may give any values."""
+    """Return `sizes`, or None if no tensor can have them. Attributes of a broken node may give such sizes."""
     if sizes is None or len(sizes) > MAX_RANK:
         return None
     is_possible = all(size is None or (isinstance(size, int) and size >= 0) for size in sizes)
@@ -108,7 +109,7 @@ def _possible(sizes: Sizes | None) -> Sizes | None:
 
 
 def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) -> list[T | None]:
-    """Return a rule's results for `number` outputs, with None for each that it cannot give."""
+    """Return the results of `rule` for the first `number` outputs, with None for each that it cannot give."""
     results: list[T | None] = []
     with contextlib.suppress(*BROKEN_NODE):
         results = rule(node)
@@ -116,7 +117,7 @@ def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) ->
 
 
 def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Return the size of every named dimension, except for names with different sizes in different inputs."""
+    """Return the sizes of named dimensions. A name that has different sizes in different inputs is left out."""
     by_name: dict[str, set[int]] = {}
     for place in graph.inputs:
         tensor = graph.tensors[place]
@@ -127,7 +128,10 @@ def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str,
 
 
 def _merged(result: Result, declared: Tensor) -> Tensor:
-    """Return a tensor with the result of a rule, completed by what the file declares (value_info)."""
+    """Return the tensor that the file declares, with the result of a rule in place of what it declares.
+
+    What the rule leaves open stays as declared (value_info).
+    """
     sizes, stated = result.sizes, declared.shape
     shape: Shape | None = stated if sizes is None else sizes
     if sizes is not None and stated is not None and len(stated) == len(sizes):

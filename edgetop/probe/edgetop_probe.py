@@ -70,9 +70,9 @@ class Ring:
         HEADER.pack_into(self._map, 0, MAGIC, VERSION, *fields)
 
     def name(self, text):
-        """Return the number of a name: `runtime TAB version TAB providers TAB model`. Each part may be empty.
+        """Return the number of a name in the ring: `text` is `runtime TAB version TAB providers TAB model`.
 
-        Names that do not fit share the last number.
+        Each part may be empty. Names that do not fit share the last number.
         """
         number = self._names.get(text)
         if number is None:
@@ -97,11 +97,12 @@ class Ring:
         self._numbers[at >> 3] = sequence + 1
 
     def recorder(self, name, tap):
-        """Return two functions. The first is a fast `put` that writes one successful call of this name.
+        """Return two functions for calls of this name: `record(start_ns, end_ns)`, and `give(calls)`.
 
-        It touches little memory, because a program that calls 20 times a second has cold caches. It returns how many
-        more calls it will write before the second function must be called with another such number. If the result is
-        below 0, it has written nothing. In a forked child, which needs its own ring, it writes nothing.
+        `record` is a fast `put` that writes one successful call. It returns how many more calls it will write before
+        `give` must be called with another such number, or a number below 0 if it has written nothing. In a forked
+        child, which needs its own ring, it writes nothing. It touches little memory, because a program that calls 20
+        times a second has cold caches.
         """
         following, memory, header, size, write, thread = self._next, self._map, HEADER_BYTES, SLOT_BYTES, _write, _ident
         calm, ends = 0, _write_sequence
@@ -124,7 +125,7 @@ class Ring:
         return record, give
 
     def leave_out(self, count):
-        """Skip `count` sequence numbers for lost calls, which a reader counts."""
+        """Skip `count` sequence numbers. A reader counts them as lost calls."""
         for _ in range(count):
             self._next()
 
@@ -159,7 +160,7 @@ class Tap:
 
 
 def elements(shapes):
-    """Return how many elements arrays of these shapes have together, as a number that fits into a slot."""
+    """Return the number of elements in arrays of these shapes together, limited to what fits into a slot."""
     total = 0
     for shape in shapes:
         product = 1

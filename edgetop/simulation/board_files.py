@@ -26,7 +26,10 @@ class Family:
 
 
 def _device_tree(model: str, *compatible: str) -> Files:
-    """Return device-tree files, whose strings end in NUL (Documentation/devicetree/usage-model.rst)."""
+    """Return the files of a device tree with this model and these `compatible` strings.
+
+    Strings end in NUL (Documentation/devicetree/usage-model.rst).
+    """
     base = "proc/device-tree"
     return {f"{base}/model": f"{model}\0", f"{base}/compatible": "".join(f"{name}\0" for name in compatible)}
 
@@ -101,7 +104,10 @@ _BOUND = ((_CPUFREQ, 0), (_ALERT, 0), *((_FAN, 2 + level) for level in range(len
 
 
 def _jetson_files(machine: Machine) -> Files:
-    """Return the files of the Jetson. Voltages are in mV, currents in mA. DDR and I/O are only part of VDD_IN."""
+    """Return the files of the Jetson that change. Voltages are in mV, and currents in mA.
+
+    The rails of CPU and SoC give less than VDD_IN, which also has DDR and I/O.
+    """
     state = machine.cooling_state
     cpu_w, soc_w = 0.5 + machine.cpu_w, 1.4 + 0.3 * machine.busy
     rails = dict(zip(_RAILS, (1.9 + 1.05 * (cpu_w + soc_w), cpu_w, soc_w), strict=True))

@@ -16,7 +16,10 @@ from edgetop.simulation.scenarios import Scenario
 
 @frozen
 class Stage:
-    """One RC element. `rise_c`: its present temperature difference."""
+    """A part of the board that stores heat (an RC element).
+
+    `rise_c` is how much warmer it is than the part that cools it.
+    """
 
     capacitance_j_k: float
     rise_c: float = 0.0
@@ -76,7 +79,10 @@ class StepWise:
 
 
 def fan_level(level: int, celsius: float, trips: Sequence[Trip]) -> int:
-    """Return the next level of a fan at `level`: one for each crossed active trip point. `trips` are ascending."""
+    """Return the next level of a fan that now has `level`: the number of active trip points that are crossed.
+
+    A crossed trip point counts until the temperature has fallen by its hysteresis. `trips` are ascending.
+    """
     rising = sum(celsius >= trip.celsius for trip in trips)
     falling = sum(celsius >= trip.celsius - trip.hysteresis_c for trip in trips)
     return max(rising, min(level, falling))
@@ -106,9 +112,9 @@ class Hardware:
         return self.clocks_mhz[-1]
 
     def dynamic_w(self, mhz: float, busy: float) -> float:
-        """Return dynamic power: dynamic-power-coefficient · V² · f (Documentation/devicetree/bindings/arm/cpus.yaml).
+        """Return the dynamic power in W at this clock: dynamic-power-coefficient · V² · f.
 
-        `busy`: 0 to 1.
+        `busy` is the CPU use, from 0 to 1. Source: Documentation/devicetree/bindings/arm/cpus.yaml.
         """
         slowest_mhz, (low_v, high_v) = self.clocks_mhz[0], self.volts
         share = (mhz - slowest_mhz) / (self.fastest_mhz - slowest_mhz)
@@ -116,7 +122,7 @@ class Hardware:
         return self.busy_w * busy * mhz / self.fastest_mhz * (volts / high_v) ** 2
 
     def cold(self) -> Heat:
-        """Return the heat of a board that has been idle for long, with a running fan."""
+        """Return the heat of a board that has been idle for a long time, with its fan on."""
         return Heat(die=Stage(12.0), sink=Stage(120.0), die_resistance_k_w=0.5).after(
             math.inf, self.idle_w, SINK_K_W[2]
         )
@@ -155,7 +161,7 @@ class Timetable:
     was_felt: bool = False
 
     def after(self, seconds: float, *, is_felt: bool) -> "Timetable":
-        """Return the schedule `seconds` later. `is_felt`: whether a present fault has begun to slow the board."""
+        """Return the schedule after `seconds` more. `is_felt`: whether a present fault has begun to slow the board."""
         scenario = self.scenario
         if scenario.trouble_s == 0:
             return self
@@ -218,7 +224,10 @@ class Machine:
 
     @property
     def slowdown(self) -> float:
-        """Return how much slower inferences are: the highest clock divided by the present one, minus 1."""
+        """Return by which part inferences take longer: the highest clock divided by the effective one, minus 1.
+
+        The effective clock is the present one less the share that over-current events take.
+        """
         return self.hardware.fastest_mhz / (self.clock_mhz * (1 - self._share_lost)) - 1
 
     @property
@@ -253,7 +262,10 @@ class Machine:
         return 0 if self.is_fan_stuck else FULL_RPM * self.fan // len(FAN_TRIPS)
 
     def after(self, real_s: float, speed: float, busy: float) -> "Machine":
-        """Return the board `real_s` later. `speed`: simulated seconds per real second. `busy`: CPU use, 0 to 1."""
+        """Return the board after `real_s` more seconds.
+
+        `speed` is the number of simulated seconds in a real one, and `busy` the CPU use, from 0 to 1.
+        """
         counted = self.over_current_events + self._over_current_hz * real_s
         machine = replace(self, busy=busy, over_current_events=counted)
         left_s = real_s * speed
@@ -263,7 +275,7 @@ class Machine:
         return machine
 
     def polled(self, seconds: float) -> "Machine":
-        """Return the machine after one polling interval of the thermal zone."""
+        """Return the machine after the thermal zone has been polled once, `seconds` later."""
         heat = self.heat.after(seconds, self.chip_w, SINK_K_W[0 if self.is_fan_stuck else self.fan])
         celsius = heat.celsius(self.ambient_c)
         governor = self.governor.polled(celsius) if self.governor else None

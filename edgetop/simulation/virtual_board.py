@@ -68,10 +68,11 @@ class VirtualBoard:
         clock: Clock | None = None,
         state_file: Path | None = None,
     ) -> None:
-        """Start the board. `speed`: simulated seconds per real second. `cpus`: CPUs of the engine, for the competing
-        process.
+        """Prepare the board. `start` begins its time.
 
-        `state_file`: a file that stores the heat of the board, so that it is still warm in the next session.
+        `speed` is the number of simulated seconds in a real one. `ambient_c` replaces the air temperature of the
+        scenario. `cpus` are the CPUs of the engine, for the competing process. `state_file` stores the heat of the
+        board, so that it is still warm in the next session.
         """
         self._scenario, self._speed = scenario, speed
         self._cpus = tuple(cpus)
@@ -134,9 +135,9 @@ class VirtualBoard:
         self._engine = HOST.file(f"proc/{pid}/stat")
 
     def start(self, report: Report) -> None:
-        """Start the board. `report` is called from its thread with messages on faults.
+        """Start the board. Its thread calls `report` with a message when a fault begins or ends.
 
-        Calling it again replaces the receiver of reports.
+        Another call only replaces `report`.
         """
         self._report = report
         if not self._thread.ident:
@@ -186,7 +187,10 @@ class VirtualBoard:
 
 
 def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> Machine:
-    """Restore the saved board and let it cool for the time since. Without one, start it at its idle temperature."""
+    """Return the machine with the heat that `state_file` has, cooled for the time since it was written.
+
+    Without such a file, return it at its idle temperature. `speed` is the number of simulated seconds in a real one.
+    """
     rested_s = SETTLED_S
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         state = read_json(state_file)
@@ -200,7 +204,7 @@ def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> 
 
 
 def marked(found: Found) -> Found:
-    """Mark all sensors as simulated, and drop the missing ones, because nobody can fix a virtual board."""
+    """Return the sensors, marked as simulated. Missing ones are dropped, because nobody can fix a virtual board."""
     readers = (source for source in found.sources if isinstance(source, Reader))
     return Found(
         tuple(replace(each, sensors=tuple(replace(s, simulated=True) for s in each.sensors)) for each in readers)
@@ -211,7 +215,10 @@ ROOM_BYTES = 4 * 2**20  # required free space: several times the size of the fil
 
 
 def home() -> Path:
-    """Return the folder for boards, in memory if possible, because five writes a second would wear an SD card."""
+    """Return the folder in which boards have their folders. It is in memory if possible.
+
+    Five writes a second would wear an SD card.
+    """
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
     usable = (place for place in places if place and Path(place).is_dir() and has_room(place, ROOM_BYTES))
     return Path(next(usable, None) or tempfile.gettempdir())

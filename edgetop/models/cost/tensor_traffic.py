@@ -10,10 +10,10 @@ from edgetop.models.shapes.node import Node
 
 @frozen
 class MemoryPlan:
-    """The memory for activations that an ideal allocator without gaps needs. Real allocators need as much or more.
+    """The memory for activations that an ideal allocator needs, which leaves no gaps.
 
-    Inputs and outputs of the model count, weights do not. Tensors of unknown size are left out; if there are any, the
-    figures are lower bounds.
+    Real allocators need as much or more. Inputs and outputs of the model count, weights do not. Tensors of unknown size
+    are left out; if there are any, the figures are lower bounds.
     """
 
     peak_bytes: int
@@ -24,7 +24,10 @@ class MemoryPlan:
 
 
 def plan(graph: Graph) -> MemoryPlan:
-    """Plan the memory of a graph from `with_shapes`, by when each tensor is made and last needed."""
+    """Return the memory that a graph needs for its tensors, from when each is made and when it is needed last.
+
+    `graph` must come from `with_shapes`.
+    """
     buffers = _buffers(graph)
     sizes = {root: graph.tensors[root].size_bytes for root in set(buffers)}
     spans = _spans(graph, buffers)
@@ -43,7 +46,7 @@ def plan(graph: Graph) -> MemoryPlan:
 
 
 def _buffers(graph: Graph) -> list[int]:
-    """Return for each tensor the tensor whose memory it uses: itself, or the tensor of which it is a view."""
+    """Return, for each tensor, the tensor that owns its memory: itself, or the one of which it is a view."""
     buffers = list(range(len(graph.tensors)))
     for operator in graph.operators:
         if operator.op_type in VIEWS and operator.inputs and operator.outputs:
@@ -54,9 +57,9 @@ def _buffers(graph: Graph) -> list[int]:
 
 
 def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return the first and the last operator that need each buffer.
+    """Return (number of the first operator that needs a buffer, number of the last one), by buffer.
 
-    A tensor that is neither an input nor made by an operator is state, which is kept to the end.
+    A tensor that is neither an input nor made by an operator is a state, which is kept to the end.
     """
     end = max(len(graph.operators) - 1, 0)
     spans: dict[int, tuple[int, int]] = dict.fromkeys((buffers[place] for place in graph.inputs), (0, 0))
@@ -102,8 +105,10 @@ _SHAPE_ONLY = {"Shape", "Size", "SHAPE", "RANK", "ZEROS_LIKE"}
 
 
 def total_bytes(tensors: Iterable[Tensor | None]) -> int | None:
-    """Return the bytes of all tensors together, or None if a size is unknown. Omitted tensors, which are None, are
-    ignored."""
+    """Return the bytes of all tensors together, or None if a size is unknown.
+
+    Omitted tensors are None, and do not count.
+    """
     total = 0
     for tensor in tensors:
         if tensor is not None:

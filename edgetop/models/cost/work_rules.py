@@ -24,7 +24,7 @@ Rule = Callable[[Node], int]
 
 
 def convolution(node: Node) -> int:
-    """Count the MACs of a convolution.
+    """Return the MACs of a convolution.
 
     Weights are [outputs, inputs / groups, kernel...] in ONNX and [outputs, kernel..., inputs / groups] in TFLite.
     """
@@ -32,7 +32,10 @@ def convolution(node: Node) -> int:
 
 
 def einsum(node: Node) -> int:
-    """Count one MAC for each combination of all labels. With a third operand the order of work is unknown."""
+    """Return the MACs of Einsum: one for each combination of all labels.
+
+    Raises UnknownError unless there are two operands: with a third one, the order of the products is unknown.
+    """
     inputs, _, sizes = einsum_labels(node)
     if len(inputs) != 2:
         raise UnknownError
@@ -40,7 +43,10 @@ def einsum(node: Node) -> int:
 
 
 def attention(node: Node) -> int:
-    """Count the MACs of com.microsoft's Attention: projections, scores, weighted values. Unknown with past keys."""
+    """Return the MACs of com.microsoft's Attention: projections, scores and weighted values.
+
+    Raises UnknownError if it also gets keys and values of the past.
+    """
     if node.has(4):
         raise UnknownError
     batch, length, width = node.full_sizes(0)
@@ -50,7 +56,7 @@ def attention(node: Node) -> int:
 
 
 def multi_head(node: Node) -> int:
-    """Count the MACs of scores and weighted values. The projections are other operators."""
+    """Return the MACs of the scores and weighted values of attention. Its projections are other operators."""
     if any(node.has(place) for place in (6, 7)) and node.operator.op_type == "MultiHeadAttention":
         raise UnknownError
     (batch, length, width), keys, values = node.full_sizes(0), node.full_sizes(1), node.full_sizes(2)
@@ -67,7 +73,10 @@ def onnx_attention(node: Node) -> int:
 
 
 def tflite_recurrent(node: Node) -> int:
-    """Count one MAC for each weight of input and state in every step of every sequence."""
+    """Return the MACs of a recurrent layer of TFLite: one for each weight in every step of every sequence.
+
+    Weights are those of the input and of the state.
+    """
     last = 2 if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
     weights = sum(node.elements(place) for place in range(1, last + 1) if node.has(place))
     projection = node.elements(16) if node.has(16) else 0
@@ -79,7 +88,10 @@ def any_attention(node: Node) -> int:
 
 
 def transposed_convolution(node: Node) -> int:
-    """Count one MAC for each input element and each weight that spreads it over the output."""
+    """Return the MACs of a transposed convolution.
+
+    There is one for each input element and each weight that spreads it over the output.
+    """
     return node.elements(0) * math.prod(node.full_sizes(1)[1:])
 
 
@@ -92,7 +104,10 @@ def tflite_matmul(node: Node) -> int:
 
 
 def recurrent_macs(node: Node) -> int:
-    """Count one MAC for each weight in W (of the input) and R (of the state) in every step of every sequence."""
+    """Return the MACs of a recurrent layer: one for each weight in every step of every sequence.
+
+    Its weights are W, for the input, and R, for the state.
+    """
     return math.prod(node.full_sizes(0)[:2]) * (node.elements(1) + node.elements(2))
 
 
@@ -109,7 +124,10 @@ def none(_: Node) -> int:
 
 
 def of_many(node: Node) -> int:
-    """Count the operations of Sum, Max and the like: one fewer per element than there are tensors."""
+    """Return the operations of Sum, Max and the like.
+
+    For each element of the output, there is one fewer than there are tensors.
+    """
     return max(len(node.inputs) - 1, 1) * node.out
 
 
@@ -118,30 +136,38 @@ def reduction(node: Node) -> int:
 
 
 def bias(place: int) -> Rule:
-    """Return a rule: one operation per element if the bias (input `place`) is given, and one for a fused activation."""
+    """Return a rule that counts the operations of a bias and of a fused activation.
+
+    Each of the two counts one operation per element of the output. The bias counts only if the operator has an input at
+    `place`.
+    """
     return lambda node: (node.out if node.has(place) else 0) + activation(node)
 
 
 def activation(node: Node) -> int:
-    """Count one operation per element if an activation is fused.
+    """Return one operation per element of the output if an activation is fused, else 0.
 
-    Operators of com.microsoft have its name as an attribute, those of TFLite a number; 0 means no activation.
+    Operators of com.microsoft have the activation's name as an attribute, and those of TFLite a number; 0 means none.
     """
     return node.out if node.attribute("activation") else 0
 
 
 def resize(node: Node) -> int:
-    """Count one multiply-accumulate per neighbour: two per axis for linear, four for cubic."""
+    """Return the FLOPs of a resize: a multiply-accumulate for each neighbour of each output element.
+
+    There are two neighbours per resized axis with linear interpolation, and four with cubic.
+    """
     taps = {"nearest": 0, "linear": 2, "cubic": 4}[node.attribute("mode", "nearest")]
     axes = sum(a != b for a, b in zip(node.full_sizes(0), node.out_sizes(), strict=True))
     return 2 * taps**axes * node.out if taps else 0
 
 
 def recurrent(node: Node) -> int:
-    """Count, per element of the state, two biases per gate, the gates' functions, and the operations that join them.
+    """Return the operations of a recurrent layer besides its products.
 
-    LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and (1 - z) * n + z * h. RNN: one
-    function.
+    For each element of the state, they are two biases per gate, the gates' functions, and the operations that join the
+    gates. LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and (1 - z) * n + z * h.
+    RNN: one function.
     """
     gates = GATES[node.operator.op_type]
     hidden = node.full_sizes(2)[2]
@@ -162,7 +188,10 @@ def attention_softmax(node: Node) -> int:
 
 
 def real_transform(node: Node) -> int:
-    """Count 2.5 N log2 N for each real transform, as FFTW does (https://www.fftw.org/speed/method.html)."""
+    """Return the FLOPs of real Fourier transforms: 2.5 N log2 N for each, as FFTW counts.
+
+    Source: https://www.fftw.org/speed/method.html.
+    """
     height, width = (int(length) for length in node.value(1).reshape(-1))
     points = height * width
     return round(node.out / (height * (width // 2 + 1)) * 2.5 * points * math.log2(points)) if points > 1 else 0

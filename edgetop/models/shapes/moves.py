@@ -26,7 +26,10 @@ def _copied(sizes: Sizes, axis: int) -> int:
 
 
 def filled(sizes: Sizes, wanted: list[int]) -> Sizes:
-    """Return the wanted sizes with -1 replaced by the size that follows. Raises UnknownError if they do not match."""
+    """Return `wanted` with the size that follows from `sizes` in place of -1.
+
+    Raises UnknownError if they do not match.
+    """
     elements = count(sizes)
     rest = math.prod(size for size in wanted if size != -1)
     if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
@@ -134,7 +137,10 @@ def pad(node: Node) -> list[Sizes | None]:
 
 
 def resize(node: Node) -> list[Sizes | None]:
-    """Return the sizes after Resize or its predecessor Upsample: from sizes or scales, of all or of some axes."""
+    """Return the sizes after Resize or its predecessor Upsample.
+
+    Inputs give sizes or scales, for all axes or for some.
+    """
     sizes = node.full_sizes()
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise UnknownError

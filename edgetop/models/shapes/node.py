@@ -34,18 +34,18 @@ class Node:
         return place < len(self.inputs) and self.inputs[place] is not None
 
     def tensor(self, place: int) -> Tensor:
-        """Return an input. Raises UnknownError if it is missing."""
+        """Return the input at `place`. Raises UnknownError if it is missing."""
         tensor = self.inputs[place] if place < len(self.inputs) else None
         if tensor is None:
             raise UnknownError
         return tensor
 
     def sizes(self, place: int = 0) -> Sizes:
-        """Return the shape of an input. Raises UnknownError if the rank is unknown."""
+        """Return the shape of the input at `place`. Raises UnknownError if its rank is unknown."""
         return _sizes(self.tensor(place))
 
     def full_sizes(self, place: int = 0) -> tuple[int, ...]:
-        """Return the shape of an input. Raises UnknownError unless every size is known."""
+        """Return the shape of the input at `place`. Raises UnknownError unless every size is known."""
         return complete(self.sizes(place))
 
     def elements(self, place: int = 0) -> int:
@@ -76,9 +76,10 @@ class Node:
         return default if value is None else value
 
     def ints(self, name: str, place: int) -> list[int] | None:
-        """Return integers that are an attribute in older versions of an operator and an input in newer ones.
+        """Return integers that newer versions of an operator have as an input, and older ones as an attribute.
 
-        Returns None if neither is given. Raises UnknownError if the value of the input is unknown.
+        `place` is the place of the input, and `name` the name of the attribute. Return None if neither is given. Raises
+        UnknownError if the value of the input is unknown.
         """
         given = self.attribute(name)
         if given is not None:

@@ -40,12 +40,12 @@ def _turned(sizes: Sizes) -> Sizes:
 
 
 def matmul_of_blocks(node: Node) -> list[Sizes | None]:
-    """Return the sizes after MatMulNBits. The second matrix is packed; its real sizes K and N are attributes."""
+    """Return the sizes after MatMulNBits. Its second matrix is packed, so the matrix's sizes K and N are attributes."""
     return [(*node.sizes()[:-1], node.operator.attributes["N"])]
 
 
 def einsum_labels(node: Node) -> tuple[list[str], str, dict[str, int]]:
-    """Return the labels of each input, those of the output, and the size of each label.
+    """Return the labels of each input, the labels of the output, and the size of each label.
 
     Raises UnknownError for ellipses, which are not supported.
     """
@@ -68,7 +68,7 @@ def einsum(node: Node) -> list[Sizes | None]:
 
 
 def recurrent(node: Node) -> list[Sizes | None]:
-    """Return the sizes after LSTM, GRU or RNN: of all hidden states, the last one, and LSTM's last cell."""
+    """Return the sizes after LSTM, GRU or RNN: all hidden states, the last one and, for LSTM, the last cell."""
     first, second, _ = node.sizes()
     directions, rows, _ = node.full_sizes(1)
     hidden = rows // GATES[node.operator.op_type]
@@ -171,10 +171,11 @@ class Window:
         return places - 1 if (places - 1) * stride >= size + before else places
 
     def _places_without_room(self, room: int, stride: int) -> int:
-        """Return the number of places of a window that is larger than the input; 0 or 1 for pools.
+        """Return the number of places of a window that is larger than the input: 0 or 1, and only for a pool.
 
-        ONNX Runtime's pools round the quotient towards 0 (onnxruntime/core/providers/cpu/nn/pool_attributes.h,
-        ComputeOutputSize). Raises UnknownError for a convolution, which the runtime refuses.
+        `room` is the input's size less the window's, which is negative. ONNX Runtime's pools round the quotient towards
+        0 (onnxruntime/core/providers/cpu/nn/pool_attributes.h, ComputeOutputSize). Raises UnknownError for a
+        convolution, which the runtime refuses.
         """
         places = 1 - -room // stride
         if not self.may_overhang or places < 0:

@@ -29,7 +29,10 @@ def _load(name, path):
 
 
 def _session_name(session):
-    """Return runtime, version, providers and the path of the model. Called once per session."""
+    """Return the name of a session as `Ring.name` takes it: runtime, version, providers, path of the model.
+
+    Called once per session.
+    """
     version = sys.modules["onnxruntime"].__version__
     path = getattr(session, "_model_path", None) or ""
     return "\t".join(("onnxruntime", version, ",".join(session.get_providers()), os.path.abspath(path) if path else ""))
@@ -70,10 +73,10 @@ class _SessionState:
 
 
 def _waiting():
-    """Return a function that returns how long this thread has waited for a CPU so far, in ns, or None if unavailable.
+    """Return a function that returns how long this thread has waited for a CPU so far, in ns.
 
-    It uses ctypes if the program has loaded it, as NumPy does. Python's own calls release the GIL, so a program with a
-    busy thread would wait to get the GIL back.
+    Return None if it is unavailable. The function uses ctypes if the program has loaded it, as NumPy does. Python's own
+    calls release the GIL, so a program with a busy thread would wait to get the GIL back.
     """
     ctypes = sys.modules.get("ctypes")
     if ctypes is None:
@@ -97,7 +100,10 @@ def _waiting():
 
 
 class _Look:
-    """Work that is done only after one call in eight. Threads may race for the counter: any call may be sampled."""
+    """Work that is done only after one call in eight.
+
+    Threads may race for its counters, because any call may be sampled.
+    """
 
     def __init__(self, wrapper):
         self._wrapper, self._turn, self._due, self._random = wrapper, 0, 0, 0
@@ -192,7 +198,10 @@ class _Wrapper:
                 return None
 
         def used(since, start, end):
-            """Return the CPU time, and 1 + the wait for a CPU, both in us; 0 if unknown."""
+            """Return (CPU time of the call, 1 + its wait for a CPU), both in us, or None if they cannot be read.
+
+            The second number is 0 if the wait is unknown.
+            """
             try:
                 cpu_us = min(cpu() - since[1], end - start) // 1000
                 after = waited() if since[0] is not None else None
@@ -231,7 +240,7 @@ class _Wrapper:
             pass
 
     def note(self, start, end, ok, args, options, used=None):
-        """Record a call. `used`: the result of `used` above, or None if it was not measured."""
+        """Record a call. `used` is what the function `used` in `_sampled` returned, or None if it was not called."""
         try:
             state = getattr(args[0], "_edgetop", None)
             if state is None or state.ring is not self._tap.made:
@@ -254,7 +263,10 @@ class _Wrapper:
             pass
 
     def _shape_flag(self, state, feed, start, end):
-        """Return the flag for changed shapes. Every call is checked until the shapes have been the same for a while."""
+        """Return RESHAPED if the inputs in `feed` have other shapes than in the last call that was checked, else 0.
+
+        Every call is checked until the shapes have been the same for a while.
+        """
         try:
             shapes = [value.shape for value in feed.values()]
         except AttributeError:  # such as for a list
@@ -268,7 +280,10 @@ class _Wrapper:
         return self._reshaped(state, feed, shapes, start, end)
 
     def _reshaped(self, state, feed, shapes, start, end):
-        """Report the size of inputs, and return the flag for another shape. Shapes of the first call are reported."""
+        """Report the number of elements in the inputs.
+
+        Return RESHAPED, or 0 for the first call, whose shapes are reported.
+        """
         before = state.shapes
         if not all(isinstance(shape, tuple) for shape in shapes):
             return 0
