@@ -89,7 +89,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
             self.action_redraw()
 
     def on_cursor_position(self, event: CursorPosition) -> None:
-        """Take the terminal's reply about the width of the measured glyphs. Until then only safe ones are drawn."""
+        """Learn the width of the measured glyphs from the terminal's reply. Until then only safe glyphs are drawn."""
         if self.measured_glyphs and (event.x, event.y) == (len(self.measured_glyphs), 0):
             self.measured_glyphs = ""
             self.hosted.use_characters(replace(self.hosted.characters, boxes=True))

@@ -112,7 +112,10 @@ class Plot:
         return [(span, *row) for span, row in zip(spans, chart.rows, strict=True)]
 
     def dots(self, curve: Curve) -> Ints:
-        """Return the dot of a curve in each column, from the bottom, and the upper dots of a band; -1 for none."""
+        """Return the dot of a curve in each column, counted from the bottom, and the upper dots of a band.
+
+        -1 stands for no dot.
+        """
         across, down = self.dots_of_cell
         ends = (
             [(curve.values, curve.join)] if curve.upto is None else [(curve.values, curve.join), (curve.upto, np.fmax)]
@@ -126,7 +129,10 @@ class Plot:
         return (1, 1) if self.characters.ascii_only else (2, 4)
 
     def cell_codes(self, curve: Curve, dots: Ints, first: int, last: int) -> Ints:
-        """Return the character code of this curve in each cell from column `first` to `last`; 0 for an empty cell."""
+        """Return the character code of this curve in each cell from column `first` up to `last`; 0 for an empty cell.
+
+        `dots` is what the method `dots` returned for the curve.
+        """
         across, down = self.dots_of_cell
         level = np.arange(self.height * down - 1, -1, -1)[:, None]  # number of each row of dots, from the bottom
         column = np.arange(first * across, last * across)
@@ -187,7 +193,10 @@ class _Chart:
             self.rows[y] = row
 
     def _changed_cells(self, dots: Sequence[Ints], of: Plot) -> tuple[int, int]:
-        """Return the span of cells in which a dot of any curve changed, and one cell more for the joining line."""
+        """Return the first cell in which a dot of a curve changed, and the cell after the last one.
+
+        One cell more is included at the end, because the line to the next column changes, too.
+        """
         places: list[int] = []
         for now, before in zip(dots, self._dots, strict=True):
             is_alike = now.shape == before.shape
@@ -238,7 +247,10 @@ def _chart(height: int, cells: int, styles: tuple[tuple[str, ...], ...], *_other
 
 
 def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
-    """Spread `values` over `count` columns: join values that share a column, repeat them if there are few."""
+    """Return `values` spread over `count` columns.
+
+    Values that share a column are joined by `join`; few ones are repeated.
+    """
     starts = np.arange(count) * len(values) // count
     if len(values) <= count:
         return values[starts]
@@ -247,7 +259,7 @@ def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
 
 
 def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bools:
-    """Return which cells of a timeline overlap these spans of session time in s."""
+    """Return, for each cell of a timeline, whether it overlaps one of these spans of session time in s."""
     touched = np.zeros(max(cells, 0), np.bool_)
     scale = cells / (axis.to_s - axis.from_s)
     for begin_s, end_s in spans:
@@ -260,9 +272,9 @@ def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bool
 def time_line(
     axis: Axis, cells: int, bursts: Points, marks_s: Iterable[float], rule: tuple[str, str], characters: CharacterSet
 ) -> Line:
-    """Return the axis of a timeline: round session times, ticks for profiles, an `m` per mark.
+    """Return the axis of a timeline: round session times, ticks for profiles, and an `m` for each mark.
 
-    `rule`: character and style of the line between them.
+    `rule` is the character of the line between them and its style.
     """
     row = [Span(*rule)] * max(cells, 0)
     span = axis.to_s - axis.from_s

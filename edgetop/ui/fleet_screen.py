@@ -139,9 +139,10 @@ class FleetScreen(Screen[None]):
     # Drawing.
 
     def _table_rows(self, rows: int) -> int:
-        """Return the height of the table: a row for each listed board, unless the log would become too short.
+        """Return the height of the table on a screen with `rows` rows.
 
-        A low screen has no log, and the table fills it.
+        It has a row for each listed board, unless the log would become too short. A low screen has no log, and the
+        table fills it.
         """
         if rows < LOG_FROM_ROWS:
             return max(1, rows - HEAD_ROWS - 1)

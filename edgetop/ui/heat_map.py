@@ -31,7 +31,10 @@ MARKS = {HEAT_P50: "o", HEAT_P99: "^", HEAT_LIMIT: "-", HEAT_THROTTLED: "T", HEA
 
 
 def levels_of(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
-    """Return the level of the share of the column's inferences in each row, from the bottom; the last one is above."""
+    """Return a level for each row, from the bottom: the share of the column's inferences in it. 0 is none.
+
+    One more level follows, for latencies above the axis.
+    """
     shares = axis.shares(column, rows)
     levels = np.zeros(rows + 1, np.int8)
     held = shares > 0
@@ -42,7 +45,7 @@ def levels_of(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeatMap:
-    """What a heat map shows, and where."""
+    """A heat map: what it shows, and its size in cells."""
 
     time: Axis
     columns: Sequence[HeatColumn]
@@ -56,7 +59,7 @@ class HeatMap:
     cursor: int | None = None  # cell under the cursor
 
     def lines(self) -> list[Line]:
-        """Return the map with its labels. The first line is that of longer latencies."""
+        """Return the map with its labels. The first line is for latencies above the axis."""
         if self.cells <= 0 or self.height < 2:
             return [BLANK] * self.height
         labels = (Span(f"{label:>{GUTTER - 1}} ", style) for label, style in self._labels())
@@ -64,7 +67,7 @@ class HeatMap:
         return [(label, *row) for label, row in zip(labels, rows, strict=True)]
 
     def _labels(self) -> list[tuple[str, str]]:
-        """Return the label of each line and its style, from the top."""
+        """Return (label, style) of each line, from the top."""
         rows = self.height - 1
         edges = self.latency.row_edges(rows)[:-1][::-1]
         labels = [(milliseconds(max(column.high_ns for column in self.columns)), "dim")]
@@ -123,7 +126,7 @@ class _Canvas:
 
     @staticmethod
     def _with_lines(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
-        """Return the levels of a column with its p99 and p50 in place of the levels where they lie."""
+        """Return the levels of a column. Where its p99 and p50 lie, their codes replace the levels."""
         codes = levels_of(column, axis, rows)
         for ns, mark in ((column.p99_ns, HEAT_P99), (column.p50_ns, HEAT_P50)):
             if (row := axis.row_of(ns, rows)) < rows:

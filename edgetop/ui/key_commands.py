@@ -59,7 +59,10 @@ def open_help(screen: CommandedScreen, explanation: str) -> None:
 
 
 def _open_help(screen: MonitorScreen) -> None:
-    """Explain the pane with the focus in its place. If it is explained already, or no pane has it, open the help."""
+    """Show the explanation of the focused pane in its place.
+
+    If it is shown already, or no pane has the focus, open the help.
+    """
     pane = screen.focused  # not `has_focus`, which the pane learns later than a quick second key comes
     if isinstance(pane, PaneWidget) and not pane.stop_explaining():
         pane.explain()
@@ -319,7 +322,10 @@ def _refresh_words(screen: MonitorScreen) -> str:
 
 
 def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
-    """Return `words` if the drawing of the focused pane has this attribute, else ""."""
+    """Return `words` if the focused pane can do this, else "".
+
+    `attribute` is the attribute of its drawing that says so.
+    """
     pane = screen.focused
     return words if isinstance(pane, PaneWidget) and getattr(pane.drawing, attribute) else ""
 

@@ -83,7 +83,10 @@ def bindings(commands: Iterable[AnyCommand]) -> BindingsMap:
 
 
 async def follow_key(event: Key, screen: Screen[Any], keys: BindingsMap) -> None:
-    """Run the command of a key. Textual knows only bindings of a class, but these depend on the user's settings."""
+    """Run the command of a key.
+
+    Textual only knows the bindings of a class, but `keys` depend on the user's settings.
+    """
     for binding in keys.key_to_bindings.get(event.key, ()):
         if await screen.app.run_action(binding.action, screen):
             event.stop()

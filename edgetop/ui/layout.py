@@ -93,7 +93,7 @@ def arrange(
 
 
 def _small(rows: int, main: str, selected: str) -> list[Want]:
-    """Return the panes of a small screen: the main pane, one-line panes for the state of the board, and `selected`."""
+    """Return the panes of a small screen: `main`, panes of one line for the state of the board, and `selected`."""
     lines = [name for name in ("hotspots", "latency", "heat", "power", "memory") if name not in (main, selected)]
     if rows < MEDIUM_HEIGHT // 2 and "hotspots" in lines:
         lines.remove("hotspots")
@@ -113,7 +113,10 @@ def _stacked(name: str, charts: Mapping[str, int]) -> Want:
 
 
 def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) -> list[Want]:
-    """Return the panes that fit into the right column. A selected pane that is in neither column replaces the last."""
+    """Return the panes that fit into the right column.
+
+    If `selected` is in neither column, it replaces the last of these panes.
+    """
     wants = [Want(name, LEAST.get(name, CHART_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1)) for name in (*names, selected)]
     *shown, chosen = wants
     while sum(want.least for want in shown) + 1 > rows:

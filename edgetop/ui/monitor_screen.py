@@ -61,7 +61,7 @@ LISTS = ("hotspots", "events", "sensors")  # panes that keys for lists apply to,
 
 
 def chart_counts(view: MonitorView) -> dict[str, int]:
-    """Return the number of timelines of each group that are worth a chart: 0 for none, ABSENT without a sensor."""
+    """Return the number of timelines that are worth a chart, by group: 0 for none, and ABSENT without a sensor."""
     heat, memory = sum(has_charts(view)), int(has_memory_chart(view))
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
     counts = {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
@@ -152,9 +152,10 @@ class MonitorScreen(Screen[None]):
             self.call_later(self._look_ahead, self.feed.player, self.analysis.twin())
 
     def _look_ahead(self, player: Player, scout: Analysis) -> None:
-        """Analyse a replay ahead, in pieces between keys and refreshes, so that seeking is immediate afterwards.
+        """Analyse a whole replay in pieces, between keys and refreshes, so that seeking is immediate afterwards.
 
-        At the end all marks are known: recorded ones, and those that the analysis of the whole session derives.
+        `scout` is the analysis that runs ahead. At its end all marks are known: those in the recording, and those that
+        the analysis of the whole session derives.
         """
         batch = player.ahead()
         if batch is not None:
@@ -178,7 +179,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Return the choices of the user by the name of the setting."""
+        """Return the choices of the user by setting: the window, the layout, and the sort order of each pane."""
         orders = {
             name: pane.listing.order_of(pane.drawing.orders)
             for name, pane in self._panes.items()
@@ -222,7 +223,7 @@ class MonitorScreen(Screen[None]):
             command.run(self)
 
     def interrupt(self) -> None:
-        """Handle Ctrl+C."""
+        """Do what Ctrl+C does: run the command whose key cannot be changed."""
         next(command for command in self.present_commands() if command.is_fixed).run(self)
 
     # Drawing.
@@ -275,7 +276,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def _details(self) -> tuple[str, ...]:
-        """Return the kinds of sensors that need timelines for the zoomed pane."""
+        """Return the kinds of sensors of which a pane that is shown alone needs timelines, or () if no pane is."""
         return DRAWINGS[self._zoomed].details if self._zoomed else ()
 
     def redraw_all(self) -> None:
@@ -438,7 +439,7 @@ class MonitorScreen(Screen[None]):
         self.report(f"layout {self._layout}")
 
     def reset_view(self) -> None:
-        """Use the sort orders, the layout and the window of a user who has chosen none."""
+        """Use the default sort orders, layout and window, as for a user who has chosen none."""
         self._layout, self._zoomed = next(iter(LAYOUTS)), None
         for pane in self._panes.values():
             pane.use_listing(replace(pane.listing, order=0))
@@ -490,9 +491,9 @@ class MonitorScreen(Screen[None]):
         pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
 
     def back(self) -> None:
-        """Undo one thing after the other: explanations, filters, then zoom, cursor and focus.
+        """Undo one step: close the explanations, else drop the filters, else drop zoom, cursors and focus.
 
-        If there is none, return to the screen of the fleet if that opened this one.
+        If there is nothing to undo and the screen of the fleet opened this one, return to it.
         """
         explained = [pane for pane in self._panes.values() if pane.stop_explaining()]
         if explained:
@@ -532,6 +533,9 @@ class MonitorScreen(Screen[None]):
         return next((name for name, pane in self._panes.items() if pane.has_focus), self._selected)
 
     def listing_pane(self, can: Callable[[Drawing], bool]) -> PaneWidget:
-        """Return the pane that keys for lists apply to: the chosen one if possible, else the first visible one."""
+        """Return the pane that keys for lists apply to, of those that `can` accepts.
+
+        It is the chosen pane, or else the first visible one.
+        """
         able = [pane for pane in map(self._panes.__getitem__, LISTS) if can(pane.drawing)]
         return min(able, key=lambda pane: (pane.drawing.name != self._chosen(), not pane.display))

@@ -148,7 +148,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self, drawing: Drawing, key: str, theme: Theme, characters: CharacterSet,
         press: Callable[["PaneWidget", str, events.Click], None], point: Callable[[float, float], None],
     ) -> None:  # fmt: skip
-        """`press` is called with a click, and the order of the clicked column header, or "" elsewhere.
+        """`press` is called at a click, with this pane, the order of the clicked column header or "", and the event.
 
         `point` is called with the two positions on the time axis, from 0 to 1, at which the mouse was pressed and
         released.
@@ -207,7 +207,10 @@ class PaneWidget(LineWidget, can_focus=True):
             self.redraw()
 
     def move(self, by: int) -> None:
-        """Move the row cursor by a number of items, and show all lines of the item. Scroll a pane without a list."""
+        """Move the row cursor by a number of items, and scroll until all lines of the item show.
+
+        A pane without a list only scrolls.
+        """
         owners = list(self._items)
         starts = [y for y, item in enumerate(owners) if y == 0 or item is not owners[y - 1]]
         places = [y for y in starts if owners[y].key is not None]
@@ -338,9 +341,9 @@ class PaneWidget(LineWidget, can_focus=True):
         return (*left, rule, *right, *line((frame.rule, style)), *end)
 
     def _position(self, rows: int) -> str:
-        """Return which items are visible, such as "3-12 of 40", or "" if all rows are visible.
+        """Return the range of visible items, such as "3-12 of 40", or "" if all rows are visible.
 
-        In a pane that is not a list, rows are counted instead.
+        In a pane without a list, rows are counted. `rows` is the number of visible rows.
         """
         if not self._last_offset():
             return ""

@@ -1,4 +1,4 @@
-"""The process that takes the CPU: what it is, and after a question its priority or its end."""
+"""A dialog on the process that takes the CPU. After a question, it lowers the priority of the process or ends it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -26,7 +26,10 @@ def open_process(screen: "MonitorScreen") -> None:
 
 
 def _named(screen: "MonitorScreen") -> str:
-    """Return the name of the process, or "" if no slowdown has one."""
+    """Return the name of the process that takes the CPU, or "" if no slowdown has one.
+
+    The chosen slowdown counts first, then the present state, then the latest slowdown.
+    """
     item, view = screen.chosen_pane.item, screen.view.slowdowns
     chosen = [of for of in view.slowdowns if item is not None and item.t_ns in (of.start_ns, of.end_ns)]
     now = (view.contended_now,) if view.contended_now else ()

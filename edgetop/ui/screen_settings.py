@@ -48,10 +48,10 @@ class Processes(Protocol):
         """Return the busiest process with this name, or None if there is none."""
 
     def lower_priority(self, of: OtherProcess) -> str:
-        """Lower its priority. Return what was done, or why it could not be done."""
+        """Lower the priority of a process. Return in words what was done, or why it could not be done."""
 
     def end(self, of: OtherProcess) -> str:
-        """Ask it to end. Return what was done, or why it could not be done."""
+        """Ask a process to end. Return in words what was done, or why it could not be done."""
 
 
 @dataclass(slots=True)

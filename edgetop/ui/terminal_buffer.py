@@ -65,7 +65,7 @@ class TerminalBuffer:
         return [(x + start, y, cells[start:until]) for start, until in _parts(before, cells)]
 
     def _differing(self, x: int, y: int, pieces: Pieces, width: int) -> tuple[Pieces, int]:
-        """Return the pieces without those at both ends that have not changed, and their column."""
+        """Return the pieces of a row without unchanged ones at both ends, and the column at which they begin."""
         end, drawn = x + width, self._drawn.setdefault(y, {})
         known_end, before = drawn.get(x, (-1, ()))
         if known_end != end:
@@ -87,7 +87,10 @@ class TerminalBuffer:
 
 
 def _trimmed(before: Cell, now: Cell, x: int) -> tuple[Pieces, int]:
-    """Return the differing part of a piece, such as the newest column of a chart, and its column."""
+    """Return the part of the piece `now` that differs from `before`, and its column. `x` is the column of the piece.
+
+    For example, it is the newest column of a chart.
+    """
     (old, old_style), (text, style) = before, now
     if old_style is not style or len(old) != len(text) or not PLAIN.fullmatch(old) or not PLAIN.fullmatch(text):
         return [now], x
@@ -126,7 +129,10 @@ def _cut(cells: list[Cell], width: int) -> list[Cell]:
 
 
 def _pieces(text: str) -> list[tuple[str, int]]:
-    """Split a text into characters and their widths. Keep it whole if a width depends on neighbouring characters."""
+    """Return the characters of a text with their widths.
+
+    If a width depends on neighbouring characters, return it whole.
+    """
     width = cell_len(text)
     pieces = [(character, cell_len(character)) for character in text]
     is_each_its_own = all(cells for _, cells in pieces) and sum(cells for _, cells in pieces) == width
@@ -151,7 +157,7 @@ def _parts(before: list[Cell | None], now: list[Cell]) -> list[tuple[int, int]]:
 
 
 def _whole(now: list[Cell], place: int) -> tuple[int, int]:
-    """Return the span of cells of the character at this place."""
+    """Return (first cell, cell after the last one) of the character at `place`, which may be several cells wide."""
     begin, until = place, place + 1
     while begin and not now[begin][0]:
         begin -= 1
@@ -200,7 +206,7 @@ def _row(x: int, y: int, strip: Strip) -> Row:
 
 
 def written(parts: Iterable[Part], console: Console) -> str:
-    """Return the output that writes each part in its place. Only what differs from the style in force is set."""
+    """Return the output that writes each part in its place. It only sets styles that differ from the one in force."""
     sent: list[str] = []
     colours = COLOR_SYSTEMS[console.color_system or "truecolor"]  # the same default as Textual's strips
     in_force, style = _PLAIN_CODES, None

@@ -80,7 +80,7 @@ def joined(of: Line) -> Line:
 
 
 def as_fits(cells: int, *pieces: Piece) -> Line:
-    """Return the pieces from the left that fit completely, so that no number is cut or loses its label."""
+    """Return as many pieces from the left as fit into `cells`. No number is cut, or loses its label."""
     fitted: list[Span] = []
     used = 0
     for span in line(*pieces):
@@ -94,7 +94,10 @@ def as_fits(cells: int, *pieces: Piece) -> Line:
 
 
 def _is_label(span: Span) -> bool:
-    """Whether a value belongs behind the span: a dim text with a space at its end, or the coloured name of a line."""
+    """Whether the span is a label of the value after it.
+
+    A label is dim text that ends with a space, or the coloured name of a curve.
+    """
     return span.style in ("p50", "p99") or (span.style == "dim" and span.text.endswith(" "))
 
 

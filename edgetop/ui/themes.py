@@ -134,7 +134,7 @@ def parse_theme(path: Path) -> Theme:
 
 
 def heat_style(upper: int, lower: int) -> str:
-    """Return the name of the style of a cell of a heat map, whose halves show these codes."""
+    """Return the name of the style for a cell of a heat map. `upper` and `lower` are the codes of its two halves."""
     return f"heat{upper}-{lower}" if upper or lower else "text"
 
 

@@ -24,7 +24,7 @@ WIDE_CELLS = 76  # least width to show gauges beside the words
 
 
 def ab_title(view: AbView, progress: ProgressView) -> str:
-    """Return which variant runs now, and the progress of the session."""
+    """Return which variant runs now, and the progress of the session. Once it is over, return the number of quads."""
     return f"{view.quads} quads" if progress.phase == "over" else turn_words(view.turn(progress.now_ns))
 
 
@@ -33,7 +33,7 @@ def ab_line(view: AbView, width: int) -> Line:
 
 
 def ab_body(view: AbView, area: Area) -> Sequence[Line]:
-    """Draw as much as fits: both variants, the ratios beginning with p50, the distributions."""
+    """Return as much as fits: both variants, the ratios beginning with p50, and the distributions."""
     if not view.variants:
         words = "no quad yet: A runs alone at first, which shows how small a difference can be found"
         return wrapped(words, area.width, "dim")[: area.height]
@@ -88,7 +88,10 @@ def _gauge(ratio: Ratio, widest: float) -> str:
 
 
 def _distributions(view: AbView, area: Area) -> list[Line]:
-    """Draw both distributions, A filled: the share below each latency, as a mean over the quantiles of all quads."""
+    """Return a chart of both latency distributions, with A filled: how often each latency occurs.
+
+    The shares come from the quantiles of all quads.
+    """
     low, high = _ends(view.quantiles_ns)
     cells = area.width - GUTTER
     if cells <= 0 or not high > low:
@@ -106,7 +109,10 @@ def _distributions(view: AbView, area: Area) -> list[Line]:
 
 
 def _ends(quantiles: Sequence[Floats]) -> tuple[float, float]:
-    """Return the ends of the latency axis: round numbers below the shortest latency and above the 95 % quantile."""
+    """Return the ends of the latency axis in ns. Both are round numbers.
+
+    They are below the shortest latency and above the 95 % quantile.
+    """
     low = min(float(np.median(rows[:, 0])) for rows in quantiles)
     high = max(float(np.median(rows[:, -2])) for rows in quantiles) * 1.02
     step = round_step(max(high - low, 100.0), STEPS)

@@ -37,7 +37,10 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def items(view: MonitorView, area: Area) -> Sequence[Item]:
-    """Return the items, newest first. Events that belong together are one item, unless a filter is set."""
+    """Return the items of the pane, the newest first.
+
+    Events that belong together are one item, unless a filter is set.
+    """
     listing = area.listing
     listed = [
         event
@@ -53,7 +56,11 @@ def items(view: MonitorView, area: Area) -> Sequence[Item]:
 
 
 def _groups(newest_first: Sequence[Event]) -> Iterator[list[Event]]:
-    """Yield groups of events: lines that one source wrote at once, such as a crash dump, and the usual start events."""
+    """Yield groups of events that are shown as one item.
+
+    A group has lines that one source wrote at once, such as a crash dump, or the usual events of the start. Any other
+    event is a group of its own.
+    """
     begins_ns = next((event.t_ns for event in newest_first if _begins_measuring(event)), -1)
     start = [event for event in newest_first if event.t_ns <= begins_ns and _is_usual(event)]
     group: list[Event] = []
@@ -98,7 +105,10 @@ def _start_words(group: Sequence[Event], view: MonitorView) -> str:
 
 
 def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
-    """Return the item of a group. `words` replace the message of its most severe event and the number of lines."""
+    """Return the item of a group of events.
+
+    `words` is its text, or "" for the message of the most severe event and the number of lines.
+    """
     newest, shown = group[0], group
     if len(group) >= LEAST_FOLDED or words:
         first = max(reversed(group), key=lambda event: _GRAVITY[event.severity])

@@ -91,7 +91,7 @@ def _short(seconds: float) -> str:
 
 
 def _charts(summary: Summary, area: Area) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Draw the charts of p99, up to the deadline, and of temperature, up to the trip point."""
+    """Return two charts with their styles: p99 up to the deadline, and the temperature up to the trip point."""
     is_known = summary.temperature_c is not None and summary.headroom_c is not None
     full_c = (summary.temperature_c or 0.0) + (summary.headroom_c or 0.0) if is_known else FULL_C
     tail = _drawn(summary.p99_course_ms, 0.0, summary.deadline_ms or 0.0, area)
@@ -99,7 +99,10 @@ def _charts(summary: Summary, area: Area) -> tuple[tuple[str, str], tuple[str, s
 
 
 def _drawn(course: Course, low: float, high: float, area: Area) -> str:
-    """Draw the last values, the newest at the right. Values above `high` have full height."""
+    """Return a chart of the last values, with the newest at the right.
+
+    The full height is `high`, or the highest value if that is above it.
+    """
     values = np.array([np.nan if value is None else value for value in course[-COURSE_CELLS:]])
     if not len(values) or np.isnan(values).all():
         return ""
@@ -118,7 +121,10 @@ def board_lines(views: Sequence[BoardView], area: Area) -> list[Line]:
 
 
 def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> Line:
-    """Return the number of boards and of each verdict, the worst first. `what`: text on order and filter."""
+    """Return the first line: the number of boards, and of those with each verdict, the worst first.
+
+    `what` is a text on order and filter, and `clock` the time.
+    """
     counted = Counter((view.level, view.word) for view in views)
     order, many = ("critical", "warning", "neutral", "good"), sum(counted.values())
     parts: list[Piece] = [(" FLEET ", "focus"), f" {formatting.quantity(many, 'board')}"]
@@ -129,7 +135,7 @@ def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> 
 
 
 def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
-    """Return the full verdict of one board, and the session on it."""
+    """Return the lines on one board: its full verdict, and the session that runs on it."""
     if view is None:
         return [line((" no board has these words", "dim")), ()]
     summary = view.summary or Summary()

@@ -34,10 +34,10 @@ _NUMBER = re.compile(r"(?:^|[ +-])\d")
 
 
 def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None, *, has_figures: bool = True) -> Line:
-    """Return the verdict: the figure that proves it, since when it holds, its cause, and the evidence.
+    """Return the first line: the verdict, the figure that proves it, since when it holds, its cause, and the evidence.
 
-    At the right end, p50, p99, rate and elapsed time have the same places whatever the verdict is. What does not fit
-    is cut from the end of the words, so the evidence is cut first. `frozen_ns`: how far a frozen screen is behind, or
+    At the right end, p50, p99, rate and elapsed time have the same places whatever the verdict is. What does not fit is
+    cut from the end of the words, so the evidence is cut first. `frozen_ns` is how far a frozen screen is behind, or
     None. `has_figures`: whether p50, p99 and rate are in the line.
     """
     head = verdict_words.headline(view.verdict, view.progress.now_ns)
@@ -64,7 +64,7 @@ def _frozen_words(frozen_ns: int | None, *, is_wide: bool) -> Sequence[str]:
 
 
 def _elapsed(view: MonitorView, cells: int) -> str:
-    """Return the elapsed time at a fixed place, with the requested duration and its end if there is room."""
+    """Return the elapsed time, which keeps its place. If there is room, the requested duration and the end follow."""
     now, of, end = elapsed_words(view).partition(" of ")
     asked = end if cells >= WALL_FROM_CELLS else end.partition(", ends")[0]
     return f"{now:>{CLOCK_CELLS}}{of + asked if cells >= WIDE_FROM_CELLS else ''}"
@@ -96,9 +96,10 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
 
 
 def _body(parts: Iterable[tuple[str, str]], cells: int, before: str) -> Line:
-    """Return the parts that fit into a line. The first one that does not fit is cut or left out, as are all others.
+    """Return the parts that fit into `cells` cells, as a line. The first one that does not fit is cut or left out.
 
-    `before`: what precedes the first part; others have a space more before them.
+    All parts after it are left out. `before` is the text before the first part; the other parts have another space
+    before it.
     """
     body: list[Span] = []
     for text, style in parts:
@@ -191,15 +192,15 @@ def identity_line(
 
 
 def _is_worse(now: Verdict, before: Verdict) -> bool:
-    """Whether another state needs the user's attention."""
+    """Whether the verdict now is another one than before, and needs the user's attention."""
     return now.state is not before.state and now.level in MARKS
 
 
 def vitals_line(view: MonitorView, area: Area) -> Line:
-    """Return a gauge for each quantity with a limit, then the figures of the others.
+    """Return the vital signs: a gauge for each quantity with a limit, then the figures of the others.
 
     Every one has the same width whatever its value is, and the order never changes. If they do not fit, the last ones
-    are left out, first those without a problem. For a session that is over, they show the last values, dimmed.
+    are left out, first those without a problem. After the end of a session, they show the last values, dimmed.
     """
     is_over = view.progress.phase == "over"
     before = f" last values, {formatting.stopwatch(view.progress.now_ns)} " if is_over else ""
@@ -230,12 +231,12 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
 
 
 def _cells(shown: Sequence[tuple[Vital, str]]) -> int:
-    """Return the width of these values and their words without bars."""
+    """Return the width in cells of these vital signs, each with its name and words but no bar."""
     return 1 - len(COLUMN_GAP) + sum(len(of.name) + cells_of(words) + 2 + len(COLUMN_GAP) for of, words in shown)
 
 
 def readout_line(view: MonitorView, second: float, area: Area) -> Line:
-    """Return all values at the session time under the cursor, shown in place of the vital signs."""
+    """Return all values at the session time `second`, which is under the cursor. The line replaces the vital signs."""
     pieces: list[Piece] = [(f" at {formatting.clock_time(second * 1e9)} ", "focus"), COLUMN_GAP]
     for name, value in readout(view, second):
         pieces += [(f"{name} ", "dim"), f"{value}{COLUMN_GAP}"]
@@ -278,7 +279,7 @@ def transport_line(transport: Transport, area: Area) -> Line:
 
 
 def time_at(transport: Transport, area: Area, x: int) -> int | None:
-    """Return the session time in ns of a cell of the line, or None if it is not on the bar."""
+    """Return the session time in ns at cell `x` of a replay's time bar, or None if the cell is not on the bar."""
     begin = width(_position(transport))
     cells = area.width - begin - 1
     if cells < LEAST_BAR_CELLS or not begin <= x < begin + cells:
@@ -309,7 +310,7 @@ def _cell(t_ns: int, transport: Transport, cells: int) -> int:
 
 
 def _mark(marks: list[Mark]) -> Span:
-    """Return the span of the most severe of the marks in one cell."""
+    """Return the character for a cell that has these marks: that of the most severe one."""
     gravest = max((mark.severity for mark in marks), key=list(MARK_SPANS).index)
     is_users = gravest == "info" and any(mark.kind == "mark" for mark in marks)
     return USERS_MARK if is_users else MARK_SPANS[gravest]
@@ -330,7 +331,10 @@ def key_spans(keys: Iterable[tuple[str, str]]) -> Line:
 
 
 def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str, int] | None:
-    """Return the key in this cell, its description, and the index of the hit character, or None."""
+    """Return the key at cell `x` of the last line, its description, and the index of the character that was hit.
+
+    Return None if there is no key.
+    """
     begin = 0
     for key, does in _fitting(view, area, keys):
         end = begin + len(key) + len(does) + 3
@@ -341,7 +345,7 @@ def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str,
 
 
 def _fitting(view: MonitorView, area: Area, keys: Keys) -> Iterator[tuple[str, str]]:
-    """Yield the keys that fit, in order."""
+    """Yield the first keys of the last line that fit, as (key, description)."""
     room = area.width - len(_cost(view)) - 1
     for key, does in keys:
         room -= len(key) + len(does) + 3

@@ -102,7 +102,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _tokens(tokens: GenerationView, cells: int) -> Line:
-    """Return the rate and the times of the tokens of a language model in a line."""
+    """Return a line with the rate and the times of the tokens of a language model."""
     pieces: list[Piece] = []
     for name, times in (("TTFT", tokens.ttft), ("ITL", tokens.itl)):
         pieces.append((f"{name} ", "dim"))
@@ -118,7 +118,7 @@ def _tokens(tokens: GenerationView, cells: int) -> Line:
 
 
 def _streams(view: MonitorView, area: Area) -> list[Line]:
-    """Draw a line for each of several streams, the busiest first; the last line counts those without room."""
+    """Return a line for each of several streams, the busiest first. A last line counts the streams without room."""
     streams = view.latency.streams
     room = area.height if len(streams) <= area.height else area.height - 1
     lines = []
@@ -139,7 +139,7 @@ def _streams(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
-    """Return the percentiles of the window in a line, with names in the colours of their lines."""
+    """Return a line with the percentiles of the window. Each name has the colour of its curve."""
     if window is None:
         return line(("no samples yet", "dim"))
     pieces: list[Piece] = [(label, "dim")]
@@ -151,7 +151,10 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
 
 
 def _spans(view: MonitorView, area: Area) -> Line:
-    """Compare the burst, the first steady half minute, with the last steady minutes."""
+    """Return a line that compares the burst with the last steady minutes.
+
+    The burst is the first steady half minute.
+    """
     pieces: list[Piece] = []
     for name, figures in zip(("burst", "sustained"), view.spans, strict=True):
         pieces.append((f"{name} ", "dim"))
@@ -188,7 +191,7 @@ def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
 
 
 def _deadline_line(deadline: DeadlineView, width: int) -> Line:
-    """Return the deadline misses of the whole session, and the time between p99 and the deadline."""
+    """Return a line with the deadline misses of the whole session, and how far p99 is from the deadline."""
     missed = f"{formatting.fine_percent(deadline.miss_rate)} missed ({formatting.count(deadline.misses)})"
     run = f", {formatting.count(deadline.longest_run)} in a row" if deadline.misses else ""
     rate = "" if deadline.max_rate_hz is None else f", {max_rate_words(deadline.max_rate_hz)}"
@@ -205,7 +208,7 @@ def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
 
 
 def _cells(label: str, statistics: Statistics | None, precision: PrecisionView = UNJUDGED) -> list[Piece]:
-    """Return the cells of a row. `precision`: that of percentiles of the whole session."""
+    """Return the cells of a row. `precision` tells which percentiles of the whole session are settled."""
     if statistics is None:
         unknown = [(f"{UNKNOWN} ", "dim")] * len(NAMES) + [(UNKNOWN, "dim")] * (len(COLUMNS) - len(NAMES) - 1)
         return [(label, "dim"), *unknown]
@@ -222,7 +225,7 @@ def _cells(label: str, statistics: Statistics | None, precision: PrecisionView =
 
 
 def _heat_map(view: MonitorView, area: Area) -> list[Line]:
-    """Draw the distribution of latencies over time, with p50, p99 and a deadline that is near."""
+    """Return the distribution of latencies over time as a heat map, with p50, p99 and a deadline that is near."""
     columns, axis, cells = view.latency.heat, view.axis, area.width - GUTTER
     if not columns:
         return []
@@ -235,7 +238,7 @@ def _heat_map(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _histogram(view: MonitorView, area: Area) -> list[Line]:
-    """Draw the histogram from the shortest latency to beyond p99. Longer latencies count in the last column."""
+    """Return a histogram from the shortest latency to beyond p99. Longer latencies count in the last column."""
     window = view.latency.window
     cells = area.width - GUTTER
     if window is None or cells < MIN_HISTOGRAM_CELLS or area.height < 2:
@@ -260,9 +263,10 @@ def _histogram_ends(window: Statistics) -> tuple[float, float]:
 
 
 def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Floats:
-    """Return the counts of the histogram in `bins` equal steps from `low` to `high`. The end bins take what is beyond.
+    """Return the counts of a histogram in `bins` equal bins from `low` to `high`, in ns.
 
-    The count of a bucket is spread evenly over its span, so that different widths of buckets and bins make no pattern.
+    The end bins take what is beyond. The count of a bucket is spread evenly over its span, so that different widths of
+    buckets and bins make no pattern.
     """
     held = np.flatnonzero(buckets)
     total = np.cumsum(buckets[held])

@@ -31,7 +31,10 @@ def title(view: MonitorView, _: Area) -> str:
 
 
 def _whose(memory: MemoryView) -> str:
-    """Return whose memory is shown: that of a watched program with all its children, or the engine's."""
+    """Return the owner of the memory that is shown: "program" for a watched program, else "engine".
+
+    The memory of a program includes that of all its children.
+    """
     return "program" if memory.application else "engine"
 
 
@@ -51,7 +54,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def _holder(memory: MemoryView) -> str:
-    """Return which runs out of memory first: the cgroup or the system."""
+    """Return in words what runs out of memory first: the engine's cgroup or the system."""
     return "its cgroup" if memory.room is not None and memory.room == memory.cgroup_left else "system"
 
 
@@ -68,12 +71,12 @@ def _mib(track: TrackView | None) -> str:
 
 
 def _scaled(mib: float) -> str:
-    """Format in MiB, the unit of the pane. Large values get a larger unit."""
+    """Return a size as text in MiB, the unit of the pane. Large sizes get a larger unit."""
     return formatting.reading(mib, "MiB") if abs(mib) < GIB_FROM else formatting.size(mib * 2**20)
 
 
 def _cell(track: TrackView | None) -> str:
-    """Return a value, padded so that numbers are aligned whatever their unit."""
+    """Return the present value as text, padded so that numbers are aligned whatever their unit."""
     number, _, unit = _mib(track).partition(" ")
     return f"{number:>9} {unit}".rstrip()
 
@@ -88,7 +91,7 @@ def _timeline_figures(name: str, track: TrackView) -> Line:
 
 
 def has_chart(view: MonitorView) -> bool:
-    """Whether the engine's memory is worth a chart. The rise while it loads the model is not."""
+    """Whether the engine's memory is worth a chart. Its rise while the engine loads the model does not count."""
     points, measured_ns = view.memory.rss_points, view.progress.measured_ns
     if points is None or measured_ns is None:
         return False
@@ -127,7 +130,10 @@ def _rows(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _growth(memory: MemoryView, area: Area) -> list[Line]:
-    """Return the growth rate of the engine's memory with its interval, once it can be estimated."""
+    """Return a line with the growth rate of the engine's memory and its interval.
+
+    Return no line before the rate can be estimated.
+    """
     growth = memory.growth
     is_noise = growth.mib_per_h is not None and growth.mib_per_h.low <= 0 and growth.is_leak is None
     if growth.mib_per_h is None or is_noise:  # in the first two minutes only a growth that is none by chance
@@ -145,7 +151,7 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _figures(memory: MemoryView, area: Area) -> Iterator[Line]:
-    """Yield the rows, most important first, because a small screen leaves out the last ones."""
+    """Yield the lines with figures, the most important first. A small screen leaves out the last ones."""
     board = or_unknown(memory.board_mib, lambda mib: formatting.size(mib * 2**20))
     if memory.application:
         yield _line(area, "program", memory.application, "all its processes")
@@ -182,7 +188,10 @@ def _limit(memory: MemoryView) -> Iterator[Piece]:
 
 
 def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: str = "text") -> Line:
-    """Return a figure with notes. A single note is cut to fit; of several notes, the last ones are left out."""
+    """Return one line of the pane: the name of a figure, its present value from `track`, and notes.
+
+    Without a value, one note says why. A single note is cut to the width; of several notes, the last ones are left out.
+    """
     if track is None:
         notes = ("no such sensor",)
     elif track.now is None:
@@ -196,7 +205,7 @@ def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: 
 
 
 def _traffic(memory: MemoryView, area: Area) -> list[Line]:
-    """Return the signs of memory pressure that the board reports: swapping and major faults."""
+    """Return a line with the signs of memory pressure that the board reports: swapping and major page faults."""
     rates = (("swap in", memory.swap_in), ("out", memory.swap_out), ("major faults", memory.major_faults))
     read = [(name, track) for name, track in rates if track is not None]
     if not read:

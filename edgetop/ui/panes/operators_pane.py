@@ -76,7 +76,7 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 
 
 def _stages(frames: FramesView, area: Area) -> list[Line]:
-    """Draw the stages of a frame in place of operators, for a program that reports stages."""
+    """Return the stages of a frame in place of operators, for a program that reports stages."""
     columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("p50 ms", 7), Column("p99 ms", 7)]
     rows: list[list[Piece]] = [
         [
@@ -93,12 +93,15 @@ def _stages(frames: FramesView, area: Area) -> list[Line]:
 
 
 def _the_rest(title: str, columns: Sequence[Column], area: Area) -> Column:
-    """Return a column that fills the remaining width."""
+    """Return a column with this title that fills the width beside `columns`."""
     return Column(title, max(8, area.width - sum(column.cells + 2 for column in columns)), right=False)
 
 
 def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
-    """Return every figure with its name, including columns that do not fit."""
+    """Return a line for each figure of an operator, with its name.
+
+    Columns that do not fit into the table are included.
+    """
     wide = area.resized(width=10 * WORK_FROM_CELLS)
     titles = [column.title for column in _columns(wide)]
     interval = f"{'95 %':<8} {formatting.interval_text(operator.share_ci95)}"
@@ -138,7 +141,7 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
-    """Return a warning line if shares are not settled or instrumented inferences were left out."""
+    """Return lines that warn if shares are not settled, or if instrumented inferences were left out."""
     if operators.is_disturbed:
         text = "? not settled: others took CPU time from each instrumented inference"
         return [fit(line((text, "warning")), area.width)]
@@ -154,7 +157,10 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:
-    """Return a warning line if the CPU ran operators that the preferred provider should have run."""
+    """Return a warning line on operators that the CPU ran in place of the preferred provider.
+
+    Return [] if there are none.
+    """
     matches = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
     if not matches:
         return []
@@ -167,7 +173,10 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _p50_ns(view: MonitorView) -> float | None:
-    """Return p50 of the chosen window, which has no instrumented inferences."""
+    """Return the p50 latency in ns of the chosen window, or else of the session.
+
+    Instrumented inferences do not count.
+    """
     statistics = view.latency.window or view.latency.session
     return statistics.percentile_ns(0.50) if statistics else None
 
@@ -212,7 +221,7 @@ def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area
 
 
 def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
-    """Return the GFLOP/s of an operator, and what limits it."""
+    """Return two cells of an operator: its GFLOP/s, and the limit that holds it up."""
     each_ns = each_call_ns(operator, _p50_ns(view))
     flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
     precision = view.manifest.model.precision if view.manifest else None
@@ -222,7 +231,10 @@ def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
 
 
 def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
-    """Return the operators that match all words of the filter, by name, type, provider or origin, in order."""
+    """Return the operators that the filter takes, in the chosen order.
+
+    Every word of the filter must be in the name, type, provider or origin.
+    """
     found = [
         of
         for of in view.operators.operators

@@ -27,7 +27,7 @@ class Listing:
         return orders[self.order % len(orders)]
 
     def takes(self, text: str) -> bool:
-        """Whether the text contains every word of the filter, ignoring case."""
+        """Whether every word of the filter is in `text`, in upper or lower case."""
         text = text.lower()
         return all(word in text for word in self.words.lower().split())
 
@@ -43,7 +43,7 @@ class Area:
     y_zoom: int = 0  # steps by which the vertical axis of the heat map is zoomed in
 
     def clean(self, text: str) -> str:
-        """Return a text with only characters that the terminal can display."""
+        """Return `text` with only those characters that the terminal can display."""
         return clean(text, ascii_only=self.characters.ascii_only)
 
     def resized(self, width: int | None = None, height: int | None = None) -> "Area":
@@ -54,7 +54,7 @@ class Area:
 
 @frozen
 class Item:
-    """An entry of a list: its lines, and its details, which are shown when it is opened and copied."""
+    """An entry of a list: its lines, and the details that are shown when it is opened. The details are also copied."""
 
     lines: Sequence[Line]
     key: object = None  # identifies the item across refreshes; None if it cannot be chosen
@@ -69,7 +69,10 @@ def rows_of(items: Iterable[Item]) -> list[Line]:
 
 
 def titled(titles: Iterable[str], cells: Iterable[Piece]) -> list[str]:
-    """Return a line for each cell of a row, with the title of its column first. Omit cells without a title."""
+    """Return a line for each cell of a row: the title of its column, then the cell.
+
+    Cells without a title are left out.
+    """
     words = (cell if isinstance(cell, str) else cell[0] for cell in cells)
     return [f"{title.strip():<8} {text}" for title, text in zip(titles, words, strict=True) if title]
 

@@ -66,7 +66,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    """Draw the total first, then its parts, and a note on what the total leaves out if there is room."""
+    """Return the total, then its parts and, if there is room, a note on what the total leaves out."""
     power = view.power
     if power.leading is None:
         return _nothing(view, area)[: area.height]
@@ -103,7 +103,10 @@ def _nothing(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _energy(view: MonitorView, area: Area) -> list[Line]:
-    """Return the energy of an inference by the leading rail or the reason why it is unknown, and the battery life."""
+    """Return lines with the energy of an inference, or why it is unknown, and with how long the battery lasts.
+
+    The energy is that of the leading rail.
+    """
     cost, battery = view.energy.leading, view.energy.battery
     lines = _cost(cost, view.energy.total is cost, area) if cost else []
     return [*lines, *wrapped(f"{'battery':<{LABEL_CELLS}}{_lasts(battery)}", area.width)] if battery else lines
@@ -143,7 +146,7 @@ def _lasts(battery: BatteryView) -> str:
 
 
 def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
-    """Return the cells of a rail. The last cell is its share of the total as a bar, unless it is the total."""
+    """Return the cells of a rail. The last one is a bar with its share of `total`, unless the rail is the total."""
     name, by = area.clean(rail.track.info.label), BY.get(rail.track.info.accuracy or "", UNKNOWN)
     figures = [_watts(value) for value in (rail.track.now, rail.mean_w, rail.max_w)]
     if rail.track.now is None:

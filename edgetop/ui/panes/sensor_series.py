@@ -36,17 +36,17 @@ Draw = Callable[[Area], list[Line]]
 
 
 def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
-    """Return which cells of a timeline are shaded, because the board was throttled or the model was slower."""
+    """Return, for each cell of a timeline, whether it is shaded: the board was throttled, or the model was slower."""
     return throttled(view, axis, cells) | slower(view, axis, cells)
 
 
 def throttled(view: MonitorView, axis: Axis, cells: int) -> Bools:
-    """Return in which cells of a timeline the board was throttled."""
+    """Return, for each cell of a timeline, whether the board was throttled in it."""
     return _touched(view, view.throttles.spans, axis, cells)
 
 
 def slower(view: MonitorView, axis: Axis, cells: int) -> Bools:
-    """Return in which cells of a timeline the model was slower than before."""
+    """Return, for each cell of a timeline, whether the model was slower in it than before."""
     return _touched(view, [slowdown for slowdown in view.slowdowns.slowdowns if not slowdown.from_start], axis, cells)
 
 
@@ -64,7 +64,7 @@ def cursor_cell(area: Area, axis: Axis, cells: int) -> int | None:
 
 
 def last(view: MonitorView) -> str:
-    """Return "last " once the session is over, because its values are not current."""
+    """Return "last " if the session is over, because the values of `view` are not current then, else ""."""
     return "last " if view.progress.phase == "over" else ""
 
 
@@ -76,12 +76,12 @@ def plot(view: MonitorView, axis: Axis, scale: Scale, area: Area) -> Plot:
 
 
 def end_labels(of: Plot, high: str, low: str) -> dict[int, tuple[str, str]]:
-    """Return the labels of the ends of a scale, for the first and the last row."""
+    """Return the labels `high` and `low` at the ends of a scale as (text, style), by row of the chart."""
     return {of.height - 1: (low, "dim"), 0: (high, "dim")}
 
 
 def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
-    """Whether a timeline shows no change from `from_s` on, so that a number is enough."""
+    """Whether a timeline shows no change from `from_s` on, the session time in s. A number is enough then."""
     if points is None:
         return True
     lowest, highest = points.extremes(from_s)
@@ -92,7 +92,7 @@ def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
 def timeline(
     view: MonitorView, points: Points, unit: str, area: Area, *, limit: Points | float | None = None
 ) -> list[Line]:
-    """Draw a line, its extremes as a dim band and a limit as a dashed line, in all rows of the area."""
+    """Return a curve with its extremes as a dim band and a limit as a dashed line, in all rows of the area."""
     bounds = np.full(1, np.nan) if limit is None else np.array([limit]) if isinstance(limit, float) else limit.middle
     is_limited = not np.isnan(bounds).all()
     high = np.nanmax([np.nanmax(points.high), np.nanmax(bounds) if is_limited else np.nan])
@@ -122,7 +122,7 @@ def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line
 
 
 def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
-    """Draw a chart with its axis in the last row. A chart in a stack has no axis of its own."""
+    """Return a chart with its time axis in the last row. A chart in a stack has no axis of its own."""
     if area.is_stacked:
         return draw(area)
     drawn = draw(area.resized(height=area.height - 1))
@@ -130,14 +130,17 @@ def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
 
 
 def with_figures(draw: Draw, figures: Draw, area: Area) -> list[Line]:
-    """Draw a chart with figures beside it."""
+    """Return a chart with figures beside it. `draw` draws the chart, and `figures` the figures."""
     left = area.width - SIDE_CELLS - len(COLUMN_GAP)
     rows = zip_longest(draw(area.resized(width=left)), figures(area.resized(width=SIDE_CELLS)), fillvalue=BLANK)
     return [(*fit(chart, left), Span(COLUMN_GAP), *fit(row, SIDE_CELLS)) for chart, row in rows]
 
 
 def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Draw, area: Area) -> list[Line]:
-    """Draw figures with a timeline beside them if there is room, else below them, or draw the figures alone."""
+    """Return figures with a timeline beside them if there is room, or else below them, or alone.
+
+    `points` is the timeline, and `figures` draws the figures.
+    """
     if points is None or points.is_empty:
         return figures(area)
 
@@ -155,7 +158,7 @@ def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Dra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A quantity in a pane that is alone: a line of figures with a timeline below."""
+    """A quantity in a pane that is shown alone: a line of figures, and a timeline below it."""
 
     figures: Line
     points: Points | None  # the timeline; None or an empty one shows only the figures
@@ -164,10 +167,10 @@ class Block:
 
 
 def stacked(view: MonitorView, blocks: Sequence[Block], area: Area, above: Sequence[Line] = ()) -> list[Line]:
-    """Draw the lines `above`, then all quantities over time, and the shared axis in the last row.
+    """Return the lines `above`, then all quantities over time, and in the last row the time axis that they share.
 
-    If there are too few rows, only the first quantities get a timeline and the rest a line; the last ones may be left
-    out.
+    If there are too few rows, only the first quantities get a timeline, the others get a line, and the last ones may be
+    left out.
     """
     drawn = [block for block in blocks if block.points is not None and not block.points.is_empty]
     height = max(0, area.height - len(above))
@@ -221,7 +224,10 @@ _GRAVITY: dict[Severity, int] = {"info": 0, "warning": 1, "critical": 2}
 
 
 def _then(view: MonitorView, second: float, column: HeatColumn | None) -> list[tuple[str, str]]:
-    """Return the gravest event of the column under the cursor, or [] if nothing happened in it."""
+    """Return the gravest event at the time of the cursor as [("then", message)], or [] if nothing happened.
+
+    `column` is the column of the heat map under the cursor; without one, the second under the cursor counts.
+    """
     begin, end = (column.from_s, column.to_s) if column else (math.floor(second), math.floor(second) + 1)
     events = [event for event in view.events.newest_first if begin * NS <= event.t_ns < end * NS]
     gravest = max(events, key=lambda event: _GRAVITY[event.severity], default=None)

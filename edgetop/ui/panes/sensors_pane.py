@@ -44,14 +44,17 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 
 
 def _detail(track: TrackView, area: Area) -> list[str]:
-    """Return every figure with its name, including columns that do not fit."""
+    """Return a line for each figure of a sensor, with its name. Columns that do not fit into the table are included."""
     cells = _cells(track, area)
     names = [column.title for column in COLUMNS] if len(cells) == len(COLUMNS) else ["sensor", "now", "why"]
     return titled(names, cells)
 
 
 def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
-    """Return the sensors that match all words of the filter, by name, unit or source, in the chosen order."""
+    """Return the sensors that the filter takes, in the chosen order.
+
+    Every word of the filter must be in the name, unit or source.
+    """
     found = [track for track in tracks if area.listing.takes(f"{track.info.id} {track.info.unit} {_source(track)}")]
     order = area.listing.order_of(ORDERS)
     if order == "by name":

@@ -78,7 +78,10 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _subject(view: MonitorView) -> object:
-    """Return what is drawn. Findings are compared as text, which changes less often than their figures."""
+    """Return what the pane draws, for comparison with the last drawing.
+
+    Findings are compared as text, which changes less often than their figures.
+    """
     return view.manifest, tuple(map(notice, view.notices)), view.gates
 
 

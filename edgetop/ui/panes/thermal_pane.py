@@ -85,7 +85,7 @@ def _level(headroom: float | None) -> str:
 
 
 def _limits(thermal: ThermalView, area: Area) -> list[Line]:
-    """Return lines with the limits that throttle now, and those that throttled before."""
+    """Return lines with the limits that throttle the board now, and those that did so before."""
     named = [(limit, area.clean(limit.label)) for limit in thermal.limits]
     throttling = [*(name for limit, name in named if limit.is_in_force), *_cooling(thermal.cooling, area)]
     groups = [
@@ -104,7 +104,10 @@ def _limits(thermal: ThermalView, area: Area) -> list[Line]:
 
 
 def _cooling(devices: Sequence[TrackView], area: Area) -> list[str]:
-    """Return the state of each device of its highest: `cpufreq-cpu4 5/11`, or `8x Processor 3/10` for equal ones."""
+    """Return the state of each cooling device and its highest state: `cpufreq-cpu4 5/11`.
+
+    Devices of the same kind and state share a text: `8x Processor 3/10`.
+    """
     said: Counter[str] = Counter()
     for device in devices:
         kind = area.clean(_NUMBER.sub("", device.info.label))
@@ -176,7 +179,10 @@ def _clock_figures(clock: ClockView, area: Area) -> Line:
 
 
 def _tables(view: MonitorView, area: Area, *, ahead: bool = True) -> tuple[list[Line], list[Line]]:
-    """Return the lines of zones, after those on throttling, and the lines of clocks. Say why if there are none."""
+    """Return the lines on throttling and zones, and the lines of clocks. Without zones or clocks, a line says why.
+
+    `ahead`: whether the forecast is included.
+    """
     thermal = view.thermal
     longest = max((cell_len(area.clean(zone.info.label)) for zone in thermal.zones), default=0)
     columns = (Column("zone", min(max(longest, ZONE_CELLS[0]), ZONE_CELLS[1]), right=False), *ZONE_FIGURES)
@@ -202,14 +208,14 @@ def _outlook_style(view: MonitorView) -> str:
 
 
 def _squeezed(zones: Sequence[Line], clocks: Sequence[Line], height: int) -> list[Line]:
-    """Fit both tables into too few rows: the hottest zones first, then the clocks."""
+    """Return at most `height` lines of both tables: the hottest zones first, then the clocks."""
     gap = [BLANK] if len(zones) + len(clocks) < height else []
     room = max(2, height - len(clocks) - len(gap))
     return [*zones[:room], *gap, *clocks][:height]
 
 
 def has_charts(view: MonitorView) -> tuple[bool, bool]:
-    """Return whether temperature and clock are worth a chart, which flat ones are not."""
+    """Return whether the temperature is worth a chart, and whether the clock is. Flat ones are not."""
     thermal = view.thermal
     return not is_flat(thermal.hottest_points, "C"), not is_flat(thermal.clock_points, "MHz")
 
@@ -256,7 +262,7 @@ def _zone(zone: TrackView, area: Area) -> list[Piece]:
 
 
 def _capped(clock: ClockView) -> tuple[str, str]:
-    """Return the cap and its style, which is a warning if the hardware could go higher."""
+    """Return the present cap of a clock and its style: a warning if the hardware could go higher."""
     is_below = clock.cap_mhz is not None and clock.max_mhz is not None and clock.cap_mhz < clock.max_mhz
     return (_mhz(clock.cap_mhz), "warning" if is_below else "text")
 
