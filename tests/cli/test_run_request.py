@@ -17,6 +17,8 @@ from edgetop.cli.running.run_request import (
     VariantsSubject,
     model_of,
 )
+from edgetop.cli.running.session_parts import EXTRAS
+from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.errors import InputError
 from edgetop.runner.engine_limit import Limit
 from edgetop.session.seconds import NS
@@ -217,3 +219,7 @@ Maker = Callable[[Mapping[str, Any]], RunRequest]
 def test_equal_command_lines_make_equal_requests(make: Callable[[str], RunRequest]) -> None:
     assert make("--threads 2") == make("--threads=2")
     assert replace(make("--rate 5"), load=make("").load) == make("")
+
+
+def test_each_runtime_has_the_extra_that_installs_it() -> None:
+    assert EXTRAS.keys() == RUNTIMES.keys()
