@@ -1,7 +1,7 @@
-"""How well one side stands for the other: models or programs under limits at the desk, and the same on the device.
+"""The agreement of two sides: models or programs under limits at the desk, and the same ones on the device.
 
-Both sides ran the same models, or the same commands. For each figure: does the order agree (Kendall's tau), which line
-leads from one side to the other, and how far is each model from the line.
+Both sides ran the same models, or the same commands. There are three answers for each figure: whether the order agrees
+(Kendall's tau), which line leads from one side to the other, and how far each model is from the line.
 """
 
 import math
@@ -30,12 +30,12 @@ class Agreement:
 
     @property
     def residuals(self) -> tuple[float, ...]:
-        """The figure on the device divided by the line's figure, less 1, of each pair of the line."""
+        """The residual of each pair: the figure on the device divided by the line's figure, less 1."""
         return tuple(pair.there / self.line.at(pair.here) - 1 for pair in self.line.pairs) if self.line else ()
 
     @property
     def chance(self) -> float | None:
-        """Probability that tau is at least as large if the orders have nothing to do with each other."""
+        """The probability of a tau at least as large if the two orders have nothing to do with each other."""
         return chance_of(self.line.tau, len(self.line.pairs)) if self.line else None
 
     def to_json(self) -> Document:
@@ -81,7 +81,11 @@ def agreements(desk: Sequence[Sample], device: Sequence[Sample]) -> Agreements:
 
 
 def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> Agreement | None:
-    """Return None if no pair has the figure on both sides. Sessions without it are left out."""
+    """Return the agreement of a figure, or None if no pair has the figure on both sides.
+
+    `key`: of the figure. `both`: the sessions of each model, at the desk and on the device. Sessions without the figure
+    are left out.
+    """
     read: Callable[[Sample], float | None] = FIGURES[key].read
     pairs = []
     for here, there in both:
@@ -96,7 +100,7 @@ def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> A
 
 
 def _by_identity(samples: Sequence[Sample]) -> dict[tuple[object, ...], list[Sample]]:
-    """Group sessions of one model with one setting, or of one command. Sessions without a hash are left out."""
+    """Return the sessions of each model with one setting, or of each command. Sessions without a hash are left out."""
     found: dict[tuple[object, ...], list[Sample]] = {}
     for one in samples:
         session = one.session

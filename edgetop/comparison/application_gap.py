@@ -1,4 +1,4 @@
-"""Find out why an application is slower than a loop over its model: the causes with their shares, and the rest.
+"""The reasons why an application is slower than a loop over its model: the causes with their shares, and the rest.
 
 All times are means per inference (or per frame) in ms, because only means add up. Causes that are counted come first
 (calls of a new shape), then those that were measured as waits of calls, then those that are estimated from clocks and
@@ -77,7 +77,7 @@ class Evidence:
 
     @property
     def wait_share(self) -> float:
-        """Return for which share of their runnable time the threads waited for a CPU."""
+        """Return the share of the time in which the threads were ready to run that they waited for a CPU."""
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0
@@ -92,7 +92,7 @@ class Evidence:
 
 
 def is_timed(sensor: str) -> bool:
-    """Whether the times of the sensor's readings are needed, to find the calls that they belong to."""
+    """Whether the times of the sensor's readings are needed, to assign the readings to calls."""
     return sensor.startswith("input/") or sensor.endswith("-reshaped")
 
 
@@ -152,10 +152,14 @@ STAGE_ADVICE = "the loop has no such stage: make it shorter"
 
 
 class _Search:
-    """Searches for causes while a part of the gap is unexplained."""
+    """The search for causes. It ends when the whole gap is explained."""
 
     def __init__(self, app: Evidence, loop: Evidence, paced: Evidence | None, number: int | None) -> None:
-        """`number`: number of the stream, or None for all streams."""
+        """Begin without causes.
+
+        `app`, `loop`: the data of the application and of the loop. `paced`: that of the model with the start times of
+        the application; None without it. `number`: number of the stream, or None for all streams.
+        """
         self.app, self.loop, self.paced, self.number = app, loop, paced, number
         watched, everything = app.manifest.watched, app.inferences
         self.stream: WatchedStream | None = watched.streams[number] if watched and number is not None else None
@@ -176,10 +180,10 @@ class _Search:
         self.found: list[Cause] = []
 
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
-        """Return how long a thread was off the CPU per call, and how long of that it waited for a CPU, in ms.
+        """Return the time in ms per call that its thread was off the CPU, and the part in which it waited for a CPU.
 
-        Values are None if unknown. Only some calls are sampled, but all calls need a similar CPU time, so the rest of
-        the mean latency is the time off the CPU of all calls.
+        `of`: how the names of the readings begin. A time is None if it is unknown. Only some calls are sampled, but all
+        calls need a similar CPU time. So the rest of the mean latency is the time off the CPU of all calls.
         """
         cpu_ms, off_ms, queued_ms = (self.app.mean(of + name) for name in ("cpu", "off-cpu", "run-queue-wait"))
         all_ms = off_ms if cpu_ms is None else max(0.0, self.mean_ms - cpu_ms)
@@ -188,7 +192,10 @@ class _Search:
         return all_ms, all_ms * min(1.0, queued_ms / off_ms)
 
     def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
-        """Add a cause with a time in ms, limited to what is left. Return the added time, or 0 if it is too little."""
+        """Add a cause with its time in ms. Return the time that was added.
+
+        The time is limited to what is left of the gap. A time that is too short is not added, and gives 0.
+        """
         ms = min(ms, self.left_ms)
         if ms < LEAST_SHARE * self.app_ms:
             return 0.0
@@ -207,7 +214,7 @@ class _Search:
         self._input_size()
 
     def _shapes(self) -> None:
-        """Explain calls whose inputs have another shape than the call before, and inputs larger than the loop's."""
+        """Add causes in the inputs: a shape other than that of the call before, or more elements than in the loop."""
         reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped", np.empty(0))
         if self._sizes(len(reshaped)) or not len(reshaped):
             return
@@ -220,7 +227,10 @@ class _Search:
         self.note("changing shapes", (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls), text)
 
     def _sizes(self, changes: int) -> bool:
-        """Explain by the size of the inputs of each call. Return whether that is known."""
+        """Add causes by the size of the inputs of each call. Return whether that size is known.
+
+        `changes`: the number of calls with another shape than the call before.
+        """
         took_ms, elements, is_changed = self._sized_calls()
         sized = fit_sizes(took_ms, elements, is_changed)
         if sized is None:
@@ -236,7 +246,11 @@ class _Search:
         return True
 
     def _larger(self, sized: Sized, equal: tuple[float, float, int] | None, looped: int) -> None:
-        """Explain inputs that are larger than those of the loop, which have `looped` elements."""
+        """Add the cause that inputs are larger than those of the loop, which have `looped` elements.
+
+        `sized`: how the time depends on the size. `equal`: by how much calls are slower than those of the loop's size;
+        None if unknown.
+        """
         text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
         if equal is not None:
             more_ms, error_ms, count = equal
@@ -250,7 +264,10 @@ class _Search:
             self.note("larger inputs", more_ms, text)
 
     def _sized_calls(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        """Return latency in ms, number of elements and whether the shape has changed, for calls of known size."""
+        """Return three arrays for the calls of known size: latency in ms, number of elements, is the shape new.
+
+        A shape is new if it differs from that of the call before.
+        """
         number = self.number or 0
         sensor, changed = f"input/{number}-elements", f"call/{number}-reshaped"
         times = self.app.times.get(sensor, np.empty(0, np.int64))
@@ -263,7 +280,7 @@ class _Search:
         return calls["latency_ns"] / 1e6, elements, is_changed
 
     def _contention(self) -> float:
-        """Explain waits for a CPU beyond those of the loop, caused by own threads or by other processes."""
+        """Add waits for a CPU beyond those of the loop, caused by own threads or by other processes."""
         waited_ms = self.mean_ms * self.app.wait_share
         if self.threads == 1 and self.off_cpu_ms is not None:
             waited_ms = min(waited_ms, self.off_cpu_ms) if self.queued_ms is None else self.queued_ms
@@ -291,7 +308,7 @@ class _Search:
         return waited_ms
 
     def _overlap_ms(self) -> float:
-        """Return how much slower calls are than those that run alone, in ms, or 0 if too few run alone."""
+        """Return the time in ms by which calls are slower than those that run alone, or 0 if too few run alone."""
         everything = self.app.inferences
         begin_ns, end_ns = everything["t_ns"], everything["t_ns"] + everything["latency_ns"]
         before_ns = np.append(0, np.maximum.accumulate(end_ns)[:-1])
@@ -302,7 +319,7 @@ class _Search:
 
     @property
     def _major_faults(self) -> float:
-        """Return the major page faults per call."""
+        """Return the number of major page faults per call."""
         return (self.app.mean("rate/major-faults") or 0.0) / self.per_s
 
     def _memory(self, waited_ms: float) -> float:
@@ -317,9 +334,12 @@ class _Search:
         return self.note("memory pressure", ms, text)
 
     def _gil(self, waited_ms: float, own_ms: float) -> float:
-        """Explain time in which calls were off the CPU without waiting for one, while another Python thread was busy.
+        """Add the time in which a call did not run because another Python thread was busy.
 
-        `waited_ms`: time per call waiting for a CPU. `own_ms`: the part of it in which such a thread had the CPU.
+        Return the time added, in ms.
+
+        In this time a call was off the CPU without waiting for one. `waited_ms`: the time per call waiting for a CPU.
+        `own_ms`: the part of it in which such a thread had the CPU.
         """
         off_ms, watched = self.off_cpu_ms, self.app.manifest.watched
         if off_ms is None or not watched or "hook" not in watched.sources or self._major_faults >= FAULTS_PER_CALL:
@@ -333,7 +353,10 @@ class _Search:
         return self.note("Python's GIL", blocked_ms + own_ms, text)
 
     def _clocks(self, waited_ms: float) -> None:
-        """Explain lower clocks, by heat or by clocks that fall during pauses."""
+        """Add lower clocks, by heat or by clocks that fall during pauses.
+
+        `waited_ms`: the time per call waiting for a CPU.
+        """
         app_mhz, loop_mhz, throttled = self.app.clock_mhz("freq"), self.loop.clock_mhz("freq"), self.app.throttled_share
         running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""
         if app_mhz and loop_mhz and app_mhz < loop_mhz:
@@ -352,9 +375,9 @@ class _Search:
         self.note("pacing and idle clocks", idle_ms, text)
 
     def _after_pauses_ms(self) -> float:
-        """Return how much slower calls are than calls without a pause before them, in ms.
+        """Return the time in ms by which calls are slower than calls without a pause before them.
 
-        Return 0 if pauses are too similar or too short, or make no clear difference.
+        It is 0 if pauses are too similar or too short, or make no clear difference.
         """
         everything = self.app.inferences
         ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])
@@ -371,7 +394,7 @@ class _Search:
         return max(0.0, float(took_ms.mean() - short.mean())) if is_clear else 0.0
 
     def _input_size(self) -> None:
-        """Explain larger inputs by those of the first call, if only these are known."""
+        """Add larger inputs as a cause, by those of the first call, if only these are known."""
         if self.has_sizes:
             return
         inputs, theirs = (self.stream.inputs if self.stream else None) or "", self.loop.manifest.model.inputs
@@ -395,7 +418,8 @@ def _mean_ms(of: Evidence) -> float:
 def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:
     """Return the number of the application's stream that runs the loop's model, or None if it has no streams.
 
-    `asked`: the number that the user chose. Raises ValueError if no stream or several streams run the model.
+    If several streams run it, the busiest counts. `asked`: the number that the user chose. Raises ValueError if there
+    is no such stream, or if none runs the model.
     """
     streams = app.watched.streams if app.watched else ()
     if not streams:
@@ -440,7 +464,7 @@ def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) ->
 
 
 def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: int | None = None) -> Gap:
-    """Explain the gap between an application and a loop.
+    """Return the gap between an application and a loop, with its causes.
 
     `paced`: the model with the start times of the application. `stream`: number of the application's stream. Raises
     ValueError if the sessions cannot be compared.
@@ -474,7 +498,7 @@ _AROUND = {
 
 
 def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
-    """Yield the times of a frame outside of the call."""
+    """Yield the parts of a frame outside of the call, as causes. `call_ms`: the time of the call."""
     for stage in frames.stages:
         ms = stage.share * frames.total.mean_ms
         name, evidence = _AROUND.get(stage.id, (f"stage {stage.name}", f"{stage.mean_ms:.2f} ms on average"))

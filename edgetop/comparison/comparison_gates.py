@@ -49,7 +49,7 @@ class RelativeGate:
 
     @property
     def is_of_outputs(self) -> bool:
-        """Whether it limits a figure of the stored outputs."""
+        """Whether the gate limits a figure of the stored outputs."""
         return self.name in OUTPUTS
 
 
@@ -70,9 +70,9 @@ class RelativeResult:
 
 
 def parse_relative_gate(text: str) -> RelativeGate:
-    """Parse `p50>+3%`, `rss>+20MiB`, `throughput<-5%` or `top-1<-1%`.
+    """Return the gate of a text such as `p50>+3%`, `rss>+20MiB`, `throughput<-5%` or `top-1<-1%`.
 
-    Of `non-finite>0%` the limit has no sign: it is that of the share itself, and not of its change. Raises ValueError,
+    The limit of `non-finite>0%` has no sign: it is that of the share itself, and not of its change. Raises ValueError,
     which says how to write a gate.
     """
     match = _GATE.fullmatch(text)
@@ -102,7 +102,10 @@ def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict
 
 
 def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bool) -> RelativeResult:
-    """Judge one group by a gate. In sessions with several streams, the worst stream of those that it limits counts."""
+    """Return the result of a gate for one group. `place`: the index of the group.
+
+    In sessions with several streams, the worst stream of those that the gate limits counts.
+    """
     session = comparison.names[place]
     if gate.is_of_outputs:
         found = (row for row in comparison.rows if is_of(gate.name, row.key))
@@ -126,14 +129,15 @@ def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bo
 
 
 def is_of(name: str, key: str) -> bool:
-    """Whether the row with this key has the figure of the stored outputs that a gate calls `name`."""
+    """Whether the row with this key has the figure of the stored outputs that the gate `name` limits."""
     return key.startswith("metric/") if name == "metric" else key.startswith("output/") and key.endswith(OUTPUTS[name])
 
 
 def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Value, Value]]) -> RelativeResult:
-    """Judge a figure of the stored outputs. It is exact for their inputs, so it has no interval.
+    """Return the result of a gate on a figure of the stored outputs. The figure is exact for their inputs.
 
-    `rows`: the unit, the value of the baseline and that of the session, for each output. The worst counts.
+    So it has no interval. `rows`: the unit, the value of the baseline and that of the session, for each output. The
+    worst output counts.
     """
     changes = []
     for unit, before, after in rows:
@@ -164,7 +168,12 @@ def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Va
 
 
 def _row(comparison: Comparison, key: str, place: int) -> Row | None:
-    """Return the row that counts. With a rate, it is that of the response time, as for the gates of a run."""
+    """Return the row that a gate limits.
+
+    If the load has a rate, it is the row of the response time, as for gates of a run.
+
+    `key`: of the row. `place`: the index of the group.
+    """
     paced = comparison.row(f"response_{key}")
     return paced if paced and paced.ratios[place] and paced.values[0] is not None else comparison.row(key)
 

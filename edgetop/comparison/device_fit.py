@@ -1,4 +1,4 @@
-"""Fit a line through a figure of models or programs on two machines, and predict that of others.
+"""The line through a figure of models or programs on two machines, and the prediction of that figure for others.
 
 The figure is a latency, the total time of a program, the peak memory or the energy. Models that ran on both machines
 are matched by the hashes of their files, programs by their commands.
@@ -106,7 +106,7 @@ class Line:
     scatter: float  # standard deviation about the line, as a logarithm
 
     def at(self, here: float) -> float:
-        """Return the line's figure on the device for the figure `here` at the desk."""
+        """Return the line's figure on the device. `here`: the figure at the desk."""
         return _exp(math.log(self.factor) + self.slope * math.log(here))
 
     @property
@@ -114,7 +114,7 @@ class Line:
         return self.pairs[0].here, self.pairs[-1].here
 
     def interval(self, here: float) -> tuple[float, float]:
-        """Return the interval of the figure on the device of a model with the figure `here` at the desk.
+        """Return the interval of the figure on the device. `here`: the figure of the model at the desk.
 
         It contains the figure with probability 1 - LEVEL.
         """
@@ -137,7 +137,7 @@ def why_no_line(pairs: Sequence[Pair]) -> str:
 
 
 def line(pairs: Sequence[Pair]) -> Line:
-    """Fit the line of models of one kind, for which `why_no_line` returns ""."""
+    """Return the line of models of one kind. `why_no_line` must return "" for them."""
     ordered = tuple(sorted(pairs, key=lambda pair: pair.here))
     x, y = np.log([pair.here for pair in ordered]), np.log([pair.there for pair in ordered])
     slope, base = theil_sen(x, y)
@@ -157,12 +157,15 @@ def line(pairs: Sequence[Pair]) -> Line:
 
 
 def _exp(log: float) -> float:
-    """Return the exponential, limited because models with nearly equal latencies can give a slope of any size."""
+    """Return the exponential.
+
+    It is limited, because models with nearly equal latencies can give a slope of any size.
+    """
     return math.exp(min(max(log, -MOST_LOG), MOST_LOG))
 
 
 def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
-    """Return slope and intercept.
+    """Return the slope and the intercept of the line through the points.
 
     >>> theil_sen(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 5.0, 7.0, 70.0]))
     (2.0, 1.0)
@@ -173,7 +176,9 @@ def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def kendall(x: Floats, y: Floats) -> float:
-    """Return Kendall's tau-b: 1 for the same order, -1 for the reverse, 0 for none or if one side has only ties.
+    """Return Kendall's tau-b: 1 for the same order, -1 for the reverse order.
+
+    It is 0 if the orders are unrelated, or if one side has only ties.
 
     >>> kendall(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]))
     0.6666666666666666
@@ -204,7 +209,7 @@ class Prediction:
 
 
 def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
-    """Fit a line per kind of models and programs. `key`: one of `FIGURES`.
+    """Return the fit: a line for each kind of models and programs. `key`: one of `FIGURES`.
 
     Raises InputError if the sessions of a side differ, or if one lacks the figure.
     """
@@ -302,9 +307,9 @@ def _kind(here: Sample, there: Sample) -> Kind:
 
 
 def identity(one: Sample) -> str:
-    """Return what is the same on both machines: the hash of the model's file, or a program's command without folders.
+    """Return what identifies a model or program on both machines: the hash of the file, or the command.
 
-    The name of a Python interpreter is left out as well.
+    The command is without folders, and without the name of a Python interpreter.
     """
     if one.session.watched is None:
         return one.session.model.sha256 or ""

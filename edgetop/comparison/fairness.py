@@ -1,4 +1,4 @@
-"""Check whether a comparison is fair: find differences between its sessions apart from what is compared.
+"""The fairness of a comparison: differences between its sessions apart from what is compared.
 
 Each finding is a warning with its advice, as in a report. Properties that are usually compared on purpose are left out:
 the model, its provider, its threads.
@@ -45,7 +45,7 @@ def _load(one: Sample) -> str:
 
 @frozen
 class Condition:
-    """A condition that should be equal in all sessions. It is None for a session in which it is unknown."""
+    """A condition that should be equal in all sessions. Its value is None for a session in which it is unknown."""
 
     code: str
     what: str
@@ -92,13 +92,16 @@ DOUBTS = frozenset(
 
 
 def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:
-    """Return the findings, the most severe first."""
+    """Return the warnings about a comparison, the most severe first."""
     judges = (_sources, _alone, _start, _ambient, _background, _caps, _conditions, _lengths, _doubts)
     return tuple(notice for judge in judges for notice in judge(groups))
 
 
 def warmth(sample: Sample, other: Sample) -> float:
-    """Return how much warmer or colder `sample` began than `other`, relative to its own warming, or 0 if unknown."""
+    """Return the difference of the start temperatures of two sessions, as a share of the warming of `sample`.
+
+    It is 0 if it is unknown or if `sample` hardly warmed.
+    """
     apart, began = _start_apart(sample, other), sample.session.methodology.start_temperatures
     ends = ((name, zone.end) for name, zone in sample.report.temperature.items() if name in began)
     rise = max((end - began[name] for name, end in ends if end is not None), default=None)
@@ -108,7 +111,7 @@ def warmth(sample: Sample, other: Sample) -> float:
 
 
 def _start_apart(one: Sample, other: Sample) -> float | None:
-    """Return the difference of the start temperatures in °C, for the zone that differs most."""
+    """Return the difference of the start temperatures in °C, for the zone in which it is greatest; None if unknown."""
     mine, theirs = (sample.session.methodology.start_temperatures for sample in (one, other))
     return max((mine[name] - theirs[name] for name in mine.keys() & theirs.keys()), key=abs, default=None)
 
@@ -152,7 +155,7 @@ def _alone(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _in_turns(groups: Sequence[Group]) -> bool:
-    """Whether all are variants of one A/B session, which share the board and its other processes."""
+    """Whether all samples are variants of one A/B session, which share the board and its other processes."""
     views = {id(one.in_turns) if one.in_turns else None for group in groups for one in group.samples}
     return len(views) == 1 and None not in views
 
@@ -232,7 +235,7 @@ def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Yield warnings that only some of the sessions have."""
+    """Yield the warnings of reports that only some of the sessions have."""
     everyone = [one for group in groups for one in group.samples]
     found: dict[str, tuple[Notice, list[str]]] = {}
     for one in everyone:

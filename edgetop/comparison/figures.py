@@ -1,7 +1,7 @@
-"""The rows of a comparison: which figure of a session each shows, and how it is compared.
+"""The rows of a comparison: the figure of a session that each shows, and how it is compared.
 
 Each row is an entry here. Its key is that of `report --json` if the figure is part of it. Figures are compared as
-ratios, on a logarithmic scale, or as differences if they can be zero or negative.
+ratios, on a logarithmic scale. If they can be zero or negative, they are compared as differences.
 """
 
 import math
@@ -70,7 +70,7 @@ class Figure:
         return value if self.is_difference else math.log(value)
 
     def known(self, sample: Sample) -> Number:
-        """Return the value if it can be compared, else None."""
+        """Return the session's value if it can be compared, else None."""
         return self.comparable(self.read(sample))
 
     def comparable(self, value: Number) -> Number:
@@ -79,18 +79,19 @@ class Figure:
         return value
 
     def error(self, sample: Sample) -> Number:
-        """Return the standard error within the session, on the scale of comparison, or None if unknown."""
+        """Return the standard error of the figure within the session, on the scale of comparison; None if unknown."""
         low, high = (self.interval and self.interval(sample)) or (None, None)
         if low is None or high is None or (low <= 0 and not self.is_difference):
             return None
         return (self.on_scale(high) - self.on_scale(low)) / (2 * Z_975)
 
     def spread_between_runs(self, sample: Sample, warmth: float) -> Number:
-        """Return the standard deviation between sessions like this one, estimated from the differences of its quarters.
+        """Return the standard deviation of the figure between sessions like this one.
 
-        Noise that lasts for minutes makes long sessions differ as much as short ones, and other processes differ from
-        run to run. `warmth`: the difference of the start temperatures of the two sessions, as a share of the warming of
-        this one. Return None if one session does not show the variation.
+        It is estimated from the differences of the quarters of the session. Noise that lasts for minutes makes long
+        sessions differ as much as short ones, and other processes differ from run to run. `warmth`: the difference of
+        the start temperatures of the two sessions, as a share of the warming of this one. Return None if one session
+        does not show the variation.
         """
         quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
         crowding = sample.crowding if self.is_crowded else 0.0
@@ -112,7 +113,10 @@ class Figure:
 
 
 def _at(path: str) -> Callable[[Sample], Any]:
-    """Return a function that reads this part of a report, or None if a part of the path is missing."""
+    """Return a function that reads the part of a report at a dotted path.
+
+    It gives None if a part of the path is missing.
+    """
 
     def read(sample: Sample) -> Any:
         part: Any = sample.report
@@ -193,7 +197,10 @@ def _usage(key: str, label: str, unit: str) -> Figure:
 
 
 def ended_itself(sample: Sample) -> bool:
-    """Whether the session watched a program to its own end, so that its total time is a result, and not a choice."""
+    """Whether the session watched a program until it ended by itself.
+
+    Then its total time is a result, and not a choice.
+    """
     return sample.session.watched is not None and sample.session.end_reason == "exit"
 
 
@@ -329,7 +336,10 @@ MOST_OPERATORS = 5
 
 
 def operators(baseline: Sample, others: list[Sample]) -> tuple[tuple[Figure, ...], int]:
-    """Return the operators whose time changed most against the baseline, and the number of all operators."""
+    """Return the figures of the operators whose time changed most against the baseline.
+
+    The second result is the number of all operators.
+    """
     before, moved = operator_us(baseline), dict[str, float]()
     for other in others:
         after = operator_us(other)

@@ -24,7 +24,7 @@ ERRORS = 1.96
 
 @frozen
 class Sized:
-    """The dependence, with half of the 95 % interval of each figure."""
+    """The dependence of the time of calls on the size of their inputs. Each error is half of the 95 % interval."""
 
     fixed_ms: float
     each_ms: float  # of one element; 0 if all calls have one size
@@ -37,7 +37,11 @@ class Sized:
 
 
 def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | None:
-    """Fit how the time depends on the size, from calls of known size. Return None if there are too few calls."""
+    """Return how the time depends on the size, fitted to calls of known size; None if there are too few calls.
+
+    `took_ms`, `elements`: the time and the number of elements of each call. `is_changed`: whether its shape is another
+    than that of the call before.
+    """
     count = len(took_ms)
     if count < LEAST_CALLS:
         return None
@@ -65,9 +69,9 @@ def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | N
 
 
 def beyond_equal_size(took_ms: Floats, elements: Floats, size: float) -> tuple[float, float, int] | None:
-    """Return how much slower the calls are than those of this size, half of its 95 % interval, and their number.
+    """Return the time in ms by which calls are slower than those of one size, its error, and the number of those.
 
-    Return None if there are too few calls of this size.
+    The error is half of the 95 % interval. Return None if there are too few calls of this size. `size`: in elements.
     """
     equal = took_ms[elements == size]
     if len(equal) < LEAST_CALLS:

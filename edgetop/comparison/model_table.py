@@ -1,7 +1,7 @@
-"""The table of models: the size, weights and work of each, and the work that a watt does.
+"""The table of models: the size, weights and work of each, and the work done per watt.
 
-A group of several sessions has the median of what was measured. What comes from the model's file is that of the first
-session whose file has not changed since.
+A group of several sessions has the median of each measured figure. What comes from the model's file is that of the
+first session whose file has not changed since.
 """
 
 import statistics
@@ -48,7 +48,7 @@ def _row(group: Group) -> ModelRow:
 
 
 def _gflops_per_w(one: Sample) -> float | None:
-    """Return the work of a second in GFLOP, divided by the mean power of the board."""
+    """Return the work per second in GFLOP, divided by the mean power of the board in W; None if unknown."""
     watts, rate_hz = one.report.power.mean_w, one.report.latency.throughput_hz
     if not watts or rate_hz is None or one.work.flops is None:
         return None

@@ -32,7 +32,7 @@ NON_FINITE = "non_finite_share"  # end of the key of the row with each side's sh
 
 @frozen
 class Judge:
-    """References for outputs, besides the outputs of the baseline."""
+    """What outputs are judged by, besides the outputs of the baseline: labels and a metric of the user."""
 
     labels: Array | None = None  # true classes, one for each row of classes, in the order of the inferences
     metric: Metric | None = None  # metric of the user
@@ -55,7 +55,10 @@ class Agreement:
 
 
 def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
-    """Compare each output of the baseline. Raises ValueError, which says why the two cannot be compared."""
+    """Return the agreement of each output of the baseline with that of another session.
+
+    Raises ValueError, which says why the two cannot be compared.
+    """
     count = min(len(base.inputs), len(other.inputs))
     if base.inputs[:count] != other.inputs[:count]:
         raise ValueError(f"other inputs: {other.fed}, not {base.fed}")
@@ -91,7 +94,10 @@ def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
 
 
 def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """Convert to another layout (channels last or first, no axes of size one), or return None if no layout matches."""
+    """Return the array in the layout of `shape`, or None if no layout matches.
+
+    Tried are channels last or first, and no axes of size one.
+    """
     if array.shape == shape:
         return array
     if array.ndim == len(CHANNELS_LAST) == len(shape):
@@ -110,7 +116,7 @@ def _fits(has: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 class _Sums:
-    """Sums over the inferences of an output and its counterpart."""
+    """Sums over the inferences of an output and of its counterpart in another session."""
 
     def __init__(self) -> None:
         self._count = self._one_only = self._rows = self._same = self._elements = 0
@@ -159,7 +165,8 @@ class _Sums:
 def class_scores(array: Array) -> Array | None:
     """Return the scores with the classes along the last axis, or None if the output has no classes.
 
-    Classes are along the last axis of up to three, or the only axis besides the batch: [N,C,1,1] and [N,1,1,C].
+    An output has classes if it has up to three axes, the last being that of the classes, or one axis besides the batch:
+    [N,C,1,1] and [N,1,1,C].
     """
     if array.ndim > MOST_CLASS_AXES:
         sizes = [size for size in array.shape[1:] if size != 1]
@@ -168,13 +175,13 @@ def class_scores(array: Array) -> Array | None:
 
 
 def _has_order(scores: Array) -> Array:
-    """Whether each row of classes has an order. With NaN or inf, no class is the highest, so none is right."""
+    """Return whether the classes of each row can be ordered. They cannot with NaN or inf, so no class is right."""
     found: Array = np.isnan(scores) | np.isposinf(scores)
     return np.asarray(~found.any(-1))
 
 
 def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
-    """Return the name of the first output with classes, and the accuracies by "top-1" and "top-5".
+    """Return the name of the first output with classes, and its accuracies by "top-1" and "top-5".
 
     An accuracy is the share of rows whose label is among the highest classes. "top-5" needs more than five classes.
     Return None if no output has classes. Raises InputError if the labels do not match.
@@ -229,7 +236,7 @@ class Line:
 
 
 def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line], dict[int, str]]:
-    """Return the rows, and the reasons by index for columns without values.
+    """Return the rows of the outputs, and the reason for each column without values, by its index.
 
     `kept`: the kept outputs of each column, the first of which is the baseline. Raises InputError if labels or metric
     cannot be used.

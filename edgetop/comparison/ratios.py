@@ -1,10 +1,9 @@
-"""Compare sessions: each figure with its ratio to the baseline, an interval and a verdict.
+"""The comparison of sessions: each figure with its ratio to the baseline, an interval and a verdict.
 
-Three corrections prevent differences by chance (`edgetop help compare`). Intervals hold jointly for all groups that
-are compared with the baseline (Bonferroni). Rows other than the main figures must pass a false discovery rate
-(Benjamini and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)). The listed operators are those that
-changed most, so their level is divided by the number of all operators. Groups without a significant difference share a
-rank.
+Three corrections prevent differences by chance (`edgetop help compare`). Intervals hold jointly for all groups that are
+compared with the baseline (Bonferroni). Rows other than the main figures must pass a false discovery rate (Benjamini
+and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)). The listed operators are those that changed most,
+so their level is divided by the number of all operators. Groups without a significant difference share a rank.
 """
 
 import math
@@ -84,7 +83,7 @@ class Comparison:
 
     @property
     def leads(self) -> tuple[Row, ...]:
-        """Return the rows of the main figures, which sum up the comparison. The first is what groups are ranked by."""
+        """Return the rows of the main figures, which sum up the comparison. Groups are ranked by the first."""
         keys = {*LEADS, self.ranked_by}
         rows = [row for row in self.rows if row.key.partition("[")[0] in keys and any(row.ratios)]
         return tuple(sorted(rows, key=lambda row: row.key != self.ranked_by))
@@ -94,12 +93,11 @@ class Comparison:
 
 
 def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge | None = None) -> Comparison:
-    """Compare two or more groups of sessions, the first of which is the baseline.
-
-    Raises ValueError for fewer groups.
+    """Return the comparison of two or more groups of sessions. The first group is the baseline.
 
     `ranked_by`: key of the figure by which the groups are ranked; by default p50, or the total time of programs without
-    inferences. `judge`: references for kept outputs. A group is judged by its first session that kept outputs.
+    inferences. `judge`: references for kept outputs. A group is judged by its first session that kept outputs. Raises
+    ValueError for fewer than two groups.
     """
     if len(groups) < 2:
         raise ValueError("a comparison needs two sessions or groups")
@@ -138,7 +136,7 @@ def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge 
 
 
 def _fact(group: Group, read: Callable[[Sample], Value]) -> Value:
-    """Return the value that the sessions of a group share, or all their values."""
+    """Return the value that all sessions of a group share. If they differ, return all values, joined to a text."""
     each = list(dict.fromkeys(map(read, group.samples)))
     return each[0] if len(each) == 1 else ", ".join(map(str, each))
 
@@ -159,7 +157,10 @@ def _value(group: Group, figure: Figure) -> float | None:
 
 
 def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ratio:
-    """Compare a figure of two groups. `level`: the share of intervals that may miss the true value."""
+    """Return a figure of a group compared with that of the baseline.
+
+    `level`: the share of intervals that may miss the true value.
+    """
     known = [[value for one in group.samples if (value := figure.known(one)) is not None] for group in (base, other)]
     if not all(known):
         return Ratio(None, None, "unknown", None, None, "not known")
@@ -185,11 +186,12 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
 def _needs(
     base: Group, other: Group, figure: Figure, found: Contrast | None, level: float
 ) -> tuple[int | None, float | None]:
-    """Return how many more sessions of each side, and how many seconds in all, would settle a difference that is
-    unknown.
+    """Return how many sessions each side needs in total to settle a difference, and how many seconds all take.
 
-    It is settled when the interval is so narrow that it excludes 0, or lies within the limits of "the same". Either
-    number is None if it cannot be computed.
+    A difference is settled when its interval is so narrow that it excludes 0, or lies within the limits of "the same".
+    Either number is None if it cannot be computed. If sessions have too few inferences, the number of sessions is None,
+    and the seconds are those that the present sessions would have to last. `found`: the present difference. `level`:
+    the share of intervals that may miss the true value.
     """
     samples = (*base.samples, *other.samples)
     lasted_s = [(one.session.duration_ns or 0) / 1e9 for one in samples]
@@ -217,7 +219,11 @@ def _needs(
 def judged(
     found: Contrast | None, before: float, after: float, figure: Figure, level: float = LEVEL, *, is_lone: bool = False
 ) -> Ratio:
-    """Judge whether a difference is real. `before`, `after`: means on the scale of the figure."""
+    """Return the ratio with the verdict whether the difference is real.
+
+    `found`: the difference. `before`, `after`: means on the scale of the figure. `level`: the share of intervals that
+    may miss the true value. `is_lone`: whether each side has one session.
+    """
     if figure.is_difference:
         whole = Ratio(None, None, "unknown", round(after - before, 6), None, "")
     else:
@@ -269,9 +275,9 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
 
 
 def discovered(rows: list[Row], leads: Collection[str] = LEADS) -> list[Row]:
-    """Mark rows other than main figures as different only if they pass the false discovery rate.
+    """Return the rows, in which a difference that fails the false discovery rate is no longer marked as one.
 
-    `leads`: keys of the main figures.
+    `leads`: keys of the main figures, which are not tested.
     """
     chances = sorted(
         (one.chance, i, k)
@@ -289,7 +295,7 @@ def discovered(rows: list[Row], leads: Collection[str] = LEADS) -> list[Row]:
 
 
 def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
-    """Rank the groups, the best first. Groups without a significant difference share a rank.
+    """Return the ranks of the groups, the best first. Groups without a significant difference share a rank.
 
     All pairs are compared, with intervals that hold jointly.
     """

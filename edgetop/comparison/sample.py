@@ -32,7 +32,7 @@ OF_TURNS = {"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "throughput_hz": 
 
 @frozen
 class ModelWork:
-    """What follows from a model's file, for the shapes in which it ran. None means unknown."""
+    """The size and work of a model, from its file, for the shapes in which it ran. None means unknown."""
 
     parameters: int | None = None
     macs: int | None = None  # of one inference
@@ -65,7 +65,7 @@ class Sample:
 
     @property
     def crowding(self) -> float:
-        """Return the logarithm of the slowdown that other processes may have caused, by their share of the cores."""
+        """Return the logarithm of the slowdown that other processes may have caused, from their share of the cores."""
         others = (self.others_pct or 0.0) / 100 / (self.session.board.cores or 1) + (self.steal_pct or 0.0) / 100
         return float(np.log1p(max(others, 0.0)))
 
@@ -79,7 +79,7 @@ class Group:
 
 
 def sample(analysis: Analysis) -> Sample:
-    """Make the sample of a session. Raises ValueError if the analysis has no manifest."""
+    """Return the sample of a session. Raises ValueError if the analysis has no manifest."""
     views = analysis.stream_views()
     quarters: dict[str, tuple[float, ...]] = {}
     for view in views:
@@ -97,12 +97,15 @@ def sample(analysis: Analysis) -> Sample:
 
 
 def of_stream(name: str) -> str:
-    """Return the suffix that is added to the key of a figure if the figure is about one stream only."""
+    """Return the suffix of the key of a figure of one stream. `name`: of the stream."""
     return f"[{name}]"
 
 
 def _quarters(parts: Sequence[histogram.Counts], of: str) -> dict[str, tuple[float, ...]]:
-    """Return the percentiles and the mean of each part in ms, by the keys of figures, with `of` behind each."""
+    """Return the percentiles and the mean latency of each part of a session in ms, by the keys of figures.
+
+    `parts`: the histogram of each part. `of`: the suffix of the keys.
+    """
     figures = [
         {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}
         for counts in parts
@@ -173,12 +176,12 @@ def _variant(analysis: Analysis, view: AbView, side: int) -> Sample:
 
 
 def in_turns(base: Sample, other: Sample) -> AbView | None:
-    """Return the A/B view if the two samples are the variants of one session, else None."""
+    """Return the A/B view of two samples that are the variants of one session, else None."""
     return base.in_turns if base.in_turns is other.in_turns else None
 
 
 def turns_ratio(view: AbView, key: str) -> Ratio | None:
-    """Return B divided by A for this figure, or None if it is not known from the turns."""
+    """Return B divided by A for the figure with this key, or None if the turns do not give it."""
     return view.ratios.get(OF_TURNS.get(key, ""))
 
 
@@ -199,9 +202,10 @@ KEYS: Mapping[str, Callable[[Manifest], str | None]] = {
 
 
 def grouped(samples: Sequence[Sample], key: str | None) -> tuple[Group, ...]:
-    """Group samples by a key. Groups are in the order of their first sample. Without a key, each sample is a group.
+    """Return the groups of samples with the same value of a key. Without a `key`, each sample is a group.
 
-    Raises InputError if a session does not have the label.
+    Groups are in the order of their first sample. `key`: a label, or one of KEYS. Raises InputError if a session does
+    not have it.
     """
     found: dict[str, list[Sample]] = {}
     names: list[str] = []

@@ -29,7 +29,7 @@ LONE_FREEDOM = 6
 
 @frozen
 class Side:
-    """One figure of the sessions of one side, on the scale of comparison."""
+    """The values of one figure in the sessions of one side, on the scale of comparison."""
 
     values: Sequence[float]
     lone: float | None = None  # for a single session: standard deviation between such runs; None if unknown
@@ -37,7 +37,7 @@ class Side:
 
 @frozen
 class Contrast:
-    """The mean of the second side minus that of the first."""
+    """The difference of two means: that of the second side minus that of the first."""
 
     difference: float
     error: float  # standard error
@@ -75,9 +75,10 @@ def contrast(first: Side, second: Side) -> Contrast | None:
 
 
 def sessions_needed(spread: float, target: float, level: float = LEVEL) -> int | None:
-    """Return how many sessions a side needs so that half the interval is at most `target`, or None if over 1,000.
+    """Return the number of sessions of a side for which half the interval is at most `target`; None if over 1,000.
 
-    `spread`: standard deviation between sessions of one side.
+    `spread`: standard deviation between sessions of one side. `level`: the share of intervals that may miss the true
+    value.
 
     >>> sessions_needed(0.01, 0.02), sessions_needed(0.01, 0.01), sessions_needed(1.0, 0.001)
     (4, 9, None)
@@ -103,9 +104,10 @@ _MOST_FREEDOM = 1e4
 
 @functools.lru_cache(64)
 def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return values of t from 0 on, and the two-sided probability beyond each.
+    """Return values of t from 0 on, and for each the probability of a greater distance from 0 on either side.
 
-    With t = sqrt(v) tan(u) Student's density is that of cos(u)^(v-1), which is smooth and ends at pi/2.
+    `freedom`: the degrees of freedom v. With t = sqrt(v) tan(u) Student's density is that of cos(u)^(v-1), which is
+    smooth and ends at pi/2.
     """
     freedom = min(max(freedom, 1.0), _MOST_FREEDOM)
     angle = np.linspace(0, np.pi / 2, _PLACES)
@@ -115,7 +117,7 @@ def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def quantile(level: float, freedom: float) -> float:
-    """Return the t beyond which, on both sides together, the probability is `level`.
+    """Return the t for which the probability of a greater distance from 0, on both sides together, is `level`.
 
     >>> [round(quantile(0.05, v), 3) for v in (1, 2, 8, 1e9)], round(quantile(0.01, 8), 3)
     ([12.706, 4.303, 2.306, 1.96], 3.355)
@@ -125,7 +127,7 @@ def quantile(level: float, freedom: float) -> float:
 
 
 def tails(t: float, freedom: float) -> float:
-    """Return the two-sided probability beyond t.
+    """Return the probability of a greater distance from 0 than t, on both sides together.
 
     >>> round(tails(2.306, 8), 4), tails(0.0, 3)
     (0.05, 1.0)

@@ -1,4 +1,4 @@
-"""The usage table: what sessions used of CPU, memory, network and disks, a row for each session or group.
+"""The usage table: the CPU, memory, network and disks that sessions used, with a row for each session or group.
 
 The keys are those of `usage` in `report --json`. A group of several sessions has the median of each figure, and the
 highest of each peak.

@@ -46,14 +46,17 @@ class Batch:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the batch has no data: only time has passed."""
+        """Whether the batch has no data, so that only time has passed."""
         rows = len(self.inferences) + len(self.seconds) + len(self.readings) + len(self.aggregates)
         rows += len(self.events) + len(self.bursts) + len(self.requests)
         return not (rows or self.manifest or self.restart or self.judged)
 
 
 def merge(batches: Sequence[Batch]) -> Batch:
-    """Merge batches into one from which an analysis gets the same results. Raises ValueError if there are none."""
+    """Return one batch with the data of several, from which an analysis gets the same results.
+
+    Raises ValueError if there are no batches.
+    """
     if not batches:
         raise ValueError("nothing to merge")
     starts = [i for i, batch in enumerate(batches) if batch.restart]

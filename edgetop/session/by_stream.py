@@ -1,4 +1,4 @@
-"""Divides the seconds of a session by stream."""
+"""The seconds of a session, divided by stream."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 class ByStream:
-    """The seconds of each stream: those of a stream are made when they are first asked for, and only once."""
+    """The seconds of each stream. Those of a stream are made when they are first asked for, and only once."""
 
     def __init__(self, seconds: Seconds) -> None:
         self.seconds = seconds
@@ -20,16 +20,16 @@ class ByStream:
 
     @property
     def numbers(self) -> list[int]:
-        """The streams that have inferences here, in ascending order."""
+        """The numbers of the streams that have inferences here, in ascending order."""
         if self._numbers is None:
             self._numbers = _stream_numbers(self.seconds)
         return self._numbers
 
     def of(self, number: int) -> Seconds:
-        """Return one row for each second: that of the stream, or an empty one if the stream has no inferences in it.
+        """Return the seconds of the stream with this number. A second in which it has no inferences is empty.
 
-        The row of stream 0 in a second that belongs to it alone is the second's own. Its jitter then begins with the
-        difference from the inference before, whichever stream that was of.
+        If a second has inferences of stream 0 alone, the row of stream 0 is that of the second itself. Its jitter then
+        begins with the difference from the inference before, whichever stream that was of.
         """
         if number not in self._made:
             self._made[number] = self._of(number)

@@ -1,4 +1,4 @@
-"""Pack columns of numbers into bytes that compress well: the lowest bytes of all numbers, then the second ones, etc.
+"""Columns of numbers, packed into bytes that compress well: the lowest bytes of all numbers, then the second ones, etc.
 
 The numbers of a column differ in their low bytes. Their high bytes are runs of zeros, which deflate reduces to nearly
 nothing. No bit is lost.
@@ -17,7 +17,7 @@ _HEAD = struct.Struct("<IB")  # number of values, bytes of each value
 
 
 def pack(values: npt.ArrayLike) -> bytes:
-    """Pack integers."""
+    """Return the packed bytes of integers."""
     values = np.asarray(values)
     if values.dtype.itemsize == 1 and values.dtype.kind in "ub" and (most := int(values.max(initial=0))) < 128:
         doubled = (values.astype(np.uint8) << 1).tobytes() if most else b""  # gives the same bytes with less work
@@ -31,19 +31,19 @@ def pack(values: npt.ArrayLike) -> bytes:
 
 
 def pack_steps(values: npt.ArrayLike) -> bytes:
-    """Pack integers that change little from one to the next."""
+    """Return the packed bytes of integers that change little from one to the next."""
     return pack(steps(np.asarray(values).astype(np.int64)))
 
 
 def steps(values: Ints) -> Ints:
-    """Replace values along the last axis by differences; keep the first value."""
+    """Return the differences of successive values along the last axis. The first value is kept."""
     differences: Ints = values.copy()
     differences[..., 1:] -= values[..., :-1]
     return differences
 
 
 def pack_table(rows: npt.NDArray[np.void]) -> bytes:
-    """Pack all fields of a structured array together, which for few rows is cheaper than field by field."""
+    """Return the packed bytes of a structured array. All fields are packed together, which takes less for few rows."""
     names = rows.dtype.names or ()
     numbers = np.empty((len(names), len(rows)), np.int64)
     for place, name in enumerate(names):
@@ -53,7 +53,7 @@ def pack_table(rows: npt.NDArray[np.void]) -> bytes:
 
 
 class Columns:
-    """Reads packed columns one after the other. Methods raise ValueError if the bytes are invalid."""
+    """A reader of packed columns, one after the other. Methods raise ValueError if the bytes are invalid."""
 
     def __init__(self, data: bytes, most: int = MAX_ROWS) -> None:
         """Read from `data`. A column with more than `most` numbers is invalid."""
@@ -66,7 +66,10 @@ class Columns:
         return self._offset == len(self._data)
 
     def take(self, rows: int | None = None) -> Ints:
-        """Unpack a column. Raises ValueError unless it has exactly `rows` numbers, if that is given."""
+        """Return the numbers of the next column.
+
+        Raises ValueError if there are not exactly `rows`; None: any number.
+        """
         if len(self._data) - self._offset < _HEAD.size:
             raise ValueError("a column is missing")
         count, width = _HEAD.unpack_from(self._data, self._offset)
@@ -84,7 +87,7 @@ class Columns:
         return np.asarray((folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64))
 
     def rest(self, size: int) -> bytes:
-        """Return the bytes after the last column. Raises ValueError unless there are exactly `size`."""
+        """Return the bytes after the last column. Raises ValueError if there are not exactly `size`."""
         data = self._data[self._offset :]
         self._offset = len(self._data)
         if len(data) != size:
@@ -95,7 +98,10 @@ class Columns:
         return np.cumsum(self.take(rows))
 
     def take_table(self, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Unpack the result of `pack_table`. Raises ValueError if a number does not fit its field or is not finite."""
+        """Return the array that `pack_table` packed.
+
+        Raises ValueError if a number does not fit its field or is not finite.
+        """
         names = dtype.names or ()
         flat = self.take()
         if len(flat) % len(names):

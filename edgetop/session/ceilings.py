@@ -27,7 +27,7 @@ class Ceilings:
 
 
 def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
-    """Parse the result of `to_json`, or return None if `data` is something else."""
+    """Return the ceilings that `to_json` wrote, or None if `data` is something else."""
     flops, moved, when = (data.get(key) for key in ("flops_per_s", "bytes_per_s", "measured_utc"))
     if not (isinstance(flops, int | float) and isinstance(moved, int | float) and isinstance(when, str)):
         return None
@@ -35,7 +35,10 @@ def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
 
 
 def ceilings_of(flops_per_s: float, bytes_per_s: float, dtype: object, measured_utc: str) -> Ceilings | None:
-    """Return the ceilings; None if they are of another type of numbers, or not possible."""
+    """Return the ceilings; None if they are for another data type, or not possible.
+
+    `dtype`: the data type of the numbers. `measured_utc`: when they were measured.
+    """
     if dtype != DTYPE or not (0 < flops_per_s < float("inf") and 0 < bytes_per_s < float("inf")):
         return None
     return Ceilings(float(flops_per_s), float(bytes_per_s), measured_utc)

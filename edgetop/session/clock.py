@@ -15,7 +15,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Clock(Protocol):
-    """Monotonic time for data, wall time for people."""
+    """The two clocks of a session: monotonic time for data, and wall time for people."""
 
     def monotonic_ns(self) -> int: ...
 
@@ -49,7 +49,7 @@ def format_utc(moment: datetime) -> str:
 
 @frozen
 class WallTime:
-    """Converts session time to wall time.
+    """The conversion from session time to wall time.
 
     It uses the latest setting of the wall clock. A board without a battery starts in 1970 until NTP sets its clock, and
     its whole session must get the real time.
@@ -58,15 +58,15 @@ class WallTime:
     origin_us: int  # wall time of the session's origin, in microseconds since 1970
 
     def microseconds(self, t_ns: Any) -> Any:
-        """Return microseconds since 1970. `t_ns` is an integer or an array, and so is the result."""
+        """Return the wall time in microseconds since 1970. `t_ns` is an integer or an array, and so is the result."""
         return self.origin_us + t_ns // 1000
 
     def utc(self, t_ns: int) -> str:
-        """Return the time in the manifest's format."""
+        """Return the wall time in UTC, in the format of the manifest."""
         return format_utc(self._at(t_ns))
 
     def local(self, t_ns: int) -> datetime:
-        """Return the time in this machine's time zone."""
+        """Return the wall time in this machine's time zone."""
         return self._at(t_ns).astimezone()
 
     def _at(self, t_ns: int) -> datetime:

@@ -1,7 +1,7 @@
-"""Events as plain data, for the journal, the event table and the wire, and back.
+"""The conversion of events to plain data, for the journal, the event table and the wire, and back.
 
-Types are checked here and nowhere else. Data that does not fit its kind makes an `UnknownEvent`: nothing reads it, and
-a copy keeps it.
+Types are checked here and nowhere else. If the data of an event does not fit its kind, the event is an `UnknownEvent`:
+nothing reads it, and a copy keeps it.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ class _Key(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A field that is a dataclass, whose keys begin with its prefix."""
+    """A field that is a dataclass. The keys of its own fields begin with its prefix."""
 
     field: str
     shape: "_Shape"
@@ -43,7 +43,7 @@ class _Part(NamedTuple):
 
 @frozen
 class _Shape:
-    """How the objects of a class are written and read."""
+    """The fields of a class, and how they are written and read."""
 
     of: type
     keys: tuple[_Key, ...]
@@ -53,7 +53,7 @@ class _Shape:
     has_kinds: bool
 
     def read(self, data: Mapping[str, object]) -> dict[str, Any]:
-        """Return the fields of an object. Raises ValueError if the data does not fit."""
+        """Return the values of an object's fields, by name. Raises ValueError if the data does not fit."""
         values: dict[str, Any] = {}
         for name, key, accepts, possible, default, _ in self.keys:
             value: Any = data.get(key, _ABSENT)
@@ -73,7 +73,7 @@ class _Shape:
         return values
 
     def plain(self, body: object) -> dict[str, object]:
-        """Return the data of an object that was made here."""
+        """Return the data of an object that was made by this program and not read."""
         data: dict[str, object] = {}
         for each in self.in_order:
             value = getattr(body, each.field)
@@ -84,7 +84,7 @@ class _Shape:
         return {**data, **getattr(body, self.others)} if self.others else data
 
     def changes(self, body: object, read_from: Mapping[str, object]) -> dict[str, object]:
-        """Return the data of the fields that are not as they were read."""
+        """Return the data of those fields that differ from the data that was read. `read_from`: that data."""
         found = {}
         for each in self.keys:
             value = getattr(body, each.field)
@@ -149,12 +149,15 @@ def data_of(body: Body) -> dict[str, Any]:
 
 
 def read_event(t_ns: int, kind: str, severity: str, source: str, message: str, data: object = None) -> Event:
-    """Return an event as a file or a link has it. The severity is checked by whoever reads it."""
+    """Return the event that a file or a link has. The severity is checked by the caller."""
     return Event(t_ns, decoded(kind, sound_data(data)), severity, source, message)  # type: ignore[arg-type]
 
 
 def sound_data(value: object) -> dict[str, object]:
-    """Return the data of an event, with null for what JSON cannot hold, which no version of edgetop writes."""
+    """Return the data of an event, with null in place of values that JSON cannot hold.
+
+    No version of edgetop writes such values.
+    """
     if not isinstance(value, dict):
         return {}
     if _ALWAYS_SOUND.issuperset(map(type, value.values())) or all(map(_is_sound, value.values())):

@@ -19,27 +19,30 @@ PhaseName = Literal["program", "first", "idle", "warmup", "measure"]
 
 
 def _optional() -> Any:
-    """Declare a field that is written unless it is None."""
+    """Return a field that is written unless it is None."""
     return field(default=None, metadata={"is_written": lambda _, value: value is not None})
 
 
 def _of_phases(*names: PhaseName) -> Any:
-    """Declare a field that is written in these phases, also if it is None."""
+    """Return a field that is written if it is not None, and in the phases `names` also if it is None."""
     return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
 
 
 def _of_kind(name: str) -> Any:
-    """Declare a field that is written if the event is of this kind."""
+    """Return a field that is written only if the event is of the kind `name`."""
     return field(default=None, metadata={"is_written": lambda body, _: body.kind == name})
 
 
 def _part(prefix: str = "", **default: Any) -> Any:
-    """Declare a field that is a dataclass: each of its fields is a key of the event's data, after `prefix`."""
+    """Return a field that is a dataclass.
+
+    Each field of the dataclass has a key in the event's data: `prefix` and its name.
+    """
     return field(metadata={"prefix": prefix}, **default)
 
 
 def _all_other_keys() -> Any:
-    """Declare a field that holds the keys of the data for which the class has no field."""
+    """Return a field for the keys of the data for which the class has no other field."""
     return field(default_factory=dict, metadata={"others": True})
 
 
@@ -69,7 +72,7 @@ RemarkKind = Literal[
 
 @frozen
 class Remark(Body):
-    """An event that its kind and its message tell in full."""
+    """An event without data of its own: its kind and its message say everything."""
 
     kind: RemarkKind
 
@@ -79,7 +82,10 @@ class Remark(Body):
 
 @frozen
 class PhaseBegan(Body):
-    """A phase of the run began. `runs` and `duration_ns` are its requested length; None means no limit, or unknown."""
+    """A phase of the run began.
+
+    `runs` and `duration_ns` are its requested length. None means no limit, or unknown.
+    """
 
     kind = "phase"
     phase: PhaseName
@@ -89,7 +95,10 @@ class PhaseBegan(Body):
 
 @frozen
 class SessionOver(Body):
-    """The last event: the session ended, or its writer died and edgetop completed it from its journal."""
+    """The last event: the session ended.
+
+    If its writer died, edgetop added this event when it completed the session.
+    """
 
     kind: Literal["ended", "recovered"]
     reason: str | None = None
@@ -184,7 +193,7 @@ class EngineStarted(Body):
 
 @frozen
 class EngineFailed(Body):
-    """The engine gave up; the message says why."""
+    """The engine gave up. The message says why."""
 
     kind = "engine-failed"
     stage: str | None = _optional()
@@ -192,7 +201,7 @@ class EngineFailed(Body):
 
 @frozen
 class EngineDied(Body):
-    """The engine's process died; the message says what of."""
+    """The engine's process died. The message says of what."""
 
     kind = "engine-died"
     last_words: str | None = _optional()
@@ -227,7 +236,7 @@ class StreamSeen(Body):
 
 @frozen
 class DataDependent(Body):
-    """The work of some operators depends on the input, which is made up."""
+    """The work of some operators depends on the input, and the input is not real data."""
 
     kind = "data-dependent"
     types: str  # of these operators, with commas between
@@ -244,7 +253,10 @@ class OutputsKept(Body):
 
 @frozen
 class SlowInference(Body):
-    """The slowest inference of a tenth of a second, and what the kernel counted from shortly before it to its end."""
+    """The slowest inference of a tenth of a second, with counts of the kernel.
+
+    The kernel counted from shortly before the inference to its end.
+    """
 
     kind = "slow-inference"
     latency_ns: int
@@ -260,7 +272,10 @@ class SlowInference(Body):
 
 @frozen
 class ProfilerChosen(Body):
-    """How operators are timed from now on. The reason says why they are not timed, or not in a better way."""
+    """The way in which operators are timed from now on.
+
+    The reason says why they are not timed, or not in a better way.
+    """
 
     kind = "profiler"
     way: str = ""
@@ -280,13 +295,13 @@ class RooflineMeasured(Body):
 
     @property
     def ceilings(self) -> Ceilings | None:
-        """Return the ceilings, or None if they are of another data type or impossible."""
+        """Return the ceilings, or None if they are for another data type or impossible."""
         return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc)
 
 
 @frozen
 class ProfileBurst(Body):
-    """Instrumented inferences."""
+    """A profiling round: some instrumented inferences."""
 
     kind = "profile-burst"
     burst: int = 0
@@ -305,7 +320,7 @@ class ProfileBurst(Body):
 
 @frozen
 class ProfileBursts(Body):
-    """The sum of many profiling rounds, which replaces them in the past that a remote viewer receives."""
+    """The sum of many profiling rounds. In the past that a remote viewer receives, it replaces the single rounds."""
 
     kind = "profile-bursts"
     count: int = 0
@@ -337,7 +352,7 @@ class LoadBegan(Body):
 
 @frozen
 class TurnsSettled(Body):
-    """It is known how long after each switch latencies do not count."""
+    """The time after each switch of the variant in which latencies do not count is known."""
 
     kind = "ab-settled"
     left_out_ns: int
@@ -359,7 +374,7 @@ class QuadFigures:
 
 @frozen
 class QuadDone(Body):
-    """Four turns are over."""
+    """A quad (four turns) of an A/B session is over. The event has the figures of both sides."""
 
     kind = "ab-quad"
     quad: int
@@ -376,7 +391,7 @@ class QuadDone(Body):
 
 @frozen
 class SensorMissing(Body):
-    """The board has a sensor that cannot be read; the message says why."""
+    """A sensor of the board cannot be read. The message says why."""
 
     kind = "sensor-missing"
     fix: str | None = None  # the command that would change that
@@ -393,7 +408,10 @@ class SensorSlow(Body):
 
 @frozen
 class Competing(Body):
-    """Other processes took the CPU: the name of the one that took most, and percent of a core."""
+    """Other processes took the CPU.
+
+    `name`: the process that took most. `cpu_pct`: how much, in percent of a core.
+    """
 
     kind = "competing"
     name: str
@@ -402,7 +420,7 @@ class Competing(Body):
 
 @frozen
 class ThreadsUsed(Body):
-    """The CPU that each thread of the engine used."""
+    """The CPU time that each thread of the engine used."""
 
     kind = "threads"
     processes: int
@@ -411,7 +429,7 @@ class ThreadsUsed(Body):
 
 @frozen
 class ClockSource(Body):
-    """The kernel counts time by a clock that is slow to read."""
+    """The kernel counts time by a clock that takes long to read."""
 
     kind = "clock-source"
     clock: str
@@ -447,7 +465,7 @@ class OomKilled(Body):
 
 @frozen
 class ProgramEnded(Body):
-    """What a watched program used from its start to its end, with all its children, as the kernel counted it."""
+    """A watched program ended. The kernel counted what it used from its start to its end, with all its children."""
 
     kind = "program-ended"
     total_ns: int
@@ -468,7 +486,7 @@ class ProgramEnded(Body):
 
 @frozen
 class RecordingTrouble(Body):
-    """Nothing can be written, or single inferences cannot be written fast enough; the run itself goes on."""
+    """Nothing can be written, or single inferences cannot be written fast enough. The run itself continues."""
 
     kind: Literal["recording-failed", "recording-behind"]
     why: str = ""
@@ -476,7 +494,7 @@ class RecordingTrouble(Body):
 
 @frozen
 class RecordingRestored(Body):
-    """Writing works again. The counts are of what is missing in between."""
+    """Writing works again. `inferences` and `rows` count what is missing in the recording."""
 
     kind = "recording-restored"
     began_ns: int | None = None  # when it failed
@@ -494,7 +512,7 @@ class RecordingCaughtUp(Body):
 
 @frozen
 class RecordingMoved(Body):
-    """The session is recorded elsewhere than it was asked for."""
+    """The session's folder was moved or renamed while it is recorded. `path`: where it is now."""
 
     kind = "recording-moved"
     path: str
@@ -513,7 +531,10 @@ class SessionImported(Body):
 
 @frozen
 class ToolSummary(Body):
-    """The figures that another tool printed of all inferences together, by the keys of the report's `latency`."""
+    """The figures that another tool printed of all inferences together.
+
+    Their keys are those of the report's `latency`.
+    """
 
     kind = "tool-summary"
     tool: str
@@ -522,7 +543,7 @@ class ToolSummary(Body):
 
 @frozen
 class CoarseTimes(Body):
-    """The imported latencies are rounded so much that percentiles show it."""
+    """The imported latencies are rounded so coarsely that the percentiles are affected."""
 
     kind = "coarse-times"
     step_ns: int | float
@@ -533,7 +554,7 @@ class CoarseTimes(Body):
 
 @frozen
 class ThrottleBegan(Body):
-    """The board reported that it is slowed."""
+    """The board reported that it is slowed, and by what."""
 
     kind = "throttle-begin"
     cause: str
@@ -545,7 +566,7 @@ class ThrottleBegan(Body):
 
 @frozen
 class ThrottleEnded(Body):
-    """What slowed the board is over. The first five fields are those of its beginning."""
+    """A throttling is over. The first five fields are those of its beginning."""
 
     kind = "throttle-end"
     cause: str
@@ -587,7 +608,10 @@ _CLASSES: tuple[type[Body], ...] = (
 
 
 def _kinds(of: type[Body]) -> tuple[str, ...]:
-    """Return the kinds that a class is for: its own, or the possible values of its field `kind`."""
+    """Return the kinds of events that are objects of the class `of`.
+
+    They are its own kind, or the possible values of its field `kind`.
+    """
     own = vars(of).get("kind")
     return (own,) if isinstance(own, str) else get_args(get_type_hints(of)["kind"])
 

@@ -1,7 +1,7 @@
-"""Something that happened, a notice about it, and an order, as values.
+"""Events, notices and orders, as values.
 
-An event is the same in the log pane, the event table and the report; an order from the screen, the control socket and
-another machine.
+An event is something that happened. It is the same in the log pane, the event table and the report. A notice is about
+how far the numbers can be trusted. An order comes from the screen, the control socket or another machine.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ LANDMARKS = frozenset(
 
 @frozen
 class Body:
-    """What an event says, as an object of the class of its kind; all classes are in `event_kinds`."""
+    """The data of an event. Each kind has a class of its own; all classes are in `event_kinds`."""
 
     # The data as it was read from a file or a link; None: the event was made here. Only the codec uses it: keys that
     # this version does not know survive a copy.
@@ -50,13 +50,13 @@ class Event:
 
     @property
     def is_landmark(self) -> bool:
-        """Whether it is worth going to in a replay."""
+        """Whether the event is worth going to in a replay."""
         return self.severity != "info" or self.kind in LANDMARKS
 
 
 @frozen
 class Notice:
-    """A warning about how far the numbers may be trusted, or a hint, with what to do about it."""
+    """A warning about how far the numbers can be trusted, or a hint. It also says what to do about it."""
 
     code: str  # machine-readable; all of them: edgetop help warnings
     message: str
@@ -76,6 +76,6 @@ class Order:
 
 
 class TakesOrders(Protocol):
-    """Carries orders out. The call is safe from any thread and does not wait."""
+    """The interface of a part that carries orders out. The call is safe from any thread, and does not wait."""
 
     def order(self, order: Order) -> None: ...

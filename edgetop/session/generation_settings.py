@@ -1,4 +1,4 @@
-"""What a session of a language model asks of it, as the manifest keeps it."""
+"""The settings of a session of a language model, as the manifest has them."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -8,7 +8,7 @@ from edgetop.frozen import frozen
 
 @frozen
 class Generation:
-    """What the requests to a language model were like, and the memory that its runtime reported."""
+    """The settings of the requests to a language model, and the memory that its runtime reported."""
 
     context: int  # tokens
     max_tokens: int  # most generated tokens of a request

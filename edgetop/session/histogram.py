@@ -73,14 +73,16 @@ def percentiles(
 
 
 def count_above(counts: Counts, latency_ns: int | None) -> int:
-    """Return how many latencies exceed `latency_ns`, with a bucket's precision; 0 if it is None."""
+    """Return the number of latencies above `latency_ns`, with the precision of a bucket; 0 if `latency_ns` is None."""
     if latency_ns is None:
         return 0
     return int(counts[bucket_of(np.array([latency_ns], np.int64))[0] :].sum())
 
 
 def nearest_rank(count: int, quantile: float) -> int:
-    """Return the index, among `count` sorted values, of the smallest one with at least `quantile` of all up to it.
+    """Return the index of the nearest-rank quantile in `count` sorted values.
+
+    It is the first index such that at least the share `quantile` of all values is at it or before it.
 
     >>> nearest_rank(100, 0.99), nearest_rank(100, 0.5), nearest_rank(1, 0.999)
     (98, 49, 0)

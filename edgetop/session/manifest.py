@@ -90,7 +90,7 @@ class EngineInfo:
 
     @property
     def preferred(self) -> tuple[str, ...]:
-        """The requested providers, followed by those that the engine has."""
+        """The requested providers, followed by the providers that the engine has."""
         return (*self.asked, *self.providers)
 
 
@@ -99,7 +99,10 @@ MIN_RATE_HZ, MAX_RATE_HZ = 1e-6, 1e6
 
 @frozen
 class ImageInput:
-    """How pictures become inputs. A value is (pixel - mean) * scale; None: as `edgetop help quickstart` says."""
+    """How images become inputs. An input value is (pixel - mean) * scale.
+
+    None means that the default of `edgetop help quickstart` is used.
+    """
 
     size: tuple[int, int] | None = None  # width and height
     layout: Literal["nchw", "nhwc"] | None = None
@@ -123,7 +126,7 @@ class Load:
 
     @property
     def fed(self) -> str:
-        """The input, and the options by which pictures became inputs."""
+        """The input of the load, and the options by which images became inputs."""
         images = self.images or ImageInput()
         numbers = {"mean": images.mean or (), "scale": images.scale or ()}
         parts = {
@@ -140,7 +143,10 @@ class Load:
 
     @property
     def is_paced(self) -> bool:
-        """Whether starts are planned, so that an inference can be late. False if a file gives an invalid rate."""
+        """Whether starts are planned, so that an inference can be late.
+
+        It is false if a file gives an invalid rate.
+        """
         return self.mode != "closed" and self.rate_hz is not None and MIN_RATE_HZ <= self.rate_hz <= MAX_RATE_HZ
 
     @property
@@ -158,7 +164,7 @@ class Load:
 
     @property
     def longest_rest_ns(self) -> int:
-        """Longest time without a planned start. With Poisson arrivals, one pause in half a billion is longer."""
+        """Longest time in ns without a planned start. With Poisson arrivals, one pause in half a billion is longer."""
         rest_ns = (self.delay_ns or 0) + (self.duty_off_ns or 0)
         if self.is_paced and self.rate_hz is not None:
             rest_ns += int(1e9 / self.rate_hz * (20 if self.mode == "poisson" else 1))
@@ -250,7 +256,7 @@ class Constraints:
 
     @property
     def words(self) -> str:
-        """The limits of the engine or program, except its CPUs, in words.
+        """The limits of the engine or program in words, except the limit of its CPUs.
 
         >>> Constraints(2.0, 2**29, 150.0, 10.0).words
         'memory 512 MiB, quota 150 % of a CPU in each 10 ms'
@@ -319,7 +325,7 @@ class Ab:
 
 @frozen
 class Lost:
-    """What is missing in a recording. Data that the user excluded (`--no-raw`, `--max-size`) is not lost."""
+    """The data that is missing in a recording. Data that the user excluded (`--no-raw`, `--max-size`) is not lost."""
 
     seconds: float | None  # session time in which something is missing; None if unknown
     inferences: int | None  # number of inferences that ran and are missing; None if unknown
@@ -416,7 +422,9 @@ class Manifest:
 
     @property
     def split_by(self) -> SplitBy:
-        """The field of an inference that says to which model it belongs: its stream. None if there is one model.
+        """The field of an inference that has its stream if each stream is a model of its own.
+
+        None if there is one model.
 
         In a watched program each stream is a model. `run --streams` gives one model several streams.
         """
@@ -450,12 +458,12 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-
 
 
 def is_id(text: str) -> bool:
-    """Whether the text is a UUID in the form of session ids: lower case, with dashes."""
+    """Whether the text has the form of session ids: a UUID in lower case, with dashes."""
     return _ID.fullmatch(text) is not None
 
 
 def is_date(text: str) -> bool:
-    """Whether the text is a moment in UTC, in ISO 8601 with a Z."""
+    """Whether the text is a time in UTC, in ISO 8601 with a Z."""
     try:
         return _DATE.fullmatch(text) is not None and datetime.fromisoformat(text[:19]).year > 0
     except ValueError:
@@ -466,7 +474,7 @@ MAX_COMMAND_CHARS = 16_384
 
 
 def shortened(command: Sequence[str]) -> tuple[str, ...]:
-    """Cut a command line to MAX_COMMAND_CHARS, since a shell may expand `*` to thousands of words."""
+    """Return a command line, cut to MAX_COMMAND_CHARS, since a shell may expand `*` to thousands of words."""
     kept: list[str] = []
     room = MAX_COMMAND_CHARS
     for word in command:

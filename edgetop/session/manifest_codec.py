@@ -1,4 +1,4 @@
-"""Manifests as JSON: how they are written, and how a manifest from anybody is checked when it is read.
+"""Manifests as JSON: how they are written, and how a manifest from an unknown source is checked when it is read.
 
 A damaged value that only describes the session counts as unknown, because the measurements can be used without it.
 """
@@ -22,7 +22,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> Manifest:
-    """Parse the manifest in a `session.json`. Unknown keys are ignored, so that the format can grow.
+    """Return the manifest of a `session.json`. Unknown keys are ignored, so that the format can grow.
 
     A damaged value that only describes the session counts as unknown, and its key is added to `unread`. Raises
     ValueError, which names the wrong key, if the document is not a manifest or lacks a necessary value.
@@ -49,7 +49,7 @@ _LOSS_UNKNOWN = {"seconds": None, "inferences": None, "why": "what the manifest 
 
 
 def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the document without its damaged descriptions, and the keys of these."""
+    """Return the document without the descriptions that are damaged, and the keys of these."""
     kept: dict[str, Any] = dict(document)
     unread: list[str] = []
     hints = typing.get_type_hints(Manifest)
@@ -74,7 +74,10 @@ def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[s
 
 
 def _known_fields(kind: Any, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return an object without its damaged values, and the keys of these. A damaged path of a model becomes ""."""
+    """Return the fields of an object without the damaged ones, and the keys of these.
+
+    `kind`: the class of the object. A damaged path of a model becomes "".
+    """
     hints = typing.get_type_hints(kind)
     damaged = [name for name in hints if name in value and not _fits(hints[name], value[name])]
     kept = {key: item for key, item in value.items() if key not in damaged}

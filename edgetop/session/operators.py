@@ -1,4 +1,4 @@
-"""Bursts: the operators' times in instrumented inferences.
+"""Bursts (profiling rounds): the operators' times in instrumented inferences.
 
 Instrumented inferences do not count as the session's inferences, and their times never enter its latency. A day-long
 session has thousands of bursts of the same operators, so the times of a burst are columns, and bursts share one list of
@@ -93,10 +93,11 @@ class Burst:
 
 
 def hosts(providers: Sequence[str]) -> frozenset[str]:
-    """Return the fallback providers: the CPU, and XNNPACK, which runs on it, unless XNNPACK itself is preferred.
+    """Return the fallback providers, on which an operator runs if the preferred provider cannot run it.
 
-    `providers` are the requested providers, followed by those that the engine has in its order of preference. The
-    result is empty if the first one is the CPU, or if there are none.
+    They are the CPU and XNNPACK, which runs on the CPU, unless XNNPACK itself is preferred. `providers`: the requested
+    providers, followed by those that the engine has in its order of preference. The result is empty if the first one is
+    the CPU, or if there are none.
     """
     first = providers[0].upper() if providers else CPU
     if first == CPU:
@@ -105,13 +106,16 @@ def hosts(providers: Sequence[str]) -> frozenset[str]:
 
 
 def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
-    """Return the median latency of the last plain inferences before a burst, or None if there are too few."""
+    """Return the median latency in ns of the last plain inferences before a burst, or None if there are too few.
+
+    `burst_ns`: when the burst began.
+    """
     latency_ns = inferences["latency_ns"][(inferences["t_ns"] < burst_ns) & inferences["ok"]][-NEIGHBOURS:]
     return int(np.median(latency_ns)) if len(latency_ns) >= LEAST_NEIGHBOURS else None
 
 
 def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst | None = None) -> Burst:
-    """Make a burst from its operators. If they equal those of the burst `like`, the two share one list."""
+    """Return a burst of these operators. If they equal those of the burst `like`, the two bursts share one list."""
     rows = tuple(operators)
     infos = tuple(operator.info for operator in rows)
     if like is not None and like.infos == infos:
@@ -121,7 +125,7 @@ def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst 
 
 
 def joined(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-    """Join the parts of bursts that were split, as at the end of a piece of a table."""
+    """Return whole bursts. Parts of a burst that was split, as at the end of a piece of a table, are joined."""
     whole: list[Burst] = []
     for burst in bursts:
         if whole and (whole[-1].t_ns, whole[-1].number) == (burst.t_ns, burst.number):

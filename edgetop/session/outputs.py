@@ -28,7 +28,7 @@ class KeptOutputs:
     read: Callable[[int, int], Array]  # takes an inference and an output number; returns the array as the model gave it
 
     def numbers(self, inference: int, place: int) -> Array:
-        """Return output number `place` of an inference as floats. A quantised output is dequantised."""
+        """Return output number `place` of an inference as floats. If it is quantised, it is dequantised."""
         raw, output = self.read(inference, place), self.outputs[place]
         if output.scale:
             return (raw.astype(np.float64) - output.zero_point) * output.scale

@@ -6,7 +6,7 @@ from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 
 class PartialSecond:
-    """The second that is not complete yet."""
+    """The statistics of the second that is not complete yet."""
 
     def __init__(self, deadline_ns: int | None = None, *, is_paced: bool = False, split_by: SplitBy = None) -> None:
         self._deadline_ns = deadline_ns
@@ -17,7 +17,7 @@ class PartialSecond:
         self._last: Inferences = NO_INFERENCES
 
     def add(self, inferences: Inferences, seconds: Seconds) -> None:
-        """Add inferences. `seconds` are those that they completed."""
+        """Add inferences. `seconds`: the seconds that they completed."""
         inferences = join([self._inferences, inferences])
         if len(seconds):
             self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS

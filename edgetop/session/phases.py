@@ -1,4 +1,4 @@
-"""The phase of a session and what is measured: one fold, which everything else asks."""
+"""The phases of a session: when each began, and what is measured. All other parts ask this one."""
 
 from typing import Literal
 
@@ -10,9 +10,10 @@ Phase = Literal["loading", "program", "first", "idle", "warmup", "measure", "ove
 
 
 class Phases:
-    """Folds events. Where a phase begins twice, or a session ends twice, the last event counts.
+    """The phases of a session, from its events.
 
-    Folding the same events again changes nothing, so that several folds can share one of these.
+    If a phase begins twice, or a session ends twice, the last event counts. The same events may be added again without
+    effect, so that several parts of the analysis can share one of these.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,7 @@ class Phases:
 
     @property
     def used_from_ns(self) -> int | None:
-        """Return from when on usage counts: for a program, it includes the time before the first inference."""
+        """Return the time in ns from which usage counts. For a program, it is before the first inference."""
         return self.measured_from_ns if self.program_from_ns is None else self.program_from_ns
 
     @property

@@ -1,4 +1,4 @@
-"""How quiet a machine must be for its figures to count, as the doctor, warnings and comparisons judge it."""
+"""Limits of how quiet a machine must be for its figures to count. The doctor, warnings and comparisons use them."""
 
 # Mean CPU use of other processes, of one core, that is a warning. Choice: about as much as an idle desktop or
 # container runtime takes. Larger: figures beside a load pass; smaller: every desktop gets a warning.

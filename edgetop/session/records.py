@@ -102,7 +102,7 @@ NO_AGGREGATES: Aggregates = np.empty(0, AGGREGATE)
 
 
 def join(parts: Sequence[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
-    """Concatenate one or more arrays of the same dtype. A single part is returned as it is.
+    """Return one or more arrays of the same dtype as one array. A single part is returned as it is.
 
     numpy would copy packed rows field by field; copying them as bytes takes a fifteenth of the time.
     """
@@ -119,7 +119,7 @@ def copied(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 
 
 def as_bytes(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Return a view of the rows as opaque items, which numpy copies at once."""
+    """Return a view of the rows as opaque items, which numpy copies faster."""
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
@@ -147,7 +147,7 @@ def by_stream(inferences: Inferences, split_by: SplitBy) -> Iterable[tuple[int, 
 
 
 def latest(inferences: Inferences, split_by: SplitBy) -> Inferences:
-    """Return the last inference that counted of each stream, in the order of the inferences."""
+    """Return the last inference of each stream that counted, in the order of the inferences."""
     counted = measured(inferences)
     if split_by is None or not len(counted):
         return counted[-1:]
@@ -157,17 +157,17 @@ def latest(inferences: Inferences, split_by: SplitBy) -> Inferences:
 
 
 def middles_ns(aggregates: Aggregates) -> npt.NDArray[np.int64]:
-    """Return the middle of each aggregate's span of time."""
+    """Return the middle of the time span of each aggregate, in ns."""
     return np.asarray((aggregates["t_ns"] + aggregates["until_ns"]) // 2)
 
 
 def response_ns(inferences: Inferences) -> npt.NDArray[np.int64]:
-    """Return the response time of each inference: from its intended start until its outputs were ready."""
+    """Return the response time of each inference in ns: from its intended start until its outputs were ready."""
     return np.asarray(inferences["wait_ns"] + inferences["latency_ns"])
 
 
 def last_end_ns(inferences: Inferences) -> int:
-    """Return the latest end of an inference. With several streams, it need not be the one that began last."""
+    """Return the latest end of an inference in ns. With several streams, it need not be the one that began last."""
     return int((inferences["t_ns"] + inferences["latency_ns"]).max())
 
 
@@ -196,7 +196,10 @@ def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
 
 
 class Overlap:
-    """Measures how many inferences overlap, and how long none runs. They must be added in order of their starts."""
+    """The mean number of inferences at once, and the share of time without one.
+
+    Inferences must be added in the order of their starts.
+    """
 
     def __init__(self) -> None:
         # Ends of the inferences that were in progress when the last one began.
@@ -228,6 +231,6 @@ class Overlap:
 
     @property
     def outside(self) -> float | None:
-        """Share of the time without an inference in progress; None if unknown."""
+        """Return the share of the time without an inference in progress, or None if it is unknown."""
         whole_ns = self._reached_ns - (self._began_ns or 0)
         return None if self._began_ns is None or whole_ns <= 0 else max(0.0, 1 - self._busy_ns / whole_ns)

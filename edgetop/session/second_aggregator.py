@@ -1,4 +1,4 @@
-"""Makes the seconds of a session from its single inferences."""
+"""The seconds of a session, made from its single inferences."""
 
 from dataclasses import replace
 from functools import partial
@@ -35,13 +35,11 @@ from edgetop.session.seconds import (
 
 
 class SecondAggregator:
-    """Turns inferences, in pieces of any size, into complete seconds without a gap between them.
+    """Complete seconds, without a gap between them, from inferences in pieces of any size.
 
     Inferences must be added in the order in which they started. A second is complete when an inference of a later
-    second arrives; `close` completes the last one.
-
-    A pause of more than MOST_EMPTY_S seconds leaves a gap. Times may come from other programs, and a row for each
-    second up to a wrong time could fill the memory.
+    second arrives; `close` completes the last one. A pause of more than MOST_EMPTY_S seconds leaves a gap: times may
+    come from other programs, and a row for each second up to a wrong time could fill the memory.
     """
 
     def __init__(
@@ -55,9 +53,9 @@ class SecondAggregator:
     ) -> None:
         """Begin with the second number `first_second`.
 
-        `last` are inferences before that second, if there were any; the last of them must be the last that counted,
-        and so must the last of each stream. `is_paced` adds response time to service time. `split_by` is that of the
-        manifest.
+        `deadline_ns`: the deadline; None without one. `last`: inferences before that second, if there were any; the
+        last of them must be the last that counted, and so must the last of each stream. `is_paced`: whether seconds
+        have response times too. `split_by`: as in the manifest.
         """
         self._open: list[Inferences] = []
         self._open_second = first_second
@@ -81,7 +79,7 @@ class SecondAggregator:
         return concatenate(done)
 
     def complete(self, second: int) -> Seconds:
-        """Return the seconds before the number `second`, because no inference of theirs is missing."""
+        """Return the seconds before the number `second`. None of their inferences may be missing."""
         return concatenate(self._advance(second))
 
     def close(self) -> Seconds:
@@ -117,7 +115,7 @@ class SecondAggregator:
 
 
 class _Statistics:
-    """Makes the rows of successive seconds of one stream, or of all streams together."""
+    """The rows of successive seconds, of one stream or of all streams together."""
 
     def __init__(self, deadline_ns: int | None, last: Inferences, *, is_paced: bool) -> None:
         self._deadline_ns = deadline_ns
@@ -140,7 +138,7 @@ class _Statistics:
         )
 
     def skip(self, inferences: Inferences) -> None:
-        """Take inferences of phase `measure` for which no row is needed."""
+        """Continue after inferences of phase `measure` for which no row is needed."""
         last = measured(inferences)[-1:]
         self._service.skip(last["latency_ns"])
         if self._response is not None:
@@ -148,7 +146,7 @@ class _Statistics:
 
 
 def _repeated(one: Seconds, count: int) -> Seconds:
-    """Return `count` successive seconds without inferences, of which `one` is the first."""
+    """Return `count` successive seconds without inferences. `one`: the first of them."""
     rows = np.repeat(one.rows, count)
     rows["t_ns"] += np.arange(count) * NS
     response = None if one.response is None else _repeated(one.response, count)
@@ -156,15 +154,15 @@ def _repeated(one: Seconds, count: int) -> Seconds:
 
 
 class Summary:
-    """Makes the rows of successive seconds from one kind of time: service time, response time, time between tokens."""
+    """The rows of successive seconds for one kind of time: service time, response time, or time between tokens."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
-        """`last_ns` has times before the first second. Only the last one is used, for jitter."""
+        """Begin. `last_ns`: times before the first second. Only the last one is used, for jitter."""
         self._last_ns: int | None = None
         self.skip(last_ns)
 
     def skip(self, times_ns: npt.NDArray[np.int64]) -> None:
-        """Take times for which no row is needed."""
+        """Continue after times in ns for which no row is needed."""
         if len(times_ns):
             self._last_ns = int(times_ns[-1])
 
@@ -197,7 +195,7 @@ class Summary:
 
 
 def _runs(missed: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
-    """Return the number of successive true values at the beginning, at the end, and in the longest run.
+    """Return the lengths of three runs of true values: at the beginning, at the end, and the longest.
 
     >>> _runs(np.array([True, False, True, True, True, False, True, True]))
     (1, 2, 3)

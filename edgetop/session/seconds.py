@@ -54,7 +54,7 @@ OF_INFERENCES = ("min_ns", "max_ns", *PERCENTILE_FIELDS)  # ABSENT without infer
 
 @frozen
 class Seconds:
-    """Consecutive seconds: `rows` of SECOND, and a sparse histogram for each.
+    """Consecutive seconds. `rows` has a row of type SECOND for each, and there is a sparse histogram for each.
 
     The buckets of row i are `bucket[offsets[i]:offsets[i + 1]]`, ascending. `bucket_count` has the number of inferences
     in each.
@@ -62,8 +62,8 @@ class Seconds:
     `response` has the same seconds with response time (`wait_ns + latency_ns`) in place of latency. It is None under a
     closed load, in which no inference waits. Errors and deadline misses are only in the outer rows.
 
-    `streams` has the statistics of single streams. A second without rows there belongs to stream 0 alone. None means
-    that no second has such rows. `tokens`: of a language model; None for other models.
+    `streams` has the statistics of single streams. A second without rows there belongs to stream 0 alone. If `streams`
+    is None, no second has such rows. `tokens`: the tokens of a language model; None for other models.
     """
 
     rows: npt.NDArray[np.void]
@@ -92,11 +92,11 @@ class Seconds:
         return self if wanted.all() else self.take(np.flatnonzero(wanted))
 
     def before(self, t_ns: int) -> int:
-        """Return how many rows begin before `t_ns`."""
+        """Return the number of rows that begin before `t_ns`."""
         return int(np.searchsorted(self.rows["t_ns"], t_ns))
 
     def between(self, begin: int, end: int) -> "Seconds":
-        """Return the rows between two positions, the second one excluded, without a copy."""
+        """Return the rows from position `begin` to the one before `end`, without a copy."""
         held = slice(int(self.offsets[begin]), int(self.offsets[end]))
         response = None if self.response is None else self.response.between(begin, end)
         streams = None if self.streams is None else self.streams.between(begin, end)
@@ -130,7 +130,7 @@ TOKEN_SECOND = np.dtype(
 
 @frozen
 class TokenSeconds:
-    """Figures of consecutive seconds, in the same number as the seconds that they belong to."""
+    """The figures of the tokens in consecutive seconds, with a row for each second."""
 
     rows: npt.NDArray[np.void]  # of TOKEN_SECOND
     itl: Seconds  # times between successive tokens
@@ -146,11 +146,11 @@ class TokenSeconds:
         return TokenSeconds(self.rows[places], self.itl.take(places), self.ttft.take(places))
 
     def mapped(self, change: Callable[[Seconds], Seconds]) -> "TokenSeconds":
-        """Return the same figures with other histograms."""
+        """Return the same figures, with the times changed by `change`."""
         return replace(self, itl=change(self.itl), ttft=change(self.ttft))
 
     def joined(self, parts: Sequence[Seconds]) -> "TokenSeconds":
-        """Join the tokens of consecutive parts, of which some may have none."""
+        """Return the tokens of consecutive parts as one. Some parts may have none."""
         each = [part.tokens or none_in(part) for part in parts]
         return TokenSeconds(
             np.concatenate([one.rows for one in each], dtype=TOKEN_SECOND),
@@ -161,9 +161,11 @@ class TokenSeconds:
 
 @frozen
 class StreamSeconds:
-    """Statistics of single streams within consecutive seconds. Those of second i are rows offsets[i]:offsets[i + 1].
+    """Statistics of single streams within consecutive seconds.
 
-    A second has rows if an inference that is not of stream 0 is in it: one for each stream with inferences in it.
+    Those of second i are rows offsets[i]:offsets[i + 1].
+
+    A second has rows if it has an inference of a stream other than 0. There is a row for each stream with inferences.
     """
 
     offsets: npt.NDArray[np.int32]  # one more than there are seconds
@@ -176,7 +178,7 @@ class StreamSeconds:
 
     @property
     def owner(self) -> npt.NDArray[np.int64]:
-        """The position of each row's second."""
+        """The position of the second to which each row belongs."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
     def between(self, begin: int, end: int) -> "StreamSeconds | None":
@@ -202,7 +204,10 @@ def has_runs(seconds: Seconds) -> npt.NDArray[np.bool_]:
 def _gathered(
     offsets: npt.NDArray[np.int32], places: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return the offsets of the lists at these positions, and where the items of these lists are."""
+    """Return where the lists at these positions begin once they are gathered, and the index of each of their items.
+
+    `offsets`: where each list begins.
+    """
     lengths = np.diff(offsets)[places]
     chosen = _offsets(lengths)
     return chosen, np.repeat(offsets[:-1][places] - chosen[:-1], lengths) + np.arange(chosen[-1])
@@ -266,9 +271,9 @@ def _joined_streams(parts: Sequence[Seconds], *, has_response: bool) -> StreamSe
 
 
 def with_own_rows(seconds: Seconds, wanted: npt.NDArray[np.bool_]) -> Seconds:
-    """Add a row for stream 0 to those of the `wanted` seconds that belong to it alone, the empty ones included.
+    """Return the seconds, with a row for stream 0 in those that belong to it alone, the empty ones included.
 
-    Seconds that are merged need it if the result does not belong to stream 0 alone.
+    `wanted`: which seconds get such a row. Seconds need it before they are merged with those of other streams.
     """
     streams = seconds.streams
     if streams is None:
@@ -285,10 +290,10 @@ def with_own_rows(seconds: Seconds, wanted: npt.NDArray[np.bool_]) -> Seconds:
 
 
 def summed(seconds: Seconds, every_s: int) -> Seconds:
-    """Add up the histograms of every `every_s` seconds in the first row of each group; the other rows lose theirs.
+    """Return the seconds, with the histograms of every `every_s` seconds added up in the first row of the group.
 
-    A group is the rows whose number of the second gives the same quotient when divided by `every_s`. The histograms of
-    a stream are added up in its own first row of the group.
+    The other rows have empty histograms. A group is the rows whose number of the second gives the same quotient when
+    divided by `every_s`. The histograms of a stream are added up in its own first row of the group.
     """
     if not len(seconds):
         return NO_SECONDS
@@ -306,7 +311,10 @@ def summed(seconds: Seconds, every_s: int) -> Seconds:
 
 
 def _summed(seconds: Seconds, group: npt.NDArray[np.int64]) -> Seconds:
-    """Add up the histograms of the rows of each group in its first row."""
+    """Return the seconds, with the histograms of each group added up in its first row.
+
+    `group`: the group of each row.
+    """
     response = None if seconds.response is None else _summed(seconds.response, group)
     if (np.diff(group) < 0).any():
         order = np.argsort(group, kind="stable")

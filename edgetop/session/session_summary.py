@@ -1,4 +1,4 @@
-"""A session in one line, as the analysis on its own board judges it. `edgetop fleet` shows it for each board.
+"""The summary of a session in one line, by the analysis on its own board. `edgetop fleet` shows it for each board.
 
 The names of the fields are keys of `edgetop fleet --json`. A board sends the fields as JSON, at first all of them, then
 only those that changed. The receiver raises ValueError if a value has the wrong type or is too large.
@@ -24,7 +24,7 @@ Json = JsonValue | list[Any] | dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The line of one session. None means that a value is unknown."""
+    """The summary of one session. None means that a value is unknown."""
 
     session: str = ""
     model: str = ""
@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_summary(changed: Mapping[str, Any], before: Summary) -> Summary:
-    """Return the summary `before` with the fields that changed. Unknown fields are ignored.
+    """Return the summary `before` with the fields of `changed` replaced. Unknown fields are ignored.
 
     Raises ValueError if a value is invalid.
     """
@@ -94,7 +94,7 @@ def parse_summary(changed: Mapping[str, Any], before: Summary) -> Summary:
 
 
 def parse_events(given: Any) -> tuple[Happened, ...]:
-    """Parse a list of events. Raises ValueError if it is invalid."""
+    """Return the events of a JSON list. Raises ValueError if the list is invalid."""
     if not isinstance(given, list) or len(given) > MAX_EVENTS:
         raise ValueError("no list of events")
     return tuple(map(_happened, given))

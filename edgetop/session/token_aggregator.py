@@ -1,6 +1,6 @@
-"""Makes the seconds of a session of a language model, with its tokens.
+"""The seconds of a session of a language model, with its tokens.
 
-A token belongs to the second in which it was there, and a request to the second in which it ended: a request may take
+A token belongs to the second in which it was ready, and a request to the second in which it ended: a request may take
 minutes, and the seconds meanwhile are needed at once. Only tokens and requests of phase `measure` count.
 """
 
@@ -19,7 +19,7 @@ SETTLED_NS = 50_000_000  # the engine reports a request at most this long after 
 
 
 class TokenAggregator:
-    """Turns inferences, tokens and requests into complete seconds, as SecondAggregator does without tokens."""
+    """Complete seconds from inferences, tokens and requests. SecondAggregator is the same without tokens."""
 
     def __init__(self, seconds: SecondAggregator) -> None:
         """Begin without requests. `seconds` makes the rows of the requests, and must not have been used before."""
@@ -73,7 +73,7 @@ class TokenAggregator:
 
 
 def at_their_end(inferences: Inferences) -> Inferences:
-    """Return the inferences with their end as `t_ns`, in order of their ends."""
+    """Return the inferences in order of their ends, with the time of the end as `t_ns`."""
     if not len(inferences):
         return inferences
     ended = inferences.copy()

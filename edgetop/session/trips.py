@@ -61,7 +61,9 @@ def trips_c(manifest: Manifest) -> dict[int, float]:
 
 
 def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
-    """Return the temperature sensors of processors, or all temperature sensors if none is known to be of a processor.
+    """Return the temperature sensors of processors.
+
+    If no sensor is known to be of a processor, return all temperature sensors.
 
     >>> infos = [SensorInfo(f"temp/{label}", "C", "a file") for label in ("nvme:Composite", "k10temp:Tctl", "soc")]
     >>> [info.label for info in zones_of_interest(infos)]
@@ -72,5 +74,5 @@ def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
 
 
 def is_zone(info: SensorInfo) -> bool:
-    """Whether a temperature sensor is a thermal zone or has its own driver, and is not an input of an hwmon chip."""
+    """Whether a temperature sensor is a thermal zone or has its own driver. Inputs of an hwmon chip are no zones."""
     return CHIP_MARK not in info.label

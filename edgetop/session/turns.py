@@ -1,8 +1,8 @@
 """The turns of an A/B session: when each of its two models runs.
 
 First A runs alone, which shows how small a difference the board can distinguish (A/A). Then come quads of turns, ABBA
-or BAAB at random. A drift that is even over a quad affects both sides alike, and no periodic disturbance can follow the
-random order.
+or BAAB at random. If figures drift evenly over a quad, both sides are affected alike. No periodic disturbance can
+follow the random order.
 
 Two loads of one file differ by some percent, because their code and data lie elsewhere in memory. So both models are
 loaded anew several times, each time in new processes, and the quads are divided among these loads.
@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def quads_ns(self) -> int:
-        """When the quads begin, after the turns in which A runs alone."""
+        """The time in ns at which the quads begin, after the turns in which A runs alone."""
         return self.begin_ns + self.alone * self.turn_ns
 
     @property
@@ -69,17 +69,17 @@ class Plan:
 
 @frozen
 class Planner:
-    """Plans the turns of each load of a session within `duration_ns`, reloading included."""
+    """The planner of the turns of each load, within `duration_ns` for the whole session, reloading included."""
 
     duration_ns: int
     seed: int  # of the order of turns
     least_ns: int = SHORTEST_NS  # shortest turn, if there is time
 
     def first(self, begin_ns: int, latency_ns: int, reload_ns: int | None = None) -> Plan:
-        """Plan the turns of the first load, for models that take `latency_ns`.
+        """Return the turns of the first load. `latency_ns`: the time that an inference takes.
 
-        `reload_ns` is the time to load both anew; None if they cannot be. Raises ValueError, which says how much time
-        is needed, if there is too little time for enough turns.
+        `reload_ns`: the time to load both models anew; None if they cannot be. Raises ValueError, which says how much
+        time is needed, if there is too little time for enough turns.
         """
         wanted = 1 if reload_ns is None else _wanted_loads(self.duration_ns, reload_ns, 0)
         turn_ns = self._turn_ns(self.duration_ns - (wanted - 1) * (reload_ns or 0), latency_ns)
@@ -87,11 +87,9 @@ class Planner:
         return Plan(begin_ns, turn_ns, self._order(0, quads), loads=loads)
 
     def after(self, first: Plan, load: int, begin_ns: int, reload_ns: int) -> Plan | None:
-        """Plan the turns of load number `load` (from 1 on), which begin at `begin_ns`.
+        """Return the turns of load number `load` (from 1 on), which begin at `begin_ns`; None if the time is over.
 
-        Return None if the time is over.
-
-        `reload_ns`: how long the last reload took.
+        `first`: the turns of the first load. `reload_ns`: how long the last reload took.
         """
         left_ns = first.begin_ns + self.duration_ns - begin_ns
         if left_ns < 4 * first.turn_ns:
@@ -114,9 +112,11 @@ class Planner:
 
 
 def _wanted_loads(left_ns: int, reload_ns: int, done: int) -> int:
-    """Return how many loads the time is divided among, the present one included, `done` loads not.
+    """Return the number of loads that are still to come, the present one included.
 
-    Loads up to WANTED_LOADS may take half of the time.
+    `done`: the number of loads before it.
+
+    Reloads up to WANTED_LOADS loads may take half of the remaining time.
     """
     return max(1, min(WANTED_LOADS - done, 1 + left_ns // 2 // max(reload_ns, 1)))
 
@@ -124,7 +124,8 @@ def _wanted_loads(left_ns: int, reload_ns: int, done: int) -> int:
 def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tuple[int, int]:
     """Return the number of loads of the whole session, and the number of quads of the present one.
 
-    Beyond WANTED_LOADS, the turns of a load take at least as long as loading both.
+    `done`: the number of loads before it. If there are more than WANTED_LOADS, the turns of a load take at least as
+    long as loading both models.
     """
     quad_ns = 4 * turn_ns
     if reload_ns is None:
@@ -135,5 +136,5 @@ def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tu
 
 
 def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_ns: int = SHORTEST_NS) -> Plan:
-    """Plan the turns of a session in which each model is loaded once. The arguments are those of `Planner`."""
+    """Return the turns of a session in which each model is loaded once. The arguments are those of `Planner`."""
     return Planner(duration_ns, seed, least_ns).first(begin_ns, latency_ns)

@@ -1,4 +1,7 @@
-"""Convert dataclasses to JSON values and back, by the types of their fields. A value that does not fit is an error."""
+"""The conversion of dataclasses to JSON values and back, by the types of their fields.
+
+A value that does not fit its type is an error.
+"""
 
 import dataclasses
 import functools
@@ -62,7 +65,7 @@ class Form:
         return self.scalar(hint, value, where)
 
     def read(self, kind: type[T], value: Any, where: str) -> T:
-        """Parse an object of the class `kind`. Unknown keys are ignored.
+        """Return the object of the class `kind` that the JSON value has. Unknown keys are ignored.
 
         Raises ValueError, which names `where` and the key that is missing or has a value of another type.
         """
@@ -89,11 +92,17 @@ def _exported(kind: Any) -> list[str]:
 
 @functools.cache
 def _hints_of(kind: type) -> Mapping[str, Any]:
-    """Return the types of a class's fields. They are evaluated once, since every journal segment has a manifest."""
+    """Return the types of a class's fields by name.
+
+    They are evaluated once, since every journal segment has a manifest.
+    """
     return typing.get_type_hints(kind)
 
 
 @functools.cache
 def _parts_of(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return what a type is made of. There are few, and every value of a manifest asks for its own."""
+    """Return the generic type of a type and its arguments, as `list` and `int` for `list[int]`.
+
+    The result is cached: there are few types, and every value of a manifest needs its own.
+    """
     return typing.get_origin(hint), typing.get_args(hint)

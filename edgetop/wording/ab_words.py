@@ -18,7 +18,11 @@ def p50_words(view: AbView) -> str:
 
 
 def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
-    """Return the difference of p50. `smallest`: the smallest difference that can be detected; None if unknown."""
+    """Return the difference of p50 in words.
+
+    `ratio`: B divided by A; None if it is unknown. `smallest`: the smallest difference that can be detected; None if
+    unknown.
+    """
     if ratio is None:
         resolvable = "" if smallest is None else f", {_share(smallest)} can be told apart here"
         return f"too few turns to compare{resolvable}"
@@ -28,7 +32,8 @@ def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
 
 
 def turn_words(turn: Turn) -> str:
-    """
+    """Return the present turn of an A/B session in words.
+
     >>> turn_words(Turn("", 3, 12)), turn_words(Turn("B", 4, 12)), turn_words(Turn("B", 1, 3, 2, 9))
     ('A alone, turn 3 of 12', 'quad 4 of 12, B', 'load 2 of 9, quad 1 of 3, B')
     """
@@ -70,7 +75,7 @@ def _share(share: float) -> str:
 
 
 def needs_words(view: AbView) -> str:
-    """Return which ratios are not precise enough yet, and how long each needs; "" if all are."""
+    """Return the ratios that are not precise enough yet, and the time that each needs; "" if all are precise."""
     needs = {name: ratio.needs_s for name, ratio in view.ratios.items() if ratio and ratio.needs_s is not None}
     if not needs:
         return ""
@@ -79,7 +84,7 @@ def needs_words(view: AbView) -> str:
 
 
 def ab_lines(view: AbView) -> Iterator[str]:
-    """Yield the answer, how to read it, and the table of the text report."""
+    """Yield the lines of the text report: the answer, how to read it, and the table."""
     if not view.variants:
         yield "A/B        too few turns to compare"
         return
@@ -121,7 +126,7 @@ def reading_words(view: AbView) -> str:
 
 
 def loads_words(view: AbView) -> str:
-    """Return how many loads the ratios rest on."""
+    """Return the number of loads from which the ratios are computed, in words."""
     loads = "one load" if view.loads == 1 else f"{view.loads} loads"
     if view.loads >= LEAST_PAIRS:
         return f"{loads} of each model; the intervals hold what loads differ by"

@@ -25,7 +25,7 @@ _BY_NAME = {
 
 
 def problem_words(alert: Alert) -> str:
-    """Return the problem in words, without figures of a rule."""
+    """Return the problem of an alert in words, without the figures of a rule."""
     return f"{clean(alert.stream)}: {_problem(alert)}" if alert.stream else _problem(alert)
 
 
@@ -48,7 +48,7 @@ def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of
 
 
 def began_words(alert: Alert) -> str:
-    """Return the problem in words; for a rule, with the worst value so far."""
+    """Return the problem of an alert in words. For a rule, it has the worst value so far."""
     figures = alert.figures
     if figures is None or alert.name == "leak":
         return problem_words(alert)
@@ -56,7 +56,8 @@ def began_words(alert: Alert) -> str:
 
 
 def ended_words(alert: Alert) -> str:
-    """
+    """Return the message for the end of an alert.
+
     >>> ended_words(Alert("stalled", "critical", 0, 40 * 10**9))
     'over after 40.0s: an inference has not come back'
     """
@@ -67,14 +68,15 @@ def ended_words(alert: Alert) -> str:
 
 
 def title_words(manifest: Manifest | None) -> str:
-    """Describe the session of an alert, for a person away from the screen."""
+    """Return the title of an alert's message: edgetop, and the session, for a person away from the screen."""
     if manifest is None:
         return "edgetop"
     return f"edgetop {manifest.name}{' SIMULATED' if manifest.board.simulated else ''}"
 
 
 def alert_words(alert: Alert) -> str:
-    """
+    """Return an alert as one line.
+
     >>> alert_words(Alert("engine-died", "critical", 0, 0, "killed by SIGSEGV"))
     'engine-died: killed by SIGSEGV'
     """
@@ -102,7 +104,7 @@ def alerts_document(view: AlertsView) -> list[dict[str, Any]]:
 
 
 def met_again_words(missing: Alert) -> str:
-    """Describe the end of a time of missed deadlines."""
+    """Return the message for the end of a time of missed deadlines."""
     worst = f": {missing.figures.max:.3g} % of a minute's inferences at worst" if missing.figures else ""
     return f"the deadline is met again, after {_lasted(missing)}{worst}"
 

@@ -26,7 +26,10 @@ class Summaries:
     """The summaries of one session for one viewer."""
 
     def __init__(self, gates: Sequence[str]) -> None:
-        """Begin without data. Raises ValueError for an invalid gate, or for too many gates."""
+        """Begin without data.
+
+        `gates`: texts of gates. Raises ValueError for an invalid gate, or for too many gates.
+        """
         if len(gates) > MAX_GATES:
             raise ValueError(f"at most {MAX_GATES} gates")
         self._gates = tuple(map(gate_of, gates))
@@ -39,7 +42,7 @@ class Summaries:
         self._analysis.fold(batch)
 
     def message(self) -> dict[str, Json]:
-        """Return what changed since the last message."""
+        """Return the fields of the summary that changed since the last message."""
         view = self._analysis.view(WINDOW_NS, Lens())
         now = to_json(self._summary(view))
         changed, self._sent = changes(self._sent, now), now
@@ -94,7 +97,7 @@ class Summaries:
         )  # fmt: skip
 
     def _take_courses(self, view: MonitorView) -> tuple[int, int, Course, Course]:
-        """Return the series of whole steps: they change, and are sent, once a step."""
+        """Return the series of the summary, in whole steps of time. They change once a step, and are sent then."""
         now_s = view.progress.now_ns // NS
         step_s = next((step for step in STEPS_S if now_s < COURSE * step), STEPS_S[-1])
         end_s = now_s // step_s * step_s
@@ -108,7 +111,7 @@ class Summaries:
 
 
 def _course(points: Points | None, steps: int, scale: float) -> Course:
-    """Return the highest value of each step, scaled."""
+    """Return the highest value of each step of a timeline, multiplied by `scale`."""
     if points is None or not steps:
         return ()
     highest = np.fmax.reduce(points.high.reshape(COURSE, -1), axis=1)[:steps] * scale

@@ -7,7 +7,7 @@ _MORE = "run longer, or read more often (edgetop run --hz)"
 
 
 def unknown_words(unknown: EnergyUnknown | None) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each reason
-    """Return the sentence of a reason; "" for None.
+    """Return the sentence that says why a figure of energy is unknown; "" for None.
 
     >>> unknown_words(EnergyUnknown("few-inferences", count=99))
     '99 inferences are too few: it takes 100'

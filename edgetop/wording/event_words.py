@@ -12,7 +12,7 @@ from edgetop.wording.throttle_words import throttle_begin_words, throttle_end_wo
 
 
 def worded(event: Event) -> Event:
-    """Return the event with its message: the same object if it was recorded with one."""
+    """Return the event with a message. If it was recorded with one, it is the same object."""
     if not isinstance(event, DerivedEvent):
         return event
     return Event(event.t_ns, event.body, event.severity, event.source, _message(event))

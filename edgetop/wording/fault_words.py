@@ -7,7 +7,7 @@ if TYPE_CHECKING:  # A run loads this module before its engine has started, and 
 
 
 def fault_words(fault: "Fault") -> str:
-    """Return why a figure is unavailable.
+    """Return the sentence that says why a figure is unavailable.
 
     >>> from edgetop.analysis.faults import Fault
     >>> fault_words(Fault("slowdowns", "sensors", "ValueError: empty", ""))

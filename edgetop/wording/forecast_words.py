@@ -42,7 +42,7 @@ def share_silence_words(silence: ShareSilence | None) -> str:
 
 
 def unsuitable_words(error: UnsuitableError, ambient_c: float) -> str:
-    """Return why a session does not suffice for a forecast at `ambient_c`.
+    """Return why a session is not suitable for a forecast at the ambient temperature `ambient_c`.
 
     >>> unsuitable_words(UnsuitableError("too-far", 20.0), 40.0)
     'it was measured at 20 C, farther than 15 C from 40 C'
@@ -100,7 +100,7 @@ def time_words(trip: Estimate) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Format a duration without tenths: no forecast is so precise."""
+    """Return a duration as text, without tenths: no forecast is so precise."""
     whole = round(seconds)
     return f"{whole}s" if whole < 60 else duration(whole * NS)
 

@@ -19,7 +19,7 @@ def stage_name(stage: StageView) -> str:
 
 
 def frame_words(view: FramesView) -> str:
-    """Describe the time of a frame, and the late and dropped frames."""
+    """Return the time of a frame, and the late and dropped frames, in words."""
     total, missed = view.total, ""
     if view.misses is not None:
         share = fine_percent(view.misses / max(total.count, 1))

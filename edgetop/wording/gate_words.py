@@ -64,7 +64,7 @@ def _value(result: GateResult, value: float | bool) -> str:
 
 
 def _plain(value: float) -> str:
-    """Format with four digits, or with all digits before the point.
+    """Return a value as text with four digits, or with all digits before the point.
 
     >>> _plain(40.3312), _plain(24431.07), _plain(0.000125)
     ('40.33', '24431', '0.000125')

@@ -86,7 +86,7 @@ def _ms(ns: float) -> str:
 
 
 def load_words(load: Load) -> str:
-    """Describe the arrival of inferences; "" where they come back to back, one at a time.
+    """Return the arrival of inferences in words; "" if they come back to back, one at a time.
 
     >>> load_words(Load(mode="poisson", rate_hz=30.0, streams=2, duty_on_ns=2 * 10**9, duty_off_ns=8 * 10**9))
     '30 Hz at random in each of 2 streams, 2s on and 8s off'
@@ -110,7 +110,7 @@ def load_words(load: Load) -> str:
 
 
 def headroom_words(headroom_ms: float) -> str:
-    """Describe the time between p99 and the deadline.
+    """Return the time between p99 and the deadline in words.
 
     >>> headroom_words(8.1), headroom_words(-2)
     ('p99 leaves 8.100 ms', 'p99 exceeds it by 2.000 ms')
@@ -120,7 +120,8 @@ def headroom_words(headroom_ms: float) -> str:
 
 
 def max_rate_words(max_rate_hz: float) -> str:
-    """
+    """Return the highest rate that the engine can serve, in words.
+
     >>> max_rate_words(41.23)
     'fits up to 41.2 Hz'
     """
@@ -128,7 +129,7 @@ def max_rate_words(max_rate_hz: float) -> str:
 
 
 def asked_rate(asked_hz: float) -> str:
-    """Format the requested rate.
+    """Return the requested rate as text.
 
     >>> asked_rate(30.0), asked_rate(0.1), asked_rate(33.333333), asked_rate(100_000.0)
     ('30', '0.1', '33.33', '100 k')
@@ -137,7 +138,8 @@ def asked_rate(asked_hz: float) -> str:
 
 
 def overload_words(asked_hz: float, done_hz: float) -> str:
-    """
+    """Return the requested rate and the achieved one in words.
+
     >>> overload_words(30.0, 24.07)
     '30 Hz asked, 24.1 Hz done'
     """

@@ -143,7 +143,7 @@ def _advice(finding: Finding) -> str:
 
 
 def _told(finding: Finding) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR0912  a sentence for each finding
-    """Return the message, and the figures in it under their keys of the JSON document."""
+    """Return the message of a finding, and the figures in it by their keys of the JSON document."""
     match finding:
         case of.PartsFailed(parts, fault):
             names = ", ".join(parts)
@@ -237,7 +237,8 @@ def _hint(hint: Hint) -> str:  # noqa: C901, PLR0911  a sentence for each hint
 
 
 def providers_words(providers: Iterable[str]) -> str:
-    """
+    """Return the names of providers, joined to a phrase.
+
     >>> providers_words(("XNNPACK", "CPU", "CPU"))
     'the CPU and XNNPACK'
     """
@@ -257,7 +258,7 @@ def _share(operators: Iterable[OperatorView]) -> str:
 
 
 def _names(operators: Sequence[OperatorView]) -> str:
-    """Name the operators that take most of the time."""
+    """Return the names of the operators that take most of the time."""
     largest = sorted(operators, key=lambda operator: -operator.share)
     named = ", ".join(
         f"{short_name(o)} ({o.op_type}{f', {percent(o.share)}' if o.settled else ''})" for o in largest[:_NAMED]
@@ -266,7 +267,10 @@ def _names(operators: Sequence[OperatorView]) -> str:
 
 
 def _event(lasting: Lasting) -> tuple[str, _Figures]:
-    """Return the trouble that an event reported, with the sum and the times if it occurred more than once."""
+    """Return the message of a recorded warning or error, and its figures.
+
+    If it occurred more than once, the message has the number of times and the sum.
+    """
     event, times = lasting.first, lasting.times
     if times == 1:
         return event.message, data_of(event.body)

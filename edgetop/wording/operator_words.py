@@ -1,4 +1,4 @@
-"""What limits operators, and what energy they take, in words."""
+"""The limits of operators, and the energy that they take, in words."""
 
 from collections.abc import Sequence
 
@@ -50,7 +50,10 @@ def energy_unknown_words(unknown: NotTold) -> str:
 
 
 def energy_cells(operators: Sequence[OperatorFigures]) -> list[str]:
-    """Return the energy of each operator in mJ. A letter marks operators that are only known together."""
+    """Return the energy of each operator in mJ, as text.
+
+    A letter marks operators whose energy is only known together.
+    """
     groups = [one.energy_group for one in operators]
     several = sorted({number for number in groups if number is not None and groups.count(number) > 1})
     letters = {number: chr(ord("a") + place % 26) for place, number in enumerate(several)}
@@ -63,9 +66,9 @@ def energy_cells(operators: Sequence[OperatorFigures]) -> list[str]:
 
 
 def energy_stands_out(operators: Sequence[OperatorFigures]) -> str:
-    """Return which operator takes most energy for its time, or "" if none takes much more than its share.
+    """Return a sentence about the operator that takes most energy for its time.
 
-    Operators that are only known together are left out.
+    It is "" if no operator takes much more than its share. Operators whose energy is only known together are left out.
     """
     groups = {one.energy_group: one.energy_mj for one in operators if one.energy_mj and one.energy_group is not None}
     whole, numbers = sum(groups.values()), [one.energy_group for one in operators]

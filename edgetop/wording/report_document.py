@@ -52,7 +52,7 @@ def report_document(analysis: Folds) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> Any:
-    """Convert to plain JSON values. A field with `omit` in its metadata is left out if it is None."""
+    """Return a value as plain JSON. A field with `omit` in its metadata is left out if it is None."""
     if type(value) in _AS_JSON:
         return _AS_JSON[type(value)](value)
     if dataclasses.is_dataclass(value):
@@ -67,7 +67,7 @@ def to_json(value: Any) -> Any:
 
 
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return the JSON part. If the session is over, `now` is the state in which it ended."""
+    """Return the part `verdict` of the document. If the session is over, `now` is the state in which it ended."""
     return {
         "now": verdict_words.now(verdict),
         "words": verdict_words.words(verdict),
@@ -103,7 +103,7 @@ def _threads_json(threads: ThreadView) -> dict[str, Any]:
 
 
 def _tail_json(tail: TailView) -> dict[str, Any]:
-    """Return the JSON part. Its lists are empty if no inference stands out."""
+    """Return the part `tail` of the document. Its lists are empty if no inference stands out."""
     return {
         "stands_out": STANDS_OUT,
         "summary": tail_words(tail.parts) or None,

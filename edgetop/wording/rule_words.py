@@ -1,4 +1,4 @@
-"""Gates and alert rules from text. The error of a text that cannot be used says what to write instead."""
+"""Gates and alert rules from text. If a text cannot be used, the message of the error says what to write instead."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def gate_of(text: str, noun: str = "a gate") -> Gate:
-    """Parse a gate. Raises ValueError with a message that shows how to write it. `noun`: what the message calls it."""
+    """Return the gate of a text. `noun`: what an error message calls the text.
+
+    Raises ValueError with a message that shows how to write a gate.
+    """
     try:
         return parse_gate(text)
     except RefusedRuleError as refused:
@@ -19,7 +22,7 @@ def gate_of(text: str, noun: str = "a gate") -> Gate:
 
 
 def rule_of(text: str) -> "AlertRule":
-    """Parse an alert rule. Raises ValueError with a message that shows how to write it."""
+    """Return the alert rule of a text. Raises ValueError with a message that shows how to write a rule."""
     from edgetop.analysis.alerts.alert_rules import parse_rule  # noqa: PLC0415  A command line with a gate needs none.
 
     try:
@@ -29,7 +32,7 @@ def rule_of(text: str) -> "AlertRule":
 
 
 def refusal_words(refused: RefusedRuleError, noun: str) -> str:
-    """Return what is wrong with the text, and what to write.
+    """Return what is wrong with the text of a gate or rule, and what to write. `noun`: what the message calls it.
 
     >>> refusal_words(RefusedRuleError("p99>33mJ", Flaw.WRONG_UNIT, "p99", "mJ"), "a gate")
     "'p99>33mJ': mJ is no unit of p99; it is given in ms, us, µs, ns, s, as in p99>33ms"

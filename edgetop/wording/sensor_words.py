@@ -9,7 +9,7 @@ def no_reading_words(track: TrackView) -> str:
 
 
 def missing_words(missing: MissingSensor) -> str:
-    """Return which quantity has no sensor, why, and the command that would change that.
+    """Return the quantity without a sensor, the reason, and the command that would change that.
 
     >>> missing_words(MissingSensor("power", "no such chip", "modprobe ina3221"))
     'power: no such chip (modprobe ina3221)'

@@ -12,7 +12,8 @@ _AFTER: dict[Then, str] = {"": "full speed again after", "slower": "slower still
 
 
 def slower_words(slowdown: Slowdown) -> str:
-    """
+    """Return how much slower the model is during a slowdown, in words.
+
     >>> slower_words(Slowdown(0, None, "thermal", 1.314, 0.9, ()))
     '31 % slower'
     """
@@ -20,7 +21,7 @@ def slower_words(slowdown: Slowdown) -> str:
 
 
 def cause_words(slowdown: Slowdown) -> str:
-    """Return the cause, with the first piece of evidence."""
+    """Return the cause of a slowdown, with the first piece of evidence."""
     if slowdown.cause == "unknown":
         return "unknown cause"
     if not slowdown.evidence:
@@ -38,7 +39,8 @@ def sizes_words(sizes: InputSizes) -> str:
 
 
 def slowdown_words(slowdown: Slowdown) -> str:
-    """
+    """Return a slowdown in words, with its cause.
+
     >>> from edgetop.analysis.slowdowns.clue import Clue
     >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, (Clue("in-force", "throttle/thermal"),)))
     '31 % slower: thermal (throttle/thermal was in force already)'
@@ -50,7 +52,7 @@ def slowdown_words(slowdown: Slowdown) -> str:
 
 
 def streams_words(names: Sequence[str]) -> str:
-    """Name the first of some streams, and count the others.
+    """Return the names of the first of some streams, and the number of the others.
 
     >>> streams_words(("yolo.onnx", "cls.onnx", "rec.onnx")), streams_words(("yolo.onnx",))
     ('yolo.onnx and 2 more', 'yolo.onnx')
@@ -60,7 +62,8 @@ def streams_words(names: Sequence[str]) -> str:
 
 
 def slowdown_end_words(slowdown: Slowdown) -> str:
-    """
+    """Return the message for the end of a slowdown.
+
     >>> slowdown_end_words(Slowdown(0, 20 * 10**9, "thermal", 1.314, 0.9, (), then="slower"))
     'slower still after 20.0s (thermal)'
     """

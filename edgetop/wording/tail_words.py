@@ -26,7 +26,8 @@ TAIL_CAUSES = {
 
 
 def part_words(part: TailPart) -> str:
-    """
+    """Return a part of the tail in words: the number of inferences, and their cause.
+
     >>> part_words(TailPart("contention", 22, (("stress-ng", 20),)))
     '22 while another process took the CPU (stress-ng)'
     """
@@ -35,7 +36,7 @@ def part_words(part: TailPart) -> str:
 
 
 def tail_words(parts: Sequence[TailPart]) -> str:
-    """Join all parts; "" where there is no tail."""
+    """Return all parts of the tail in words; "" without a tail."""
     return ", ".join(map(part_words, parts))
 
 
@@ -93,7 +94,7 @@ def _inference_document(one: SlowInference) -> Document:
 
 
 def _evidence(part: TailPart, tail: TailView) -> list[str]:
-    """Return what the cause rests on, in words."""
+    """Return the evidence for the cause of a part of the tail, in words."""
     of_cause = [one for one in tail.slowest if one.cause == part.cause]
     proven = sum(one.is_proven for one in of_cause)
     shares = sorted(one.share for one in of_cause if one.share is not None)

@@ -9,7 +9,7 @@ from edgetop.session.typed_json import Document
 
 
 def throttle_words(throttle: ThrottleAt) -> str:
-    """Return the cause with the clock, or with the sensor if no clock fell.
+    """Return the cause of a throttling, with the clock that fell. If no clock fell, it has the sensor instead.
 
     >>> from edgetop.analysis.slowdowns.throttles import ThrottleSpan
     >>> fell = ThrottleSpan(0, None, "thermal", "throttle/thermal", None, None, None, 1267.0, 85.5, 1728.0)
@@ -31,7 +31,10 @@ def throttle_begin_words(throttle: ThrottleAt) -> str:
 
 
 def throttle_end_words(throttle: ThrottleAt) -> str:
-    """Return how long the throttling lasted, and its worst figures except the latency, which its slowdown tells."""
+    """Return the length of a throttling, with its lowest clock and highest temperature.
+
+    Its effect on latency is left out, because the slowdown has it.
+    """
     span = throttle.span
     lasted_ns = 0 if span.end_ns is None else span.end_ns - span.start_ns
     worst = _worst(throttle.clock, rounded(span.min_clock_mhz), rounded(span.max_temp_c), best_mhz=span.best_mhz)
@@ -59,7 +62,7 @@ def throttles_words(throttles: Sequence[Document], share: float | None) -> str:
 
 
 def _worst(clock: str, mhz: float | None, heat_c: float | None, *, best_mhz: float | None = None) -> Iterator[str]:
-    """Yield the lowest clock and the highest temperature. `best_mhz`: the clock before; None if unknown."""
+    """Yield the lowest clock and the highest temperature in words. `best_mhz`: the clock before; None if unknown."""
     if mhz is not None and best_mhz is None:  # The clock may not have fallen.
         yield f"lowest {clock} {reading(mhz, 'MHz')} MHz"
     elif mhz is not None and best_mhz is not None and mhz <= SAME_CLOCK * best_mhz:

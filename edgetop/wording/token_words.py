@@ -6,7 +6,10 @@ from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 
 
 def token_words(view: GenerationView) -> str:
-    """Return `12.4 tok/s TTFT 812 ITL 80.1 ms`: the rate and ITL of the last ten seconds, TTFT of all requests."""
+    """Return the figures of tokens in words, as in `12.4 tok/s TTFT 812 ITL 80.1 ms`.
+
+    The rate and ITL are of the last ten seconds, TTFT is of all requests.
+    """
     rate = or_unknown(view.recent_decode_per_s, formatting.rate)
     ttft = milliseconds(view.ttft.percentile_ns(0.5)) if view.ttft else UNKNOWN
     return f"{rate} tok/s TTFT {ttft} ITL {or_unknown(view.recent_itl_ns, milliseconds)} ms"

@@ -39,7 +39,7 @@ ENDS: Mapping[str, str] = {
 
 
 def state_word(verdict: Verdict) -> str:
-    """Return the state in capitals.
+    """Return the state of a verdict in capitals.
 
     >>> state_word(Verdict(State.MISSING_DEADLINE, "warning"))
     'MISSING DEADLINE'
@@ -48,7 +48,7 @@ def state_word(verdict: Verdict) -> str:
 
 
 def details(verdict: Verdict) -> tuple[str, ...]:
-    """Return the reasons, without the change of p50, the most needed first."""
+    """Return the reasons of a verdict in words, the most needed first. The change of p50 is left out."""
     return tuple(reason_words(reason) for reason in verdict.reasons)
 
 
@@ -139,7 +139,7 @@ def also(verdict: Verdict) -> tuple[str, ...]:
 
 
 def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
-    """Return the verdict in a few words. `is_explained`: the text before it says more."""
+    """Return the verdict in a few words. `is_explained`: whether the text before it says more."""
     if verdict.state is State.MISSING_DEADLINE:
         share = next(one.share for one in verdict.reasons if isinstance(one, why.MissedNow))
         because = next((reason_words(one) for one in verdict.reasons if isinstance(one, why.LateBecause)), "")
@@ -152,7 +152,7 @@ def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
 
 
 def past(verdict: Verdict) -> tuple[str, ...]:
-    """Return the past troubles in the past tense."""
+    """Return the past troubles in words, in the past tense."""
     return tuple(past_words(trouble) for trouble in verdict.past)
 
 
@@ -171,7 +171,7 @@ def now(verdict: Verdict) -> str:
 
 
 def brief(verdict: Verdict) -> str:
-    """Return how a session that is over went, in a few words for a list; "" if it is not over."""
+    """Return the course of a session that is over in a few words, for a list; "" if it is not over."""
     if verdict.at_end is None:
         return ""
     if isinstance(verdict.gist, why.AbDifference):
