@@ -84,7 +84,7 @@ def without_escapes(text: str) -> str:
 
 
 def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return a text without the prefixes that other programs put before each line, and the names of these programs.
+    """Return a text without the prefixes that other programs put before each line, and the names of those programs.
 
     >>> without_prefixes("web-1  | 10:00:00 RAM 1/2MB\\nweb-1  | 10:00:01 RAM 1/2MB\\n")
     ('RAM 1/2MB\\nRAM 1/2MB\\n', ('docker compose', 'ts'))
@@ -169,7 +169,8 @@ class LeftOut:
 
     @property
     def words(self) -> str:
-        """
+        """Return a phrase: how much of the input was not used, why, and the first example.
+
         >>> LeftOut(2, 9, "lines", "not understood", "Starting ...").words
         '2 of 9 lines not understood, the first: "Starting ..."'
         """

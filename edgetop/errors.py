@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 
 
 class EdgetopError(Exception):
-    """An error that ends edgetop. The message is for people; `exit_code` is for scripts."""
+    """An error that ends edgetop. Its message is for people, and its `exit_code` for scripts."""
 
     exit_code = EXIT_USAGE
 
@@ -30,23 +30,23 @@ class EdgetopError(Exception):
 
 
 class InputError(EdgetopError):
-    """Something that the user gave cannot be used."""
+    """Raised if something that the user gave cannot be used."""
 
 
 class EngineDiedError(EdgetopError):
-    """The engine ended by itself during the session."""
+    """Raised if the engine ended by itself during the session."""
 
     exit_code = EXIT_ENGINE_DIED
 
 
 class OutputError(EdgetopError):
-    """A recording, a file or a result on standard output could not be written."""
+    """Raised if a recording, a file or a result on standard output could not be written."""
 
     exit_code = EXIT_NOT_WRITTEN
 
 
 class RecordingError(OutputError):
-    """The recording could not be written."""
+    """Raised if the recording could not be written."""
 
     lost: "Lost | None" = None  # what of the session is not in its recording
 

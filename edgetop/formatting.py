@@ -62,7 +62,8 @@ def millijoules(mj: float, digits: int = 3) -> str:
 
 
 def rate(per_second: float) -> str:
-    """
+    """Format a number per second with about three significant digits.
+
     >>> [rate(x) for x in (0.483, 24.07, 178.2, 48_230.0)]
     ['0.483', '24.1', '178', '48.2 k']
     """
@@ -72,7 +73,8 @@ def rate(per_second: float) -> str:
 
 
 def count(number: float) -> str:
-    """
+    """Format a number of things. From 10,000 on, it has three significant digits and a suffix (k, M, G).
+
     >>> [count(x) for x in (0, 9_999, 10_000, 1_234_567, 86_400_000)]
     ['0', '9999', '10.0 k', '1.23 M', '86.4 M']
     """
@@ -95,7 +97,8 @@ def plain(number: float) -> str:
 
 
 def quantity(number: int, noun: str) -> str:
-    """
+    """Format a number with its noun, which gets an "s" unless the number is 1.
+
     >>> [quantity(x, "burst") for x in (0, 1, 2)]
     ['0 bursts', '1 burst', '2 bursts']
     """
@@ -103,7 +106,7 @@ def quantity(number: int, noun: str) -> str:
 
 
 def duration(ns: float) -> str:
-    """Format a duration in its two largest units, and with tenths of a second under a minute.
+    """Format a duration in its two largest units. Under a minute, it has tenths of a second.
 
     >>> [duration(x * 1e9) for x in (0.42, 59.96, 61, 3_725, 90_061)]
     ['0.4s', '1m00s', '1m01s', '1h02m', '1d01h']
@@ -117,7 +120,7 @@ def duration(ns: float) -> str:
 
 
 def stopwatch(ns: float) -> str:
-    """Format a duration in whole seconds.
+    """Format a duration in whole seconds, with minutes and hours.
 
     >>> stopwatch(27e9), stopwatch(207e9), stopwatch(3_725e9)
     ('0:27', '3:27', '1:02:05')
@@ -173,7 +176,8 @@ def parse_clock_time(text: str) -> int:
 
 
 def speed(factor: float) -> str:
-    """
+    """Format a factor of the playback speed.
+
     >>> speed(0.1), speed(1.0), speed(1000)
     ('0.1x', '1x', '1000x')
     """
@@ -181,7 +185,8 @@ def speed(factor: float) -> str:
 
 
 def size(number_of_bytes: float) -> str:
-    """
+    """Format a number of bytes with a binary prefix.
+
     >>> [size(x) for x in (512, 40_960, 1_048_575, 12_582_912, 5 * 2**30)]
     ['512 B', '40.0 KiB', '1.0 MiB', '12.0 MiB', '5.0 GiB']
     """
@@ -207,7 +212,8 @@ def reading(value: float | None, unit: str) -> str:
 
 
 def percent(share: float) -> str:
-    """
+    """Format a share (0 to 1) in percent with one decimal.
+
     >>> percent(0.0213), percent(0.5)
     ('2.1 %', '50.0 %')
     """
@@ -242,7 +248,8 @@ def fine_percent(share: float) -> str:
 
 
 def whole_percent(share: float) -> str:
-    """
+    """Format a share (0 to 1) in whole percent. A share that would be rounded to 0 is shown as less than 1 %.
+
     >>> whole_percent(0.213), whole_percent(0.002), whole_percent(0)
     ('21 %', '<1 %', '0 %')
     """
@@ -250,7 +257,8 @@ def whole_percent(share: float) -> str:
 
 
 def signed_percent(change: float) -> str:
-    """
+    """Format a relative change in whole percent with its sign.
+
     >>> signed_percent(0.32), signed_percent(-0.041), signed_percent(-0.001)
     ('+32 %', '-4 %', '+0 %')
     """

@@ -35,7 +35,7 @@ def packages_of(extra: str) -> list[str]:
 
 
 def package_names(extra: str) -> list[str]:
-    """Return the names of an extra's packages.
+    """Return the names of the packages of edgetop's extra `extra`.
 
     >>> package_names("lake-distributed")
     ['daft']
@@ -44,7 +44,7 @@ def package_names(extra: str) -> list[str]:
 
 
 def install_command(*packages: str) -> str:
-    """Return a command that adds `packages` to the environment of this edgetop. An upgrade of edgetop keeps them."""
+    """Return a command that adds `packages` to the environment of this edgetop. They stay when edgetop is upgraded."""
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():  # a venv of pipx has its pip elsewhere, or none
         return shlex.join([*_pipx(prefix), prefix.name, *packages])

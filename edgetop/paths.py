@@ -56,7 +56,7 @@ def as_component(text: str, default: str = "unnamed") -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path exists. False if this user may not look there, for which `Path.exists` would raise OSError."""
+    """Whether a path exists. False if this user may not look there (`Path.exists` would raise OSError)."""
     with contextlib.suppress(OSError):
         return path.exists()
     return False

@@ -20,7 +20,7 @@ _INSTEAD = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
 
 
 def guard() -> None:
-    """Make `sys.stdout` and `sys.stderr` behave as described above, unless a test has replaced them."""
+    """Make `sys.stdout` and `sys.stderr` behave as this module describes, unless a test has replaced them."""
     for fd, flags in _INSTEAD:
         if not _is_open(fd):
             os.set_inheritable(os.open(os.devnull, flags), True)  # the lowest that is free: this one

@@ -143,7 +143,7 @@ class Plan:
 
     @property
     def combinations(self) -> tuple[Settings, ...]:
-        """Return the combinations in the order in which they were given."""
+        """Return the combinations in the order in which the user gave them."""
         numbered = sorted(self.runs, key=lambda run: run.session)
         return tuple(dict.fromkeys(run.settings for run in numbered))
 

@@ -94,7 +94,7 @@ class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 
 
 def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tuple[click.Option, ...]:
-    """Return copies of options of `run` whose values stay text. A command has them to pass them on to its runs.
+    """Return copies of options of `run` whose values stay text. A command that starts runs passes them on.
 
     `without`: the names of options to leave out.
     """

@@ -215,7 +215,7 @@ class EventHooks:
             worker.give(document)
 
     def finish(self, grace_s: float = GRACE_S) -> None:
-        """Wait up to `grace_s` for hooks that still run, and print failures that came too late to be recorded."""
+        """Wait up to `grace_s` seconds for hooks that still run. Print failures that came too late to be recorded."""
         until_s = time.monotonic() + grace_s
         for worker in self._workers:
             worker.end(until_s)
@@ -225,7 +225,7 @@ class EventHooks:
             print_text(f"edgetop: {message}", err=True)
 
     def _report(self, body: Body, severity: Severity, source: str, message: str) -> None:
-        """Add an event to the session. Once the session is over, keep only failures, to be printed later."""
+        """Add an event to the session. Once the session is over, only failures are kept, to be printed later."""
         if not self._session_state.has_ended:
             self._session_state.add_event(body, severity, source, message)
         elif severity != "info":

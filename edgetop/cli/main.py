@@ -117,7 +117,7 @@ def _complain(message: str, code: int) -> int:
 
 
 def _one_line(error: "click.ClickException") -> str:
-    """Return Click's message and hint as one line: "no such option: --duratoin (did you mean --duration?)"."""
+    """Return Click's message and hint as one line, such as "no such option: --duratoin (did you mean --duration?)"."""
     import click  # noqa: PLC0415
 
     if isinstance(error, click.NoSuchOption):

@@ -1,6 +1,7 @@
 """Parsers of option values, such as durations and shapes.
 
-Each function parses the text of one option. It raises BadParameter, whose message says how to write the value.
+Each function returns the value in the text of one option. It raises BadParameter, whose message says how to write the
+value.
 """
 
 import contextlib
@@ -70,7 +71,7 @@ class Rate(FiniteRange):
 
 
 def duration(text: str) -> int:
-    """Parse a duration above zero, such as `500ms`, `10s`, `5m` or `2h`, into ns."""
+    """Return a duration above zero in ns, from a text such as `500ms`, `10s`, `5m` or `2h`."""
     ns = duration_or_zero(text)
     if ns == 0:
         raise BadParameter(f"{text!r} is not longer than zero")
@@ -78,7 +79,7 @@ def duration(text: str) -> int:
 
 
 def duration_or_zero(text: str) -> int:
-    """Parse a duration such as `500ms`, or `0`, into ns."""
+    """Return a duration in ns, from a text such as `500ms` or `0`."""
     if text.strip() == "0":
         return 0
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text.strip())
@@ -91,7 +92,7 @@ def duration_or_zero(text: str) -> int:
 
 
 def stop_signal(text: str) -> signal.Signals:
-    """Parse the name or number of a signal, such as `TERM`, `SIGINT` or `15`."""
+    """Return a signal, from a name or a number such as `TERM`, `SIGINT` or `15`."""
     name = text.strip().upper()
     try:
         number = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"]
@@ -103,7 +104,7 @@ def stop_signal(text: str) -> signal.Signals:
 
 
 def duty_cycle(text: str) -> tuple[int, int]:
-    """Parse a duty cycle such as `2s:8s` into the lengths of work and rest in ns."""
+    """Return the lengths of work and rest in ns, from a duty cycle such as `2s:8s`."""
     on, colon, off = text.partition(":")
     if not colon:
         raise BadParameter(f"{text!r} is not a duty cycle; write ON:OFF, as in 2s:8s")
@@ -137,7 +138,7 @@ i2c_spec = _parser("edgetop.sensors.i2c:parse_spec")  # BUS:ADDR:CHIP:SHUNT[:NAM
 
 
 def event_hook(text: str) -> "Hook":
-    """Parse `EVENT=COMMAND`, such as `throttled='notify-send hot'`. The command is run without a shell."""
+    """Return a hook, from `EVENT=COMMAND` such as `throttled='notify-send hot'`. Its command is run without a shell."""
     from edgetop.cli.event_hooks import Hook  # noqa: PLC0415
     from edgetop.wording.alert_names import ANY, NAMES  # noqa: PLC0415  --help needs none of it
 
@@ -159,7 +160,10 @@ def event_hook(text: str) -> "Hook":
 
 
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """Parse `NAME:1,3,224,224` into a name, which may contain colons, and a shape. `NAME:` is the shape of a scalar."""
+    """Return (name, shape), from a text such as `NAME:1,3,224,224`.
+
+    The name may contain colons. `NAME:` is a scalar.
+    """
     name, colon, dims = text.rpartition(":")
     sizes = [size.strip() for size in dims.split(",")] if dims.strip() else []
     if not (name and colon and all(size.isdecimal() for size in sizes)):
@@ -168,7 +172,7 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def image_size(text: str) -> tuple[int, int]:
-    """Parse `320x240` into width and height."""
+    """Return width and height in pixels, from a text such as `320x240`."""
     match = re.fullmatch(r"([1-9]\d{0,4})\s*[xX]\s*([1-9]\d{0,4})", text.strip())
     if not match:
         raise BadParameter(f"{text!r} is not a size of pictures; write WIDTHxHEIGHT, as in 320x240")
@@ -176,7 +180,7 @@ def image_size(text: str) -> tuple[int, int]:
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Parse up to four numbers with commas between, such as `123.675,116.28,103.53`."""
+    """Return up to four numbers, from a list such as `123.675,116.28,103.53`."""
     try:
         found = tuple(float(part) for part in text.split(","))
     except ValueError:
@@ -187,7 +191,10 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def named_source(text: str) -> tuple[str, str]:
-    """Parse `NAME=SOURCE` into (name, source). A source without a name gets the name "" and is for all other inputs."""
+    """Return (name, source), from `NAME=SOURCE`.
+
+    A source without a name gets the name "", which means all other inputs.
+    """
     name, equals, source = text.rpartition("=")
     if not source or (equals and not name):
         raise BadParameter(f"{text!r}: write NAME=FILE.npy, NAME=random, NAME=zeros, or one of these alone")
@@ -195,7 +202,7 @@ def named_source(text: str) -> tuple[str, str]:
 
 
 def with_options(text: str) -> tuple[str, dict[str, str]]:
-    """Parse `NAME[:key=value,...]` into the name of a provider or path of a delegate, and its options."""
+    """Return the name of a provider, or the path of a delegate, and its options, from `NAME[:key=value,...]`."""
     name, colon, options = text.partition(":")
     pairs = [pair.partition("=") for pair in options.split(",")] if colon else []
     if not name or not all(key and equals for key, equals, _ in pairs):
@@ -207,7 +214,7 @@ _UNITS_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def size(text: str) -> int:
-    """Parse a size such as `512M`, `1G` or `1.5G` into bytes."""
+    """Return a size in bytes, from a text such as `512M`, `1G` or `1.5G`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not match:
         raise BadParameter(f"{text!r} is not a size; write 512M or 1G")
@@ -215,7 +222,7 @@ def size(text: str) -> int:
 
 
 def recording_size(text: str) -> int:
-    """Parse a size that is large enough for a recording, into bytes."""
+    """Return a size in bytes, from a text such as `1G`. It must be large enough for a recording."""
     given = size(text)
     if given < MIN_MAX_BYTES:
         raise BadParameter(f"{text!r} is too little for a recording; write 4M or more")
@@ -223,7 +230,7 @@ def recording_size(text: str) -> int:
 
 
 def label(text: str) -> tuple[str, str]:
-    """Parse `key=value`."""
+    """Return (key, value), from `key=value`."""
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise BadParameter(f"{text!r} is not a label; write key=value")
@@ -231,7 +238,7 @@ def label(text: str) -> tuple[str, str]:
 
 
 def celsius(text: str) -> float:
-    """Parse a temperature such as `35C` or `35.5`."""
+    """Return a temperature in °C, from a text such as `35C` or `35.5`."""
     match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*°?[Cc]?", text.strip())
     if not match:
         raise BadParameter(f"{text!r} is not a temperature; write 35C")
@@ -239,7 +246,8 @@ def celsius(text: str) -> float:
 
 
 def ambient(text: str) -> float | str:
-    """Parse a temperature such as `35C`, or the id of a sensor of the air such as `ambient/bme280`."""
+    """Return a temperature in °C, from a text such as `35C`, or the id of a sensor of the air such as
+    `ambient/bme280`."""
     return text.strip() if re.fullmatch(r"ambient/.{1,200}", text.strip()) else celsius(text)
 
 
@@ -259,7 +267,10 @@ def cpus(text: str) -> tuple[int, ...]:
 
 
 def limit(text: str) -> dict[str, float]:
-    """Parse `cpus=2`, `memory=512M[,swap=1G]`, `quota=150%[,period=10ms]` or `io=10M/s` into fields of a Limit."""
+    """Return fields of a Limit, by their names.
+
+    The text is `cpus=2`, `memory=512M[,swap=1G]`, `quota=150%[,period=10ms]` or `io=10M/s`.
+    """
     fields: dict[str, float] = {}
     for pair in text.split(","):
         name, _, value = (part.strip() for part in pair.partition("="))
@@ -315,7 +326,7 @@ def warmup_runs(text: str) -> int | None:
 
 
 def volts(text: str) -> float:
-    """Parse a voltage such as `5V` or `5.1`."""
+    """Return a voltage in V, from a text such as `5V` or `5.1`."""
     try:
         value = float(text.strip().rstrip("vV"))
     except ValueError:
@@ -332,7 +343,7 @@ _BATTERY = re.compile(
 
 
 def battery(text: str) -> "Battery":
-    """Parse a battery: `3.7V,1000mAh[,RATE][,+EXTRA mW]`."""
+    """Return a battery, from `3.7V,1000mAh[,RATE][,+EXTRA mW]`."""
     from edgetop.session.manifest import Battery  # noqa: PLC0415  --help needs none of it
 
     match = _BATTERY.fullmatch(text.strip().replace(", ", ","))
@@ -347,7 +358,7 @@ def battery(text: str) -> "Battery":
 
 
 def offset_seconds(text: str) -> float:
-    """Parse a time in seconds that may be negative, such as `2.5s` or `-1.2`."""
+    """Return a time in seconds, which may be negative, from a text such as `2.5s` or `-1.2`."""
     try:
         value = float(text.strip().removesuffix("s"))
     except ValueError:

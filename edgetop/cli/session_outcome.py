@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def outcome_of(analysis: "Analysis") -> Outcome:
-    """Return the outcome of a session that is over, or the present state of one that runs."""
+    """Return the short result of a session that is over, or the present state of one that runs."""
     verdict, statistics = analysis.verdict(), analysis.statistics()
     manifest = analysis.manifest
     end_reason = manifest.end_reason if manifest else None

@@ -1,10 +1,11 @@
 """The terminal of a run: how the run releases it and continues, and how the user returns to the run.
 
-A shell waits for the process that it started. So a run that may be left in the background is split in two before it
-has any thread: the launcher, which only waits, and its child, the run. To release the terminal, the run enters its own
-session (setsid(2), which the process that the shell started could not call, because it leads its process group), sends
-its output to a file, and makes the launcher exit. The shell then shows its prompt again, and the terminal no longer
-affects the run. If the launcher is killed (SIGKILL, the OOM killer), the run behaves as if its terminal had hung up.
+A shell waits for the process that it started. So a run that may be left in the background is split in two before it has
+any thread: the launcher, which only waits, and its child, the run. To release the terminal, the run does three things.
+It enters its own session by setsid(2). (The process that the shell started could not call this, because it leads its
+process group.) It sends its output to a file. It makes the launcher exit. The shell then shows its prompt again, and
+the terminal no longer affects the run. If the launcher is killed (SIGKILL, the OOM killer), the run behaves as if its
+terminal had hung up.
 
 On a machine where logging out ends the processes of the user, the run is started in a scope of the user's systemd
 manager (systemd-run(1)), because that scope does not belong to the login session. The manager itself ends with the
@@ -44,7 +45,8 @@ _PROGRAM = str(Path(__file__).parents[1] / "__main__.py")
 
 
 def edgetop_command(*arguments: str) -> list[str]:
-    """Return the command line that runs this installation of edgetop, whatever the current folder holds."""
+    """Return a command line that runs this very installation of edgetop, even if the current folder holds another
+    one."""
     return [sys.executable, _PROGRAM, *arguments]
 
 

@@ -1,6 +1,6 @@
 """Find the process that holds a lock, by asking the kernel. A process id in a file is not trusted.
 
-In a folder that others can write to, such a file could name any process, and a signal would end the wrong one.
+In a folder that others can write to, such a file could name any process. A signal would then end the wrong one.
 """
 
 import contextlib

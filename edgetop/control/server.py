@@ -1,6 +1,6 @@
 """The session's side of the control socket: one thread, which sleeps in select(2) until a client connects.
 
-The number of clients is limited, and so are the bytes that each may send and the time that it may take.
+Limited are the number of clients, the bytes that each client may send, and the time that it may take.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ControlServer:
-    """Takes orders for a session from the socket in its folder."""
+    """A server that takes orders for a session from the socket in the session's folder."""
 
     def __init__(
         self, folder: Path, session: TakesOrders, *, uid: int | None = None, patience_s: float = PATIENCE_S
@@ -128,7 +128,8 @@ class _Client:
         self._came = b""
 
     def read(self) -> bytes | None:
-        """Return the order's line, b"" if it is not complete yet, or None if the client has closed the connection."""
+        """Return the line of the order, b"" if it is not yet complete, or None if the client has closed the
+        connection."""
         try:
             piece = self.connection.recv(MAX_LINE)
         except BlockingIOError:

@@ -112,6 +112,6 @@ class AttachFeed:
             self._refusal.set(order.do, str(error))
 
     def close(self, timeout_s: float) -> None:
-        """Close the feed, after waiting up to `timeout_s` for pending orders."""
+        """Close the feed. Orders without an answer are first waited for, up to `timeout_s` seconds."""
         for thread in self._orders:
             thread.join(timeout_s)

@@ -51,13 +51,13 @@ class Transport:
 
 
 class Player(Protocol):
-    """The controls of a feed that can SEEK and SPEED."""
+    """The controls of a feed with the abilities SEEK and SPEED."""
 
     @property
     def transport(self) -> Transport: ...
 
     def play(self, playing: bool) -> None:
-        """Play or pause. Playing at the end of the session starts from its beginning."""
+        """Play or pause. At the end of the session, playing starts again from the session's beginning."""
 
     def set_speed(self, speed: float) -> None: ...
 

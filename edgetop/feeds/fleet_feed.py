@@ -1,4 +1,4 @@
-"""Follow many boards at once. Each sends a summary once a second over its own link, which may hang or break.
+"""Follow many boards at once. Each board sends a summary once a second over its own link, which may hang or break.
 
 Each board has a thread, so that a problem with one board does not affect others. The thread reads at most every
 `LEAST_S`, and reconnects after increasing pauses. Data from a board are not trusted.
@@ -241,7 +241,7 @@ class Board:
             conversation.link.close()
 
     def _end(self) -> None:
-        """Note the end of the session. Another one may run on the board later."""
+        """Note that the session is over. Another session may later run on the board."""
         self._orders.clear()  # the end confirms a stop
         self._view = replace(self._view, state="over")
         self._session, self._attempts = self.address.target.session, len(self._pauses_s)
@@ -322,7 +322,7 @@ class Fleet:
                 board.order(order)
 
     def close(self, timeout_s: float) -> None:
-        """Close all links, after waiting up to `timeout_s` for pending orders."""
+        """Close all links. Orders without an answer are first waited for, up to `timeout_s` seconds."""
         until_ns = self.clock.monotonic_ns() + int(timeout_s * NS)
         pause = threading.Event()
         while any(board.waits for board in self.boards) and self.clock.monotonic_ns() < until_ns:

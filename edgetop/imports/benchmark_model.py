@@ -104,9 +104,9 @@ _UNKNOWN_FORM = (
 
 
 def read_text(page: Page) -> tuple[Found, ...]:
-    """Return what the output of one run says, with its table of operators.
+    """Return the summary of one run's output, followed by its table of operators if it has one.
 
-    Raises ValueError if it contradicts itself.
+    Raises ValueError if the output contradicts itself.
     """
     _one_run(page)
     layers = read_tables(page)

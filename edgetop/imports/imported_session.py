@@ -1,6 +1,6 @@
 """The recording of another tool's measurement as a finished session. Values that the tool did not report stay unknown.
 
-The recorder of live sessions writes this one too, so every reader of recordings can read it.
+The recorder of live sessions also writes imported ones, so every reader of recordings can read them.
 """
 
 import contextlib
@@ -232,7 +232,8 @@ def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
 
 
 def _phrase(key: str, value: float) -> str:
-    """
+    """Return a figure of the tool as text. `key`: the figure's key, which tells its unit.
+
     >>> _phrase("p50_ms", 1.1897), _phrase("throughput_hz", 1004.27), _phrase("count", 3015)
     ('p50 1.1897 ms', '1004.27/s', '3015 inferences')
     """

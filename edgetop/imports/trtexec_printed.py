@@ -98,9 +98,9 @@ _ROUNDED = 0.01  # share by which the sum of all rows may differ from the total,
 
 
 def read_output(page: Page) -> tuple[Found, ...]:
-    """Return what the output of one run says.
+    """Return the summary of one run's output, followed by its table of layers if it has one.
 
-    Raises ValueError if the run failed, or if the output is cut off or inconsistent.
+    Raises ValueError if the run failed, or if the output is cut off or contradicts itself.
     """
     if _FAILED.search(page.text):
         raise ValueError("trtexec failed (&&&& FAILED): nothing was measured")

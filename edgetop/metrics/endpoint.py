@@ -2,11 +2,11 @@
 
 A scrape holds the lock of the analysis while it collects values, as a screen does; the run does not wait for that.
 Clients are not trusted: one thread serves all of them and never waits for one. A connection carries one request of
-limited size and time. If there are too many connections, the oldest one is closed, so that a scraper is served even if
-other clients send or read slowly.
+limited size and time. If there are too many connections, the oldest one is closed. So a scraper is served even if other
+clients send or read slowly.
 
-A scraper that finds no endpoint cannot tell the end of a session from the death of a board. So at the end the endpoint
-can wait until each scraper has read how the session ended (`hand_over`).
+If a scraper finds no endpoint, it cannot tell whether the session has ended or the board has died. So at the end, the
+endpoint can wait until each scraper has read how the session ended (`hand_over`).
 """
 
 import asyncio

@@ -45,7 +45,10 @@ _PLACES = histogram.bucket_of(BOUNDS_NS)
 
 @frozen
 class Distribution:
-    """A distribution of inference times. `counts` is the dense histogram of `edgetop.session.histogram`."""
+    """A distribution of inference times.
+
+    `counts` has the counts of a histogram of `edgetop.session.histogram`, zeros included.
+    """
 
     counts: histogram.Counts
     sum_s: float

@@ -72,7 +72,8 @@ def _values(family: Family, sample: Sample) -> Iterator[tuple[str, Labels, float
 
 
 def _labelled(labels: Labels) -> str:
-    """
+    """Return labels in the text format of Prometheus, or "" without labels.
+
     >>> _labelled((("sensor", 'a"b'), ("n", "1")))
     '{sensor="a\\\\"b",n="1"}'
     """

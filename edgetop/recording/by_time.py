@@ -29,7 +29,7 @@ START: Place = (0, 0)
 
 
 class TimedTable:
-    """The rows of one table in the order in which they were created, read only when they are needed."""
+    """The rows of one table in the order in which they were created. They are read only when they are needed."""
 
     def __init__(self, pieces: Sequence[Piece], times: Times, cached_rows: int) -> None:
         """Use the given pieces of a table.
@@ -49,7 +49,7 @@ class TimedTable:
         return len(self._pieces), 0
 
     def place(self, t_ns: int) -> Place:
-        """Return the place after the last row that was available at `t_ns`.
+        """Return the place after the last row that was available at the session time `t_ns`.
 
         A row that came late also delays the rows after it, so that the order is kept.
         """
@@ -63,7 +63,7 @@ class TimedTable:
         return START
 
     def begin(self, t_ns: int) -> Place:
-        """Return the start of the last piece that begins at or before `t_ns`."""
+        """Return the place of the first row of a piece: the last piece that begins at or before `t_ns`."""
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
     def next_ns(self, place: Place) -> int | None:
@@ -244,7 +244,7 @@ class RecordingByTime:
         self.end_ns = min(recording.end_ns, MAX_SESSION_NS)
 
     def moment(self, t_ns: int) -> Moment:
-        """Return the moment at `t_ns`, a session time from 0 to the end; later times give the end."""
+        """Return the moment at `t_ns`, a session time. Times after the end of the session give the end."""
         if t_ns >= self.end_ns:
             return Moment(self.end_ns, len(self._seconds), {name: table.end for name, table in self.tables.items()})
         places = {name: table.place(t_ns) for name, table in self.tables.items()}

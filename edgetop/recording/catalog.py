@@ -34,7 +34,7 @@ def pieces(folder: Path) -> list[tuple[str, int]]:
 
 @frozen
 class RowGroup:
-    """One row group of a piece of a table."""
+    """The entry of the catalog for one row group."""
 
     table: str
     piece: int
@@ -50,7 +50,7 @@ class RowGroup:
 
 
 class Catalog:
-    """Writes the catalog, an append-only file of frames."""
+    """The writer of the catalog, an append-only file of frames."""
 
     def __init__(self, folder: Path, size: int = 0) -> None:
         """Open the catalog of `folder`, or create it. Raises OSError.

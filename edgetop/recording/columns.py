@@ -248,7 +248,10 @@ def _names(values: Sequence[str]) -> pa.StringArray:
 
 
 def _burst_columns(bursts: Sequence[Burst]) -> Columns:
-    """Return columns with one row per operator. Unknown values (FLOPs, bytes, origin) are None."""
+    """Return columns for the table `operators`, with one row per operator.
+
+    Unknown values (FLOPs, bytes, origin) are None.
+    """
     sizes = [len(burst) for burst in bursts]
     infos = [info for burst in bursts for info in burst.infos]
     return {

@@ -183,7 +183,7 @@ def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
 
 
 def main() -> None:
-    """Run one job: the main function of the process that `ChildTableWriter` starts."""
+    """Run one job. This is the main function of the process that `ChildTableWriter` starts."""
     try:
         folder, job = pickle.load(sys.stdin.buffer)  # noqa: S301  sent by the process that started this one
     except EOFError:

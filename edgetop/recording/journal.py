@@ -69,7 +69,7 @@ def segments(folder: Path) -> list[int]:
 
 
 class Journal:
-    """Writes the journal, segment after segment."""
+    """The writer of the journal. It writes one segment after another."""
 
     def __init__(self, folder: Path, fsync_interval_ns: int, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Write segments of about `segment_bytes` into `folder`.
@@ -200,7 +200,7 @@ class BackgroundSync:
         self._failure: OSError | None = None
 
     def begin(self, fd: int, folder: Path) -> None:
-        """Start a sync unless one is still running."""
+        """Start to sync the file `fd` and the folder, unless a sync is still running."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
                 target=self._run, args=(os.dup(fd), folder), name="journal sync", daemon=True
@@ -296,7 +296,7 @@ class JournalState:
 
 
 class SegmentReader:
-    """Reads the batches of one segment, which may still be growing."""
+    """A reader of the batches of one segment, which may still be growing."""
 
     def __init__(self, file: Descriptor, end: int | None = None, state: JournalState | None = None) -> None:
         """Read an open segment up to the byte offset `end`, or up to its present end.
@@ -317,7 +317,7 @@ class SegmentReader:
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether some bytes could not be read."""
+        """Whether some bytes of the segment could not be read."""
         return bool(self.damaged_bytes or self.frames.tail_bytes())
 
     def read(self, wanted: Collection[str] | None = None, most_inferences: int | None = None) -> Iterator[Batch]:
@@ -375,7 +375,7 @@ class FellBehindError(Exception):
 
 
 class Follower:
-    """Reads every batch that a writer appends to the journal, from a given place on."""
+    """A reader of every batch that a writer appends to the journal, from a given place on."""
 
     def __init__(self, folder: Path, number: int = 0, offset: int = 0, file: Descriptor | None = None) -> None:
         """Start at byte `offset` of segment `number`; by default at the beginning of the journal.

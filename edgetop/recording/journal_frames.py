@@ -58,10 +58,13 @@ def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: 
 
 
 class FrameReader:
-    """Reads the valid frames of a file in order. The file may still be growing."""
+    """A reader of the valid frames of a file, in order. The file may still be growing."""
 
     def __init__(self, fd: int, end: int | None = None, offset: int = 0) -> None:
-        """Read frames from `offset` up to `end`. `fd` must be open for reading; the caller closes it."""
+        """Read frames from the byte `offset` up to the byte `end`.
+
+        `fd` must be open for reading; the caller closes it.
+        """
         self._fd = fd
         self._end = end
         self.offset = offset  # everything before this offset was read or skipped

@@ -22,7 +22,7 @@ MAX_BYTES, MAX_INFERENCES, MAX_OUTPUTS = 512 * 1024 * 1024, 100_000, 1_000
 
 
 def outputs_file(side: str = "") -> str:
-    """Return the name of the file with the outputs. `side` is "A" or "B" in an A/B session, else ""."""
+    """Return the name of the file with the model outputs. `side` is "A" or "B" in an A/B session, else ""."""
     return f"outputs-{side.lower()}.npz" if side else OUTPUTS
 
 
@@ -30,9 +30,9 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfil
 
 
 def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
-    """Return the stored outputs of a session, or None if it has none. Raises InputError if the file is damaged.
+    """Return the stored model outputs of a session, or None if it has none. Raises InputError if the file is damaged.
 
-    `side` is that of `outputs_file`.
+    `side` is "A" or "B" in an A/B session, else "".
     """
     path = folder / outputs_file(side)
     try:

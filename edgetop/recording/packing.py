@@ -387,7 +387,7 @@ class Tally:
     counted: int = 0  # inferences that the written seconds count, errors included
 
     def after(self, batch: Batch) -> "Tally":
-        """Return the tally once `batch` is written as well."""
+        """Return the tally of everything that this one counts, and of `batch`."""
         return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + batch.seconds.runs)
 
 

@@ -83,7 +83,7 @@ class Recording:
 
     @property
     def problems(self) -> list[str]:
-        """Return one line for each part that could not be read so far."""
+        """Return one line of text for each part that could not be read so far."""
         return self._snapshot.problems.lines
 
     def follow(self) -> Follower:
@@ -110,8 +110,8 @@ class Recording:
     def play(self, *, inferences: bool = False, step_s: int = STEP_SECONDS, span: Span = WHOLE) -> Iterator[Batch]:
         """Yield the session, or its part in `span`, as batches of `step_s` seconds.
 
-        Single inferences are left out unless `inferences` is set. If more is lost than the manifest says, the last
-        batch has a manifest that says so.
+        Single inferences are left out unless `inferences` is set. If more data are lost than the manifest says, the
+        last batch has a corrected manifest.
         """
         names = ("seconds", "readings", "events", "operators", *(("inferences",) if inferences else ()))
         cursors = {name: _Cursor(self.rows(name, span)) for name in names}

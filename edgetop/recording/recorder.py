@@ -57,7 +57,7 @@ class Recorder:
     ) -> None:
         """Create the session's folder. Raises InputError if that fails.
 
-        `keep`: which data is recorded. `tables`: makes the tables; by default, in this process.
+        `keep`: which data are recorded. `tables`: the writer of the tables; by default, it works in this process.
         """
         self._keep = keep or Retention()
         create_folder(folder)
@@ -90,7 +90,7 @@ class Recorder:
 
     @property
     def folder(self) -> Path:
-        """The present path of the folder, which may have been moved."""
+        """The present path of the session's folder, which may have been moved."""
         return self.handle.name
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
@@ -230,7 +230,7 @@ class Recorder:
         return lost
 
     def prepare_end(self) -> None:
-        """Start the process that `finish` will need, so that it is ready."""
+        """Start the process that `finish` will need. It is then ready in time."""
         with contextlib.suppress(OSError):
             if not self._tables.is_busy:
                 self._tables.prepare(self.handle, self._lock)
@@ -286,7 +286,7 @@ class Recorder:
         return f"free space; edgetop report {then}. T{_RUN_WENT_ON[1:]}"
 
     def discard(self) -> None:
-        """Close and remove the session, because nothing ran in it."""
+        """Close and remove the session. Called if nothing ran in it."""
         self._close()
         if not self.handle.why_gone:
             with contextlib.suppress(OSError, RecordingError):
@@ -339,8 +339,7 @@ class _Gap:
         return Lost(self.ns_before / NS, self.missing_before, why) if self.ns_before else None
 
     def shortened(self, waiting: Batch, now_ns: int) -> Batch:
-        """Return a waiting batch without the kinds of rows of which it has more than may wait in memory. Count what is
-        dropped.
+        """Return a waiting batch, reduced to what may wait in memory. The rows that are dropped are counted.
 
         `now_ns`: the present session time.
         """

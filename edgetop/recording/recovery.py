@@ -288,9 +288,9 @@ def _recovery_text(snapshot: Snapshot, last: _JournalEnd, until_ns: int, lost: L
 
 
 def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
-    """Return the number of warm-up runs, the time in ns that they took, and the number of measured runs.
+    """Return three numbers: of warm-up runs, of the ns that these took, and of measured runs.
 
-    The time is 0 if single inferences were not recorded. `missing` are the seconds that recovery adds.
+    The ns are 0 if single inferences were not recorded. `missing` are the seconds that the recovery adds.
     """
     runs, total_ns = _warmup_runs(snapshot), 0
     for place, inferences in enumerate(snapshot.rows("inferences")):

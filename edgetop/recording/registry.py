@@ -67,7 +67,7 @@ def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
 
 
 def _sessions_in(folder: Path) -> list[Path]:
-    """Return the sessions in a folder; none if it does not exist. Raises OSError if it cannot be read."""
+    """Return the sessions in a folder, or [] if there is no such folder. Raises OSError if it cannot be read."""
     try:
         entries = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
     except (FileNotFoundError, NotADirectoryError):
@@ -94,12 +94,15 @@ def _registered(home: Path) -> list[Path]:
 
 
 def live_sessions(home: Path, here: Path | None = None) -> list[tuple[Path, Manifest]]:
-    """Return the sessions that run now, with their manifests, the newest first."""
+    """Return the folders of the sessions that run now, with their manifests, the newest first."""
     return newest_first(folder for folder in all_sessions(home, here) if is_live(folder))
 
 
 def newest_first(folders: Iterable[Path]) -> list[tuple[Path, Manifest]]:
-    """Return sessions with their manifests, the newest first. Folders without a readable manifest are left out."""
+    """Return the folders with their sessions' manifests, the newest first.
+
+    Those without a readable manifest are left out.
+    """
     sessions = [(folder, manifest) for folder in folders if (manifest := _manifest_of(folder))]
     return sorted(sessions, key=lambda session: session[1].began_utc, reverse=True)
 
@@ -132,9 +135,9 @@ def successor(folder: Path) -> Path | None:
 
 
 def locate(given: str, home: Path) -> Path:
-    """Return the folder of the session that a user named: by path, name, or the beginning of a name or id.
+    """Return the folder of the session that a user named by its path, its name, or the beginning of its name or id.
 
-    Raises InputError if no session or several match.
+    Raises InputError if no session matches, or several do.
     """
     if not given:  # such as an unset variable of the shell; every name begins with ""
         raise InputError("an empty name is no session", "give a path, a name, or enough of an id")
@@ -231,7 +234,7 @@ def read_outcome(folder: Path) -> Outcome | None:
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Store an outcome if possible. A failure is ignored: a list of sessions is only slower then."""
+    """Store an outcome beside the session's tables. A failure is ignored: it only makes the list of sessions slower."""
     with contextlib.suppress(OSError):
         write_file(folder / OUTCOME, json.dumps(asdict(outcome) | {"of": _basis(folder)}), durable=False)
 

@@ -56,7 +56,10 @@ class Removed:
 
 
 class SessionFiles:
-    """The files that edgetop wrote into a session's folder, reached through descriptors of the folder."""
+    """The files that edgetop wrote into a session's folder.
+
+    They are reached only through descriptors of that folder.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open the folder. Raises OSError if that fails or if `folder` is a link."""

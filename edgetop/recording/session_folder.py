@@ -39,7 +39,7 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 
 def session_folder(output: Path) -> Path:
-    """Return the folder that `-o PATH` names: the path, with `.edgetop` appended if it is missing."""
+    """Return the folder that `-o PATH` means: `output`, with `.edgetop` appended if it is missing."""
     return output if output.name.endswith(SUFFIX) else output.parent / (output.name + SUFFIX)
 
 

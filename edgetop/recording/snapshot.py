@@ -39,10 +39,10 @@ class Problems:
         self._uncounted: set[str] = set()  # names of tables that lack an unknown number of rows
 
     def report(self, path: Path, what: str, place: int = 0, rows: int | None = None) -> None:
-        """Report that `what` is wrong with the file at `path`.
+        """Report a problem with the file at `path`. `what` says what is wrong with it.
 
-        `rows`: the number of rows that are missing because of it; None if unknown. `place`: the part of the file, so
-        that the same rows are counted only once.
+        `rows`: the number of rows that are missing because of the problem, or None if unknown. `place`: the part of the
+        file, so that the same rows are counted only once.
         """
         text = f"{path}: {' '.join(what.split())}"  # Arrow's messages may have several lines
         if text not in self.lines:

@@ -38,7 +38,7 @@ def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def with_streams_of(table: pa.Table, seconds: Seconds) -> Seconds:
-    """Return the seconds of `table` with their streams, if the table has columns for these.
+    """Return the seconds of `table` with their streams, if the table has columns for streams.
 
     Raises ValueError if the columns do not belong together.
     """

@@ -83,10 +83,10 @@ class ChildTableWriter:
             return
 
     def result(self, *, wait: bool) -> Progress | None:
-        """Return the result of the job, once, or None if there is none yet.
+        """Return the result of the job, or None if there is none yet. A result is returned only once.
 
-        Raises OSError if the job failed; the rows that are not in the tables stay in the journal. Raises
-        InterruptedError if the process was killed; the job can be tried again.
+        `wait`: whether to wait for it. Raises OSError if the job failed; rows that are not in the tables stay in the
+        journal. Raises InterruptedError if the process was killed; the job can be tried again.
         """
         process = self._process
         if process is None or not self.is_busy or (not wait and process.poll() is None):

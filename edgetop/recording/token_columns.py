@@ -112,12 +112,12 @@ def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with zeros in place of nulls. Seconds that were rebuilt after a crash have nulls."""
+    """Return a column with zeros in place of nulls. (Seconds that were rebuilt after a crash have nulls.)"""
     return column.fill_null(0) if column.null_count else column
 
 
 def with_tokens_of(table: pa.Table, seconds: Seconds) -> Seconds:
-    """Return the seconds of the table with their tokens, if the table has columns for these.
+    """Return the seconds of `table` with their tokens, if the table has columns for tokens.
 
     Raises ValueError if the columns do not belong together.
     """

@@ -45,7 +45,7 @@ _AGGREGATES, _JUDGED = 100, 101  # kinds of parts, in addition to those of a jou
 
 
 class Encoder:
-    """Encodes the batches of one sender. A batch can only be decoded after all earlier ones."""
+    """An encoder of one sender's batches. A batch can only be decoded after all earlier ones."""
 
     def __init__(self) -> None:
         self._stream = zlib.compressobj(6, wbits=-zlib.MAX_WBITS)

@@ -146,7 +146,7 @@ def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) 
 
 
 def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
-    """Regroup seconds into portions of exactly `rows` rows each; the last one may be shorter."""
+    """Yield the seconds in portions of exactly `rows` rows each; the last one may be shorter."""
     waiting: list[Seconds] = []
     for piece in pieces:
         waiting.append(piece)

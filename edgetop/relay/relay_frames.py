@@ -113,7 +113,7 @@ def _checksum(kind: int, payload: bytes) -> int:
 
 
 class FrameParser:
-    """Parses frames from a stream that arrives in pieces of any size."""
+    """A parser that finds the frames in a stream, which may arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -144,9 +144,9 @@ class FrameParser:
 
 
 def misfit(theirs: Frame, there: str) -> str:
-    """Return why this edgetop cannot talk to another one, in one line, or "" if it can.
+    """Return the reason why this edgetop cannot talk to another one, in one line, or "" if it can.
 
-    `theirs`: the HELLO of the other edgetop. `there`: where the other edgetop runs, in words.
+    `theirs`: the HELLO of the other edgetop. `there`: a phrase for where the other edgetop runs.
     """
     protocol, format_version, version = theirs.number("protocol"), theirs.number("format"), theirs.text("edgetop")
     what = f"edgetop {version or 'of an unknown version'} {there}"

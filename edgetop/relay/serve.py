@@ -1,8 +1,8 @@
 """The board's side of a link: one thread that reads the journal once a second and sends frames.
 
-Reading the past (`past`) needs much memory, so another process does it, and then exits. This process has a low priority
-(nice) and exits with its viewer. A viewer that sends nothing, or accepts nothing, for a minute counts as gone, since a
-link may break silently.
+Reading the past (`past`) needs much memory, so another process does it and then exits. The process of this thread has a
+low priority (nice) and exits with its viewer. A viewer that sends nothing, or accepts nothing, for a minute counts as
+gone, since a link may break without notice.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class Summaries(Protocol):
     def fold(self, batch: Batch) -> None: ...
 
     def message(self) -> Mapping[str, Any]:
-        """Return the content of the next SUMMARY frame: what has changed since the previous call."""
+        """Return the changes since the previous call, as the content of the next SUMMARY frame."""
 
 
 Summarize = Callable[[Sequence[str]], Summaries]  # takes gates; raises ValueError if one is not valid

@@ -131,7 +131,10 @@ class Conductor:
     # The methods up to the next comment may be called from any thread.
 
     def start(self) -> None:
-        """Start the engine and the thread. Raises InputError if the engine cannot be started."""
+        """Start the engine, the sensors and the conductor's thread.
+
+        Raises InputError if the engine cannot be started.
+        """
         try:
             self._engine.start()
         except BaseException:
@@ -154,7 +157,7 @@ class Conductor:
         self._wake.set()
 
     def let_go(self, reason: str) -> None:
-        """Request the end of the session, but let a watched program continue."""
+        """Request the end of the session, but let a watched program continue. `reason` is recorded."""
         self._lets_go = self._engine.isolation == "program"
         self.stop(reason)
 

@@ -95,12 +95,13 @@ class Work:
         self._thread.start()
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until the file is read, at most `timeout_s`."""
+        """Wait until the file is read, but at most `timeout_s`."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
     def joined_to(self, bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-        """Return the bursts with the FLOPs and bytes of their operators, as far as the file shows them."""
+        """Return the bursts with the FLOPs and bytes of their operators added, as far as the model's file shows
+        these."""
         return tuple(replace(burst, infos=self._with_work(burst.infos)) for burst in bursts)
 
     def _with_work(self, infos: tuple[OperatorInfo, ...]) -> tuple[OperatorInfo, ...]:
@@ -133,7 +134,7 @@ class Work:
 
 
 class ModelFiles:
-    """Reads the file of a session's model, and that of model B in an A/B session, for the session's state."""
+    """The readers of the model files of a session (two in an A/B session). They report to the session's state."""
 
     def __init__(self, session_state: SessionState, ask: "Callable[[], RuntimeShapes | None]") -> None:
         """Prepare to read the files of the session's models.
@@ -175,7 +176,7 @@ class ModelFiles:
         self._state.data_dependent(self.work.data_dependent, self.work.deciding)
 
     def finish(self) -> None:
-        """Wait for the digests, for a limited time, and report them."""
+        """Wait for the SHA-256 of the files, for a limited time. Then report them."""
         for thread in self._hashing:
             thread.join(FINGERPRINT_PATIENCE_S)
         self._report_digests()

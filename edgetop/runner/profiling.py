@@ -52,7 +52,7 @@ class Profiled:
 
     @property
     def undisturbed(self) -> list[BurstTaken]:
-        """Bursts that other processes did not disturb."""
+        """The bursts that other processes did not disturb."""
         return [burst for burst in self.taken if not burst.disturbed]
 
     @property
@@ -62,7 +62,7 @@ class Profiled:
 
     @property
     def runs(self) -> int:
-        """Number of instrumented inferences that count."""
+        """The number of instrumented inferences that count."""
         return sum(len(burst.run_ns) for burst in self.bursts)
 
     @property
@@ -102,7 +102,7 @@ class Profiled:
 
 
 class Profiling:
-    """Profiles a model in one engine."""
+    """A profiler of a model in one engine."""
 
     def __init__(
         self,

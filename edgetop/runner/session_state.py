@@ -160,7 +160,7 @@ class SessionState:
         self._manifest_changed = True
 
     def set_sha256(self, sha256: str, side: int) -> None:
-        """Store the digest of a model's file; `side` is 1 for model B of an A/B session, else 0."""
+        """Store the SHA-256 of a model's file. `side` is 1 for model B of an A/B session, else 0."""
         if side == 0:
             self._amend(model=replace(self.manifest.model, sha256=sha256))
         if ab := self.manifest.ab:
@@ -402,7 +402,8 @@ class SessionState:
         self._engine_reached(message.monotonic_ns, body, text)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
-        """Continue as the next session of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
+        """Continue as the next session of the same engine. `origin_ns`: time 0 of that session, in ns of
+        CLOCK_MONOTONIC.
 
         Call this after the present session has ended and its events were taken. Events that other threads have added
         since then belong to the next session.
@@ -433,7 +434,7 @@ class SessionState:
         self._engine_reached(origin_ns, kinds.PhaseBegan("measure", left, left_ns), "measurement goes on")
 
     def followed_by(self, session_id: str) -> None:
-        """Record the id of the session in which the engine continues."""
+        """Store in the manifest the id of the session in which the engine continues."""
         self._amend(followed_by=session_id)
 
     def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:

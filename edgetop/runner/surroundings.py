@@ -51,7 +51,7 @@ class Surroundings:
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
     def follow(self) -> "Surroundings":
-        """Return the surroundings of the next session of the same engine, whose measured phase begins at once."""
+        """Return the surroundings of the next session of the same engine. Its measured phase begins at once."""
         following = Surroundings()
         air = {sensor: celsius for sensor, celsius in self._temperatures.items() if sensor.startswith(AIR)}
         following.__dict__.update(self.__dict__, _temperatures=air)

@@ -83,7 +83,7 @@ def lines(result: SelfTest) -> Iterator[str]:
 
 
 def check_settings() -> Check:
-    """Check the user's settings, which are read as by every command with a screen."""
+    """Return the check of the user's settings. They are read as by every command with a screen."""
     try:
         load_config(config_home())
     except EdgetopError as error:

@@ -169,7 +169,7 @@ def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None,
 
 
 def figures(document: Document) -> Iterator[str]:
-    """Yield the main figures of a report, one line for each step that has some."""
+    """Yield the main figures of a report, with one line for each step that has figures."""
     if doctor := document.get("doctor"):
         yield f"doctor: {doctor['status']}, {len(doctor['checks'])} checks"
     if sensors := document.get("sensors"):

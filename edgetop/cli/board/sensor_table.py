@@ -44,13 +44,16 @@ def document(survey: Survey) -> Document:
 
 
 def board_line(board: Board) -> str:
-    """Return the known identity of the board."""
+    """Return one line with the board's model and whatever else identifies it, as far as it is known."""
     parts = (board.model, board.cpu, board.os, board.kernel and f"kernel {board.kernel}", board.power_mode)
     return ", ".join(clean(text) for text in parts if text) or "unknown board"
 
 
 def table(survey: Survey, columns: int | None) -> list[str]:
-    """Return the table: one line per sensor, or two if it would exceed `columns`. None means no limit."""
+    """Return the lines of the table: one per sensor, or two if one would be wider than `columns`.
+
+    None means no limit.
+    """
     lines = [board_line(survey.board), "", *_rows(survey.rows, columns)]
     if survey.missing:
         lines += ["", "MISSING"]
@@ -87,7 +90,8 @@ def _value(row: Row) -> tuple[str, str]:
 
 
 def cost(microseconds: float | None) -> str:
-    """
+    """Return the time that a reading takes, as text, or a dash for None.
+
     >>> cost(7.31), cost(14_200.0), cost(None)
     ('7 us', '14.2 ms', '-')
     """

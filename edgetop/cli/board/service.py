@@ -140,7 +140,11 @@ def refuse_changeable(paths: Iterable[Path]) -> None:
 
 
 def unit_of(arguments: list[str], folder: Path, user_name: str | None) -> str:
-    """Return the text of the unit. `arguments`: those of edgetop. `user_name`: the user of a system unit, or None."""
+    """Return the text of the systemd unit. `arguments`: the arguments of edgetop. `folder`: the unit's working
+    directory.
+
+    `user_name`: the user as whom a system unit runs; None for a unit of this user.
+    """
     user = f"User={user_name}\n" if user_name else ""
     order = f"After={' '.join(STOPPED_AFTER)}\n" if user_name else ""  # units of users know none of the machine's
     program = edgetop_command()

@@ -1,7 +1,7 @@
 """The boards of a fleet, and orders that go to all boards at once: run a model, or stop.
 
-Boards are named on the command line or in a TOML file. Each board has its own ssh connection; a failed board is shown
-with the reason. The model is copied once to each board, into a folder named by its SHA-256, and verified with
+Boards are named on the command line or in a TOML file. Each board has its own ssh connection. A failed board is shown
+with the reason. The model is copied once to each board, into a folder named by the model's SHA-256, and verified with
 `sha256sum` there.
 """
 

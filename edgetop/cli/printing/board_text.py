@@ -11,7 +11,7 @@ from edgetop.wording.energy_words import unknown_words
 
 
 def heat_lines(report: Report) -> Iterator[str]:
-    """Yield a line for each thermal zone, the hottest first."""
+    """Yield a line for each thermal zone of the board, with the hottest first."""
     zones = sorted(report.temperature.items(), key=lambda pair: -(pair[1].max or 0))
     for sensor, zone in zones:
         span = f"{_celsius(zone.min)} to {_celsius(zone.max)} °C"
@@ -38,7 +38,7 @@ def memory_lines(report: Report) -> Iterator[str]:
 
 
 def power_lines(power: PowerFigures) -> Iterator[str]:
-    """Yield a line for the total power, or one for each rail if there is no total."""
+    """Yield a line for the total power, or one for each rail if there is no total power."""
     if power.total_sensor:
         yield f"power      {_watts(power, power.total_sensor)}"
         return

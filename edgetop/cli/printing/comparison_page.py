@@ -26,7 +26,7 @@ WIDE = 4.0  # ratio of the highest to the lowest latency above which the axis is
 
 
 def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequence[RelativeResult]) -> None:
-    """Write the page. Raises OutputError if it cannot be written."""
+    """Write the page of a comparison. `gates`: the results of gates. Raises OutputError if it cannot be written."""
     names = comparison.names
     lines = (
         line.partition("  ")
@@ -139,7 +139,10 @@ def _ratios(comparison: Comparison) -> Iterator[Chart]:
 
 
 def ratio_chart(title: str, found: Sequence[tuple[str, Ratio]]) -> Iterator[Chart]:
-    """Yield a chart of ratios with their intervals; 1 means no difference. Without ratios, yield nothing."""
+    """Yield a chart of ratios with their intervals; 1 means no difference. Without ratios, yield nothing.
+
+    `found`: pairs of a label and a ratio.
+    """
     from bokeh.models import NumeralTickFormatter, Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 

@@ -44,7 +44,7 @@ def write(path: Path, report: Report, error: EdgetopError | None = None) -> None
 
 
 def write_xml(path: Path, xml: str) -> None:
-    """Write the file. Raises OutputError if it cannot be written."""
+    """Write the text `xml` to the file. Raises OutputError if it cannot be written."""
     with NamedOutput(path, force=True, elsewhere=ELSEWHERE).stream(is_text=True) as file:
         file.write(xml.encode())
 

@@ -23,7 +23,7 @@ _BLOCK = re.compile(r"\d+(?=[.)](?:\s|$))|(?=[-+#=])")  # before what begins a l
 
 
 def escaped(text: str) -> str:
-    r"""Return one line of text in which nothing acts, neither as Markdown nor as HTML.
+    r"""Return one line of text, escaped so that nothing in it acts as Markdown or as HTML.
 
     >>> escaped("a|b <i> *c* 1_000"), escaped("- no list")
     ('a\\|b &lt;i&gt; \\*c\\* 1\\_000', '\\- no list')

@@ -104,7 +104,7 @@ def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequen
 def timeline(title: str, unit: str, x_range: Chart, crosshair: Chart, *, is_log: bool = False) -> Chart:
     """Return an empty chart over session time. Charts with the same range and crosshair zoom together.
 
-    `is_log`: whether its vertical axis is logarithmic.
+    `unit`: that of the vertical axis. `is_log`: whether the vertical axis is logarithmic.
     """
     from bokeh.models import CrosshairTool, NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415

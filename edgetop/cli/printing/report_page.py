@@ -197,7 +197,7 @@ def _operators(report: Report) -> Iterator[Chart]:
 
 
 def ab_charts(view: AbView) -> Iterator[Chart]:
-    """Yield the charts of an A/B session. Before the first quad there are none."""
+    """Yield the charts of an A/B session, or nothing before its first quad (four turns) is complete."""
     if not view.variants:
         return
     names = [f"{letter}  {variant.name}" for letter, variant in zip("AB", view.variants, strict=False)]

@@ -189,7 +189,7 @@ TABLES = ("inferences", "readings", "operators", "events", "seconds")
 
 @frozen
 class Selection:
-    """The part of a recording to export."""
+    """The part of a recording that is exported."""
 
     recording: "Recording"
     span: "Span"  # in session time
@@ -237,7 +237,10 @@ def default_path(recording: Path, name: str, *, is_one: bool = False) -> Path:
 
 
 def load(name: str) -> Export:
-    """Import the export function of a format. Raises InputError if a package that it needs is missing."""
+    """Return the export function of the format `name`, after its import.
+
+    Raises InputError if a package that it needs is missing.
+    """
     form = FORMATS[name]
     export: Export = getattr(importlib.import_module(f"{__package__}.{form.module}"), form.function)
     return export

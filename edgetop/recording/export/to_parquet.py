@@ -1,6 +1,8 @@
-"""Export as one wide Parquet table on a regular grid over session time: a row for each cell, a column for each sensor.
+"""Export a recording as one wide Parquet table over session time: a row for each cell of time, a column for each
+sensor.
 
-No values are filled in: if a sensor was not read in a cell, or no inference was recorded, the value is null.
+All cells have the same length. No values are filled in: if a sensor was not read in a cell, or no inference was
+recorded, the value is null.
 """
 
 import json
@@ -291,9 +293,11 @@ class _Wide:
         )
 
     def _is_complete(self, found: Ints, counted: npt.NDArray[np.int32], second: Ints) -> npt.NDArray[np.bool_]:
-        """Return, for each cell, whether all inferences of its second were recorded.
+        """Return, for each cell, whether all inferences of the cell's second were recorded.
 
-        Inferences can be missing because of `--max-size` or a gap in the recording.
+        `found`: the number of inferences in each cell. `counted`: the number that each row of seconds counts. `second`:
+        the first cell of that row's second. Inferences can be missing because of `--max-size` or a gap in the
+        recording.
         """
         each = self._grid.per_second
         recorded = np.add.reduceat(found, np.arange(0, len(found), each))

@@ -1,6 +1,7 @@
 """Export a trace for ui.perfetto.dev, with counters of latency and of each sensor, events, operators and inferences.
 
-Single inferences are in the trace only if there are few enough for a browser. The figures of each second always are.
+Single inferences are in the trace only if there are few enough for a browser. The figures of each second are always
+there.
 """
 
 import json
@@ -56,7 +57,10 @@ class TraceWriter:
         return max(0, self._origin_ns + t_ns)
 
     def clock(self, t_ns: int, utc_us: int) -> None:
-        """Write the wall clock's time. The trace's clock counts as CLOCK_BOOTTIME, its default: boards do not sleep."""
+        """Write the wall-clock time `utc_us` (in microseconds since 1970) at the session time `t_ns`.
+
+        The trace's clock counts as CLOCK_BOOTTIME, which is its default, since boards do not sleep.
+        """
         now_ns = self._time(t_ns)
         times = {_BOOTTIME: now_ns, _MONOTONIC: now_ns, _REALTIME: max(0, utc_us * 1000)}
         clocks = [{"clock_id": clock, "timestamp": value} for clock, value in times.items()]
@@ -85,7 +89,7 @@ class TraceWriter:
         self._event("TYPE_SLICE_BEGIN", track, t_ns, **_named(name, arguments))
 
     def end(self, track: int, t_ns: int) -> None:
-        """End the slice of the track that began last."""
+        """End the most recently begun slice of the track."""
         self._event("TYPE_SLICE_END", track, t_ns)
 
     def instant(self, track: int, t_ns: int, name: str, **arguments: Argument) -> None:

@@ -69,7 +69,7 @@ def export(selection: Selection, output: Output) -> None:
 
 @dataclass(slots=True)
 class _Counts:
-    """The counts that the manifest and the last event of the cut report."""
+    """The numbers of inferences that the manifest and the last event of the cut report."""
 
     inferences: int = 0
     warmup_runs: int = 0
