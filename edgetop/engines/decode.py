@@ -176,7 +176,10 @@ class LineReader:
         self.last_line = ""  # the last line that is not part of a crash's stack
 
     def read(self) -> list[LogLine]:
-        """Return the complete lines; at the end of the file, the last line as well."""
+        """Return the complete lines that are new.
+
+        At the end of the file, the text after the last line feed is a line, too.
+        """
         self._fill()
         *complete, self._rest = self._rest.split(b"\n")
         if self._rest and (self._ended or len(self._rest) > READ_BYTES):

@@ -1,4 +1,4 @@
-"""The files beside an ONNX model that hold its weights, and what is wrong with them.
+"""The files beside an ONNX model that hold its weights, and their problems: a file may be missing or too short.
 
 Only their sizes are asked for. A model may come from anybody, so a name that leads out of the model's folder is not
 followed; ONNX Runtime refuses it too.

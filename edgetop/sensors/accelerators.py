@@ -55,7 +55,9 @@ def percent(text: str) -> float:
 
 
 def share_of_clock(activity_khz: str, clock_hz: str) -> float:
-    """Return the percentage of its clock in which Tegra's memory controller was busy, as tegrastats does.
+    """Return the load of Tegra's memory controller in percent: its activity divided by its clock.
+
+    tegrastats computes it in the same way.
 
     >>> share_of_clock("661230", "2133000000")
     31.0

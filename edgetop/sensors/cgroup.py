@@ -1,4 +1,4 @@
-"""The engine's cgroup: its memory, the peak, the limit and what is left of it, OOM kills, and the CPU quota.
+"""The engine's cgroup: its memory, the peak and the limit of it, the memory that is left, OOM kills, and the CPU quota.
 
 The real /proc/PID/cgroup names the cgroup, and /proc/PID/mountinfo shows where its files are. Limits of the cgroups
 above apply as well, so every level up to the mount is read. The memory that is left is that of the tightest level,

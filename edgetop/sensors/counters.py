@@ -100,7 +100,7 @@ class SumRate:
 
 
 class EnergyCounter:
-    """Mean power from a counter of joules, which may have a range after which it begins at 0 again."""
+    """Turns a counter of joules into the mean power. At the end of its range, the counter may begin at 0 again."""
 
     def __init__(self, range_j: float | None = None) -> None:
         """`range_j` is the number of joules after which the counter begins at 0 again; None if it never does."""

@@ -162,7 +162,10 @@ class Root:
             return None
 
     def real(self, relative: str) -> str:
-        """Return the path in the real file system. Raises FileNotFoundError if it leads out of the root."""
+        """Return the path of `relative` in the real file system.
+
+        Raises FileNotFoundError if it leads out of the root.
+        """
         if self.is_host:
             return self._prefix + relative
         real = self._real.get(relative)

@@ -92,7 +92,7 @@ class Survey:
         )
 
     def read_whole(self, pause: Callable[[float], object] = time.sleep) -> None:
-        """Read every source, and after a second read those with rates once more."""
+        """Read every source. After a second, read those with rates again, because a rate needs two readings."""
         self.read_due()
         unfinished = [entry for entry in self._entries if entry.is_unfinished]
         if unfinished and not self._stands_still:

@@ -1,8 +1,10 @@
-"""Find the functions of ONNX Runtime's Python module that run a model, by loading it, as its methods have no symbols.
+"""Find the functions of ONNX Runtime's Python module that run a model.
+
+The module is loaded, because its methods have no symbols.
 
 This is a separate program for Python 3.8 and later, because the module is built for one version of Python. Loading a
-module runs its code: `edgetop.taps.loading` decides which module may be loaded, and runs this program as the user.
-It prints one JSON object: offsets in the file by method, the offset of the function that calls all methods, and the
+module runs its code: `edgetop.taps.loading` decides which module may be loaded, and runs this program as the user. It
+prints one JSON object: offsets in the file by method, the offset of the function that calls all methods, and the
 version.
 
     python locate.py /path/onnxruntime_pybind11_state.so /more/site-packages ...

@@ -151,9 +151,10 @@ def is_mapped(folder: int, library: os.stat_result, offset: int) -> bool:
 
 
 def check_begin(library: int, offset: int, kind: int) -> None:
-    """Raise RefusedError unless a function begins at this offset, by the sorted table of .eh_frame_hdr.
+    """Raise RefusedError unless a function begins at this offset of the file. The sorted table .eh_frame_hdr says so.
 
-    Linux Standard Base, "Exception Frames": version, three encodings, count, and pairs of 32-bit numbers.
+    The table has a version, three encodings, a count, and pairs of 32-bit numbers (Linux Standard Base, "Exception
+    Frames").
     """
     head = os.pread(library, 64, 0)
     if head[:6] != b"\x7fELF\x02\x01":

@@ -135,9 +135,10 @@ class Opener:
         self._link = link
 
     def open(self, target: Target, tid: int, cpu: int, place: Place | None = None) -> int:
-        """Return the descriptor of an event. Without `place` it only gives records on threads and programs.
+        """Return the descriptor of a perf event for thread `tid` of the process `target`, on CPU `cpu`.
 
-        Raises OSError with the reason of a refusal.
+        The event reports hits at `place`. Without a place, it only reports new threads and executed programs. Raises
+        OSError with the reason of a refusal.
         """
         kind = DUMMY if place is None else RETURN if place.at_return else BEGIN
         offset, stack = (place.offset, place.stack_bytes) if place else (0, 0)

@@ -359,7 +359,7 @@ class WatchedProcess:
         return [*messages, *self._loaded()]
 
     def _misses(self, why: str) -> Message:
-        """Store and report why the calls of a runtime are not seen."""
+        """Store why the calls of a runtime are not seen, and return a message that says so."""
         self._setting = ""
         self._missing.append(clean(why)[:MOST_TEXT])
         return LogLine("warning", "edgetop", self._missing[-1], "runtime-unseen")

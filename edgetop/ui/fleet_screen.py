@@ -174,7 +174,7 @@ class FleetScreen(Screen[None]):
         return [*lines, *[()] * (rows - 1 - len(lines)), fit(footer, columns, "title")]
 
     def _press(self, event: events.Click) -> None:
-        """Handle a click: choose or open a board, or press a key of the last line."""
+        """Handle a click: choose or open a board, or press one of the keys at the bottom of the screen."""
         end, y = 0, event.y
         for command in self.present_commands() if y == self.size.height - 1 else ():
             end += len(command.key_words[0]) + len(str(command.footer)) + 3 if command.footer else 0

@@ -1,8 +1,8 @@
-"""The commands of the monitor screen: their keys, when they apply, and what they do.
+"""The commands of the monitor screen: their keys, the conditions under which they apply, and what they do.
 
-The table `COMMANDS` defines all keys: the bindings, the last line, the help, the palette and the settings of keys are
-made from it. A key may do one thing on a live screen and another in a replay, because no feed has both. The last line
-and the help show commands in the order of the table, the most important first.
+The table `COMMANDS` defines all keys. From it are made the bindings, the bottom line of the screen, the help, the
+palette and the settings of keys. A key may do one thing on a live screen and another in a replay, because no feed has
+both. The bottom line and the help show commands in the order of the table, the most important first.
 """
 
 import shlex

@@ -119,7 +119,10 @@ def help_lines(commands: Iterable[AnyCommand]) -> list[tuple[str, str]]:
 
 
 def footer_keys(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[tuple[str, str]]:
-    """Return the first key and the words of each command in the last line. Commands with the same words are grouped."""
+    """Return (key, words) for the bottom line of the screen. The key is the first one of a command.
+
+    Commands with the same words are grouped.
+    """
     grouped: dict[str, list[str]] = {}
     for command in commands:
         if command.footer and (words := command.footer_words(screen)):

@@ -253,7 +253,10 @@ class MonitorScreen(Screen[None]):
             self._timer = self.set_interval(seconds, self.tick)
 
     def draw(self) -> None:
-        """Draw the current or the frozen view. The second and the last line always show the current state."""
+        """Draw the current or the frozen view.
+
+        The second and the bottom line of the screen always show the current state.
+        """
         lens, details = (Lens(columns=self.lens.columns), ()) if self._frozen else (self.lens, self._details)
         with self.analysis.lock:  # panes read parts of the analysis while they draw
             self._drawn_folds = self.analysis.folds
@@ -323,7 +326,10 @@ class MonitorScreen(Screen[None]):
         return [status_line(self.live, area, footer_keys(self.present_commands(), self))]
 
     def _press_key(self, event: Click) -> None:
-        """Handle a click on the last line: press the key that was hit, also within a group of keys."""
+        """Handle a click on the keys at the bottom of the screen. The key that was hit is pressed.
+
+        A group of keys has one place, in which each key can be hit.
+        """
         keys = footer_keys(self.present_commands(), self)
         if found := key_at(self.live, Area(self.size.width, 1, self.characters), keys, event.x):
             key, words, place = found

@@ -20,7 +20,7 @@ def play(screen: MonitorScreen) -> None:
 
 
 def play_words(screen: MonitorScreen) -> str:
-    """Return what the play key does now."""
+    """Return the present effect of the play key: "pause" while a replay plays, else "play"."""
     return "pause" if screen.transport and screen.transport.is_playing else "play"
 
 
@@ -101,7 +101,7 @@ def pan(screen: MonitorScreen, step: int) -> None:
 
 
 def zoom_words(screen: MonitorScreen) -> str:
-    """Return the span of the timelines for the last line, or "" if they are neither zoomed nor moved."""
+    """Return the span of the timelines for the bottom line of the screen, or "" if they are not zoomed or moved."""
     if screen.lens.is_plain:
         return ""
     return "zoom" if screen.lens.span_s is None else span(screen.lens.span_s * NS)

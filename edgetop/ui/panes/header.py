@@ -331,7 +331,7 @@ def key_spans(keys: Iterable[tuple[str, str]]) -> Line:
 
 
 def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str, int] | None:
-    """Return the key at cell `x` of the last line, its description, and the index of the character that was hit.
+    """Return the key at cell `x` of the bottom line, its description, and the index of the character that was hit.
 
     Return None if there is no key.
     """
@@ -345,7 +345,7 @@ def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str,
 
 
 def _fitting(view: MonitorView, area: Area, keys: Keys) -> Iterator[tuple[str, str]]:
-    """Yield the first keys of the last line that fit, as (key, description)."""
+    """Yield the first keys of the bottom line, as many as fit, as (key, description)."""
     room = area.width - len(_cost(view)) - 1
     for key, does in keys:
         room -= len(key) + len(does) + 3

@@ -118,7 +118,7 @@ def _tokens(tokens: GenerationView, cells: int) -> Line:
 
 
 def _streams(view: MonitorView, area: Area) -> list[Line]:
-    """Return a line for each of several streams, the busiest first. A last line counts the streams without room."""
+    """Return a line for each of several streams, the busiest first. One more line counts the streams without room."""
     streams = view.latency.streams
     room = area.height if len(streams) <= area.height else area.height - 1
     lines = []

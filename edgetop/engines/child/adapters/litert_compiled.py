@@ -51,7 +51,7 @@ class CompiledLiteRt:
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
         """Compile the model. `imported` is called when the runtime has been imported.
 
-        Raises EngineError("input") if this build of LiteRT cannot do what is requested, and EngineError("model").
+        Raises EngineError("input") if this build of LiteRT cannot do what is requested.
         """
         self._spec = spec
         asked = _accelerators(spec)

@@ -141,9 +141,9 @@ class Library:
         function(thing)
 
     def made(self, name: str, *arguments: Any, of: Any = _P) -> Any:
-        """Return what a function stores at the address in its last argument, which is added here.
+        """Call a function that stores its result where its last argument points, and return the result.
 
-        `of` is the type of it.
+        `arguments` are the other arguments, and `of` is the type of the result.
         """
         result = of()
         self.call(name, *arguments, ctypes.byref(result))
