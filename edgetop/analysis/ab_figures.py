@@ -69,7 +69,7 @@ SETTLING_QUADS = 4  # Number of quads from which the settling time is computed.
 
 
 class QuadEvents:
-    """Folds the batches of a running session, and returns an event for each complete quad."""
+    """The events for the complete quads of a running session, from its batches."""
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
@@ -320,7 +320,7 @@ class AbView:
 
 
 class AbFold:
-    """Computes the comparison of A and B from the events about quads."""
+    """The comparison of A and B, from the events about quads."""
 
     def __init__(self) -> None:
         self._plan: Plan | None = None

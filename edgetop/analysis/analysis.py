@@ -38,7 +38,7 @@ class Analysis(Folds):
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> "Analysis":
-        """Return the analysis of these batches: a whole recording, or the part of it that was played."""
+        """Return the analysis of these batches. They are a whole recording, or the part of it that was played."""
         analysis = cls()
         for batch in batches:
             analysis.fold(batch)
@@ -53,7 +53,11 @@ class Analysis(Folds):
         return MonitorView(self, window_ns, lens, kinds)
 
     def latency_view(self, window_ns: int | None, axis: Axis) -> LatencyView:
-        """Return the view of the latency since the last reset. With several streams, it is the chosen one's."""
+        """Return the view of the latency since the last reset.
+
+        With several streams, it is that of the chosen stream. `window_ns`: the length of the window; None for all of
+        the time since the reset. `axis`: the axis of its timeline.
+        """
         now_ns, (latency, name) = self.progress.measured_until_ns, self._shown()
         view = replace(
             latency.view(window_ns, now_ns, axis, service=self.shows_service), totals=self.totals(), stream=name
@@ -213,7 +217,7 @@ class MonitorView:
         return MonitorView(self.analysis.twin(), self.window_ns, PLAIN, ())
 
     def fault_of(self, parts: Iterable[str]) -> Fault | None:
-        """Return the error that makes one of these parts unavailable, or None if all are available."""
+        """Return the error that makes one of these parts unavailable, or None if all parts are available."""
         try:
             for name in parts:
                 getattr(self, name)

@@ -152,7 +152,8 @@ def _known(ns: float | None) -> float | None:
 
 
 def three_digits(value: float) -> float:
-    """
+    """Return the value, rounded to three significant digits.
+
     >>> three_digits(38_043_266.9), three_digits(24.41)
     (38000000.0, 24.4)
     """

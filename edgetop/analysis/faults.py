@@ -142,7 +142,7 @@ Guarded = Any  # a fold of any class, or what a function of it takes or returns
 
 
 class Guard:
-    """Stands in front of a fold, so that an error in the fold becomes a fault instead of ending the program."""
+    """A stand-in for a fold: an error in the fold becomes a fault, instead of ending the program."""
 
     def __init__(self, name: str, fold: object, faults: Faults, readers: tuple[str, ...]) -> None:
         vars(self).update(_name=name, _fold=fold, _blank=None, _faults=faults, _readers=readers)
@@ -166,9 +166,7 @@ class Guard:
     def _guarded(self, attribute: str, function: Callable[..., Guarded]) -> Callable[..., Guarded]:
         """Return a guarded version of a fold's function.
 
-        It costs little more than the function itself until an error occurs.
-
-        `attribute`: the function's name.
+        It costs little more than the function itself until an error occurs. `attribute`: the function's name.
         """
         failed = self._faults.found
 

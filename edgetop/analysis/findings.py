@@ -100,7 +100,7 @@ class BackgroundLoad:
 
 @frozen
 class StillWarming:
-    """A temperature that still rose at the end."""
+    """A temperature that was still rising at the end."""
 
     sensor: str
     rose_c: float  # in the last two minutes

@@ -179,7 +179,7 @@ class Folds:
         return guarded(name, fold, self.faults, _READERS.get(name, ()))
 
     def catch_up(self, feed: Feed) -> None:
-        """Fold the next batch of the feed, if there is one. Any thread may call this."""
+        """Give the next batch of the feed to all folds, if there is one. Any thread may call this."""
         with self.lock:
             batch = feed.read()
             if batch is not None:
@@ -255,7 +255,7 @@ class Folds:
         return len(self.streams) > 1
 
     def _begin_streams(self, streams: ByStream) -> None:
-        """Begin the folds of the streams that appear in these seconds."""
+        """Add the folds of streams that have inferences for the first time. `streams`: the new seconds, by stream."""
         for number in streams.numbers:
             if number in self.streams or len(self.streams) >= MOST_JUDGED:
                 continue
@@ -315,7 +315,7 @@ class Folds:
         self._checkpoints.save(at_ns, state)
 
     def twin(self: Twin) -> Twin:  # noqa: PYI019  Python 3.10 has no Self
-        """Return new folds with the same rules and an empty state."""
+        """Return new folds with the same rules and without data."""
         return type(self)(self._rules)
 
     def reset(self) -> None:
@@ -391,7 +391,10 @@ class Folds:
 
     @once
     def deadline(self) -> DeadlineView | None:
-        """Return how well the whole session met its deadline."""
+        """Return the misses of the deadline of the whole session, with the headroom.
+
+        It is None without a deadline or if nothing was measured.
+        """
         only, totals = self.only_stream, self.totals()
         if only:
             return only.deadline
@@ -441,7 +444,7 @@ class Folds:
 
     @once
     def growth_view(self) -> GrowthView:
-        """Return how the engine's memory grows over the measured phase."""
+        """Return the growth of the engine's memory over the measured phase."""
         is_over = self.progress.view().phase == "over"  # After the end, memory cannot fill up any more.
         return self.growth.view(self.progress.measured_until_ns, None if is_over else self.memory_left_mib())
 

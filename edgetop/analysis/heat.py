@@ -123,7 +123,10 @@ def _heat(zone: TrackView) -> float:
 
 
 def headroom_c(zone: TrackView) -> float | None:
-    """Return the distance in °C to the trip point at which the zone throttles, or None if it has no such trip point."""
+    """Return the distance in °C from the zone's temperature to the trip point at which it throttles.
+
+    It is None if the zone has no such trip point, or no present reading.
+    """
     return None if zone.now is None or zone.trip_c is None else zone.trip_c - zone.now
 
 

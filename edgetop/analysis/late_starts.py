@@ -62,7 +62,7 @@ class LateStarts:
 
 
 def find_late_starts(seconds: Seconds, load: Load, signals: Signals | None = None) -> LateStarts | None:
-    """Return how inferences started late. None if none did, or if it is unknown because the load is not even.
+    """Return how inferences started late; None if none did, or if it is unknown because the load is not even.
 
     If inferences are due once a period, an inference queues exactly if the previous one responds later than after a
     period. So rows of seconds, which every reader of a session has, are enough. `signals`: the readings of these
@@ -110,7 +110,8 @@ def _mean(values: npt.NDArray[np.float64]) -> float | None:
 
 
 def two_digits(value: float) -> float:
-    """
+    """Return the value, rounded to two significant digits.
+
     >>> two_digits(38.04), two_digits(0.123)
     (38.0, 0.12)
     """

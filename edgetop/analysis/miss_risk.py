@@ -82,9 +82,9 @@ class _Fit(NamedTuple):
 def miss_risk(blocks: Ints, deadline_ns: int, misses: int, *, is_slowed: bool) -> MissRisk:
     """Return the risk that an inference takes longer than the deadline.
 
-    `blocks`: histograms of latency in successive blocks of time, with shape (blocks, buckets). `misses`: how many of
-    these inferences missed the deadline. `is_slowed`: whether the model slowed during the session, so that its
-    inferences have no common law.
+    `blocks`: histograms of latency in successive blocks of time, with shape (blocks, buckets). `misses`: the number of
+    these inferences that missed the deadline. `is_slowed`: whether the model slowed during the session. If it did, its
+    inferences have no common law, and the risk is unknown.
     """
     if is_slowed:
         return _refused("slowdown")

@@ -47,6 +47,6 @@ def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
 def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | None:
     """Return the ceilings if they hold for a model of this `precision`, else None.
 
-    They hold if it is None (unknown).
+    They also hold if the precision is None (unknown).
     """
     return ceilings if precision in (None, DTYPE) else None

@@ -241,9 +241,7 @@ def _joined(sums: Sequence[_Sums]) -> _Sums:
 def _spent(at_ns: Ints, starts: Ints, lengths: Ints) -> Floats:
     """Return the time in ns for which each phase of inferences has run up to each of several times.
 
-    Shape (times, PHASES).
-
-    `at_ns`: the times. `starts`, `lengths`: of the inferences, in ns.
+    Shape (times, PHASES). `at_ns`: the times. `starts`, `lengths`: of the inferences, in ns.
     """
     before = np.concatenate([[0], np.cumsum(lengths)])
     place = np.searchsorted(starts, at_ns, side="right") - 1
@@ -379,9 +377,7 @@ def _solved(normal: Floats, right: Floats, squared: float) -> tuple[Floats, floa
 def _within(length: Floats) -> Floats:
     """Return the share of each phase that belongs to each group.
 
-    The last row and column are for the time between inferences.
-
-    `length`: the share of each group in an inference.
+    The last row and column are for the time between inferences. `length`: the share of each group in an inference.
     """
     edges = np.concatenate([[0.0], np.cumsum(length)]) * PHASES
     phase = np.arange(PHASES)[:, np.newaxis]

@@ -69,11 +69,9 @@ def operator_hints(
 ) -> tuple[Hint, ...]:
     """Return the hints that apply, the most expensive first.
 
-    A hint about times is given only for settled operators.
-
-    `inference_ns`: time of an inference. `providers`: the requested providers, then those of the engine, first choice
-    first. `is_enough`: whether there are enough profiling rounds for hints about `threads` and about handing over to a
-    delegate.
+    A hint about times is given only for settled operators. `inference_ns`: time of an inference. `providers`: the
+    requested providers, then those of the engine, first choice first. `is_enough`: whether there are enough profiling
+    rounds for hints about `threads` and about handing over to a delegate.
     """
     settled = [operator for operator in operators if operator.settled]
     found = (
@@ -148,8 +146,8 @@ def _dominant(operators: Sequence[OperatorView]) -> Iterator[Hint]:
 def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) -> list[OperatorView]:
     """Return the operators that achieve far less FLOP/s than others of their type.
 
-    Others count only if they have at most twice as many FLOPs per byte moved. `inference_ns`: time of an inference;
-    None if unknown.
+    An operator is compared with those that have at most twice as many FLOPs per byte moved. `inference_ns`: time of an
+    inference; None if unknown.
     """
     rated = []
     for operator in operators:

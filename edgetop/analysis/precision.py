@@ -203,11 +203,11 @@ def _alike(swing: Floats, weight: Floats) -> float:
 
 
 def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> float:
-    """Return half of the 95 % interval of the share of inferences below a percentile, as a share of all inferences.
+    """Return half of the 95 % interval of a share: that of the inferences below a percentile.
 
-    `swing`: how many more inferences of each block are below than expected. `weight`: the number of inferences in each
-    block. `alike`: the factor of `_alike`. `within`: the variance of the number within a bucket, which blocks do not
-    show.
+    `swing`: for each block of time, the number of its inferences below the percentile, less the expected number.
+    `weight`: the number of all its inferences. `alike`: the factor of `_alike`. `within`: the variance of the number
+    below within the percentile's bucket, which blocks do not show.
     """
     waves = min(max(int(WAVES_A_BLOCK * len(weight) / alike), LEAST_WAVES), MOST_WAVES)
     whole = weight.sum()

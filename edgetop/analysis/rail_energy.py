@@ -103,10 +103,8 @@ class RailEnergy:
     def add_aggregate(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
         """Add a span from `t_ns` to `until_ns` of which only figures are known.
 
-        It must be later than everything added before.
-
-        `mean_w`, `high_w`, `last_w`: the mean, highest and last power. Gaps within the span are not visible, so the
-        mean counts for all of it.
+        It must be later than everything added before. `mean_w`, `high_w`, `last_w`: the mean, highest and last power.
+        Gaps within the span are not visible, so the mean counts for all of it.
         """
         self._intervals = None
         self._settle(len(self._t_ns))
@@ -222,7 +220,7 @@ class SensorIntegrals:
                     integral.add(t_ns, values)
 
     def _known(self, info: SensorInfo, averages: bool) -> str:
-        """Return the id of a sensor. From now on it is integrated over each phase.
+        """Return the id of a sensor, and integrate its readings over each phase from now on.
 
         `averages`: whether its readings are means since the previous reading.
         """

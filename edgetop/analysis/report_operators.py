@@ -134,6 +134,9 @@ def profile(analysis: Folds) -> Profile | None:
 
 
 def partition_count(analysis: Folds, manifest: Manifest) -> int | None:
-    """Return the engine's number of partitions, else how often the provider changes in run order, plus one."""
+    """Return the number of partitions that the engine reports.
+
+    If it reports none, return the number of changes of the provider in run order, plus one.
+    """
     reported = manifest.engine.partitions
     return partitions(analysis.operators.session.views()) if reported is None else reported

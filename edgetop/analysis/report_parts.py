@@ -80,9 +80,8 @@ class LatencyFigures(Times):
 def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
     """Return the latency of the whole session.
 
-    With several streams, it has no percentiles, only figures that add up.
-
-    `with_risk`: whether to estimate the risk of missing the deadline, which takes longer.
+    With several streams, it has no percentiles, only figures that add up. `with_risk`: whether to estimate the risk of
+    missing the deadline, which takes longer.
     """
     if (only := analysis.only_stream) is not None:
         return stream_latency(only, analysis, manifest, with_risk=with_risk)

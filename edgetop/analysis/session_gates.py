@@ -177,7 +177,10 @@ def _leak(report: Report, _unit: str) -> Number:
 
 
 def _non_finite(report: Report, unit: str) -> Number:
-    """Return how many numbers of the stored outputs are NaN or infinite, or their share in %. None without outputs."""
+    """Return the number of values in the stored outputs that are NaN or infinite, or their share in %.
+
+    None without outputs.
+    """
     outputs = report.outputs
     if outputs is None:
         return None

@@ -342,7 +342,7 @@ def _temperature(analysis: Folds) -> dict[str, Temperature]:
 
 
 def _program_ns(analysis: Folds) -> int | None:
-    """Return the time in ns for which a program ran of which no inference was seen; None for another session."""
+    """Return the time in ns that a program ran, if no inference of it was seen; None for any other session."""
     progress = analysis.progress.view()
     return progress.measured_ns if progress.is_program else None
 

@@ -182,7 +182,7 @@ class StreamView:
 
     @property
     def input_growth(self) -> float:
-        """Return the size of the inputs of the last seconds divided by that of the burst; 1.0 if unknown or equal."""
+        """Return the size of the inputs in the last seconds, divided by that in the burst; 1.0 if unknown or equal."""
         until_s = self._moment.until_ns // NS
         sizes = self._sizes(until_s - SLOW_RECENT_S, until_s)
         return sizes.later / sizes.burst if sizes and sizes.differ else 1.0
@@ -312,7 +312,10 @@ def join_tails(views: Sequence[StreamView]) -> TailView:
 
 
 def join_deadlines(views: Sequence[StreamView], counted: Counted) -> DeadlineView | None:
-    """Return how well the session met its deadline: the misses of all streams, and the headroom of the worst stream."""
+    """Return the deadline of the session: the misses of all streams, and the headroom of the worst stream.
+
+    `views`: of the streams. `counted`: the figures that add up over them. None without a deadline.
+    """
     found = [(view.deadline, view.name) for view in views if view.deadline]
     if not found:
         return None

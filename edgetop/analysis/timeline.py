@@ -126,9 +126,7 @@ class Lens:
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
         """Return a lens of another length with the same middle.
 
-        A lens that follows the time continues to follow it.
-
-        `span`: the length in s.
+        A lens that follows the time continues to follow it. `span`: the length in s.
         """
         if not self.back_s:
             return replace(self, span_s=span)

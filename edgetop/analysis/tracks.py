@@ -290,9 +290,8 @@ class Tracks:
     def points(self, sensor_id: str, axis: Axis, until_s: float | None = None) -> Points | None:
         """Return the timeline of a sensor, or None if there is no such sensor.
 
-        Short holes are filled with the value before them.
-
-        `until_s`: the end of the timeline, for a screen that is paused while the session continues.
+        Short holes are filled with the value before them. `until_s`: the end of the timeline, for a screen that is
+        paused while the session continues.
         """
         place = self._places.get(sensor_id)
         if place is None:

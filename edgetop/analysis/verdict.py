@@ -220,7 +220,7 @@ def _open_slowdowns(seen: Evidence) -> list[Slowdown]:
 def _is_unreported(slowdown: Slowdown, seen: Evidence) -> bool:
     """Whether the slowdown is a throttling that the board does not report.
 
-    If the board reports its end, it is over.
+    A throttling whose end the board reported is over, so it does not count.
     """
     spans = seen.throttles.spans
     is_reported = any(span.end_ns is not None and span.end_ns >= slowdown.start_ns for span in spans)
@@ -247,9 +247,10 @@ def _change(seen: Evidence) -> float | None:
 
 
 def _logged_change(seen: Evidence) -> float | None:
-    """Return the change of p50 from the burst to now, as a share. During a slowdown, it is the figure of the log.
+    """Return the change of p50 from the burst to now, as a share; None if unknown.
 
-    So the screen and the log agree. It is None if the inputs have another size than in the burst.
+    During a slowdown, the change is the figure of the log, so that the screen and the log agree. It is unknown if the
+    inputs have another size than in the burst.
     """
     change, slowdowns = _change(seen), _open_slowdowns(seen)
     ratio = slowdowns[-1].latency_ratio if slowdowns else None

@@ -144,7 +144,7 @@ class Overdue:
 
 @frozen
 class Raised:
-    """The number of inferences that raised an error, and of all."""
+    """The number of inferences that raised an error, and the number of all inferences."""
 
     errors: int
     count: int

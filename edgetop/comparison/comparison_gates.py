@@ -134,10 +134,10 @@ def is_of(name: str, key: str) -> bool:
 
 
 def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Value, Value]]) -> RelativeResult:
-    """Return the result of a gate on a figure of the stored outputs. The figure is exact for their inputs.
+    """Return the result of a gate on a figure of the stored outputs.
 
-    So it has no interval. `rows`: the unit, the value of the baseline and that of the session, for each output. The
-    worst output counts.
+    The figure is exact for their inputs, so the result has no interval. `rows`: the unit, the value of the baseline and
+    that of the session, for each output. The worst output counts.
     """
     changes = []
     for unit, before, after in rows:
@@ -170,9 +170,8 @@ def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Va
 def _row(comparison: Comparison, key: str, place: int) -> Row | None:
     """Return the row that a gate limits.
 
-    If the load has a rate, it is the row of the response time, as for gates of a run.
-
-    `key`: of the row. `place`: the index of the group.
+    If the load has a rate, it is the row of the response time, as for gates of a run. `key`: of the row. `place`: the
+    index of the group.
     """
     paced = comparison.row(f"response_{key}")
     return paced if paced and paced.ratios[place] and paced.values[0] is not None else comparison.row(key)

@@ -67,7 +67,7 @@ def _memory(memory: of.MemoryLeft) -> str:
 
 
 def elapsed_words(view: "MonitorView") -> str:
-    """Return the elapsed time, the requested duration, and the wall-clock time of its end."""
+    """Return the elapsed time, the requested duration, and the wall-clock time at which the session ends."""
     progress, manifest = view.progress, view.manifest
     now = formatting.stopwatch(progress.now_ns)
     if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":

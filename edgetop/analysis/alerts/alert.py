@@ -99,7 +99,10 @@ class AlertNews:
     """
 
     def __init__(self, each: Collection[str] = ()) -> None:
-        """Begin with nothing reported. `each`: names of alerts that are reported every time, however close together."""
+        """Begin with nothing reported.
+
+        `each`: the names of alerts that are reported every time they begin, however close together.
+        """
         self._each = each
         self._now_ns = 0
         self._reported: dict[tuple[str, ...], _Reported] = {}

@@ -83,7 +83,7 @@ class AlertRule:
 
 
 def parse_rule(text: str) -> AlertRule:
-    """Parse a rule. Raises RefusedRuleError, and ValueError if a time cannot be read."""
+    """Return the rule of a text. Raises RefusedRuleError, and ValueError if a time in it cannot be read."""
     expression, words = _split(text)
     gate = parse_gate(" ".join(expression), PER_SECOND)
     if gate.name not in PER_SECOND:

@@ -50,9 +50,8 @@ class SensorValues:
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
         """Yield the values of the seconds that became complete, in order.
 
-        If nothing was read for long, yield nothing.
-
-        `ended_ns`: the end of the session, before which all seconds are complete; None while it is unknown.
+        If nothing was read for long, yield nothing. `ended_ns`: the end of the session, before which all seconds are
+        complete; None while it is unknown.
         """
         known_ns = self._tracks.until_ns
         until_s = known_ns // NS - LATE_S

@@ -139,7 +139,7 @@ class Forecast(TracksReader):
             self._forget_from(int(rows["t_ns"].min()))
 
     def _forget_from(self, t_ns: int) -> None:
-        """Drop the stored forecast if it is as of `t_ns` or later, because new data of that time came."""
+        """Drop the stored forecast if it is as of a second after `t_ns`, because new data of that time came."""
         if self._judged and t_ns // NS < self._judged[0]:
             self._judged = None
 

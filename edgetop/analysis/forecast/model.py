@@ -196,9 +196,7 @@ def _with_model_error(crossing_s: Floats, now_s: float) -> Floats:
 
 
 def _range_at_least(value_s: float, now_s: float) -> tuple[float, float]:
-    """Return the ends of the range that follows from the model's own error alone, in s.
-
-    It is the least range of a time.
+    """Return the ends of the least range of a time, in s: the range that follows from the model's own error alone.
 
     A wider range may follow from the boards of the grid. If few of these remain, they may agree by chance. `value_s`:
     the estimated time. `now_s`: the present.

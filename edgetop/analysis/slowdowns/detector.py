@@ -352,9 +352,8 @@ class Detector:
     def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
         """Begin a span at about the window `first`, unless its single points show no slowdown.
 
-        Return whether it began.
-
-        `windows`: all windows up to now. `floor`: the level of the slowdown that this one is above; 0 without one.
+        Return whether it began. `windows`: all windows up to now. `floor`: the level of the slowdown that this one is
+        above; 0 without one.
         """
         level = median(windows["level"][first:]) - floor
         before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)

@@ -143,9 +143,8 @@ class Evidence:
     def begun(cls, onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
         """Return the evidence of a slowdown with this onset.
 
-        It begins with the usual range of each signal before the onset.
-
-        `floor`: the level on which the slowdown stands, if it is a stage of another.
+        It begins with the usual range of each signal before the onset. `floor`: the level on which the slowdown stands,
+        if it is a stage of another.
         """
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
@@ -333,9 +332,7 @@ def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusua
 def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
     """Return the median of earlier values of a signal, and the threshold beyond which the signal counts.
 
-    NaN means unknown.
-
-    `before`: the earlier values.
+    NaN means unknown. `before`: the earlier values.
     """
     known = np.sort(before[~np.isnan(before)])
     median = _quantile(known, 0.5)

@@ -89,9 +89,8 @@ def export_state(judgement: Judgement) -> Document:
 def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
     """Return the judgement of an exported state.
 
-    Raises ValueError if the state is impossible or of another version.
-
-    `channels`: the signals, which are not exported. `until_ns`: the present end of the session.
+    Raises ValueError if the state is impossible or of another version. `channels`: the signals, which are not exported.
+    `until_ns`: the present end of the session.
     """
     state = FORM.read(_State, document.get("state"), "a judgement")
     tables: Any = document.get("tables")  # what JSON gave

@@ -201,9 +201,9 @@ def _is_of_quota(
 ) -> bool:
     """Whether the inference waited for the next period of its CPU quota.
 
-    `seconds`: the first second of the inference, and the second after its last, in which the stall may be read. A
-    proven wait for a CPU is due to other processes, except for the time for which the quota stopped the engine. If
-    nothing is proven, a stall as long as the lost time explains it.
+    If a wait for a CPU is proven, other processes caused it, except for the time in which the quota stopped the engine.
+    If nothing is proven, a stall as long as the lost time explains it. `seconds`: the first second of the inference,
+    and the second after its last, in which the stall may be read.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
     if not rows or proven == "page-faults":

@@ -90,7 +90,7 @@ class Slowdowns(TracksReader):
             self._rows = self._rows.copy()  # A copy, so that the whole batch is not kept in memory.
 
     def _settle_over_pauses(self, until_s: int) -> None:
-        """Settle everything up to `until_s`. Pauses that are so long that they have no rows are skipped."""
+        """Settle everything up to `until_s`. A pause so long that it has no rows is skipped."""
         second = np.append(self.settled_s - 1, self._rows["t_ns"] // NS)
         for place in np.flatnonzero(np.diff(second) > MOST_EMPTY_S).tolist():
             self._settle_in_steps(min(int(second[place]) + PAUSED_S, until_s))

@@ -173,7 +173,7 @@ class Throttles(TracksReader):
         spans.measure(self._tracks, self._rows, measured_ns, board)
 
     def record(self, events: Sequence[Event]) -> None:
-        """Take events that are being recorded, before they come with a batch."""
+        """Add events that are being recorded, before they come with a batch."""
         self._view = None
         self._recorded.fold(events)
 
@@ -274,9 +274,7 @@ def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> Throt
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
     """Return the highest clock seen outside spans or, if none was seen, the allowed one.
 
-    It is at least the present clock.
-
-    `clock_mhz`: the present clock.
+    It is at least the present clock. `clock_mhz`: the present clock.
     """
     limits = [board.infos[place].max for place in board.clocks[:1]]
     limits.append(max((mhz for place in board.clock_caps if (mhz := tracks[place].max) is not None), default=None))
