@@ -52,7 +52,10 @@ class Origin:
 
 
 def origins(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """Return the origin of each of `infos`, which must be in run order, or None if it is unknown."""
+    """Return, for each operator in `infos`, the operators of the file from which it came, or None if they are unknown.
+
+    `infos` must be in run order.
+    """
     if inspection.model.format == "onnx":
         return _OnnxRuntime(inspection).origins(infos)
     return _tflite(inspection, infos)

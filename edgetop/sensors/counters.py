@@ -55,9 +55,10 @@ class Rate:
         return bounded(amount - before[0], at_s - before[1], most, self._late_s)
 
     def percent(self, seconds: float, at_s: float, cpus: int) -> float | Gap:
-        """Return the growth of a counter of seconds as a percentage of the time that passed.
+        """Return the growth of a counter of seconds as a percentage of the time since the last call, or a gap.
 
-        `cpus` is the number of CPUs that can count at the same time.
+        `seconds` is the value of the counter at the time `at_s`, in seconds. `cpus` is the number of CPUs that can
+        count at the same time.
         """
         value = self.per_second(seconds, at_s, cpus)
         return value if isinstance(value, Gap) else 100 * value
@@ -108,7 +109,10 @@ class EnergyCounter:
         self._before: tuple[float, float] | None = None
 
     def watts(self, joules: float, at_s: float) -> float | Gap:
-        """Return the mean power since the last call, or a gap."""
+        """Return the mean power in W since the last call, or a gap.
+
+        `joules` is the value of the counter at the time `at_s`, in seconds.
+        """
         before, self._before = self._before, (joules, at_s)
         if before is None or at_s <= before[1]:
             return FIRST_ENERGY

@@ -69,7 +69,7 @@ def _swapped(word: int) -> int:
 
 
 def signed(value: int, bits: int) -> int:
-    """Interpret the lowest `bits` of a value as a two's complement number.
+    """Return the lowest `bits` bits of a value, read as a two's complement number.
 
     >>> signed(0xC180, 16) >> 3
     -2000

@@ -5,9 +5,13 @@ For the power mode, this module reports whether its limits are in force and whet
 has to be started. The mode may never have been applied, so its limits are compared with those in cpufreq and devfreq.
 `jetson_clocks` can only be recognised by equal minima and maxima; running nvpmodel again undoes it silently.
 
-`/etc/nvpmodel.conf` says which limits each mode sets, and in which files. First come the files (`< PARAM TYPE=CLOCK
-NAME=GPU >`, then `MAX_FREQ /sys/...`), then the modes (`< POWER_MODEL ID=0 NAME=15W >`, then `GPU MAX_FREQ 612000000`).
--1 means the highest possible value (Jetson Linux developer guide, "nvpmodel").
+`/etc/nvpmodel.conf` says which limits each mode sets, and in which files. First come the files, then the modes. -1
+means the highest possible value (Jetson Linux developer guide, "nvpmodel"). The lines have these forms:
+
+    < PARAM TYPE=CLOCK NAME=GPU >
+    MAX_FREQ /sys/...
+    < POWER_MODEL ID=0 NAME=15W >
+    GPU MAX_FREQ 612000000
 """
 
 import re

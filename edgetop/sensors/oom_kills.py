@@ -81,7 +81,7 @@ class OomKills:
             return None
 
     def _living(self) -> dict[int, tuple[str, int]]:
-        """Return name and resident memory of each process in the cgroup."""
+        """Return (name, resident memory in bytes) of each process in the cgroup, by process id."""
         found = {}
         with contextlib.suppress(OSError, ValueError):
             pids = [int(line) for line in (self._folder / "cgroup.procs").read_text().split()[:MOST_MEMBERS]]

@@ -61,7 +61,10 @@ class Entry:
         self.is_gone = [False] * len(self.source.sensors)
 
     def replace_source(self, source: Source, due_ns: int) -> None:
-        """Read another source with the same sensors from now on. A lost sensor is back with its first reading."""
+        """Read `source` from now on, which has the same sensors as the one before. It is due at `due_ns`.
+
+        A sensor that was lost is back at its first reading.
+        """
         was_gone = self.is_gone
         self.source, self.due_ns, self.failures, self.reads = source, due_ns, 0, 0
         self.__post_init__()

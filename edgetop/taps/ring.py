@@ -191,7 +191,7 @@ class Ring:
         self._whole = self._position + (layout.SLOTS if is_whole.all() else int(is_whole.argmin()))
 
     def read(self) -> Calls:
-        """Take the valid calls that `find_whole` found, in the order in which they ended."""
+        """Return the valid calls that `find_whole` found, in the order in which they ended. They count as read."""
         number = self._whole - self._position
         if number <= 0:
             return NO_CALLS
@@ -208,7 +208,7 @@ class Ring:
         return valid
 
     def read_to_end(self) -> Calls:
-        """Take all remaining calls. Only for a ring that no process writes any more."""
+        """Return all remaining calls. Only for a ring that no process writes any more."""
         parts = []
         for _ in range(MOST_HOLES):
             self.find_whole(is_last=True)

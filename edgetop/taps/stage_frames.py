@@ -32,7 +32,7 @@ Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) b
 
 @frozen
 class Part:
-    """A stage or a call. `thread` may belong to any process."""
+    """A part of a frame: a stage, or a call of a model. Its thread may belong to any process."""
 
     start_ns: int
     end_ns: int

@@ -50,7 +50,10 @@ class Private:
     """The private texts of this board, kept only to remove them from the capture."""
 
     def __init__(self, root: Root, more_names: Iterable[str] = ()) -> None:
-        """`more_names`: names of hosts and users that the files of the root do not have."""
+        """Find the private texts of the board under `root`.
+
+        `more_names` are names of hosts and users that no file there has.
+        """
         identifiers = {text for text in _identifiers(root) if len(text) >= 6 and re.search(r"\d", text)}
         vocabulary = _vocabulary(root)
         names = {name for name in (*_names(root), *more_names) if len(name) >= 3 and not name.isdigit()}
