@@ -46,8 +46,9 @@ _SHARE = 0.8  # the part of a text's lines that has a prefix, if there is one; a
 
 
 def encoding_of(data: bytes) -> tuple[str, int]:
-    """Return the name of a file's encoding and the length in bytes of its byte order mark. `data`: the file's first
-    bytes.
+    """Return the name of a file's encoding and the length in bytes of its byte order mark.
+
+    `data`: the file's first bytes.
 
     >>> encoding_of(b"\\xff\\xfeR\\0A\\0M\\0"), encoding_of(b"R\\0A\\0M\\0 \\0"), encoding_of(b"RAM ")
     (('utf-16-le', 2), ('utf-16-le', 0), ('utf-8', 0))

@@ -17,8 +17,9 @@ _BELL_ALONE = ("dumb", "linux", "vt", "screen", "cons", "ansi", "unknown")  # be
 
 
 def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
-    r"""Return the characters that make a terminal show a notification. `environment` describes the terminal (TERM,
-    TMUX).
+    r"""Return the characters that make a terminal show a notification.
+
+    `environment` describes the terminal (TERM, TMUX).
 
     >>> notification("edgetop", "hot; 82 C\x1b[2J", {"TERM": "xterm"})
     '\x07\x1b]9;edgetop: hot, 82 C\\x1b[2J\x1b\\\x1b]777;notify;edgetop;hot, 82 C\\x1b[2J\x1b\\'

@@ -37,8 +37,9 @@ CHOICES, MAX_CHOICES_BYTES = "screen.json", 64 * 1024
 
 
 def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) -> ScreenSettings:
-    """Return the settings of the screen. `chosen_now`: the options of the command line. `recording`: the session's
-    folder.
+    """Return the settings of the screen. `chosen_now`: the options of the command line.
+
+    `recording`: the session's folder.
 
     Raises InputError for an invalid setting.
     """
@@ -136,8 +137,9 @@ _FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # fields of Config w
 
 
 def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: bool) -> object:
-    """Return the value for the field of Config that belongs to the setting `key`. Raises SettingError if it is not
-    valid.
+    """Return the value for the field of Config that belongs to the setting `key`.
+
+    Raises SettingError if it is not valid.
 
     `keys`: the keys of the previous file, which a table of keys extends.
     """

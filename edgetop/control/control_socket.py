@@ -125,8 +125,9 @@ class NotRunningError(InputError):
 
 
 def give(folder: Path, order: Order) -> Answer:
-    """Give an order to the session in `folder` and return the session's answer. A stop waits until the session has
-    ended.
+    """Give an order to the session in `folder` and return the session's answer.
+
+    A stop waits until the session has ended.
 
     Raises NotRunningError if the session is not running, and EdgetopError if it refuses the order or does not answer.
     """

@@ -146,7 +146,7 @@ class Feed(Protocol):
     def read(self) -> Batch | None:
         """Return everything since the last read as one batch, or None if there is nothing.
 
-        Only after a restart it may take long.
+        The call takes long only if the whole session is read again, for example after a seek.
         """
 
     def order(self, order: Order) -> None:

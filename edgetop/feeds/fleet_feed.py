@@ -288,8 +288,9 @@ class Fleet:
         self, addresses: Sequence[Address], connect: Callable[[Address], Connect], gates: Sequence[str], clock: Clock,
         refused: Mapping[str, str] = MappingProxyType({}), pauses_s: Sequence[float] = PAUSES_S,
     ) -> None:  # fmt: skip
-        """Prepare to watch the boards at `addresses`. `connect` takes an address and returns the function that connects
-        to it.
+        """Prepare to watch the boards at `addresses`.
+
+        `connect` takes an address and returns the function that connects to it.
 
         `gates`: the gates that each board judges. `refused`: the boards that are not contacted, with the reasons, by
         name. `pauses_s`: the pauses in seconds before the first, second, ... attempt to reconnect.

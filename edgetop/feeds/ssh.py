@@ -125,8 +125,9 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Return the host and the session in `ssh:[USER@]HOST[:SESSION]`. An IPv6 address is in brackets. Raises
-    InputError.
+    """Return the host and the session in `ssh:[USER@]HOST[:SESSION]`. An IPv6 address is in brackets.
+
+    Raises InputError.
 
     >>> parse_target("ssh:pi@board:soak-1")
     Target(host='pi@board', session='soak-1')
@@ -202,8 +203,9 @@ class SshLink:
                     self._on_line(text)
 
     def read(self, timeout_s: float) -> bytes:
-        """Return the bytes that have arrived. Raises LinkEndedError at the end, and TimeoutError if none arrive in
-        `timeout_s`.
+        """Return the bytes that have arrived.
+
+        Raises LinkEndedError at the end, and TimeoutError if none arrive in `timeout_s`.
 
         The time in which ssh asks the user a question does not count.
         """

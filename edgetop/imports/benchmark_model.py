@@ -20,8 +20,8 @@ stands. `litert-benchmark --result_json` writes the same figures under `latency`
     INFO: [./litert/tools/benchmark_litert_model.h:88] Inference (avg):      0.46 ms (2112 runs)
     INFO: [./litert/tools/benchmark_litert_model.h:96] Inference (std):      0.01
 
-Guides print figures one in a line: `Inference (avg): 12.34 ms`, and under `Inference timings in us:` those without a
-unit, such as `Warmup (avg): 12890`. Tables of operators are read by `operator_table`.
+Guides show the figures with one in each line, such as `Inference (avg): 12.34 ms`. Those under `Inference timings in
+us:` have no unit, such as `Warmup (avg): 12890`. `operator_table` reads the tables of operators.
 """
 
 import re
@@ -226,8 +226,9 @@ def _summary(
 
 
 def _split(page: Page, told: Mapping[str, float]) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """Return two mappings: the figures that a report has too, and further ones. `told`: the printed figures in ms, by
-    name.
+    """Return two mappings: the figures that a report has too, and further ones.
+
+    `told`: the printed figures in ms, by name.
 
     Figures of 0 are left out, since no inference takes 0 ms. Raises ValueError if the mean is 0.
     """

@@ -10,11 +10,12 @@ profile_summarizer.cc.
     ...
     Timings (microseconds): count=110 first=8317 curr=10006 min=7854 max=10679 avg=8671.49 std=590
 
-Older versions have a column `[start]` before `[first]`. `[avg ms]` is the mean of a call, and `[times called]` the
-calls of an inference, without the fraction: 0 means fewer than one, and in versions before 2019 always. A table of the
-initialisation may stand before, and the same operators in another order and by type follow. Graphs of several parts
-have a table for each: `Primary graph`, `Subgraph (index: 1, name: while_body)`, whose time is in the operator that
-runs it, and `Delegate internal`, the operators of a delegate that is one operator of the primary graph.
+Older versions have a column `[start]` before `[first]`. `[avg ms]` is the mean time of a call. `[times called]` is the
+number of calls in an inference, rounded down: 0 means fewer than one, but in versions before 2019 it is always 0. A
+table of the initialisation may come before. Further tables follow, with the same operators in another order and by
+type. A graph of several parts has a table for each part: `Primary graph`, `Subgraph (index: 1, name: while_body)` and
+`Delegate internal`. The time of a subgraph is also in the operator that runs it. `Delegate internal` has the operators
+of a delegate, which is one operator of the primary graph.
 """
 
 import re

@@ -106,8 +106,9 @@ class _Parts:
 
 
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
-    """Return the time of each line in ns after the first line. Lines of the same second are spread evenly over that
-    second.
+    """Return the time of each line in ns after the first line.
+
+    Lines of the same second are spread evenly over that second.
 
     `times`: the time stamp of each line, or None for a line without one. `interval_ns`: the time from one line to the
     next, used if no line has a stamp. Raises ValueError if the stamps are inconsistent.

@@ -219,8 +219,9 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
 
 
 def _middle_ms(bucket: str) -> str:
-    """Return SQL for the middle in ms of a histogram's bucket. `bucket`: SQL for its number
-    (edgetop.session.histogram).
+    """Return SQL for the middle in ms of a histogram's bucket.
+
+    `bucket`: SQL for its number (edgetop.session.histogram).
 
     A power 2^e is written as exp(e ln 2), which works in every engine.
     """

@@ -106,8 +106,9 @@ class Place:
             return self.retry(lambda: digest_of(file, sink, size), tries=1)
 
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
-        """Write a file, then read it back to verify it. Return False if the lake already had the file. Raises
-        OutputError.
+        """Write a file, then read it back to verify it. Return False if the lake already had the file.
+
+        Raises OutputError.
 
         `source` opens the content; `size` (bytes) and `sha256` are those of the content.
         """

@@ -193,8 +193,9 @@ def follow(
 
 
 def push_pieces(folder: Path, place: Place, board: str) -> str:
-    """Push the complete pieces of a running session that the lake lacks. Return a description, or "" if there were
-    none.
+    """Push the complete pieces of a running session that the lake lacks.
+
+    Return a description, or "" if there were none.
 
     `board`: the id of the board in the lake.
     """

@@ -143,8 +143,9 @@ class Endpoint:
             writer.transport.abort()
 
     async def _request(self, accepted: socket.socket) -> tuple[asyncio.StreamWriter, bytes | None]:
-        """Do the TLS handshake, if TLS is on, and read the head of the request. Return a writer for the answer, and the
-        head.
+        """Do the TLS handshake, if TLS is on, and read the head of the request.
+
+        Return a writer for the answer, and the head.
 
         The head is None if it is too long. Raises OSError or EOFError if the client leaves or does not speak TLS.
         """

@@ -2,12 +2,12 @@
 
 `seconds` has further columns in a session of several models (`stream_columns`).
 
-A change of meaning is a new FORMAT_VERSION. History of format 1: `seconds` got `m2_ns2`, `jitter_sum_ns` and
-`jitter_count`, so that the standard deviation and the jitter are known even if single inferences were not recorded;
-later, for the same reason, `miss_run_*` and the sums and the minimum of response time. `operators` got `origin`, since
-the names that runtimes give are often not those of the model.
+If the meaning of a column changes, FORMAT_VERSION gets a new value. History of format 1: `seconds` got `m2_ns2`,
+`jitter_sum_ns` and `jitter_count`. With them, the standard deviation and the jitter are known even if single inferences
+were not recorded. For the same reason, it later got `miss_run_*` and the sums and the minimum of response time.
+`operators` got `origin`, since the names that runtimes give are often not those of the model.
 
-Each file says what its columns mean in key-value metadata that every Parquet reader can show: `meaning:COLUMN`.
+Each file has the meaning of its columns in key-value metadata, `meaning:COLUMN`, which every Parquet reader can show.
 """
 
 import json

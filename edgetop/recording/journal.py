@@ -396,8 +396,9 @@ class Follower:
         return self._number, self._current.frames.offset if self._current else 0
 
     def read(self, most_inferences: int | None = None) -> Iterator[Batch]:
-        """Yield every batch since the last call. Of a batch with more than `most_inferences`, only the last inference
-        is kept.
+        """Yield every batch since the last call.
+
+        Of a batch with more than `most_inferences`, only the last inference is kept.
 
         Raises OSError if the journal is gone because the session is over, and FellBehindError if a segment has become
         table rows before it was read.

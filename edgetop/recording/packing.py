@@ -346,8 +346,9 @@ READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
 
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
-    """Return a part with the interval between syncs in ns. It tells a recovery how much data a power loss may have
-    cost.
+    """Return a part with the interval between syncs in ns.
+
+    It tells a recovery how much data a power loss may have cost.
 
     This part precedes the parts of the batch.
     """

@@ -326,8 +326,9 @@ class TableFile:
             return np.asarray(t_ns)
 
     def by_time(self) -> list[tuple[int, ...]]:
-        """Return the numbers of the row groups in order of time, in tuples. The row groups of a tuple must be read
-        together.
+        """Return the numbers of the row groups in order of time, in tuples.
+
+        The row groups of a tuple must be read together.
 
         Another program may have written them in another order. Row groups of seconds that overlap in time are in one
         tuple; every other row group is alone in its tuple.

@@ -265,8 +265,9 @@ class Recorder:
             raise self._gap.error
 
     def _cut_short(self, manifest: Manifest, failure: OSError) -> RecordingError:
-        """Make tables of the journal if possible. Return an error that says which rows at the end the disk did not
-        accept.
+        """Make tables of the journal if possible.
+
+        Return an error that says which rows at the end the disk did not accept.
 
         `failure`: the disk's error.
         """

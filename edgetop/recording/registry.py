@@ -212,8 +212,9 @@ MAX_OUTCOME_BYTES = 4096
 
 @frozen
 class Outcome:
-    """A short form of a session's result. It is stored beside the tables, so that `edgetop sessions` need not read
-    them.
+    """A short form of a session's result.
+
+    It is stored beside the tables, so that `edgetop sessions` need not read them.
 
     The stored file can be deleted at any time, because it follows from the tables. It is valid only for the manifest
     and the version of edgetop from which it was made.

@@ -110,8 +110,9 @@ class SessionFiles:
         return MANIFEST not in names and ASIDE in names
 
     def remove(self, going: list[tuple[int, str]], expected: Mapping[str, Stamp]) -> int:
-        """Remove the files `going`, which are some or all of those that `own` returns. Return the number of bytes
-        freed.
+        """Remove the files `going`, which are some or all of those that `own` returns.
+
+        Return the number of bytes freed.
 
         `expected` has stamps of files by name. Raises OSError if a file cannot be removed, and ValueError with a file's
         name if the file's stamp differs from the expected one. In both cases no file is removed.
@@ -152,8 +153,9 @@ class SessionFiles:
 
 
 def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) -> Removed:
-    """Remove a session, or only its `verified` files and those that are made from them. Return what was removed and
-    what is left.
+    """Remove a session, or only its `verified` files and those that are made from them.
+
+    Return what was removed and what is left.
 
     `verified` has names of files of which a copy exists elsewhere, with their stamps. Raises RecordingError if a
     process is writing the session or if a verified file has changed, and OSError if a file cannot be removed. In these

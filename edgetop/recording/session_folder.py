@@ -53,8 +53,9 @@ def refuse_folder(folder: Path) -> None:
 
 
 def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
-    """Create the folder of a new session. Raises InputError if it exists, if it cannot be created, or if the disk is
-    full.
+    """Create the folder of a new session.
+
+    Raises InputError if it exists, if it cannot be created, or if the disk is full.
 
     The disk counts as full with less than `min_free_bytes` free.
     """

@@ -126,8 +126,9 @@ def _check(batch: Batch) -> None:
 
 
 def _check_seconds(seconds: Seconds, until_ns: int) -> None:
-    """Raise ValueError if any row of `seconds` has impossible values. `until_ns` is the session time at the batch's
-    end.
+    """Raise ValueError if any row of `seconds` has impossible values.
+
+    `until_ns` is the session time at the batch's end.
 
     A histogram must agree with the count of its row. Rows more than `OLD_S` seconds before `until_ns` are exempt,
     because `past` may merge their histograms into those of other rows; only the total must agree.

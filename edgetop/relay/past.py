@@ -1,9 +1,9 @@
 """Prepare the past of a session for a new viewer: the last minutes in full, older data coarse.
 
 The last eleven minutes have every second and reading, since the windows and charts of ten minutes need them. Older data
-is only needed for the figures and the chart of the whole session: at most 2,048 merged seconds with about a hundred
-histograms, and 256 aggregates of each sensor. Counts, sums, extremes and histograms stay exact; each function here
-says what becomes coarser. The board judges the past itself, since it still has all data.
+are only needed for the figures and the chart of the whole session. They become at most 2,048 merged seconds with about
+a hundred histograms, and 256 aggregates of each sensor. Counts, sums, extremes and histograms stay exact; each function
+here says what becomes coarser. The board evaluates the past itself (a judgement), since it still has all data.
 """
 
 import contextlib

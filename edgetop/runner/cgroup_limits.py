@@ -1,13 +1,13 @@
 """Run an engine or a watched program in a cgroup of its own that limits its CPU time, memory or disk I/O (`--limit`).
 
-If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Otherwise it is made below or beside the
-cgroup of edgetop, in the hierarchy of version 2, or of version 1 for a controller that version 2 does not have. A
+If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Otherwise it is made below or beside that
+of edgetop. It is in the hierarchy of version 2, or of version 1 for a controller that version 2 does not have. A
 command enters the cgroup and then executes the engine or program, so that no part of it runs outside. No other process
-is put into it. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
+is put into the cgroup. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
 
 A cgroup outlives edgetop as long as a process is in it: children that a program left behind, or the program itself if
-edgetop is killed. So each cgroup has a guard, a small shell that waits for the end of edgetop and then removes the
-cgroup as soon as it is empty. systemd removes its scopes by itself.
+edgetop is killed. So each cgroup has a guard, a small shell. The guard waits for the end of edgetop, and then removes
+the cgroup as soon as it is empty. systemd removes its scopes by itself.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """The conductor runs a session, on a thread of its own.
 
-Twice a second, or four times if there is much data, it collects the engine's inferences and the sensors' readings into
-a batch, passes the batch to the recorder and the feed, and decides whether the session is over. It has no screen and
-formats nothing.
+It takes a step twice a second, or four times if there is much data. In each step, it collects the engine's inferences
+and the sensors' readings into a batch, passes the batch to the recorder and the feed, and decides whether the session
+is over. It has no screen and formats nothing.
 """
 
 import contextlib

@@ -199,8 +199,9 @@ class SessionState:
             self.add_event(kinds.SensorMissing(gap.fix), "info", f"sensor {gap.what}", gap.why)
 
     def take_records(self, records: Inferences) -> None:
-        """Keep the newest inferences of the engine, to find those just before a burst. `records` are on the engine's
-        clock.
+        """Keep the newest inferences of the engine, to find those just before a burst.
+
+        `records` are on the engine's clock.
 
         Call this before the messages of the same update are handled.
         """
@@ -402,8 +403,9 @@ class SessionState:
         self._engine_reached(message.monotonic_ns, body, text)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
-        """Continue as the next session of the same engine. `origin_ns`: time 0 of that session, in ns of
-        CLOCK_MONOTONIC.
+        """Continue as the next session of the same engine.
+
+        `origin_ns`: time 0 of that session, in ns of CLOCK_MONOTONIC.
 
         Call this after the present session has ended and its events were taken. Events that other threads have added
         since then belong to the next session.

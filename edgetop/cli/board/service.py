@@ -140,8 +140,9 @@ def refuse_changeable(paths: Iterable[Path]) -> None:
 
 
 def unit_of(arguments: list[str], folder: Path, user_name: str | None) -> str:
-    """Return the text of the systemd unit. `arguments`: the arguments of edgetop. `folder`: the unit's working
-    directory.
+    """Return the text of the systemd unit. `arguments`: the arguments of edgetop.
+
+    `folder`: the unit's working directory.
 
     `user_name`: the user as whom a system unit runs; None for a unit of this user.
     """

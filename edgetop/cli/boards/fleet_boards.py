@@ -188,8 +188,9 @@ def stop(boards: Sequence[Address]) -> Iterator[Done]:
 
 
 def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Iterator[Done]:
-    """Start a model on all boards with these options of `run`. Yield a result for each board, with the new session's
-    address.
+    """Start a model on all boards with these options of `run`.
+
+    Yield a result for each board, with the new session's address.
 
     Raises InputError if the model cannot be read.
     """

@@ -233,8 +233,9 @@ class FleetGate:
 
 
 def parse_fleet_gate(text: str) -> FleetGate:
-    """Return the gate in `any throttled`, `all p99>33ms` or `throttled`. Raises ValueError that says how to write a
-    gate.
+    """Return the gate in `any throttled`, `all p99>33ms` or `throttled`.
+
+    Raises ValueError that says how to write a gate.
 
     >>> parse_fleet_gate("all p99>33ms").gate
     'p99>33ms'

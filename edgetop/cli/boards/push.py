@@ -69,8 +69,9 @@ def command(sessions: tuple[str, ...], target: str, **given: Value) -> None:
 
 
 def _push(folder: Path, place: "Place", board: str, options: PushOptions) -> tuple[Document, Sequence[str]]:
-    """Copy a session into the lake and print the result. If requested and the copy is complete, delete the local
-    session.
+    """Copy a session into the lake and print the result.
+
+    If requested and the copy is complete, delete the local session.
 
     `board`: the id of the board in the lake. Returns the session's entry in the JSON document, and descriptions of what
     could not be read.

@@ -52,8 +52,9 @@ def code(text: str) -> str:
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> Iterator[str]:
-    """Yield an empty line and the lines of a table. The cells are already Markdown. Columns named in `right` hold
-    numbers.
+    """Yield an empty line and the lines of a table. The cells are already Markdown.
+
+    Columns named in `right` hold numbers.
 
     Without rows, yield nothing.
     """
