@@ -210,7 +210,7 @@ class QuadEvents:
     def _watts(self, from_ns: int, to_ns: int) -> float | None:
         """Return the mean power in W between two times, or None if it is unknown.
 
-        If readings are means since the previous reading, that previous reading must be between the two times as well.
+        If a reading is the mean since the reading before it, the reading before it must be between the two times too.
         """
         t_ns = self._readings["t_ns"]
         begin, end = np.searchsorted(t_ns, [from_ns, to_ns]).tolist()

@@ -82,9 +82,9 @@ class InputShapes:
             self._add(number, readings[readings["sensor"] == size], readings[readings["sensor"] == took])
 
     def _add(self, number: int, sizes: Readings, calls: Readings) -> None:
-        """Add the calls of a stream of which both the size and the latency are known: readings with equal times.
+        """Add calls of a stream: those for which there is a size and a latency with equal times.
 
-        `number`: of the stream.
+        `number`: of the stream. `sizes`, `calls`: the readings of the sizes and of the latencies.
         """
         _, of_size, of_call = np.intersect1d(sizes["t_ns"], calls["t_ns"], return_indices=True)
         elements, latency_ms = sizes["value"][of_size], calls["value"][of_call]

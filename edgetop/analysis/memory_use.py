@@ -1,4 +1,4 @@
-"""Memory: how much the engine uses, of which kinds, how much it may use, and whether it leaks.
+"""Memory: how much the engine uses, how it is divided by kind, how much it may use, and whether it leaks.
 
 Every runtime grows while it warms up, and again when an input is larger than all before. A leak does not stop. It is
 reported if the growth is significant, faster than a MiB an hour, spread over the whole time, and not levelling off. The

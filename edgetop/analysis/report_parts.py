@@ -351,7 +351,7 @@ class EnergyFigures(CostFigures):
 def energy_figures(view: EnergyView, program_ns: int | None = None) -> EnergyFigures:
     """Return the energy of an inference.
 
-    `program_ns`: how long a program ran of which no inference was seen; None otherwise.
+    `program_ns`: the length of the run of a program without inferences, in ns; None for any other session.
     """
     figures: Document = {"reason": EnergyUnknown("no-total")}
     if total := view.total:

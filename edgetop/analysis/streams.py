@@ -76,7 +76,7 @@ class StreamFolds:
 
 @frozen
 class Moment:
-    """The moment of which views of streams are made."""
+    """The moment that views of streams show."""
 
     until_ns: int  # The present or, if the session is over, its end.
     is_over: bool

@@ -251,7 +251,10 @@ class Timeline:
             self._add_coarse(track, second, joined)
 
     def cover(self, track: Ints, begin: Ints, end: Ints, figures: Floats, count: Ints) -> None:
-        """Add values that are valid for each second from `begin` to `end`, and so for each bin between them."""
+        """Add figures that are valid from the second `begin` to `end`, to each coarse bin between them.
+
+        `count`: the weight of the figures, which is divided among these bins.
+        """
         width = self.coarse_width_s
         while COARSE_BINS * width <= int(end.max(initial=0)):
             width *= 2

@@ -192,9 +192,9 @@ def _raised(seen: Evidence) -> Raised:
 
 
 def _throttling(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if the board slows itself.
+    """Yield a verdict if the board slows itself: if it reports that, or if a slowdown shows it.
 
-    Either the board reports it, whatever the latency does, or it follows from a slowdown.
+    A report counts even if the latency did not rise.
     """
     limited = next((slowdown for slowdown in _open_slowdowns(seen) if _is_unreported(slowdown, seen)), None)
     now = _in_force(seen) or limited

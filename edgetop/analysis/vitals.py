@@ -221,7 +221,7 @@ def _misses(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _program(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the CPU use of a program of which no inference was seen, so that there is no latency to show."""
+    """Yield the CPU use of a watched program without inferences, which has no latency to show."""
     track = next((sensor for sensor in view.sensors if sensor.info.id == PROGRAM_CPU), None)
     if view.progress.is_program and track and track.value is not None and not track.is_lost:
         yield Vital("CPU", Share(track.value / 100))

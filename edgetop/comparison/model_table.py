@@ -28,7 +28,7 @@ class ModelRow:
 
 
 def model_rows(groups: Sequence[Group]) -> tuple[ModelRow, ...]:
-    """Return the rows of the groups of a comparison. Groups of which nothing is known are left out."""
+    """Return a row for each group of a comparison. A group without any known value is left out."""
     rows = (_row(group) for group in groups)
     return tuple(row for row in rows if any(value is not None for value in row.values))
 

@@ -24,7 +24,7 @@ def _optional() -> Any:
 
 
 def _of_phases(*names: PhaseName) -> Any:
-    """Return a field that is written if it is not None, and in the phases `names` also if it is None."""
+    """Return a field that is written if it has a value. In the phases `names`, it is written even if it is None."""
     return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
 
 

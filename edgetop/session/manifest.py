@@ -406,7 +406,7 @@ class Manifest:
 
     @property
     def model_name(self) -> str:
-        """The name of the model's file; for a program of which no model has been seen, the name of the program."""
+        """The name of the model's file. If a watched program has shown no model yet, it is the name of the program."""
         if self.watched and self.watched.command and not self.watched.streams:
             return self.watched.name
         return self.model.path.rpartition("/")[2]

@@ -29,7 +29,7 @@ _NAMES = {LOAD_OF_OTHERS: "load of other processes", OTHER_CALLS: "the share of 
 def clue_words(clue: Clue, begin_s: int | None = None) -> str:
     """Return the piece of evidence as a sentence.
 
-    `begin_s`: a time that is shown beside it, and so is left out of it.
+    `begin_s`: a time that is shown beside the sentence, and so is not repeated in it.
     """
     words = _words(clue, "" if clue.at_s is None or clue.at_s == begin_s else f" at {clock_time(clue.at_s * NS)}")
     return f"also {clue.also}, {percent(clue.also_share or 0.0)} of the time: {words}" if clue.also else words

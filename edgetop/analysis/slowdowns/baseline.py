@@ -58,7 +58,7 @@ class Baseline:
 
 
 def find_baseline(points: Points, until_s: int) -> tuple[Baseline | None, int]:
-    """Return the baseline, and the first second of which `points` are still needed.
+    """Return the baseline, and the second from which `points` are still needed.
 
     The baseline is None if there is none yet. `points`: the points of the measured phase up to `until_s`, in order.
     """

@@ -107,7 +107,7 @@ class EqualPosition:
         return self.line[0] + self.line[1] * position
 
     def _was_as_slow(self, place: int, median_ns: float) -> bool:
-        """Whether an earlier request was as slow in a range of positions of which no usual time is known yet.
+        """Whether an earlier request was as slow in a range of positions whose usual time is not known yet.
 
         If it was, the time at equal position has not changed, and the line does not hold in this range. `place`: the
         range. `median_ns`: the median time per token.

@@ -236,7 +236,7 @@ class Evidence:
         return tally.first_s != NEVER and not tally.was_beyond and tally.before_s <= self.near_s
 
     def held_at_it(self, tally: Tally) -> bool:
-        """Whether the signal was beyond its range when the slowdown began, no matter since when."""
+        """Whether the signal was beyond its range when the slowdown began. It may have left the range long before."""
         return tally.was_beyond or self.began_with_it(tally)
 
     @property

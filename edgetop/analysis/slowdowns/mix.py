@@ -36,7 +36,7 @@ class Mix:
         self._newest_s = -1
 
     def fold(self, seconds: Seconds) -> None:
-        """Add complete seconds, with the statistics of all streams in them."""
+        """Add complete seconds, with the statistics of each stream."""
         if not len(seconds):
             return
         rows, streams = seconds.rows, seconds.streams

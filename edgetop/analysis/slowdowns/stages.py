@@ -106,7 +106,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Change:
-    """Successive windows of which most lie beyond a border, found by Page's cumulative sum."""
+    """Successive windows that mostly lie beyond a border, found by Page's cumulative sum."""
 
     is_rise: bool
     level_before: int  # Level of the stage before the change.

@@ -413,7 +413,7 @@ class Spans:
         return [span for span in self.spans if span.in_force or span.until_ns >= t_ns]
 
     def time_ns(self, from_ns: int, until_ns: int) -> int:
-        """Return the part of a time that is in spans, in ns, whatever their causes."""
+        """Return the length in ns of the part of a time that is in spans of any cause."""
         total, reached = self.dropped_ns, max(from_ns, self.dropped_until_ns)
         for span in self.spans:
             end_ns = until_ns if span.end_ns is None else min(span.end_ns, until_ns)

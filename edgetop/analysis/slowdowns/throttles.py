@@ -1,8 +1,9 @@
-"""The times in which the board reported that it was slowed, whatever the latency did, with their events and JSON.
+"""The times in which the board reported that it was slowed, with their events and JSON.
 
-A run records the beginning and the end of each span as events, once no late reading can change them. Every analysis,
-including that of the live screen, shows recorded spans. It finds other spans in the readings: the youngest spans of a
-run that continues or has crashed, and all spans of a session that another tool recorded.
+They count even if the latency did not rise. A run records the beginning and the end of each span as events, once no
+late reading can change them. Every analysis, including that of the live screen, shows recorded spans. It finds other
+spans in the readings: the youngest spans of a run that continues or has crashed, and all spans of a session that
+another tool recorded.
 """
 
 import contextlib
