@@ -81,7 +81,7 @@ def everything(read, data):
         }
         document = inspection_document(inspected(model, shapes))
         head = {"path": "m", "size_bytes": len(data)}
-        inspect_summary({**document, "model": head | document["model"], "assumptions": []})
+        inspect_summary({**document, "model": head | document["model"] | {"external": []}, "assumptions": []})
 
 
 def survives(read, data):
