@@ -10,6 +10,7 @@ from edgetop.cli.running import run_session
 from edgetop.cli.running.run_request import Showing
 from edgetop.errors import InputError
 from edgetop.feeds.live import LiveFeed
+from edgetop.ui.screen_settings import ScreenSettings
 
 
 @pytest.mark.parametrize("is_loadable", [True, False])
@@ -33,9 +34,11 @@ def test_a_screen_is_loaded_before_a_model_that_cannot_be_loaded_is_waited_for(
 
     conductor.began_measuring = SimpleNamespace(wait=wait)
     monkeypatch.setitem(sys.modules, "edgetop.ui.app", Screen("app"))
-    session: Any = SimpleNamespace(conductor=conductor, feed=LiveFeed(), analysis=None, folder=None)
+    session: Any = SimpleNamespace(
+        conductor=conductor, feed=LiveFeed(), analysis=None, folder=None, note_interrupt=lambda *_: None
+    )
     session.feed.close()
     terminal: Any = None
-    settings: Any = SimpleNamespace()
+    settings = ScreenSettings()
     run_session._show(session, Showing(), terminal, settings)
     assert steps == (["loaded", "waited", "shown"] if is_loadable else ["loaded", "waited"])
