@@ -26,6 +26,8 @@ from edgetop.ui.text import BLANK, Line, Span, cells_of, fit, line, width, wrapp
 from edgetop.ui.themes import Theme
 from edgetop.wording.fault_words import fault_words
 
+LEAST_COLUMNS = 3  # A border on each side, and a column between
+
 
 class LineWidget(Widget):
     """A widget that shows lines, each cut or padded to its width."""
@@ -249,7 +251,9 @@ class PaneWidget(LineWidget, can_focus=True):
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
         if self._view is None:
             return ()
-        place, inside = self._place, max(columns - 2, 1)
+        if columns < LEAST_COLUMNS:  # the borders alone are wider
+            return [fit(BLANK, columns)] * rows
+        place, inside = self._place, columns - 2
         area = Area(inside, 1, self.characters, self.listing, place.is_stacked, self._cursor_s, self.y_zoom)
         fault = self._view.fault_of(self.drawing.parts)
         why = "" if fault is None else fault_words(fault)

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.widgets import Input
@@ -348,6 +348,7 @@ async def walk(folder: Path, todo: list[tuple[int, int] | str | float]) -> None:
 
 
 @settings(deadline=None, max_examples=4)
+@example(todo=[(1, 4), "1"])
 @given(st.lists(sizes | st.sampled_from(PRESSED) | st.sampled_from((0.0, 3.0, 60.0)), max_size=12))
 def test_no_key_breaks_the_screen_of_a_replay(
     recorded: Path, tmp_path_factory: pytest.TempPathFactory, todo: list[tuple[int, int] | str | float]
