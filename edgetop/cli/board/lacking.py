@@ -18,6 +18,7 @@ PURPOSES = {
     "tflite-runtime": "TFLite models where LiteRT has no wheel",
     "llm": "language models (GGUF)",
     "perfetto": "edgetop export --to perfetto",
+    "images": "pictures as inputs (--input photo.jpg)",
     "html": "charts of --html",
     "otel": "--otlp",
     "lake": "edgetop lake",
