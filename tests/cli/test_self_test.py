@@ -70,7 +70,9 @@ def test_what_is_not_done_in_time_is_a_problem_and_nothing_of_it_stays(tmp_path)
     found = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert (done.returncode, found["engine-onnx"]["status"]) == (1, "problem")
     assert "--timeout" in found["engine-onnx"]["advice"]
-    assert found["screen"]["found"] == "not tried: there is no session to draw"
+    # A session may have begun before the time was over.
+    assert found["screen"]["status"] == "problem"
+    assert found["screen"]["found"].startswith(("not tried: there is no session", "did not open"))
     assert left(tmp_path) == []
 
 
