@@ -135,7 +135,7 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, wit
 
 
 def _imported_latency(analysis: Folds, manifest: Manifest) -> LatencyFigures | None:
-    """Return the latency that another tool printed without single inferences, or None if there is no such tool.
+    """Return the latency figures that another tool printed, or None if the session was not imported from one.
 
     A figure that it did not print is None.
     """

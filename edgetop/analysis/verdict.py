@@ -456,7 +456,7 @@ def _past(seen: Evidence) -> Iterator[Past]:
 def _throttled_before(seen: Evidence, *, is_over: bool) -> WasThrottled | None:
     """Return past throttling, or None if there was none.
 
-    It is what the board reported. If it reported nothing, it is the slowdowns with such a cause.
+    The result has what the board reported. If the board reported nothing, it has the slowdowns with such a cause.
     """
     throttles = seen.throttles
     found: Sequence[ThrottleSpan | Slowdown]

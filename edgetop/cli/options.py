@@ -92,7 +92,7 @@ def duration_or_zero(text: str) -> int:
 
 
 def stop_signal(text: str) -> signal.Signals:
-    """Return a signal, from a name or a number such as `TERM`, `SIGINT` or `15`."""
+    """Return the signal that `text` names: `TERM`, `SIGINT` or `15`, for example."""
     name = text.strip().upper()
     try:
         number = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"]
@@ -238,7 +238,7 @@ def label(text: str) -> tuple[str, str]:
 
 
 def celsius(text: str) -> float:
-    """Return a temperature in °C, from a text such as `35C` or `35.5`."""
+    """Return the temperature in °C that `text` states: `35C` or `35.5`, for example."""
     match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*°?[Cc]?", text.strip())
     if not match:
         raise BadParameter(f"{text!r} is not a temperature; write 35C")
@@ -358,7 +358,7 @@ def battery(text: str) -> "Battery":
 
 
 def offset_seconds(text: str) -> float:
-    """Return a time in seconds, which may be negative, from a text such as `2.5s` or `-1.2`."""
+    """Return the time in seconds that `text` states: `2.5s` or `-1.2`, for example. It may be negative."""
     try:
         value = float(text.strip().removesuffix("s"))
     except ValueError:

@@ -122,7 +122,7 @@ def _undeclared(root: Root, names: list[str], finding: str, folder: str) -> Chec
 
 
 def _usual(root: Root, folder: str) -> str | None:
-    """Return the command that sets a usual governor, such as schedutil, or None if the kernel offers none."""
+    """Return the command that sets a usual CPU governor, such as schedutil. None: the kernel offers no such one."""
     usual = [name for name in ("schedutil", "ondemand", "powersave") if name in _offered(root, folder)]
     return _echo(usual[0], FILE) if usual else None
 

@@ -25,7 +25,7 @@ from edgetop.recording.session_folder import session_folder
 from edgetop.session.records import MEASURE
 from edgetop.session.typed_json import Document
 
-ROUNDS = 5  # of which the least and the greatest bound the median with 94 % confidence (order statistics)
+ROUNDS = 5  # The least and the greatest of five rounds bound the median with 94 % confidence (order statistics).
 CONDITIONS = ("bare", "headless", "screen")
 THREADS = 1  # a core is left for edgetop, as a board in production has to
 LEAST_TURN_S = 1.0

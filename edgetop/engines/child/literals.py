@@ -35,7 +35,7 @@ def is_made_up(source: str) -> bool:
 def is_literal(source: str) -> bool:
     """Whether a source is a list of numbers, `true` and `false`, with commas between.
 
-    A file with such a name must be given with `./` before it.
+    A file whose name looks like numbers must be given with `./` before its name.
     """
     return len(source) <= MOST_CHARACTERS and _LITERAL.fullmatch(source) is not None
 
