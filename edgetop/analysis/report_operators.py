@@ -11,6 +11,7 @@ from edgetop.analysis.operator_energy import NotTold, OperatorEnergies, Operator
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.formatting import rounded_mj
 from edgetop.frozen import frozen
+from edgetop.session.caches import smallest_holding
 from edgetop.session.manifest import Manifest
 from edgetop.session.typed_json import Document
 
@@ -38,6 +39,8 @@ class OperatorFigures:
     origin: str | None  # Its name in the model's file.
     gflop_per_s: float | None
     gb_per_s: float | None
+    rate_unknown: str | None  # Why a rate cannot be measured; None if it can be.
+    fits_in: str | None  # The smallest cache that holds what it reads and writes, or "memory"; None if unknown.
     settled: bool
     share_ci95: tuple[float, float] | None
 
@@ -66,7 +69,7 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
     group_of = {place: n for n, group in enumerate(measured) for place in range(group.first, group.last + 1)}
     for operator in operators:
         each_ns = each_call_ns(operator, p50_ns)
-        achieved = rates(operator.flops, operator.bytes, each_ns)
+        achieved = rates(operator.flops, operator.bytes, each_ns, analysis.operators.ceilings)
         figures.append(
             OperatorFigures(
                 **{key: getattr(operator, key) for key in ("name", "op_type", "provider", "flops", "bytes", "origin")},
@@ -76,6 +79,7 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
                 calls=round(operator.calls, 4),
                 bound=bound(operator.flops, operator.bytes, each_ns, limits),
                 **rate_figures(achieved),
+                fits_in=smallest_holding(operator.bytes, manifest.board.caches),
                 **share_figures(operator),
             )
         )
@@ -108,6 +112,7 @@ def rate_figures(achieved: Rates) -> Document:
     return {
         "gflop_per_s": None if flops_per_s is None else round(flops_per_s / 1e9, 4),
         "gb_per_s": None if bytes_per_s is None else round(bytes_per_s / 1e9, 4),
+        "rate_unknown": achieved.not_measurable,
     }
 
 

@@ -1,17 +1,22 @@
 """The document of `inspect --json`, with stable keys. The text view is made from it too."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from edgetop.models.graph import OMITTED, Graph, Model, Tensor, input_names
 from edgetop.models.hints import hints
 from edgetop.models.inspection import Inspection
 from edgetop.models.operator_costs import OperatorCost, Totals, by_type
+from edgetop.session.caches import Cache, smallest_holding
 
 
-def inspection_document(inspection: Inspection) -> dict[str, Any]:
-    """Return the document of an inspection. Its keys are documented in edgetop/docs/inspect.md; None means unknown."""
+def inspection_document(inspection: Inspection, caches: Sequence[Cache] = ()) -> dict[str, Any]:
+    """Return the document of an inspection. Its keys are documented in edgetop/docs/inspect.md; None means unknown.
+
+    `caches`: those of the CPU on which the model shall run, lowest level first; empty if unknown.
+    """
     totals, declared = inspection.totals, inspection.declared.graph
     precision = Counter(cost.dtype or "unknown" for cost in inspection.operators if not cost.is_folded)
     return {
@@ -27,7 +32,11 @@ def inspection_document(inspection: Inspection) -> dict[str, Any]:
                 for dtype, (parameters, size) in inspection.weights.by_dtype.items()
             },
         },
-        "operators": [_operator(inspection.model.graph, cost, totals) for cost in inspection.operators],
+        "caches": [asdict(one) for one in caches],
+        "operators": [
+            {**_operator(inspection.model.graph, cost, totals), "fits_in": smallest_holding(cost.bytes, caches)}
+            for cost in inspection.operators
+        ],
         "by_type": [_type(op_type, group, totals) for op_type, group in by_type(inspection.operators).items()],
         "hints": [
             {"code": notice.code, "message": notice.message, "advice": notice.advice} for notice in hints(inspection)

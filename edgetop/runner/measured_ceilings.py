@@ -14,7 +14,7 @@ from edgetop.errors import EdgetopError, InputError
 from edgetop.files import read_json, write_file
 from edgetop.frozen import frozen
 from edgetop.paths import recordings_home
-from edgetop.roofline_models import COPY, MULTIPLY, probe_path
+from edgetop.roofline_models import COPY, MULTIPLY, int8_probe_path, probe_path
 from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
 from edgetop.session.ceilings import Ceilings, ceilings_from
 from edgetop.session.clock import Clock, format_utc
@@ -57,27 +57,49 @@ class Measured:
 
 
 def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
-    """Return the ceilings, measured with a probe model in an engine like that of `spec`. Takes about two seconds.
+    """Return the ceilings, measured with probe models in engines like that of `spec`. Takes about three seconds.
 
     `engine_for` creates the engine. Raises EdgetopError if the probe model cannot be run or profiled.
     """
-    probe = replace(
-        spec, model=str(probe_path(spec.format)), batch=None, inputs={}, shapes={}, warmup_runs=WARMUP_RUNS,
-        warmup_ns=0, warmup_until_steady=False, runs=None, duration_ns=None, profile_every_ns=PROFILE_EVERY_NS,
-        whole=False,
-    )  # fmt: skip
+    probe = _probe(spec, probe_path(spec.format))
     try:
         profiled = Profiling(engine_for(probe)).run(RUNS)
     except EdgetopError as error:
         raise InputError(f"the ceilings cannot be measured: {error}") from None
     assert profiled.loaded
-    return Measured(kind_of(board, profiled.loaded, spec), _ceilings(profiled, probe, format_utc(clock.utc())))
+    fastest = _fastest(profiled, probe)
+    if not {COPY, MULTIPLY} <= fastest.keys():
+        raise InputError("the ceilings cannot be measured: the runtime does not report the probe's operators")
+    (copy_ns, copy), (multiply_ns, multiply) = fastest[COPY], fastest[MULTIPLY]
+    integer = _int8_flops_per_s(_probe(spec, int8_probe_path(spec.format)), engine_for)
+    flops_per_s, bytes_per_s = (multiply.flops or 0) / multiply_ns * 1e9, (copy.bytes or 0) / copy_ns * 1e9
+    ceilings = Ceilings(flops_per_s, bytes_per_s, format_utc(clock.utc()), integer)
+    return Measured(kind_of(board, profiled.loaded, spec), ceilings)
 
 
-def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
-    """Return the ceilings, each from the fastest burst of its operator. Other load can only make a burst slower.
+def _probe(spec: EngineSpec, path: Path) -> EngineSpec:
+    return replace(
+        spec, model=str(path), batch=None, inputs={}, shapes={}, warmup_runs=WARMUP_RUNS, warmup_ns=0,
+        warmup_until_steady=False, runs=None, duration_ns=None, profile_every_ns=PROFILE_EVERY_NS, whole=False,
+    )  # fmt: skip
 
-    `now` is the time of the measurement, as stored with the ceilings.
+
+def _int8_flops_per_s(probe: EngineSpec, engine_for: Callable[[EngineSpec], Engine]) -> float | None:
+    """Return the highest number of integer operations a second, or None if this engine cannot run the probe."""
+    try:
+        fastest = _fastest(Profiling(engine_for(probe)).run(RUNS), probe)
+    except EdgetopError:  # not every provider has integer products
+        return None
+    if MULTIPLY not in fastest:
+        return None
+    multiply_ns, multiply = fastest[MULTIPLY]
+    return (multiply.flops or 0) / multiply_ns * 1e9 or None
+
+
+def _fastest(profiled: Profiled, probe: EngineSpec) -> dict[str, tuple[float, OperatorInfo]]:
+    """Return the time in ns of a call of each operator in its fastest burst, by the name in the probe's file.
+
+    Other load can only make a burst slower. Operators without a time are left out.
     """
     from edgetop.models.executed import with_work  # noqa: PLC0415  not needed if the ceilings are stored
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
@@ -88,12 +110,9 @@ def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
         infos = with_work(inspection, tuple(operator.info for operator in burst.operators))
         for operator, info in zip(burst.operators, infos, strict=True):
             ns = operator.total_ns / operator.calls
-            if info.origin and (info.origin not in fastest or ns < fastest[info.origin][0]):
+            if ns > 0 and info.origin and (info.origin not in fastest or ns < fastest[info.origin][0]):
                 fastest[info.origin] = ns, info
-    if not {COPY, MULTIPLY} <= fastest.keys() or not all(ns for ns, _ in fastest.values()):
-        raise InputError("the ceilings cannot be measured: the runtime does not report the probe's operators")
-    (copy_ns, copy), (multiply_ns, multiply) = fastest[COPY], fastest[MULTIPLY]
-    return Ceilings((multiply.flops or 0) / multiply_ns * 1e9, (copy.bytes or 0) / copy_ns * 1e9, now)
+    return fastest
 
 
 def default_path() -> Path:

@@ -332,7 +332,9 @@ class SessionState:
         self.add_event(kinds.Remark("engine-loaded"), "info", "engine", text)
         if self.profiles and (ceilings := self._ceilings_for(kind_of(self.manifest.board, loaded, self._spec))):
             text = f"{ceilings.flops_per_s / 1e9:.1f} GFLOP/s and {ceilings.bytes_per_s / 1e9:.1f} GB/s at most"
-            body = kinds.RooflineMeasured(ceilings.flops_per_s, ceilings.bytes_per_s, DTYPE, ceilings.measured_utc)
+            body = kinds.RooflineMeasured(
+                ceilings.flops_per_s, ceilings.bytes_per_s, DTYPE, ceilings.measured_utc, ceilings.int8_flops_per_s
+            )
             self.add_event(body, "info", "edgetop", f"{text}, as measured {ceilings.measured_utc}")
         for kind, severity, sentence in loading_warnings(loaded):
             self.add_event(kinds.Remark(kind), severity, "engine", sentence)

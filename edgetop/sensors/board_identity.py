@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from edgetop.sensors.clocks import policies
+from edgetop.sensors.cpu_caches import read_caches
 from edgetop.sensors.jetson import read_power_mode
 from edgetop.sensors.memory_sensors import read_meminfo
 from edgetop.sensors.root import Root
@@ -55,6 +56,7 @@ def read_board(root: Root) -> Board:
         memory_bytes=memory_kib and memory_kib * 1024,
         power_mode=str(mode) if (mode := read_power_mode(root)) else None,
         governor=read_governor(root),
+        caches=read_caches(root),
     )
 
 

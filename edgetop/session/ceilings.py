@@ -9,6 +9,7 @@ from edgetop.frozen import frozen
 from edgetop.session.typed_json import JsonValue
 
 DTYPE = "float32"  # of the probe model; other types have other ceilings
+INTEGERS = ("int8", "uint8")  # data types of the second probe model
 
 
 @frozen
@@ -16,6 +17,7 @@ class Ceilings:
     flops_per_s: float
     bytes_per_s: float
     measured_utc: str
+    int8_flops_per_s: float | None = None  # integer operations a second; None if not measured
 
     def to_json(self) -> dict[str, JsonValue]:
         return {
@@ -23,6 +25,7 @@ class Ceilings:
             "bytes_per_s": self.bytes_per_s,
             "dtype": DTYPE,
             "measured_utc": self.measured_utc,
+            "int8_flops_per_s": self.int8_flops_per_s,
         }
 
 
@@ -31,14 +34,20 @@ def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
     flops, moved, when = (data.get(key) for key in ("flops_per_s", "bytes_per_s", "measured_utc"))
     if not (isinstance(flops, int | float) and isinstance(moved, int | float) and isinstance(when, str)):
         return None
-    return ceilings_of(flops, moved, data.get("dtype"), when)
+    integer = data.get("int8_flops_per_s")
+    return ceilings_of(flops, moved, data.get("dtype"), when, integer if isinstance(integer, int | float) else None)
 
 
-def ceilings_of(flops_per_s: float, bytes_per_s: float, dtype: object, measured_utc: str) -> Ceilings | None:
+def ceilings_of(
+    flops_per_s: float, bytes_per_s: float, dtype: object, measured_utc: str, int8_flops_per_s: float | None = None
+) -> Ceilings | None:
     """Return the ceilings; None if they are for another data type, or not possible.
 
-    `dtype`: the data type of the numbers. `measured_utc`: when they were measured.
+    `dtype`: the data type of the numbers. `measured_utc`: when they were measured. `int8_flops_per_s`: that of int8; an
+    impossible one counts as not measured.
     """
     if dtype != DTYPE or not (0 < flops_per_s < float("inf") and 0 < bytes_per_s < float("inf")):
         return None
-    return Ceilings(float(flops_per_s), float(bytes_per_s), measured_utc)
+    is_possible = int8_flops_per_s is not None and 0 < int8_flops_per_s < float("inf")
+    integer = float(int8_flops_per_s) if int8_flops_per_s is not None and is_possible else None
+    return Ceilings(float(flops_per_s), float(bytes_per_s), measured_utc, integer)

@@ -292,11 +292,12 @@ class RooflineMeasured(Body):
     bytes_per_s: int | float
     dtype: str
     measured_utc: str
+    int8_flops_per_s: int | float | None = None
 
     @property
     def ceilings(self) -> Ceilings | None:
         """Return the ceilings, or None if they are for another data type or impossible."""
-        return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc)
+        return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc, self.int8_flops_per_s)
 
 
 @frozen

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from edgetop.frozen import frozen
 from edgetop.session import histogram
+from edgetop.session.caches import Cache
 from edgetop.session.clock import Anchor, WallTime, wall_time_at
 from edgetop.session.generation_settings import Generation
 from edgetop.session.records import SplitBy
@@ -55,6 +56,7 @@ class Board:
     power_mode: str | None = None
     governor: str | None = None
     simulated: bool = False
+    caches: tuple[Cache, ...] = ()  # of the CPU, lowest level first; empty if unknown
 
 
 @frozen

@@ -15,6 +15,8 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     """Return the manifest as plain JSON values, in the order of the fields."""
     optional = ("ab", "generation", "lost", "watched", "followed_by", "command")
     document = {key: value for key, value in FORM.plain(manifest).items() if value or key not in optional}
+    if not document["board"]["caches"]:  # only in the file if they are known
+        del document["board"]["caches"]
     for key in ("swap_bytes", "io_bytes_per_s"):  # only in the file if they were limited
         if document["constraints"][key] is None:
             del document["constraints"][key]

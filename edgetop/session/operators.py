@@ -23,6 +23,10 @@ BASELINE_BURSTS = 3  # the first bursts after the warm-up, with which later ones
 LEAST_BURSTS, LEAST_RUNS = 3, 10
 LEAST_AVERAGED = 100  # the same for figures that another tool has averaged over inferences, without bursts
 
+# Runtimes time operators in whole microseconds: TFLite's profiler and ONNX Runtime's trace (both use std::chrono
+# microseconds). A shorter time is mostly rounding, so no rate follows from it.
+RESOLUTION_NS = 1_000
+
 NEIGHBOURS, LEAST_NEIGHBOURS = 20, 5  # plain inferences with which those of a burst are compared: at most, at least
 
 CPU, XNNPACK = "CPU", "XNNPACK"

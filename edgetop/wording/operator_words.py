@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from edgetop import formatting
-from edgetop.analysis.operator_bounds import applicable
+from edgetop.analysis.operator_bounds import ABOVE_CEILING, TOO_SHORT, applicable
 from edgetop.analysis.operator_energy import LEAST_READINGS, NotTold
 from edgetop.analysis.report_operators import OperatorFigures
-from edgetop.formatting import clean, shortened
-from edgetop.session.ceilings import DTYPE, Ceilings
+from edgetop.formatting import UNKNOWN, clean, shortened
+from edgetop.session.ceilings import DTYPE, INTEGERS, Ceilings
 
 # Ratio of an operator's share of the energy to its share of the time from which it is named. Choice. Larger: a hungry
 # operator is not named; smaller: noise names one.
@@ -23,8 +23,47 @@ def bound_unknown_words(ceilings: Ceilings | None, precision: str | None) -> str
     if ceilings is None:
         return "the ceilings of this board with this runtime are not measured: edgetop doctor --roofline"
     if applicable(ceilings, precision) is None:
-        return f"the ceilings are those of {DTYPE}, and the model computes on {precision}"
+        if precision in INTEGERS:
+            return f"the ceiling of {precision} is not measured: edgetop doctor --roofline"
+        return f"the ceilings are those of {DTYPE} and int8, and the model computes on {precision}"
     return ""
+
+
+def ceiling_words(ceilings: Ceilings) -> str:
+    """Return the ceilings.
+
+    >>> ceiling_words(Ceilings(26.9e9, 7e9, "2026-11-28T01:41:29Z", 364.7e9))
+    '26.9 GFLOP/s (float32), 364.7 GOP/s (int8), 7.0 GB/s'
+    """
+    integer = ceilings.int8_flops_per_s
+    of_int8 = "" if integer is None else f"{integer / 1e9:.1f} GOP/s (int8), "
+    return f"{ceilings.flops_per_s / 1e9:.1f} GFLOP/s ({DTYPE}), {of_int8}{ceilings.bytes_per_s / 1e9:.1f} GB/s"
+
+
+def rate_mark(not_measurable: str | None) -> str:
+    """Return what stands in place of a bandwidth that cannot be measured, or "" if it can be.
+
+    `not_measurable`: the reason, as in `Rates`.
+    """
+    return {None: "", TOO_SHORT: "<1us", ABOVE_CEILING: ">max"}.get(not_measurable, UNKNOWN)
+
+
+def not_measurable_words(reasons: Sequence[str | None]) -> str:
+    """Return how many operators have a rate that cannot be measured, and why; "" if there are none.
+
+    `reasons`: for each operator, as in `Rates`.
+
+    >>> not_measurable_words([None, ABOVE_CEILING, TOO_SHORT, TOO_SHORT])
+    'not measurable: >max of 1 operator, whose bytes came from a cache; <1us of 2 operators, too short for the clock'
+    """
+    parts = [
+        f"{rate_mark(reason)} of {formatting.quantity(number, 'operator')}, {why}"
+        for reason, why in (
+            (ABOVE_CEILING, "whose bytes came from a cache"), (TOO_SHORT, "too short for the clock")
+        )
+        if (number := list(reasons).count(reason))
+    ]  # fmt: skip
+    return f"not measurable: {'; '.join(parts)}" if parts else ""
 
 
 def energy_unknown_words(unknown: NotTold) -> str:

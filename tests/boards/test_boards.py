@@ -16,6 +16,7 @@ from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Gap
+from edgetop.session.caches import Cache
 from edgetop.session.manifest import Board, SensorInfo
 from edgetop.session.manifest_codec import to_json
 from tests.support.clocks import ManualClock
@@ -65,7 +66,9 @@ def test_there_are_boards() -> None:
 
 @pytest.mark.parametrize("board", BOARDS)
 def test_the_board_is_known_for_what_it_is(board: str) -> None:
-    assert asdict(read_board(root_of(board))) == asdict(Board(**expected(board)["board"]))
+    fields = dict(expected(board)["board"])
+    caches = tuple(Cache(**one) for one in fields.pop("caches", ()))
+    assert asdict(read_board(root_of(board))) == asdict(Board(**fields, caches=caches))
 
 
 def test_the_page_on_boards_lists_what_was_tried() -> None:

@@ -60,7 +60,7 @@ def test_each_start_is_the_previous_end_and_rates_use_the_file(tmp_path: Path) -
     assert second[0] == first[2] == "13.422"
     assert first[5] == "36.5-36.5"
     assert first[7] == "5.0"
-    assert first[9:] == ["compute-bound", "CUDA", "MatMul", "rung0"]
+    assert first[9:] == ["-", "compute-bound", "CUDA", "MatMul", "rung0"]
 
 
 def test_an_estimate_is_called_one(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def expected_lines(tree: Path) -> Iterator[str]:
     rates = {one for one in gaps - ALWAYS if one.startswith(RATES)}
     yield from (
         "[board]",
-        *_pairs({name: value for name, value in asdict(read_board(root)).items() if value not in (None, False)}),
+        *_pairs({name: value for name, value in asdict(read_board(root)).items() if value not in (None, False, ())}),
     )
     yield from ("", "[sensors]", *_pairs(values))
     yield from _ids("gaps", gaps - rates - ALWAYS)
@@ -70,7 +70,8 @@ def expected_lines(tree: Path) -> Iterator[str]:
 
 def _pairs(table: Mapping[str, object]) -> Iterator[str]:
     for name, value in table.items():
-        yield f"{json.dumps(name) if '/' in name else name} = {json.dumps(value)}"
+        text = json.dumps(value).replace('": ', '" = ')  # tables within a list are written like this in TOML
+        yield f"{json.dumps(name) if '/' in name else name} = {text}"
 
 
 def _trips(trips: Mapping[str, Mapping[str, float]]) -> Iterator[str]:

@@ -25,10 +25,10 @@ from edgetop.paths import recordings_home
 from edgetop.runner.measured_ceilings import Measured, default_path, measure, store
 from edgetop.sensors.process_table import why_unseen
 from edgetop.sensors.survey import RATE_INTERVAL_S, survey_board
-from edgetop.session.ceilings import DTYPE
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
 from edgetop.session.typed_json import Document
+from edgetop.wording.operator_words import ceiling_words
 
 LITERT_ONLY = ("GPU", "NPU")  # accelerators of LiteRT; ONNX Runtime has no providers with these names
 
@@ -134,8 +134,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
             kind, top = measured.kind, measured.ceilings
             providers, threads = ", ".join(kind.providers), kind.threads or "default"
             engine = f"{kind.runtime} {kind.version} on {providers}, {threads} threads"
-            most = f"{top.flops_per_s / 1e9:.1f} GFLOP/s, {top.bytes_per_s / 1e9:.1f} GB/s"
-            yield f"ceilings  {clean(engine)}: {most} ({DTYPE})"
+            yield f"ceilings  {clean(engine)}: {ceiling_words(top)}"
         yield "          stored; edgetop run and ops use them to show what limits each operator"
 
 

@@ -45,6 +45,8 @@ def command(
     from edgetop.models.document import inspection_document  # noqa: PLC0415
     from edgetop.models.external_data import external_files  # noqa: PLC0415
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
+    from edgetop.sensors.cpu_caches import read_caches  # noqa: PLC0415
+    from edgetop.sensors.root import Root  # noqa: PLC0415
 
     file = identify(model)
     if file.format == "gguf":
@@ -54,7 +56,8 @@ def command(
     sizes, assumptions = _input_shapes(declared, shapes, batch)
     head = {"path": str(model), "size_bytes": file.size_bytes}
     asked = EngineSpec(str(file.path), file.format, shapes={name: tuple(shape) for name, shape in sizes.items()})
-    document = inspection_document(inspected(declared, sizes, partial(measure_shapes, asked)))
+    caches = read_caches(Root())
+    document = inspection_document(inspected(declared, sizes, partial(measure_shapes, asked)), caches)
     beside = [asdict(one) for one in external_files(declared.external, file.path.absolute().parent)]
     document = {**document, "model": head | document["model"] | {"external": beside}, "assumptions": assumptions}
     if as_json:

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from edgetop import formatting
 from edgetop.cli.output import notice_lines, table
 from edgetop.formatting import UNKNOWN, clean, shortened
+from edgetop.session.caches import Cache
 from edgetop.session.events import Notice
 from edgetop.session.typed_json import Document
+from edgetop.wording.cache_words import cache_sizes, fit_words
 
 LARGEST = 10  # number of operators listed one by one
 TYPES = 16  # number of operator types listed
@@ -18,7 +20,7 @@ _WITHIN = "their weights are counted below, but not their work"
 
 def inspect_summary(document: Document) -> str:
     """Return the text for a document of `inspection_document`. Foreign text in it is made safe."""
-    return joined((_head, _ends, _weights, _work, _types, _largest), document)
+    return joined((_head, _ends, _weights, _work, _caches, _types, _largest), document)
 
 
 def joined(parts: Sequence[Callable[[Document], Iterator[str]]], document: Document) -> str:
@@ -103,6 +105,14 @@ def _work(document: Document) -> Iterator[str]:
     peak, largest = (formatting.size(totals[key]) for key in ("peak_activation_bytes", "working_set_bytes"))
     yield f"memory     {least}{peak} of activations at the peak{_at(document, 'peak_position')};"
     yield f"           {least}{largest} in one operator{_at(document, 'working_set_position')}"
+
+
+def _caches(document: Document) -> Iterator[str]:
+    caches = [Cache(**one) for one in document["caches"]]
+    if caches:
+        yield f"caches     {cache_sizes(caches)} of this machine;"
+        sets = [(_name(one), one["bytes"]) for one in document["operators"] if not one["folded"]]
+        yield from (f"           {line}" for line in fit_words(sets, caches))
 
 
 def _at(document: Document, key: str) -> str:

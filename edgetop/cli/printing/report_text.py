@@ -34,6 +34,7 @@ from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
+from edgetop.wording.cache_words import cache_sizes, fit_words
 from edgetop.wording.clue_words import clue_words
 from edgetop.wording.fault_words import fault_words
 from edgetop.wording.forecast_words import left, outlook
@@ -41,7 +42,12 @@ from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.gate_words import gate_words
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words, unseen_words
 from edgetop.wording.notice_words import notice, notice_words
-from edgetop.wording.operator_words import energy_cells, energy_stands_out, energy_unknown_words
+from edgetop.wording.operator_words import (
+    energy_cells,
+    energy_stands_out,
+    energy_unknown_words,
+    not_measurable_words,
+)
 from edgetop.wording.risk_words import risk_words
 from edgetop.wording.slowdown_words import sizes_words, streams_words
 from edgetop.wording.tail_words import tail_words
@@ -458,6 +464,12 @@ def _operators(report: Report) -> Iterator[str]:
     if not all(operator.settled for operator in operators):
         yield f"           ? not settled: needs {LEAST_BURSTS} rounds and {LEAST_RUNS} inferences that agree"
     yield from _operator_table(sorted(operators, key=lambda operator: -operator.share)[:MOST_OPERATORS])
+    if why := not_measurable_words([one.rate_unknown for one in operators]):
+        yield f"           {why}"
+    if caches := report.session.board.caches:
+        yield f"           caches {cache_sizes(caches)}:"
+        sets = [(shortened(clean(one.origin or one.name), 40), one.bytes) for one in operators]
+        yield from (f"           {line}" for line in fit_words(sets, caches))
     if profile.energy_unknown and profile.energy_unknown.why != "no-meter":
         yield f"           energy of each operator: unknown: {energy_unknown_words(profile.energy_unknown)}"
     elif any(one.energy_mj is not None for one in operators):

@@ -5,6 +5,7 @@ The JSON keys are a contract (`edgetop help ops`).
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from edgetop import formatting
@@ -21,7 +22,8 @@ from edgetop.models.graph import OMITTED, Graph
 from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.session.typed_json import Document
-from edgetop.wording.operator_words import bound_unknown_words
+from edgetop.wording.cache_words import cache_sizes, fit_words
+from edgetop.wording.operator_words import bound_unknown_words, ceiling_words, not_measurable_words, rate_mark
 from edgetop.wording.report_document import to_json
 
 US_DIGITS = 3
@@ -105,6 +107,7 @@ def operator_document(model: str, found: OperatorProfile) -> Document:
         "threads": to_json(found.threads),
         "fell_back": [row.position for row in fell_back(found.views, found.preferred)],
         "precision": found.precision,
+        "caches": [asdict(one) for one in found.caches],
         "ceilings": None if found.ceilings is None else found.ceilings.to_json(),
         "bound_unknown": bound_unknown_words(found.ceilings, found.precision) or None,
         "memory": plan and {"peak_activation_bytes": plan.peak_bytes, "working_set_bytes": plan.working_set_bytes},
@@ -131,6 +134,7 @@ def operator_fields(row: Row) -> Document:
         "start_us": _us(row.start_ns),
         "first_us": _us(row.first_ns),
         **rate_figures(row.rates),
+        "fits_in": row.fits_in,
         "intensity": round(view.flops / view.bytes, 4) if view.flops is not None and view.bytes else None,
         **share,
     }
@@ -248,14 +252,20 @@ def _head(found: OperatorProfile) -> Iterator[str]:
         f"instrumented {_ms(profiled.run_ns)} ms, {more}; operators add up to {covered} of p50"
     )
     if top := found.ceilings:
-        most = f"{top.flops_per_s / 1e9:.1f} GFLOP/s, {top.bytes_per_s / 1e9:.1f} GB/s"
-        yield f"  ceilings   {most}, measured {clean(top.measured_utc)}"
+        yield f"  ceilings   {ceiling_words(top)}, measured {clean(top.measured_utc)}"
     if why := bound_unknown_words(found.ceilings, found.precision):
         yield f"  bound      {UNKNOWN} {clean(why)}"
+    if why := not_measurable_words([row.rates.not_measurable for row in found.rows]):
+        yield f"  rates      {why}"
     if found.inspection:
         plan = found.inspection.memory
         peak, largest = formatting.size(plan.peak_bytes), formatting.size(plan.working_set_bytes)
         yield f"  memory     {peak} of activations at the peak, {largest} in one operator"
+    if found.caches:
+        yield f"  caches     {cache_sizes(found.caches)}"
+        sets = [(cut_middle(full_name(row.view), NAME_CELLS), row.view.bytes) for row in found.rows]
+        for line in fit_words(sets, found.caches):
+            yield f"             {line}"
 
 
 def _doubts(found: OperatorProfile) -> Iterator[str]:
@@ -274,9 +284,10 @@ def _doubts(found: OperatorProfile) -> Iterator[str]:
 
 
 _HEADS = (
-    "start ms", "first", "avg ms", "%", "cum %", "95 %", "calls", "GFLOP/s", "GB/s", "bound", "on", "type", "name"
+    "start ms", "first", "avg ms", "%", "cum %", "95 %", "calls", "GFLOP/s", "GB/s", "cache", "bound", "on", "type",
+    "name",
 )  # fmt: skip
-_WORDS = ("bound", "on", "type", "name")
+_WORDS = ("cache", "bound", "on", "type", "name")
 
 
 def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
@@ -291,7 +302,8 @@ def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
             interval_text(row.view.share_ci95),
             f"{row.view.calls:g}",
             _giga(row.rates.flops_per_s),
-            _giga(row.rates.bytes_per_s),
+            rate_mark(row.rates.not_measurable) or _giga(row.rates.bytes_per_s),
+            row.fits_in or UNKNOWN,
             row.bound or UNKNOWN,
             clean(row.view.provider),
             shortened(row.view.op_type, TYPE_CELLS),

@@ -31,6 +31,7 @@ from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
 from edgetop.runner.session_state import loading_warnings
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.root import Root
+from edgetop.session.caches import Cache, smallest_holding
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Notice
@@ -50,6 +51,7 @@ class Row:
     cumulative: float  # share of this operator and of all that take longer
     rates: Rates
     bound: str | None
+    fits_in: str | None  # the smallest cache that holds what it reads and writes, or "memory"; None if unknown
     origin: Origin | None  # the operator in the model's file
 
 
@@ -65,6 +67,7 @@ class OperatorProfile:
     inspection: Inspection | None  # None if the file cannot be read without its runtime
     hints: tuple[Notice, ...]
     threads: ThreadView | None  # None if the runtime has one thread or does not report them
+    caches: tuple[Cache, ...]  # of the CPU; empty if unknown
     preferred: tuple[str, ...]  # the requested providers, then the other providers of the engine
 
     @property
@@ -108,7 +111,7 @@ def profile(
     engine: Engine = ProcessEngine(spec, python)
     profiled = _profiled(FullyDelegated(engine, spec) if choice.needs_full_delegation else engine, runs)
     ceilings = _ceilings(spec, python, board, profiled, measures=has_roofline)
-    return str(model.path), put_together(profiled, spec, ceilings, python)
+    return str(model.path), put_together(profiled, spec, ceilings, python, board.caches)
 
 
 def _profiled(engine: Engine, runs: int) -> Profiled:
@@ -146,9 +149,13 @@ def _ceilings(
 
 
 def put_together(
-    profiled: Profiled, spec: EngineSpec, ceilings: Ceilings | None, python: str | None = None
+    profiled: Profiled,
+    spec: EngineSpec,
+    ceilings: Ceilings | None,
+    python: str | None = None,
+    caches: tuple[Cache, ...] = (),
 ) -> OperatorProfile:
-    """Join the measured times with the model's file and the ceilings.
+    """Join the measured times with the model's file, the ceilings, and the caches of the CPU.
 
     `python`: the interpreter of the engine, or None for edgetop's own.
     """
@@ -166,12 +173,13 @@ def put_together(
         shapes = {tensor.name: tensor.shape for tensor in loaded.inputs}
         inspection = inspected(declared, shapes, partial(measure_shapes, spec, python))
     precision = None if inspection is None else main_dtype(inspection.operators)
-    rows = tuple(_rows(profiled.bursts[0], tally, inspection, applicable(ceilings, precision)))
+    rows = tuple(_rows(profiled.bursts[0], tally, inspection, _Board(ceilings, precision, caches)))
     views, providers = tuple(row.view for row in rows), (*spec.requested, *loaded.providers)
     hints = operator_hints(views, profiled.p50_ns, providers, threads.view(), is_enough=tally.is_enough)
     notices = (*(Notice(kind, text, ADVICE[kind]) for kind, _, text in loading_warnings(loaded)), *map(notice, hints))
     return OperatorProfile(
-        profiled, loaded, chosen, tally, rows, ceilings, precision, inspection, notices, threads.view(), providers,
+        profiled, loaded, chosen, tally, rows, ceilings, precision, inspection, notices, threads.view(), caches,
+        providers,
     )  # fmt: skip
 
 
@@ -183,7 +191,17 @@ def key_of(of: OperatorView | OperatorInfo | Operator) -> Key:
     return of.name, of.op_type, of.provider
 
 
-def _rows(first: BurstTaken, tally: Tally, inspection: Inspection | None, ceilings: Ceilings | None) -> Iterator[Row]:
+@frozen
+class _Board:
+    """What bounds the operators of a model with this precision."""
+
+    ceilings: Ceilings | None
+    precision: str | None
+    caches: tuple[Cache, ...]
+
+
+def _rows(first: BurstTaken, tally: Tally, inspection: Inspection | None, board: _Board) -> Iterator[Row]:
+    limits = applicable(board.ceilings, board.precision)
     infos = [operator.info for operator in first.operators]
     in_file = zip(map(key_of, infos), origins(inspection, infos), strict=True) if inspection else ()
     origin_of, means_ns = dict(in_file), tally.means_ns()
@@ -200,6 +218,8 @@ def _rows(first: BurstTaken, tally: Tally, inspection: Inspection | None, ceilin
             view = replace(view, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
         mean_ns = means_ns.get(key, 0.0)
         each_ns = mean_ns / view.calls if view.calls else None
-        achieved, limit = rates(view.flops, view.bytes, each_ns), bound(view.flops, view.bytes, each_ns, ceilings)
-        yield Row(view, start_ns, first_ns.get(key), mean_ns, cumulative[key], achieved, limit, origin)
+        achieved = rates(view.flops, view.bytes, each_ns, board.ceilings)
+        limit = bound(view.flops, view.bytes, each_ns, limits)
+        fits_in = smallest_holding(view.bytes, board.caches)
+        yield Row(view, start_ns, first_ns.get(key), mean_ns, cumulative[key], achieved, limit, fits_in, origin)
         start_ns += mean_ns

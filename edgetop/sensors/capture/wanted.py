@@ -49,6 +49,7 @@ _FILES = {
         "topology/physical_package_id topology/die_id topology/package_cpus_list topology/thread_siblings_list "
         "cpu_capacity regs/identification/midr_el1"
     ),
+    "sys/devices/system/cpu/cpu*/cache/index*": "level type size shared_cpu_list",
     "sys/devices/system/cpu/intel_pstate": "status no_turbo turbo_pct max_perf_pct min_perf_pct",
     "sys/devices/system/cpu/amd_pstate": "status prefcore",
     "sys/devices/system/cpu/cpuidle": "current_driver current_governor",

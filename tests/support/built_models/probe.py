@@ -50,12 +50,51 @@ def build_tflite() -> bytes:
     return file.serialise()
 
 
+def build_int8_onnx() -> bytes:
+    """A product of uint8 by int8, which has the fastest kernels (onnxruntime/core/mlas/lib/qgemm.cpp)."""
+    weights = numpy_helper.from_array(np.zeros((SIDE, SIDE), np.int8), "weights")
+    scale = numpy_helper.from_array(np.float32(0.1), "scale")
+    zeros = [numpy_helper.from_array(kind(0), f"zero/{kind.__name__}") for kind in (np.uint8, np.int8)]
+    inputs, outputs = (
+        [helper.make_tensor_value_info(f"square/{end}", TensorProto.UINT8, (SIDE, SIDE))] for end in ("in", "out")
+    )
+    zero_u, zero_s = (one.name for one in zeros)
+    sides = ["square/in", "scale", zero_u, "weights", "scale", zero_s, "scale", zero_u]
+    nodes = [helper.make_node("QLinearMatMul", sides, ["square/out"], MULTIPLY)]
+    return serialise_onnx(helper.make_graph(nodes, "probe-int8", inputs, outputs, [weights, scale, *zeros]))
+
+
+def build_int8_tflite() -> bytes:
+    """A fully connected layer with int8 weights, one scale for each output, and no bias."""
+    file = TfliteFile("probe-int8")
+    graph = file.add_graph("main")
+    quantisation = table("QuantizationParameters", scale=[0.1], zeroPoint=[0])
+    square = graph.add_tensor("square/in", (SIDE, SIDE), "int8", quantization=quantisation)
+    data = np.zeros((SIDE, SIDE), np.int8)
+    weights = graph.add_tensor("weights", (SIDE, SIDE), data=data, quantization=quantisation)
+    multiplied = graph.add_tensor(MULTIPLY, (SIDE, SIDE), "int8", quantization=quantisation)
+    graph.add_operator(
+        "FULLY_CONNECTED", table("FullyConnectedOptions"), [square, weights, -1], [multiplied], version=4
+    )
+    graph.set_signature([square], [multiplied])
+    return file.serialise()
+
+
+FILES = {
+    "probe.onnx": build_onnx,
+    "probe.tflite": build_tflite,
+    "probe-int8.onnx": build_int8_onnx,
+    "probe-int8.tflite": build_int8_tflite,
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.built_models.probe", description="Write the probe.")
     parser.add_argument("--out", type=Path, default=probe_path("onnx").parent, help="folder for the files")
     folder: Path = parser.parse_args(argv).out
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in (("probe.onnx", build_onnx()), ("probe.tflite", build_tflite())):
+    for name, build in FILES.items():
+        content = build()
         (folder / name).write_bytes(content)
         sys.stdout.write(f"{folder / name}: {len(content)} bytes\n")
     return 0
