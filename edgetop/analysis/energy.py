@@ -4,10 +4,9 @@ Rails are never added up; the total is the sensor whose role is `total`. The idl
 is integrated in the same way. A sensor of role `peak` is no rail: it reports the highest value behind each reading of
 another sensor.
 
-Gross energy is the energy of a rail over the measured phase divided by the number of inferences completed in it, as in
-MLPerf Power (mlcommons/inference_policies, power_measurement.adoc). Net energy leaves out the power that the board
-draws while the loaded engine is idle. If the readings do not support a figure, the figure is None, and an
-`EnergyUnknown` says why.
+Gross energy is the energy of a rail over the measured phase divided by the number of inferences completed in it. Net
+energy leaves out the power that the board draws while the loaded engine is idle. If the readings do not support a
+figure, the figure is None, and an `EnergyUnknown` says why.
 """
 
 import math
@@ -15,6 +14,7 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from edgetop.analysis.blocks import Mean
+from edgetop.analysis.meter_errors import BoardEstimate, MeterError, MeterUnknown, board_estimate, meter_error
 from edgetop.analysis.rail_energy import SensorIntegrals
 from edgetop.analysis.statistics import Counted
 from edgetop.analysis.timeline import Axis, Points
@@ -102,6 +102,8 @@ class RailView:
     interval_s: float | None = None  # Median interval of the latest readings; None with fewer than two.
     peak_w: float | None = None  # Highest value behind readings that are means; None if the sensor reports none.
     is_even: bool = False  # Whether readings come at even intervals, and so show a load in step at one phase only.
+    meter: MeterError | MeterUnknown = MeterUnknown("no-meter")  # By how much the mean may be off.
+    board: BoardEstimate | None = None  # Power of the board that follows from the mean; None if there is no fit.
 
 
 @frozen
@@ -122,7 +124,10 @@ class PowerView:
 
 @frozen
 class CostView:
-    """The energy of one inference on one rail, in J, with its 95 % interval, which covers precision only."""
+    """The energy of one inference on one rail, in J, with its 95 % interval, which covers precision only.
+
+    The errors of the meter are in `rail.meter`, as a power.
+    """
 
     rail: RailView
     covered: float  # Share of the measured phase with readings.
@@ -130,6 +135,7 @@ class CostView:
     net_j: Mean | None = None  # None without an idle baseline or a gross figure.
     reason: EnergyUnknown | None = None
     net_reason: EnergyUnknown | None = None  # Why an idle baseline gave no net figure.
+    rate_hz: float | None = None  # Rate of inferences, by which a power in W becomes the energy of an inference in J.
 
 
 @frozen
@@ -187,7 +193,12 @@ class PowerRails:
         `axis`: the axis of the timeline; None for no timeline. `until_ns`: the end of the measured phase, or now.
         `is_each_precise`: whether every rail gets its confidence interval, or the leading rail alone.
         """
-        rails = [self._rail(track, until_ns) for track in tracks.views("power") if track.info.role != PEAK]
+        volts = {track.info.label: track.mean for track in tracks.views("volt")}
+        rails = [
+            self._rail(track, until_ns, volts.get(track.info.label))
+            for track in tracks.views("power")
+            if track.info.role != PEAK
+        ]
         totals = [rail for rail in rails if rail.track.info.role == "total"]
         total = min(totals, key=_trust, default=None)
         leading = total or max(rails, key=_weight, default=None)
@@ -197,7 +208,7 @@ class PowerRails:
         points = tracks.points(leading.track.info.id, axis) if leading and axis else None
         return PowerView(total, others, leading, points)
 
-    def _rail(self, track: TrackView, until_ns: int) -> RailView:
+    def _rail(self, track: TrackView, until_ns: int, volts: float | None) -> RailView:
         by_id = self._integrals.by_id
         power, peak = by_id[track.info.id][_MEASURED].until(until_ns), by_id.get(f"{track.info.id}-{PEAK}")
         return RailView(
@@ -207,6 +218,8 @@ class PowerRails:
             energy_j=power.energy_j,
             covered_s=power.covered_s,
             peak_w=peak[_MEASURED].until(until_ns).peak_w if peak else None,
+            meter=meter_error(track.info, power.mean_w, volts),
+            board=board_estimate(track.info, power.mean_w),
         )
 
     def _precise(self, rail: RailView, until_ns: int) -> RailView:
@@ -275,13 +288,14 @@ def _cost(rail: RailView, covered: float, statistics: Counted | None, load: Load
         return CostView(rail, covered, reason=unknown)
     gross = _energy_each(rail.precise, rate_hz)
     if rail.idle is None:
-        return CostView(rail, covered, gross, net_reason=EnergyUnknown("short-baseline") if has_baseline else None)
+        reason = EnergyUnknown("short-baseline") if has_baseline else None
+        return CostView(rail, covered, gross, net_reason=reason, rate_hz=rate_hz)
     idle = _energy_each(rail.idle, rate_hz)
     half = math.hypot(gross.half_width, idle.half_width)
     net = Mean(gross.value - idle.value, half, min(gross.batches, idle.batches))
     if is_rough(net) and half > DUST * gross.value:
-        return CostView(rail, covered, gross, net_reason=EnergyUnknown("rough-net"))
-    return CostView(rail, covered, gross, net)
+        return CostView(rail, covered, gross, net_reason=EnergyUnknown("rough-net"), rate_hz=rate_hz)
+    return CostView(rail, covered, gross, net, rate_hz=rate_hz)
 
 
 def is_rough(mean: Mean) -> bool:

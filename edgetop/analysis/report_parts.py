@@ -3,15 +3,17 @@
 The names of the fields are keys of the JSON document. An unknown value is None.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import LEAST_COVERED, CostView, EnergyUnknown, EnergyView, PowerView, RailView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.memory_use import StageView
+from edgetop.analysis.meter_errors import MeterUnknown
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.streams import StreamView
@@ -284,6 +286,16 @@ class RailFigures:
     role: str | None
 
 
+@frozen
+class BoardFigures:
+    """The power of the board, estimated from a sum of rails that leaves out a part of it."""
+
+    rail: str  # Sensor of the sum.
+    mean_w: float | None
+    residual_w: float  # Standard deviation of the measurements that the estimate was fitted to.
+    beyond_fit: bool  # Whether the sum is outside of the powers of these measurements.
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerFigures:
     """Power of the total rail, and of its parts."""
@@ -296,6 +308,7 @@ class PowerFigures:
     accuracy: str | None = None
     rails: Mapping[str, RailFigures]
     idle_w: float | None = None
+    board_estimate: BoardFigures | None = field(default=None, metadata=OMIT)
 
 
 def power_figures(view: PowerView) -> PowerFigures:
@@ -304,10 +317,18 @@ def power_figures(view: PowerView) -> PowerFigures:
         for rail in view.rails
         if rail.track.count
     }
+    boards = (
+        BoardFigures(rail.track.info.id, rounded(of.watts), of.residual_w, of.is_beyond)
+        for rail in view.rails
+        if (of := rail.board)
+    )
+    board = next(boards, None)
     if (total := view.total) is None:
-        return PowerFigures(rails=rails)
+        return PowerFigures(rails=rails, board_estimate=board)
     idle_w = rounded(total.idle.value) if total.idle else None
-    return PowerFigures(total_sensor=total.track.info.id, **_rail(total), rails=rails, idle_w=idle_w)
+    return PowerFigures(
+        total_sensor=total.track.info.id, **_rail(total), rails=rails, idle_w=idle_w, board_estimate=board
+    )
 
 
 def _rail(rail: RailView) -> Document:
@@ -320,6 +341,46 @@ def _rail(rail: RailView) -> Document:
     }
 
 
+@frozen
+class MeterParts:
+    """Half widths of the 95 % intervals of the parts of a meter's error, in mJ of an inference."""
+
+    shunt_mj: float | None
+    gain_mj: float | None
+    offset_mj: float | None
+    quantisation_mj: float | None
+
+
+@frozen
+class Uncertainty:
+    """Half widths of the 95 % intervals of the gross energy of an inference, in mJ."""
+
+    statistical_mj: float | None  # From the scatter of the readings.
+    meter_mj: float | None  # From the errors of the meter; None if they are unknown.
+    total_mj: float | None  # Both: the root of the sum of their squares.
+    parts: MeterParts | None
+    meter: str | None  # Kind of the meter.
+    source: str | None  # Where its errors are stated.
+    shunt_tolerance_assumed: bool | None
+    unknown: MeterUnknown | None  # Why the error of the meter is unknown.
+
+
+# How the measurement of energy compares with the rules of MLPerf Power (power_measurement.adoc of
+# mlcommons/inference_policies: "Power is measured in performance phase", "Power and Performance Reporting", "Power
+# Delivery for Measurements", "Power Analyzer Support", "Power Measurement Flow", "LoadGen").
+MlperfCode = Literal[
+    "performance-phase", "same-run", "wall-power", "analyzer", "ranging-run", "loadgen", "whole-system"
+]  # fmt: skip
+
+
+@frozen
+class MlperfPower:
+    """In what the measurement follows the method of MLPerf Power, and in what it does not."""
+
+    like: tuple[MlperfCode, ...]
+    unlike: tuple[MlperfCode, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostFigures:
     """The energy of one inference, on one rail."""
@@ -330,6 +391,7 @@ class CostFigures:
     net_ci95_mj: tuple[float, float] | None = None
     net_reason: EnergyUnknown | None = None  # Why there is no net figure.
     covered: float | None = None  # Share of the measured phase with readings.
+    uncertainty: Uncertainty | None = None  # None without a gross figure.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,6 +408,7 @@ class EnergyFigures(CostFigures):
     # Energy of the whole run of a program without inferences, from the total rail; None if readings cover too little.
     run_j: float | None = field(default=None, metadata=OMIT)
     rails: Mapping[str, CostFigures]
+    mlperf_power: MlperfPower | None = None  # None without a gross figure.
 
 
 def energy_figures(view: EnergyView, program_ns: int | None = None) -> EnergyFigures:
@@ -357,6 +420,12 @@ def energy_figures(view: EnergyView, program_ns: int | None = None) -> EnergyFig
     if total := view.total:
         info = total.rail.track.info
         figures = {**_cost(total), "sensor": info.id, "accuracy": info.accuracy, "reason": total.reason}
+        if total.gross_j:
+            is_whole = info.accuracy == "external-shunt"
+            unlike: tuple[MlperfCode, ...] = ("wall-power", "analyzer", "ranging-run", "loadgen")
+            figures["mlperf_power"] = MlperfPower(
+                ("performance-phase", "same-run"), unlike if is_whole else (*unlike, "whole-system")
+            )
         if program_ns and total.covered >= LEAST_COVERED and total.rail.mean_w is not None:
             figures["run_j"] = rounded(total.rail.mean_w * program_ns / NS)
     if battery := view.battery:
@@ -381,4 +450,28 @@ def _cost(cost: CostView) -> Document:
         "net_ci95_mj": interval_mj(cost.net_j),
         "net_reason": cost.net_reason,
         "covered": round(cost.covered, 4),
+        "uncertainty": _uncertainty(cost),
     }
+
+
+def _uncertainty(cost: CostView) -> Uncertainty | None:
+    if cost.gross_j is None or not cost.rate_hz:
+        return None
+    rate_hz, found, statistical_j = cost.rate_hz, cost.rail.meter, cost.gross_j.half_width
+    if isinstance(found, MeterUnknown):
+        kind = found.meter.kind if found.meter else None
+        return Uncertainty(rounded_mj(statistical_j), None, None, None, kind, None, None, found)
+
+    def mj(watts: float | None) -> float | None:
+        return None if watts is None else rounded_mj(watts / rate_hz)
+
+    return Uncertainty(
+        statistical_mj=rounded_mj(statistical_j),
+        meter_mj=mj(found.total_w),
+        total_mj=rounded_mj(math.hypot(statistical_j, found.total_w / rate_hz)),
+        parts=MeterParts(mj(found.shunt_w), mj(found.gain_w), mj(found.offset_w), mj(found.steps_w)),
+        meter=found.meter.kind,
+        source=found.source,
+        shunt_tolerance_assumed=found.is_tolerance_assumed,
+        unknown=None,
+    )

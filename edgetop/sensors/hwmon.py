@@ -22,6 +22,7 @@ from edgetop.sensors.root import CHIPS, COMPATIBLE, File, Root, is_compatible
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, attempt_all, distinct, sensor
 from edgetop.sensors.thermal_zones import THERMAL, cooling_devices, read_celsius, zone_types
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.meter import Meter
 from edgetop.session.trips import CHIP_MARK
 
 _INPUT = re.compile(r"(temp|fan|humidity)[0-9]+_input")
@@ -231,7 +232,9 @@ def _power(root: Root, label: str, chip: str, path: str, input_chip: str | None)
     folder, role = path.rpartition("/")[0], "part"
     if folder == input_chip:
         role, note = "total", f"{chip}: {NOTES[INPUT]}"
-    info = sensor("power", label, root.absolute(path), role=role, accuracy=accuracy, note=note)
+    info = sensor(
+        "power", label, root.absolute(path), role=role, accuracy=accuracy, note=note, meter=_meter(root, folder, chip)
+    )
     milliseconds = root.number(f"{folder}/update_interval") or 0
     fastest_s = milliseconds / 1000 if 0 < milliseconds < 60_000 else FASTEST_S
     file, current = root.file(path), root.file(f"{folder}/curr{_POWER_NUMBER.sub('', path)}_input")
@@ -242,3 +245,14 @@ def _power(root: Root, label: str, chip: str, path: str, input_chip: str | None)
         return [consumed_w(math.copysign(watts, current.read_int()) if is_signed else watts)]
 
     return Reader((info,), read, max(1.0, fastest_s), fastest_s=fastest_s)
+
+
+def _meter(root: Root, folder: str, chip: str) -> Meter:
+    """Return the chip with its shunt, and the voltage of its bus now.
+
+    ABI: `shunt_resistor` in microohms, `in1_input` in mV is the bus (Documentation/hwmon/ina2xx.rst, ina238.rst,
+    ltc2945.rst). The driver of the LTC2945 computes with 1 milliohm if the device tree has no other value, which it
+    does not report, so the shunt is unknown then.
+    """
+    microohms, millivolts = (root.number(f"{folder}/{name}") for name in ("shunt_resistor", "in1_input"))
+    return Meter(chip, microohms / 1e6 if microohms else None, volts=millivolts / 1000 if millivolts else None)

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import cast
 
 from edgetop.errors import InputError
@@ -31,6 +32,7 @@ from edgetop.sensors.plausible import consumed_w
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Reader, Values, power_sensors
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.meter import Meter
 
 CADENCE_S = 0.1
 DEVICES = "sys/bus/i2c/devices"
@@ -39,6 +41,7 @@ DEVICES = "sys/bus/i2c/devices"
 ADDRESSES = dict.fromkeys(("ina219", "ina226", "ina228", "ina260"), range(0x40, 0x50)) | {"ina3221": range(0x40, 0x44)}
 NOTATION = "write BUS:ADDR:CHIP:SHUNT[:NAME], such as 1:0x40:ina226:0.002:5V-IN"
 ROLES = ("total", "part")
+MOST_TOLERANCE = 50.0  # of a shunt, in percent
 
 
 @frozen
@@ -48,6 +51,7 @@ class Channel:
     name: str
     role: str | None  # given by the user; None if not given
     is_reversed: bool = False  # whether a current with a minus sign is what the board draws
+    tolerance: float | None = None  # of the shunt, as a share; None if not given
 
 
 @frozen
@@ -67,7 +71,7 @@ def parse_spec(text: str) -> I2cSpec:
     """Parse the value of `--i2c`. Raises ValueError, which says what is wrong.
 
     >>> parse_spec("1:0x40:ina226:0.002:5V-IN").channels
-    (Channel(number=0, shunt_ohm=0.002, name='5V-IN', role=None, is_reversed=False),)
+    (Channel(number=0, shunt_ohm=0.002, name='5V-IN', role=None, is_reversed=False, tolerance=None),)
     """
     fields = text.strip().split(":")
     if len(fields) not in (4, 5):
@@ -83,8 +87,24 @@ def parse_spec(text: str) -> I2cSpec:
         at = int(address, 16) if address.lower().startswith("0x") else -1
     if at not in possible:
         raise ValueError(f"{address!r} is no address of an {chip}: 0x{possible[0]:02x} to 0x{possible[-1]:02x}")
-    ohms = _shunts(shunts, chip)
-    return I2cSpec(int(bus), at, chip, _channels(ohms, names, f"{chip}-{int(bus)}-{at:02x}"))
+    tolerances = [_tolerance(part.partition("+-")[2]) for part in shunts.split(",")]
+    ohms = _shunts(",".join(part.partition("+-")[0] for part in shunts.split(",")), chip)
+    channels = _channels(ohms, names, f"{chip}-{int(bus)}-{at:02x}")
+    return I2cSpec(int(bus), at, chip, tuple(replace(of, tolerance=tolerances[of.number]) for of in channels))
+
+
+def _tolerance(text: str) -> float | None:
+    """Return the tolerance of a shunt as a share, or None for "". Raises ValueError unless it is a percentage.
+
+    >>> _tolerance("0.5%")
+    0.005
+    """
+    if not text:
+        return None
+    with contextlib.suppress(ValueError):
+        if text.strip().endswith("%") and 0 < (percent := float(text.strip().removesuffix("%"))) <= MOST_TOLERANCE:
+            return percent / 100
+    raise ValueError(f"{text!r} is no tolerance; write 0.002+-1% for 2 milliohms within 1 %")
 
 
 def _shunts(text: str, chip: str) -> list[float | None]:
@@ -166,7 +186,8 @@ def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequen
         source = f"/dev/i2c-{spec.bus} 0x{spec.address:02x} {spec.chip}{place}"
         note = f"what flows through the shunt of {channel.shunt_ohm:g} ohms, and nothing else"
         note += ", in the reverse direction" if channel.is_reversed else ""
-        infos += power_sensors(channel.name, source, "external-shunt", role, note)
+        meter = Meter(spec.chip, channel.shunt_ohm, channel.tolerance)
+        infos += power_sensors(channel.name, source, "external-shunt", role, note, meter)
     name = f"{spec.chip} at 0x{spec.address:02x} on I2C bus {spec.bus}"
     return Reader(tuple(infos), read, cadence_s, name, fastest_s=chip.window_s * TOLERANCE)
 

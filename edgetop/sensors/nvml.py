@@ -17,6 +17,7 @@ from edgetop.sensors.counters import EnergyCounter
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, sensor
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.meter import Meter
 
 DRIVER = "proc/driver/nvidia/version"
 FASTEST_S = 0.2  # some GPUs update their energy counter only every 100 ms
@@ -62,7 +63,9 @@ def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[R
         max_mhz = float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_GRAPHICS))
     except nvml.NVMLError:
         max_mhz = None
-    power = sensor("power", f"gpu{number}", where, role="part", accuracy="on-board-monitor", note=_POWER_NOTE)
+    power = sensor(
+        "power", f"gpu{number}", where, role="part", accuracy="on-board-monitor", note=_POWER_NOTE, meter=Meter("nvml")
+    )
     temperature = partial(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
     clock = partial(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS)
     state: dict[SensorInfo, Probe] = {

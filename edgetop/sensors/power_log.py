@@ -16,10 +16,11 @@ from edgetop.captured_text import encoding_of, printable
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Sample, columns_of
-from edgetop.sensors.rails import NOTES, plan_of
+from edgetop.sensors.rails import CHIP, NOTES, plan_of
 from edgetop.sensors.sensor_protocol import Backlog, Found, Gap, Values, sensor
 from edgetop.sensors.tegrastats import parse_line, power_log
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.meter import Meter
 
 CADENCE_S = 0.25  # interval of reading the file
 BIN_S = 0.1
@@ -27,6 +28,9 @@ PIECE_BYTES = 1 << 20  # most bytes of the file in one read
 LINE_BYTES = 4096  # a file without an end of line within this size is not a log
 LEAST_MISSED = 20  # rows without a sample, one after the other, from which they are reported
 NS = 1_000_000_000
+# Shunts and input voltage of the modules whose total is VDD_IN in tegrastats: Orin Nano and NX, Xavier NX
+# (tegra234-p3767.dtsi, tegra194-p3668.dtsi: shunt-resistor-micro-ohms = <5000>).
+SHUNT_OF, SHUNT_OHM, MODULE_V = ("VDD_IN",), 0.005, 5.0
 
 
 @frozen
@@ -53,7 +57,10 @@ class PowerLog:
         if spec.format == TEGRASTATS:
             log = _of_tegrastats(spec, note)
         else:
-            log = sensor("power", "log", source, role="total", accuracy="external-shunt", averages=True, note=note)
+            log = sensor(
+                "power", "log", source, role="total", accuracy="external-shunt", averages=True, note=note,
+                meter=Meter(spec.format),
+            )  # fmt: skip
         peak = f"the highest sample of each {bin_s:g} s of power/log"
         self.sensors = (log, sensor("power", "log-peak", source, role="peak", accuracy=log.accuracy, note=peak))
         self._spec = spec
@@ -160,7 +167,8 @@ def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
     else:
         what = f"{plan.total}, the total: {NOTES.get(plan.total, 'what goes into the board')}"
     role = "total" if plan is None or plan.total is not None else None
-    return sensor("power", "log", source, role=role, accuracy="on-board-monitor", note=f"{what}; {note}")
+    meter = Meter(CHIP, SHUNT_OHM if plan and plan.total in SHUNT_OF else None, volts=MODULE_V)
+    return sensor("power", "log", source, role=role, accuracy="on-board-monitor", note=f"{what}; {note}", meter=meter)
 
 
 def is_tegrastats(path: Path) -> bool:

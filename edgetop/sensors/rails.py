@@ -33,6 +33,7 @@ from edgetop.sensors.sensor_protocol import (
     sensor,
 )
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.meter import Meter
 
 # Which rail of a Jetson is the total and which are parts, by the names in its device tree. A rail has a role only if
 # its place is documented. Parts never overlap: a rail that is fed by another part has no role. The names are those of
@@ -108,6 +109,7 @@ class Rail:
     label: str  # its name in the device tree
     source: str
     read: Callable[[], tuple[float, float, float]]  # returns W, V, A; raises OSError or ValueError
+    shunt_ohm: float | None = None  # None if the kernel does not report it
 
 
 @frozen
@@ -136,7 +138,9 @@ def discover(root: Root) -> Found:
 def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
     sensors: list[SensorInfo] = []
     for rail, label in zip(chip.rails, labels, strict=True):
-        sensors += power_sensors(label, rail.source, ACCURACY, role_of(label, plan), NOTES.get(label))
+        sensors += power_sensors(
+            label, rail.source, ACCURACY, role_of(label, plan), NOTES.get(label), Meter(CHIP, rail.shunt_ohm)
+        )
     summed: tuple[int, ...] = ()  # places of the rails whose sum is the last sensor
     if plan and plan.total is None:
         summed = tuple(labels.index(part) for part in plan.parts)
@@ -191,7 +195,8 @@ def _hwmon_rail(root: Root, folder: str, channel: int, label: str) -> Rail:
         millivolts, milliamperes = volts.read_int(), amperes.read_int()
         return millivolts * milliamperes / 1e6, millivolts / 1000, milliamperes / 1000
 
-    return Rail(label, root.absolute(volts.relative), read)
+    microohms = root.number(f"{folder}/shunt{channel}_resistor")  # Documentation/hwmon/ina3221.rst
+    return Rail(label, root.absolute(volts.relative), read, microohms / 1e6 if microohms else None)
 
 
 # Rails in iio.

@@ -13,6 +13,7 @@ from edgetop.frozen import frozen
 from edgetop.sensors.counters import EnergyCounter
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
+from edgetop.session.meter import Meter
 
 ZONES = "sys/class/powercap"
 FASTEST_S = 0.05  # the counters are updated about every ms (Intel SDM vol. 3B, RAPL interfaces), 2 % of this time
@@ -63,7 +64,7 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
 
     role, note = "total" if zone.name == "psys" else "part", _NOTES.get(zone.name.partition("-")[0])
     source, accuracy = root.absolute(file.relative), "firmware-estimate"
-    info = sensor("power", label, source, role=role, accuracy=accuracy, averages=True, note=note)
+    info = sensor("power", label, source, role=role, accuracy=accuracy, averages=True, note=note, meter=Meter("rapl"))
     return Reader((info,), read, fastest_s=FASTEST_S)
 
 

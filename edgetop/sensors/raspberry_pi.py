@@ -30,6 +30,7 @@ from functools import partial
 
 from edgetop.sensors.root import File, Root, chips_named, is_compatible, run_command
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, gap_of, join, sensor
+from edgetop.session.meter import Meter
 
 COMMAND = "vcgencmd"
 CADENCE_S = 2.0
@@ -334,7 +335,7 @@ def discover_power(root: Root) -> Found:
     if not rails:
         return Found(missing=(Missing("power", f"{source} reported no rail with a current and a voltage"),))
     parts = [sensor("power", rail, source, role="part", accuracy=ACCURACY) for rail in rails]
-    total = sensor("power", "pmic-sum", source, accuracy=ACCURACY, note=SUM_NOTE)
+    total = sensor("power", "pmic-sum", source, accuracy=ACCURACY, note=SUM_NOTE, meter=Meter("rpi5-pmic"))
     voltage = sensor("volt", INPUT, source, accuracy=ACCURACY, note=INPUT_NOTE)
 
     def read() -> Values:

@@ -15,6 +15,7 @@ from edgetop.frozen import frozen
 from edgetop.sensors.root import Root
 from edgetop.session.events import Body, Severity
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.meter import Meter
 
 UNIT_OF_KIND = {
     "temp": "°C",
@@ -198,10 +199,10 @@ def sensor(kind: str, label: str, source: str, **more: object) -> SensorInfo:
 
 
 def power_sensors(
-    label: str, source: str, accuracy: str, role: str | None, note: str | None = None
+    label: str, source: str, accuracy: str, role: str | None, note: str | None = None, meter: Meter | None = None
 ) -> tuple[SensorInfo, ...]:
-    """Return the sensors of a rail: power, voltage and current."""
-    power = sensor("power", label, source, role=role, accuracy=accuracy, note=note)
+    """Return the sensors of a rail: power, voltage and current. `meter`: the instrument that measures them."""
+    power = sensor("power", label, source, role=role, accuracy=accuracy, note=note, meter=meter)
     return power, *(sensor(kind, label, source, accuracy=accuracy) for kind in ("volt", "current"))
 
 

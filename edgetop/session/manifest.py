@@ -21,6 +21,7 @@ from edgetop.session import histogram
 from edgetop.session.caches import Cache
 from edgetop.session.clock import Anchor, WallTime, wall_time_at
 from edgetop.session.generation_settings import Generation
+from edgetop.session.meter import Meter
 from edgetop.session.records import SplitBy
 from edgetop.session.typed_json import NOT_EXPORTED, Form, require
 
@@ -287,6 +288,7 @@ class SensorInfo:
     max: float | None = None  # for clocks, in MHz
     note: str | None = None  # what the value includes or leaves out, if that is not obvious
     averages: bool | None = None  # for power: whether a reading is the mean since the previous one; None if unknown
+    meter: Meter | None = None  # for power: the instrument; None if unknown
 
     @property
     def kind(self) -> str:

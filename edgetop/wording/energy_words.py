@@ -2,6 +2,8 @@
 
 from edgetop import formatting
 from edgetop.analysis.energy import LEAST_INFERENCES, WIDEST, EnergyUnknown
+from edgetop.analysis.meter_errors import USUAL_TOLERANCE, MeterUnknown
+from edgetop.analysis.report_parts import Uncertainty
 
 _MORE = "run longer, or read more often (edgetop run --hz)"
 
@@ -52,3 +54,51 @@ def unknown_words(unknown: EnergyUnknown | None) -> str:  # noqa: C901, PLR0911,
 
 def _interval(unknown: EnergyUnknown) -> str:
     return "only" if unknown.interval_s is None else f"every {formatting.span(unknown.interval_s * 1e9)}"
+
+
+def meter_unknown_words(unknown: MeterUnknown | None) -> str:
+    """Return the sentence that says why the error of a meter is unknown; "" for None.
+
+    >>> meter_unknown_words(MeterUnknown("no-meter"))
+    'the recording does not name the meter'
+    """
+    if unknown is None:
+        return ""
+    kind = unknown.meter.kind if unknown.meter else ""
+    match unknown.why:
+        case "no-meter":
+            return "the recording does not name the meter"
+        case "no-statement":
+            return f"no limits of its error are known for {_METERS.get(kind, kind)}"
+        case "no-shunt":
+            return f"the shunt of the {_METERS.get(kind, kind)} is not known"
+        case "no-volts":
+            return f"the voltage at the {_METERS.get(kind, kind)} is not known"
+        case "no-power":
+            return "the mean power is not known"
+
+
+_METERS = {
+    "rapl": "RAPL's counters",
+    "rpi5-pmic": "the power chip of the Raspberry Pi 5",
+    "ppk2": "the PPK2",
+    "monsoon": "the Monsoon",
+    "csv": "the instrument that wrote the log",
+    "nvml": "NVML",
+}
+
+
+def meter_name(kind: str | None) -> str:
+    """Return the name of a kind of meter, such as INA226."""
+    return "meter" if kind is None else _METERS.get(kind, kind.upper()).removeprefix("the ")
+
+
+def meter_parts_words(uncertainty: Uncertainty) -> str:
+    """Return the parts of a meter's error in mJ, the largest first; "" if the error is unknown."""
+    of = uncertainty.parts
+    if of is None:
+        return ""
+    shunt = f"shunt ({formatting.percent(USUAL_TOLERANCE)} assumed)" if uncertainty.shunt_tolerance_assumed else "shunt"
+    parts = {shunt: of.shunt_mj, "gain": of.gain_mj, "offset": of.offset_mj, "steps": of.quantisation_mj}
+    known = sorted(((mj, name) for name, mj in parts.items() if mj is not None), reverse=True)
+    return ", ".join(f"{name} {formatting.millijoules(mj, 2)}" for mj, name in known)

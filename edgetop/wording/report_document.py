@@ -16,6 +16,7 @@ from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.hotspots import ThreadView
+from edgetop.analysis.meter_errors import MeterUnknown
 from edgetop.analysis.operator_energy import NotTold
 from edgetop.analysis.program_frames import StageView
 from edgetop.analysis.session_gates import GateResult
@@ -33,7 +34,7 @@ from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_document
 from edgetop.wording.alert_words import alerts_document
 from edgetop.wording.clue_words import clue_words
-from edgetop.wording.energy_words import unknown_words
+from edgetop.wording.energy_words import meter_unknown_words, unknown_words
 from edgetop.wording.fault_words import fault_words
 from edgetop.wording.forecast_words import forecast_document
 from edgetop.wording.frame_words import stage_document
@@ -145,6 +146,7 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     Verdict: _verdict_json,
     DeadlineView: _deadline_json,
     EnergyUnknown: unknown_words,
+    MeterUnknown: meter_unknown_words,
     NotTold: energy_unknown_words,
     TailView: _tail_json,
     TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},

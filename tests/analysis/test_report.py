@@ -1,20 +1,24 @@
 """The JSON document: its keys are a contract, and what is not known is None."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.meter_errors import MeterError, meter_error
 from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.manifest import Battery, EngineInfo, Load, Manifest, Methodology
 from edgetop.session.manifest_codec import to_json
+from edgetop.session.meter import Meter
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import FIRST, WARMUP
 from edgetop.session.seconds import NS
@@ -292,6 +296,7 @@ def test_without_a_total_rails_are_reported_but_not_added_up() -> None:
 ENERGY = {
     "gross_mj", "net_mj", "ci95_mj", "net_ci95_mj", "net_reason", "covered", "sensor", "accuracy", "reason",
     "inferences_per_charge", "hours_per_charge", "battery_rate_hz", "battery_reason", "rails",
+    "uncertainty", "mlperf_power",
 }  # fmt: skip
 
 
@@ -307,6 +312,40 @@ def test_energy_is_the_totals_with_its_interval_and_each_parts() -> None:
     assert (energy["sensor"], energy["accuracy"], energy["reason"]) == ("power/VDD_IN", "on-board-monitor", None)
     assert (energy["hours_per_charge"], energy["inferences_per_charge"]) == (1.0, 360_000)
     assert energy["rails"]["power/CPU"]["gross_mj"] == 20.0
+    assert (energy["uncertainty"]["statistical_mj"], energy["uncertainty"]["total_mj"]) == (0.0, None)
+    assert energy["uncertainty"]["unknown"] == "the recording does not name the meter"
+    assert energy["mlperf_power"]["like"] == ["performance-phase", "same-run"]
+    assert "whole-system" in energy["mlperf_power"]["unlike"]
+
+
+def test_the_uncertainty_of_energy_is_that_of_readings_and_meter() -> None:
+    meter = Meter("ina3221", 0.005)
+    total = replace(make_sensor("power/VDD_IN", role="total", accuracy="on-board-monitor"), meter=meter)
+    random = np.random.default_rng(4)
+    watts = random.normal(5, 0.3, 61).tolist()
+    rows = make_readings(*((i * NS, place, value) for i in range(61) for place, value in ((0, watts[i]), (1, 5.0))))
+    batch = replace(measured(6000), readings=rows, until_ns=60 * NS)
+    document = document_of(batch, manifest=make_manifest(total, make_sensor("volt/VDD_IN")))
+    energy = document["energy"]
+    error, expected = energy["uncertainty"], meter_error(total, document["power"]["mean_w"], 5.0)
+    assert isinstance(expected, MeterError)
+    assert error["meter_mj"] == pytest.approx(expected.total_w * 10, rel=1e-3)  # 100 inferences a second
+    assert error["parts"]["offset_mj"] == pytest.approx((expected.offset_w or 0) * 10, rel=1e-3)
+    assert error["statistical_mj"] == pytest.approx((energy["ci95_mj"][1] - energy["ci95_mj"][0]) / 2, abs=1e-5)
+    assert error["statistical_mj"] > 0
+    assert error["total_mj"] == pytest.approx(math.hypot(error["statistical_mj"], error["meter_mj"]), rel=1e-4)
+    assert (error["meter"], error["shunt_tolerance_assumed"], error["unknown"]) == ("ina3221", True, None)
+
+
+def test_a_raspberry_pi_5_has_an_estimate_of_the_board_beside_the_sum() -> None:
+    summed = replace(make_sensor("power/pmic-sum", accuracy="on-board-monitor"), meter=Meter("rpi5-pmic"))
+    rows = make_readings((0, 0, 4.0), (NS, 0, 4.0))
+    batch = Batch(NS, readings=rows, events=(phase_event(0, "measure"),))
+    power = document_of(batch, manifest=make_manifest(summed))["power"]
+    assert power["rails"]["power/pmic-sum"]["mean_w"] == 4.0
+    assert power["board_estimate"] == {
+        "rail": "power/pmic-sum", "mean_w": 5.168, "residual_w": 0.33, "beyond_fit": False,
+    }  # fmt: skip
 
 
 def test_without_a_total_no_energy_is_the_boards() -> None:

@@ -21,6 +21,7 @@ from edgetop.cli.printing.report_text import (
 from edgetop.cli.printing.short_result import SHORT_S, is_short, short_result
 from edgetop.formatting import milliseconds
 from edgetop.session.manifest import BackgroundProcess, Battery, Constraints, Load, Manifest, Methodology
+from edgetop.session.meter import Meter
 from edgetop.session.operators import Operator
 from edgetop.session.seconds import NS
 from edgetop.wording.report_document import report_document
@@ -50,6 +51,15 @@ def session(*sensors: Any, rest_s: float = 30, methodology: Methodology = RESTED
 
 def line(script: Script, word: str) -> str:
     return next(found for found in lines(script) if found.strip().startswith(word))
+
+
+def test_energy_is_told_with_the_parts_of_its_error_bar() -> None:
+    rail = replace(POWER_SENSORS[0], meter=Meter("ina3221", 0.005, volts=5.0))
+    told = lines(session(rail))
+    at = next(i for i, found in enumerate(told) if found.startswith("energy"))
+    assert told[at] == "energy     50.0 ± 1.1 mJ an inference; 95 %: readings 0, INA3221 1.1"
+    assert told[at + 1].strip().startswith("of the meter: ")
+    assert "shunt (1.0 % assumed) 0.57" in told[at + 1]
 
 
 def test_energy_is_told_with_its_error_bar_net_and_the_battery() -> None:

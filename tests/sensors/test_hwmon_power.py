@@ -8,6 +8,7 @@ import pytest
 from edgetop.sensors import hwmon, rails
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Gap
+from edgetop.session.meter import Meter
 from tests.support.trees import link, plant
 
 
@@ -122,3 +123,8 @@ def test_charging_is_no_consumption(tmp_path: Path) -> None:
     assert read(root)["power/ina219"] == 6.42
     chips(tmp_path, UPS | {"curr1_input": "-1", "power1_input": "4000"})
     assert read(root)["power/ina219"] == 0.0  # an offset
+
+
+def test_a_chip_is_named_as_the_meter_with_its_shunt_and_voltage(tmp_path: Path) -> None:
+    (source,) = hwmon.discover_power(chips(tmp_path, INA226 | {"shunt_resistor": "2000"})).sources
+    assert source.sensors[0].meter == Meter("ina226", 0.002, volts=5.0)

@@ -13,6 +13,7 @@ from edgetop.errors import InputError
 from edgetop.sensors.i2c import open_monitors, parse_spec
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Gap, Reader
+from edgetop.session.meter import Meter
 from tests.support.ina_bus import FakeBus, FakeIna219, FakeIna226, FakeIna260, FakeIna3221
 from tests.support.trees import link, plant
 
@@ -48,6 +49,14 @@ def test_a_chip_is_bus_address_name_and_shunt() -> None:
     spec = parse_spec(SPEC)
     assert (spec.bus, spec.address, spec.chip) == (1, 0x40, "ina226")
     assert [(c.number, c.shunt_ohm, c.name, c.role) for c in spec.channels] == [(0, 0.002, "5V-IN", None)]
+
+
+def test_a_shunt_may_have_a_tolerance() -> None:
+    spec = parse_spec("1:0x40:ina3221:0.1+-0.5%,,0.05:IN,,CAM")
+    assert [(of.shunt_ohm, of.tolerance) for of in spec.channels] == [(0.1, 0.005), (0.05, None)]
+    for wrong in ("0.1+-0.5", "0.1+-x%", "0.1+-0%", "0.1+-90%"):
+        with pytest.raises(ValueError, match="tolerance"):
+            parse_spec(f"1:0x40:ina226:{wrong}")
 
 
 def test_without_a_name_it_is_called_by_its_place() -> None:
@@ -293,3 +302,9 @@ def test_without_smbus2_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "smbus2", None)
     with pytest.raises(InputError, match=r"pip install .*smbus2"):
         open_monitors([parse_spec(SPEC)], HostTree(tmp_path))
+
+
+def test_each_power_names_its_chip_and_shunt(tmp_path: Path) -> None:
+    (monitor,) = opened(tmp_path, FakeBus(at_40=FakeIna3221()), "1:0x40:ina3221:0.1+-0.5%,0.05:A,B")
+    meters = [info.meter for info in monitor.sensors if info.kind == "power"]
+    assert meters == [Meter("ina3221", 0.1, 0.005), Meter("ina3221", 0.05)]

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from edgetop import formatting
-from edgetop.analysis.report_parts import CostFigures, EnergyFigures, PowerFigures, RailFigures
+from edgetop.analysis.report_parts import CostFigures, EnergyFigures, PowerFigures, RailFigures, Uncertainty
 from edgetop.analysis.session_report import Report
 from edgetop.cli.printing.usage_text import program_memory
 from edgetop.formatting import UNKNOWN, clean, or_unknown
-from edgetop.wording.energy_words import unknown_words
+from edgetop.wording.energy_words import meter_name, meter_parts_words, meter_unknown_words, unknown_words
 
 
 def heat_lines(report: Report) -> Iterator[str]:
@@ -44,6 +44,7 @@ def power_lines(power: PowerFigures) -> Iterator[str]:
         return
     for sensor, figures in power.rails.items():
         yield f"power      {_watts(figures, sensor)}; a part of the board"
+    yield from _board_estimate(power)
 
 
 def _watts(figures: PowerFigures | RailFigures, sensor: str) -> str:
@@ -65,6 +66,13 @@ def _accuracy(figures: PowerFigures | RailFigures | EnergyFigures) -> str:
     return clean(figures.accuracy or "of unknown accuracy").replace("-", " ")
 
 
+def _board_estimate(power: PowerFigures) -> Iterator[str]:
+    if (board := power.board_estimate) and board.mean_w is not None:
+        fit = ", fitted to other powers" if board.beyond_fit else ""
+        about = f"about {_in_w(board.mean_w)} W ± {_in_w(board.residual_w)} W (one standard deviation)"
+        yield f"           the whole board: {about}, an estimate from {clean(board.rail)}{fit}"
+
+
 def energy_lines(report: Report) -> Iterator[str]:
     """Yield lines about the energy of an inference from the total power, or the reason why it is unknown.
 
@@ -74,7 +82,7 @@ def energy_lines(report: Report) -> Iterator[str]:
     if report.ab or not (power.total_sensor or power.rails):  # one value for two variants would mean nothing
         return
     if energy.gross_mj is not None:
-        yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"
+        yield from _gross(energy)
         if energy.net_mj is not None and power.idle_w is not None:
             net = f"net of an idle board's {_in_w(power.idle_w)} W"
             yield f"           {formatting.millijoules(energy.net_mj)} ± {_half(energy.net_ci95_mj)} mJ {net}"
@@ -89,6 +97,24 @@ def energy_lines(report: Report) -> Iterator[str]:
             yield f"energy     {clean(sensor)} {_cost(cost)}; a part of the board"
     if battery:
         yield f"battery    {battery.volts:g} V, {battery.capacity_mah:g} mAh: {_lasts(energy)}"
+
+
+def _gross(energy: EnergyFigures) -> Iterator[str]:
+    """Yield lines with the gross energy of an inference, its interval, and the parts of that."""
+    error = energy.uncertainty
+    if error is None or error.total_mj is None:
+        yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"
+        if error and error.meter:
+            yield f"           the error of the meter is not in it: {clean(meter_unknown_words(error.unknown))}"
+        return
+    gross, total = formatting.millijoules(energy.gross_mj or 0), formatting.millijoules(error.total_mj, 2)
+    readings, meter = (formatting.millijoules(of or 0, 2) for of in (error.statistical_mj, error.meter_mj))
+    yield f"energy     {gross} ± {total} mJ an inference; 95 %: readings {readings}, {_meter(error)} {meter}"
+    yield f"           of the meter: {meter_parts_words(error)}"
+
+
+def _meter(error: Uncertainty) -> str:
+    return clean(meter_name(error.meter))
 
 
 def _cost(cost: CostFigures) -> str:

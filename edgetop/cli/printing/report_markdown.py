@@ -123,6 +123,8 @@ def _use(report: Report) -> Iterator[Sequence[str]]:
         yield f"power, {code(power.total_sensor)}", f"{formatting.reading(power.mean_w, 'W')} W"
     if energy.gross_mj is not None and not report.ab:
         half = None if energy.ci95_mj is None else (energy.ci95_mj[1] - energy.ci95_mj[0]) / 2
+        if energy.uncertainty and energy.uncertainty.total_mj is not None:
+            half = energy.uncertainty.total_mj
         error = "" if half is None else f" ± {formatting.millijoules(half, 2)}"
         yield "energy of an inference", f"{formatting.millijoules(energy.gross_mj)}{error} mJ"
     if "memory" not in unavailable and memory.rss_peak_mib is not None:

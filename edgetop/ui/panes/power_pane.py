@@ -1,5 +1,6 @@
 """The power pane: the total and its parts, or advice if there is no power sensor."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -7,12 +8,13 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.energy import BatteryView, CostView, RailView
+from edgetop.analysis.meter_errors import MeterError
 from edgetop.formatting import UNKNOWN, reading
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import Block, last, stacked, with_chart
 from edgetop.ui.text import Column, Line, Piece, as_fits, line, table, wrapped
-from edgetop.wording.energy_words import unknown_words
+from edgetop.wording.energy_words import meter_name, unknown_words
 from edgetop.wording.sensor_words import missing_words, no_reading_words
 
 COLUMNS = (
@@ -113,21 +115,31 @@ def _energy(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _cost(cost: CostView, is_total: bool, area: Area) -> list[Line]:
-    label = f"{'energy':<{LABEL_CELLS}}"
+    label, board = f"{'energy':<{LABEL_CELLS}}", cost.rail.board
+    about = f"{'  board':<{LABEL_CELLS}}about {_watts(board.watts)} W, estimated from this sum" if board else ""
+    estimate = wrapped(about, area.width, "dim") if board else []
     if cost.gross_j is None:
-        return wrapped(f"{label}{UNKNOWN} {unknown_words(cost.reason)}", area.width, "dim")
+        return [*wrapped(f"{label}{UNKNOWN} {unknown_words(cost.reason)}", area.width, "dim"), *estimate]
     whose = "" if is_total else " a part"
-    gross = f"{_mj(cost.gross_j)} +-{_half(cost.gross_j)} mJ"
-    accuracy = area.clean(_accuracy(cost.rail))
-    said = (f" an inference{whose}", ("  95 %, precision only", "dim"), (f"; accuracy: {accuracy}", "dim"))
-    lines = [as_fits(area.width, (label, "dim"), gross, *said)]
+    meter = cost.rail.meter
+    if isinstance(meter, MeterError) and cost.rate_hz:
+        readings_mj, meter_mj = cost.gross_j.half_width * 1e3, meter.total_w / cost.rate_hz * 1e3
+        half = formatting.millijoules(math.hypot(readings_mj, meter_mj), 2)
+        name = area.clean(meter_name(meter.meter.kind))
+        parts = f"readings {_half(cost.gross_j)}, {name} {formatting.millijoules(meter_mj, 2)}"
+        said = [f"  95 %: {parts}"]
+    else:
+        half, accuracy = _half(cost.gross_j), area.clean(_accuracy(cost.rail))
+        said = ["  95 %, precision only", f"; accuracy: {accuracy}"]
+    pieces: list[Piece] = [f" an inference{whose}", *((text, "dim") for text in said)]
+    lines = [as_fits(area.width, (label, "dim"), f"{_mj(cost.gross_j)} +-{half} mJ", *pieces)]
     if cost.net_j and cost.rail.idle:
         net = f"{_mj(cost.net_j)} +-{_half(cost.net_j)} mJ"
         idle = (f"  idle {_watts(cost.rail.idle.value)} W", "dim")
         lines.append(as_fits(area.width, (f"{'  net':<{LABEL_CELLS}}", "dim"), net, idle))
     elif cost.net_reason:
         lines += wrapped(f"{'  net':<{LABEL_CELLS}}{UNKNOWN} {unknown_words(cost.net_reason)}", area.width, "dim")
-    return lines
+    return [*lines, *estimate]
 
 
 def _mj(mean: Mean) -> str:

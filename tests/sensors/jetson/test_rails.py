@@ -13,6 +13,7 @@ from edgetop.sensors import rails
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Found, Gap, Reader
+from edgetop.session.meter import Meter
 from tests.support.trees import RefusingRoot, plant
 
 JETSON = {"proc/device-tree/compatible": "nvidia,p3768-0000\0nvidia,tegra234\0"}
@@ -90,6 +91,7 @@ def test_power_is_voltage_times_current(tmp_path: Path) -> None:
 def test_the_total_is_one_rail_and_nothing_is_added_to_it(tmp_path: Path) -> None:
     found = discover(tmp_path, hwmon_files(ORIN_NANO))
     assert roles(found) == {"power/VDD_IN": "total", "power/VDD_CPU_GPU_CV": "part", "power/VDD_SOC": "part"}
+    assert {info.meter for info in the_source(found).sensors if info.kind == "power"} == {Meter("ina3221", 0.005)}
     assert not any(math.isclose(value, 14.004672) for value in values(found).values() if not isinstance(value, Gap))
 
 

@@ -1,6 +1,9 @@
 """Power: the total with its parts, who measured, what is left out, and what to do where nothing tells."""
 
+from dataclasses import replace
+
 from edgetop.session.manifest import Battery, Methodology
+from edgetop.session.meter import Meter
 from edgetop.ui.panes.power_pane import POWER
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import POWER_SENSORS, Script, manifest, measured, measured_with_power, powered, sensor
@@ -110,6 +113,13 @@ def resting(idle_w: float = 2.0, **more: object) -> Script:
     return script.wait(30).warm_up().begin().measure(60)
 
 
+def metered() -> Script:
+    """The same, of a rail that names its meter."""
+    rail = replace(POWER_SENSORS[0], meter=Meter("ina3221", 0.005, volts=5.0))
+    script = Script(manifest(sensors=(rail,)), lambda _: {rail.id: 5.0})
+    return script.load().warm_up().begin().measure(60)
+
+
 def told(script: Script, word: str, width: int = 80) -> str:
     return next(" ".join(row.split()) for row in rows(script, width) if row.strip().startswith(word))
 
@@ -119,6 +129,7 @@ def test_an_inference_costs_so_much_within_its_error_bar() -> None:
         told(resting(), "energy", 100)
         == "energy 50.0 +-0 mJ an inference 95 %, precision only; accuracy: on board monitor"
     )
+    assert told(metered(), "energy", 100) == "energy 50.0 +-1.1 mJ an inference 95 %: readings 0, INA3221 1.1"
     assert told(resting(), "net").startswith("net 29.4 +-0.79")  # the reading across its end is of both
     assert told(resting(), "net").endswith("mJ idle 2.06 W")
 
