@@ -46,6 +46,7 @@ OTHERS = {
     "fsspec": "fsspec",
     "glances": "nicolargo",
     "jetson-stats": "rbonghi",
+    "onnxruntime-gpu": "Microsoft",
     "pipx": "PyPA",
     "pillow": "python-pillow",
     "pre-commit": "pre-commit",

@@ -3,17 +3,20 @@
 The `pynvml` module of the nvidia-ml-py package is optional. It is imported only if the kernel has NVIDIA's driver, and
 never with a captured board. A Jetson's own GPU answers "Not Supported" to all calls; its power is in the board's rails.
 NVML API reference: nvmlDeviceGetTotalEnergyConsumption counts mJ since the driver was loaded (Volta and later);
-nvmlDeviceGetPowerUsage gives mW with an accuracy of 5 %.
+nvmlDeviceGetPowerUsage gives mW with an accuracy of 5 %. What limits the clocks now is a word of reasons
+("NvmlClocksEventReasons"), of which only heat and power slow a GPU down: an idle GPU, clocks set by the user and the
+clock of a display are not limits, and HwSlowdown alone "may be also reported during PState or clock change".
 """
 
 import importlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from edgetop.installation import extra_command
 from edgetop.sensors.counters import EnergyCounter
+from edgetop.sensors.plausible import trip_c
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, sensor
 from edgetop.session.manifest import SensorInfo
@@ -24,6 +27,14 @@ FASTEST_S = 0.2  # some GPUs update their energy counter only every 100 ms
 
 MIB = 2**20
 _POWER_NOTE = "the GPU's whole card: not the board it is plugged into"
+
+# The second is the name before driver 535; CUDA 14 will no longer have it.
+_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+# Name of a limit, its bits in the word of reasons (nvml.h, NvmlClocksEventReasons), and what sets them.
+_LIMITS = (
+    ("thermal", 0x20 | 0x40, "SwThermalSlowdown or HwThermalSlowdown"),
+    ("power-limit", 0x04 | 0x80, "SwPowerCap or HwPowerBrakeSlowdown"),
+)
 
 Probe = Callable[[], float | Gap]
 
@@ -63,24 +74,60 @@ def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[R
         max_mhz = float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_GRAPHICS))
     except nvml.NVMLError:
         max_mhz = None
+    limits = _trips(nvml, handle)
     power = sensor(
         "power", f"gpu{number}", where, role="part", accuracy="on-board-monitor", note=_POWER_NOTE, meter=Meter("nvml")
     )
     temperature = partial(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
     clock = partial(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS)
-    state: dict[SensorInfo, Probe] = {
-        sensor("temp", f"gpu{number}", where): temperature,
-        sensor("freq", f"gpu{number}", where, max=max_mhz): clock,
-        sensor("load", f"gpu{number}", where): lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
-        sensor("mem", f"accelerator{number}", where): lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB,
-    }
+    state: list[tuple[SensorInfo, Probe]] = [
+        (sensor("temp", f"gpu{number}", where, trips=limits or None), temperature),
+        (sensor("freq", f"gpu{number}", where, max=max_mhz), clock),
+        (sensor("load", f"gpu{number}", where), lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        (sensor("mem", f"accelerator{number}", where), lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB),
+    ]
     watts = _power_probe(nvml, handle)
-    found = [_reader(nvml, f"power of GPU {index}", {power: watts})] if watts else []
-    supported = {info: probe for info, probe in state.items() if _is_supported(nvml, probe)}
+    found = [_reader(nvml, f"power of GPU {index}", [(power, watts)])] if watts else []
+    supported = [(info, probe) for info, probe in state if _is_supported(nvml, probe)]
+    supported += _flags(nvml, handle, f"gpu{number}", where)
     return [*found, _reader(nvml, f"GPU {index}", supported)] if supported else found
 
 
-def _reader(nvml: Any, name: str, probes: Mapping[SensorInfo, Probe]) -> Reader:
+def _trips(nvml: Any, handle: Any) -> dict[str, float]:
+    """Return the temperatures in °C at which the GPU begins to throttle ("passive") and shuts down ("critical").
+
+    It throttles from the lower of two: GPU_MAX, where the driver begins, and SLOWDOWN, where the hardware does.
+    """
+
+    def limit(name: str) -> float | None:
+        try:
+            return trip_c(1000 * nvml.nvmlDeviceGetTemperatureThreshold(handle, getattr(nvml, name)))
+        except nvml.NVMLError:
+            return None
+
+    throttling = [limit("NVML_TEMPERATURE_THRESHOLD_GPU_MAX"), limit("NVML_TEMPERATURE_THRESHOLD_SLOWDOWN")]
+    passive = min((celsius for celsius in throttling if celsius is not None), default=None)
+    trips = {"passive": passive, "critical": limit("NVML_TEMPERATURE_THRESHOLD_SHUTDOWN")}
+    return {name: celsius for name, celsius in trips.items() if celsius is not None}
+
+
+def _flags(nvml: Any, handle: Any, name: str, where: str) -> list[tuple[SensorInfo, Probe]]:
+    """Return the flags of the limits that slow this GPU down, or none if NVML does not report them."""
+    for function in _REASONS:
+        ask = getattr(nvml, function, None)
+        if ask is not None and _is_supported(nvml, lambda ask=ask: ask(handle)):  # type: ignore[misc]
+            return [
+                (sensor("throttle", f"{name}-{label}", where, note=note), partial(_is_set, ask, handle, bits))
+                for label, bits, note in _LIMITS
+            ]
+    return []
+
+
+def _is_set(ask: Callable[[Any], int], handle: Any, bits: int) -> float:
+    return float(bool(ask(handle) & bits))
+
+
+def _reader(nvml: Any, name: str, probes: Sequence[tuple[SensorInfo, Probe]]) -> Reader:
     def one(probe: Probe) -> float | Gap:
         try:
             value = probe()
@@ -88,7 +135,8 @@ def _reader(nvml: Any, name: str, probes: Mapping[SensorInfo, Probe]) -> Reader:
             return Gap(f"NVML: {error}")
         return value if isinstance(value, Gap) else float(value)
 
-    return Reader(tuple(probes), lambda: [*map(one, probes.values())], name=name, fastest_s=FASTEST_S)
+    infos = tuple(info for info, _ in probes)
+    return Reader(infos, lambda: [one(probe) for _, probe in probes], name=name, fastest_s=FASTEST_S)
 
 
 def _power_probe(nvml: Any, handle: Any) -> Probe | None:

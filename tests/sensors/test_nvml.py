@@ -33,6 +33,7 @@ def test_a_gpu_tells_power_heat_clock_load_and_memory() -> None:
     of = found(gpu)
     assert read(of) == {
         "power/gpu": 71.25, "temp/gpu": 43.0, "freq/gpu": 1980.0, "load/gpu": 37.0, "mem/accelerator": 2048.0,
+        "throttle/gpu-thermal": 0.0, "throttle/gpu-power-limit": 0.0,
     }  # fmt: skip
     infos = {info.id: info for source in of.sources for info in source.sensors}
     assert infos["freq/gpu"].max == 2100.0
@@ -52,8 +53,52 @@ def test_power_comes_from_the_energy_counter_where_there_is_one() -> None:
 
 def test_power_is_a_source_of_its_own_so_that_its_rate_is_too() -> None:
     assert [[info.kind for info in source.sensors] for source in found(discrete()).sources] == [
-        ["power"], ["temp", "freq", "load", "mem"],
+        ["power"], ["temp", "freq", "load", "mem", "throttle", "throttle"],
     ]  # fmt: skip
+
+
+REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "limits"),
+    [
+        (pynvml.nvmlClocksEventReasonSwThermalSlowdown, {"thermal"}),
+        (pynvml.nvmlClocksEventReasonHwThermalSlowdown | pynvml.nvmlClocksEventReasonHwSlowdown, {"thermal"}),
+        (pynvml.nvmlClocksEventReasonSwPowerCap, {"power-limit"}),
+        (pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown, {"power-limit"}),
+        (pynvml.nvmlClocksEventReasonGpuIdle | pynvml.nvmlClocksEventReasonApplicationsClocksSetting, set()),
+        (pynvml.nvmlClocksEventReasonHwSlowdown, set()),  # "may be also reported during PState or clock change"
+    ],
+)
+def test_only_heat_and_power_limit_a_gpu(reasons: int, limits: set[str]) -> None:
+    gpu = discrete()
+    gpu.answers[REASONS] = reasons
+    values = read(found(gpu))
+    assert {name for name in ("thermal", "power-limit") if values[f"throttle/gpu-{name}"]} == limits
+
+
+def test_a_driver_before_535_has_the_older_name_of_the_limits() -> None:
+    gpu = discrete()
+    gpu.answers["nvmlDeviceGetCurrentClocksThrottleReasons"] = gpu.answers.pop(REASONS) | 0x4
+    gpu.fails[REASONS] = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    assert read(found(gpu))["throttle/gpu-power-limit"] == 1.0
+
+
+def test_a_gpu_that_reports_no_limits_has_no_flags() -> None:
+    gpu = discrete()
+    gpu.fails |= dict.fromkeys((REASONS, "nvmlDeviceGetCurrentClocksThrottleReasons"), pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert not {name for name in read(found(gpu)) if name.startswith("throttle/")}
+
+
+def test_a_gpu_throttles_from_the_lower_of_its_two_limits() -> None:
+    def trips(gpu: FakeGpu) -> object:
+        return next(info for one in found(gpu).sources for info in one.sensors if info.kind == "temp").trips
+
+    gpu = discrete()
+    assert trips(gpu) == {"passive": 87.0, "critical": 95.0}
+    gpu.fails["nvmlDeviceGetTemperatureThreshold"] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    assert trips(gpu) is None
 
 
 def test_two_gpus_are_told_apart() -> None:

@@ -12,7 +12,7 @@ import pynvml
 class FakeGpu:
     """What each call gives, by its name; a number of pynvml's errors where it fails."""
 
-    answers: dict[str, float] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)
     fails: dict[str, int] = field(default_factory=dict)
 
 
@@ -26,6 +26,8 @@ def discrete() -> FakeGpu:
             "nvmlDeviceGetMaxClockInfo": 2100,
             "nvmlDeviceGetUtilizationRates": 37,
             "nvmlDeviceGetMemoryInfo": 2 * 2**30,
+            "nvmlDeviceGetCurrentClocksEventReasons": 0x1,  # of an idle GPU, as an H100 gives it
+            "nvmlDeviceGetTemperatureThreshold": {0: 95, 1: 89, 2: 95, 3: 87},  # of an H100
         }
     )
 
@@ -60,10 +62,12 @@ class FakeNvml:
     def _call(self, name: str) -> Callable[..., Any]:
         assert callable(getattr(pynvml, name))  # a call that the real module has
 
-        def call(gpu: FakeGpu, *_: int) -> Any:
-            if name in gpu.fails:
-                raise pynvml.NVMLError(gpu.fails[name])
+        def call(gpu: FakeGpu, *which: int) -> Any:
+            if name in gpu.fails or name not in gpu.answers:
+                raise pynvml.NVMLError(gpu.fails.get(name, pynvml.NVML_ERROR_NOT_SUPPORTED))
             value = gpu.answers[name]
+            if isinstance(value, dict):
+                return value[which[0]]
             return {
                 "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=value, memory=12),
                 "nvmlDeviceGetMemoryInfo": SimpleNamespace(used=value, free=0, total=0),

@@ -5,10 +5,12 @@ API: https://onnxruntime.ai/docs/api/python/api_summary.html
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import re
+import sys
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
@@ -81,6 +83,7 @@ class OnnxRuntime:
         present = onnxruntime.get_available_providers()
         cpu = "CPU" + SUFFIX
         usable = [(name, options) for name, options in asked if name in present and name != cpu] + [(cpu, {})]
+        _load_cuda(onnxruntime, [name for name, _ in usable])
         self._session = self._loaded(spec["model"], options, usable)
         self.inputs = [_tensor(node) for node in self._session.get_inputs()]
         if any(0 in tensor.shape for tensor in self.inputs):
@@ -177,6 +180,18 @@ def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> Lis
             raise EngineError("input", text, "this installation has %s" % ", ".join(available))
         full_names.append((full, dict(options)))
     return full_names
+
+
+def _load_cuda(onnxruntime: Any, providers: List[str]) -> None:
+    """Load the CUDA and cuDNN libraries of the `nvidia-*` packages, which are not on the linker's path.
+
+    Without them, ONNX Runtime would leave the GPU's providers out. `preload_dlls` exists since ONNX Runtime 1.21
+    (https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#preload-dlls); it prints what it did
+    not find, which the session then says by its dropped providers.
+    """
+    if any(_short(name) in ("CUDA", "Tensorrt") for name in providers) and hasattr(onnxruntime, "preload_dlls"):
+        with contextlib.redirect_stdout(sys.stderr):
+            onnxruntime.preload_dlls()
 
 
 def _array(value: Any) -> Any:

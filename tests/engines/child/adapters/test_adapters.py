@@ -353,3 +353,21 @@ def test_without_xnnpack_it_is_not_among_the_providers(tmp_path: Path) -> None:
 
 def test_onnx_runtime_has_no_xnnpack_to_leave_out(onnx: Path) -> None:
     assert "--no-xnnpack is for TFLite models" in run(onnx, runs=3, xnnpack=False).one(Failed).message
+
+
+@pytest.mark.parametrize(("provider", "is_loaded"), [("CUDA", True), ("Tensorrt", True), ("CPU", False)])
+def test_cuda_libraries_are_loaded_only_for_nvidias_providers(
+    provider: str, is_loaded: bool, onnx: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = []
+
+    def preload_dlls() -> None:
+        calls.append(provider)
+        print("Failed to load libcudnn.so.9")
+
+    present = [f"{name}ExecutionProvider" for name in ("Tensorrt", "CUDA", "CPU")]
+    monkeypatch.setattr("onnxruntime.preload_dlls", preload_dlls, raising=False)
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: present)
+    OnnxRuntime().open(spec_for(onnx, providers=((provider, {}),)).to_json())
+    assert bool(calls) == is_loaded
+    assert capsys.readouterr().out == ""
