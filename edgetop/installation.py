@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+ARCHIVE = "archive.json"  # in the folder of an archive of `edgetop bundle-for`: what it was made for
 _REPEATED = {"requirements", "python", "entrypoints"}  # of a receipt of uv: what `_uv_tool` gives again
 _PACKAGE = r"([^;]+);.*\bextra == ['\"]([\w-]+)['\"]"
 
@@ -146,6 +147,8 @@ def _requirement(one: Mapping[str, Any]) -> str:
 
 def extra_command(extra: str) -> str:
     """Return the command that installs the packages of edgetop's extra `extra`."""
+    if (Path(sys.prefix) / ARCHIVE).exists():  # it has no pip, and the board may have no network
+        return f"make the archive anew with --extra {extra} (edgetop bundle-for)"
     packages = packages_of(extra)
     return install_command(*packages) if packages else f"install the packages of the extra {extra} (pyproject.toml)"
 

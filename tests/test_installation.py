@@ -37,6 +37,11 @@ def test_the_command_fits_the_environment(prefix, monkeypatch):
     assert install_command("daft[ray]") == f"uv pip install --python {sys.executable} 'daft[ray]'"
 
 
+def test_an_archive_is_made_anew(prefix):
+    (prefix / "archive.json").touch()
+    assert extra_command("lake") == "make the archive anew with --extra lake (edgetop bundle-for)"
+
+
 def test_a_tool_of_pipx_is_found_where_it_is(prefix, monkeypatch):
     (prefix / "pipx_metadata.json").touch()
     home = prefix.parent.parent

@@ -41,6 +41,10 @@ COMMANDS = {
         "Measure this board for five minutes; write one file to send.",
     ),
     "self-test": ("edgetop.cli.board.self_test", "Check whether this installation works, and what it lacks."),
+    "bundle-for": (
+        "edgetop.cli.board.bundle_for",
+        "Write one file that runs edgetop where pip and network are missing.",
+    ),
     "service": ("edgetop.cli.board.service", "Print or install a systemd unit that keeps a run going for months."),
     "grafana": ("edgetop.cli.boards.grafana", "Print a Grafana dashboard, or alert rules, for edgetop's metrics."),
     "relay": ("edgetop.cli.watching.relay", "Stream a session over ssh; started by edgetop attach ssh:HOST."),

@@ -17,6 +17,8 @@ WRITES = {
     "cli/terminal.py": "a log, by open_regular; the null device",
     "cli/watching/watch_session.py": "tries whether the file of --app-output can be opened, before the program starts",
     "cli/board/report_making.py": "a private folder that is removed",
+    "cli/board/archive_making.py": "a private folder that is removed",
+    "cli/board/archive_program.py": "runs without edgetop; a folder of its own, and names that are replaced",
     "cli/board/installation_checks.py": "a private folder that is removed",
     "cli/comparing/fit_memory.py": "a private folder that is removed",
     "cli/sessions/bundling.py": "a private folder that is removed",
@@ -49,6 +51,8 @@ WRITES = {
 }
 READS = {
     "files.py": "the home of reads",
+    "cli/board/archive_making.py": "our own program, and packages in a private folder",
+    "cli/board/archive_program.py": "runs without edgetop; its own archive",
     "cli/board/observer_effect.py": "an array that our own program wrote in a private folder",
     "cli/printing/output_agreement_words.py": "an array, of an open regular file",
     "cli/comparing/comparison.py": "a model, of the size that its session says",
