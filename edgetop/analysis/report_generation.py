@@ -6,6 +6,7 @@ from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.formatting import rounded, rounded_ms
+from edgetop.session.generation_settings import Generation
 from edgetop.session.manifest import Manifest
 
 # Number of tokens for the energy of one. Choice: as of inferences (energy.LEAST_INFERENCES). Larger: slow models have
@@ -46,17 +47,19 @@ class GenerationFigures:
     j_per_token: float | None  # gross energy of the board in the measured phase, by generated tokens
     tokens_per_wh: float | None
     context: ContextFigures
+    seen_by: str  # what measured the tokens: "engine", "client" of a server, or the "server" itself
 
 
 def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> GenerationFigures | None:
     if manifest.generation is None:
         return None
     view = analysis.generation.view()
-    context = manifest.generation.context
+    context, seen_by = manifest.generation.context, _seen_by(manifest.generation)
     if view is None:
         return GenerationFigures(
             requests=0, tokens_in=0, tokens_cached=0, tokens_out=0, ttft=None, itl=None, prefill_tok_s=None,
             decode_tok_s=None, j_per_token=None, tokens_per_wh=None, context=ContextFigures(size=context, used_max=0),
+            seen_by=seen_by,
         )  # fmt: skip
     joules = _joules_per_token(energy, view.tokens_out)
     return GenerationFigures(
@@ -71,7 +74,14 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
         j_per_token=None if joules is None else round(joules, 6),
         tokens_per_wh=3600 / joules if joules else None,
         context=ContextFigures(size=context, used_max=view.used_max),
+        seen_by=seen_by,
     )
+
+
+def _seen_by(generation: Generation) -> str:
+    if generation.url is None:
+        return "engine"
+    return "client" if generation.prompts else "server"
 
 
 def _times(of: Statistics | None) -> TokenTimes | None:

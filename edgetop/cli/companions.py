@@ -55,7 +55,7 @@ class Companion(click.Option):
 
     def __init__(self, declarations: Sequence[str], rules: Sequence[Rule], **attributes: Value) -> None:
         super().__init__(declarations, **attributes)
-        self._rules = tuple(rules)
+        self.rules = tuple(rules)
 
     def handle_parse_result(self, ctx: click.Context, opts: Given, args: list[str]) -> tuple[Value, list[str]]:
         """Parse the option as Click does, then check its rules. So an invalid value is reported before a broken rule.
@@ -69,7 +69,7 @@ class Companion(click.Option):
             if isinstance(self.type, click.Choice) and not self.multiple:
                 asked_for = f"{asked_for} {opts[self.name or '']}"
             asked = Asked(asked_for, written, ctx)
-            for rule in self._rules:
+            for rule in self.rules:
                 if error := rule(asked):
                     raise error
         return result
@@ -78,6 +78,16 @@ class Companion(click.Option):
 def option(*declarations: str, rules: Sequence[Rule] = (), **attributes: Value) -> click.Option:
     """Return a Click option with rules. `attributes` are arguments of click.Option."""
     return Companion(declarations, rules, **attributes) if rules else click.Option(declarations, **attributes)
+
+
+def ruled(given: click.Option, rule: Rule) -> click.Option:
+    """Return `given`, a copy of an option of another command, with one more rule."""
+    rules = given.rules if isinstance(given, Companion) else ()
+    made = copy.copy(given)
+    made.__class__ = Companion
+    assert isinstance(made, Companion)
+    made.rules = (*rules, rule)
+    return made
 
 
 class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click

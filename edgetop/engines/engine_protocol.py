@@ -39,6 +39,7 @@ class Loaded:
     was_chosen: bool = False  # whether the signature was requested
     left: str = ""  # a sentence that an accelerator does not run the whole model; "" if that is unknown before it runs
     whole: bool = False  # whether accelerators are known to run the whole model, even before it runs
+    context: int | None = None  # size of a server's context in tokens; None if unknown, or if the engine was told it
     buffers: Mapping[str, float] = field(default_factory=dict)  # MiB of a language model's buffers, as it reports them
 
     @property

@@ -21,18 +21,19 @@ GENERATION_WARMUP_RUNS = 1  # of a language model, whose warm-up needs no more t
 class GenerationSpec:
     """The requests that a language model gets: their prompts and the number of tokens."""
 
-    context: int  # tokens
+    context: int  # tokens; 0 if it is unknown
     max_tokens: int  # most generated tokens of a request
     prompt_tokens: int = 0  # length of random prompts, if there are no texts
     prompts: tuple[str, ...] = ()  # texts, taken in turn
     temperature: float = 0.0
     gpu_layers: int | None = None  # None means the runtime's default
+    url: str = ""  # URL of the server that generates; "" for an engine
 
 
 @frozen
 class EngineSpec:
     model: str  # path
-    format: str  # "onnx", "tflite" or "gguf"
+    format: str  # "onnx", "tflite", "gguf", or "server" for a language model behind a URL
     engine: str = "auto"  # a name of the registry, or "auto"
     threads: int = 0  # 0 means the runtime's default
     batch: int | None = None

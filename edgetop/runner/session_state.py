@@ -325,8 +325,9 @@ class SessionState:
             self._amend(load=replace(self.manifest.load, input=words))
         both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
         self._amend(engine=both.engine, model=both.model)
-        if self.manifest.generation:
-            self._amend(generation=replace(self.manifest.generation, buffers_mib=loaded.buffers))
+        if generation := self.manifest.generation:
+            context = generation.context or loaded.context
+            self._amend(generation=replace(generation, context=context, buffers_mib=loaded.buffers))
         where = f"on {', '.join(loaded.providers)} " if loaded.providers else ""
         text = f"{loaded.runtime} {loaded.version} {where}({loaded.why})"
         self.add_event(kinds.Remark("engine-loaded"), "info", "engine", text)

@@ -10,11 +10,12 @@ from edgetop.frozen import frozen
 class Generation:
     """The settings of the requests to a language model, and the memory that its runtime reported."""
 
-    context: int  # tokens
-    max_tokens: int  # most generated tokens of a request
+    context: int | None  # tokens; None if it is unknown
+    max_tokens: int | None  # most generated tokens of a request; None if edgetop does not choose them
     prompt_tokens: int | None = None  # length of random prompts; None if there were texts
     prompts: int | None = None  # number of texts; None if there were none
     temperature: float = 0.0
     gpu_layers: int | None = None  # None is the runtime's default
+    url: str | None = None  # URL of the server that generates; None for an engine of edgetop
     # Sizes of buffers in MiB as the runtime reported them, by the name of the device and the kind; empty if unknown.
     buffers_mib: Mapping[str, float] = field(default_factory=dict)

@@ -162,3 +162,12 @@ def test_seconds_without_tokens_are_not_judged():
     judged = EqualPosition().judged(replace(batch.seconds, tokens=None))
     assert len(judged) == len(batch.seconds)
     assert judged.rows["count"].sum() == 0
+
+
+def test_a_step_of_the_cache_that_looks_like_a_slowdown_does_not_hide_a_later_throttle():
+    model = Model(base=33, growth=16, step=256, curve=1.0, noise=0.04, prompt=5, most=2000)  # 12 % at position 256
+    assert slowdowns_of(session(model, 120)) == ()
+    slow = session(model, 84, lambda t_s: 1.2 if t_s >= 74 else 1.0, throttled(84, 74), seed=1)
+    (slowdown,) = slowdowns_of(slow)
+    assert slowdown.cause == "thermal"
+    assert slowdown.latency_ratio == pytest.approx(1.2, abs=0.05)

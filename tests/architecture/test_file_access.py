@@ -67,6 +67,7 @@ READS = {
     "models/mapped_file.py": "the header of a model that is a regular file",
     "runner/model_file.py": "the model of a session that has just loaded it, in pieces",
     "sensors/jetson_stats.py": "the first line of a program of the PATH",
+    "sensors/listening.py": "files of the kernel",
     "session/clock.py": "a file of the kernel",
     "taps/perf.py": "files of the kernel",
     "taps/watched_process.py": "files of the kernel",

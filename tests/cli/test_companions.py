@@ -10,6 +10,17 @@ from edgetop.cli.companions import Companion
 from edgetop.errors import InputError
 
 REFUSED = {
+    **{
+        f"watch --{word} -- true": f"--{word.split()[0]} needs --url"
+        for word in (
+            "prompt x",
+            "prompts x.jsonl",
+            "max-tokens 3",
+            "temperature 1",
+            "rate 2",
+        )
+    },
+    "watch --arrivals poisson -- true": "--arrivals poisson needs",
     "run --no-record --keep-outputs 5": "--keep-outputs and --no-record contradict each other",
     "run --no-record --rotate 1h": "--rotate and --no-record contradict each other",
     "run --no-record --sessions-quota 2G": "--sessions-quota and --no-record contradict each other",

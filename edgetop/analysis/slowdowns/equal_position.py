@@ -53,6 +53,8 @@ class EqualPosition:
     last_range: int = -1
     passes: int = 0  # Number of times that the position fell because a new request began.
     slow_in: dict[int, int] = field(default_factory=dict)  # By range, the value of `passes` when it was slow.
+    # Ranges that were slow when first reached: range, median in ns, and ratio to the line. At most LATEST_S.
+    grown: list[tuple[int, float, float]] = field(default_factory=list)
     new: list[list[int]] = field(default_factory=list)  # Spans [begin, end) in s in which all positions were new.
     rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
 
@@ -92,6 +94,8 @@ class EqualPosition:
             self._note_new(second)
         if not is_slow or self._was_as_slow(place, median_ns):
             self._learn(place, median_ns)
+        elif place not in self.learned:
+            self._note_growth(place, median_ns, median_ns / usual_ns)
         return self.usual_ns / usual_ns
 
     def _usual(self, place: int, position: float) -> float | None:
@@ -120,6 +124,28 @@ class EqualPosition:
         if before_ns is None:
             self.slow[place], self.slow_in[place] = median_ns, self.passes
         return False
+
+    def _note_growth(self, place: int, median_ns: float, ratio: float) -> None:
+        """Learn the ranges beyond the line if their distance from it grows with the position.
+
+        A throttle multiplies every time by one factor, so the ratio to the line jumps once. A ratio that goes on
+        growing shows that the line was too flat: llama.cpp enlarges the cache that it reads in steps of 256 tokens, and
+        in a small model one step can look like a slowdown. `place`: the range; `median_ns`: its median; `ratio`: the
+        median divided by the line.
+        """
+        self.grown = [*self.grown[1 - LATEST_S :], (place, median_ns, ratio)]
+        count = len(self.grown)
+        if count < 3 * OWN:
+            return
+        middle = (count - OWN) // 2
+        starts = 0, middle, count - OWN
+        ratios = [each[2] for each in self.grown]
+        first, half, last = (float(np.median(ratios[at : at + OWN])) for at in starts)
+        rise = last - first
+        if rise > SLOWER_SHARE * first and rise / 4 < half - first < rise * 3 / 4:
+            grown, self.grown = self.grown, []
+            for reached, reached_ns, _ in grown:
+                self._learn(reached, reached_ns)
 
     def _learn(self, place: int, median_ns: float) -> None:
         own = self.learned.setdefault(place, [])

@@ -8,6 +8,11 @@ from edgetop.formatting import UNKNOWN
 
 _TIMES = ("p50", "p90", "p99", "mean", "max")
 
+_SEEN_BY = {
+    "client": "edgetop is a client of the server: times include the network and the queue",
+    "server": "the server's own figures; a time between tokens is the mean of a quarter of a second",
+}
+
 
 def generation_lines(figures: GenerationFigures | None) -> Iterator[str]:
     """Yield a line for each figure of the requests and tokens, or nothing for other models."""
@@ -17,6 +22,8 @@ def generation_lines(figures: GenerationFigures | None) -> Iterator[str]:
     context, counted = figures.context, formatting.quantity(figures.requests, "request")
     used = f"context {context.used_max} of {context.size or UNKNOWN} tokens"
     yield f"tokens     {rates}; {counted}, {figures.tokens_in} tokens in, {figures.tokens_out} out; {used}"
+    if note := _SEEN_BY.get(figures.seen_by):
+        yield f"           {note}"
     yield f"           {'':<6}" + "".join(f"{name:>9}" for name in _TIMES) + " ms"
     for name, times in (("TTFT", figures.ttft), ("ITL", figures.itl)):
         yield f"           {name:<6}{_row(times)}"

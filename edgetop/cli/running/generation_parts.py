@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from edgetop import formatting
 from edgetop.cli.running.run_request import GenerationRequest
@@ -17,6 +18,7 @@ from edgetop.sensors.root import Root
 
 MAX_PROMPT_BYTES = 16 * 1024 * 1024
 MAX_PROMPTS = 10_000
+MAX_URL = 2000
 DEFAULT_TOKENS = 128
 LEAST_CONTEXT = 512
 TEMPLATE_BYTES = 256  # room for a chat template around a text
@@ -72,6 +74,23 @@ def generation_spec(
         prompts=prompts,
         temperature=asked.temperature or 0.0,
         gpu_layers=asked.gpu_layers,
+    )
+
+
+def server_spec(asked: GenerationRequest, url: str) -> GenerationSpec:
+    """Return what requests to a server are like. Without prompts, edgetop sends none and only reads the server.
+
+    Raises InputError if the URL is none, or a prompt cannot be read.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or len(url) > MAX_URL:
+        raise InputError(f"--url {url[:MAX_URL]}: is not a URL of HTTP", "write http://127.0.0.1:8080")
+    return GenerationSpec(
+        context=0,
+        max_tokens=asked.max_tokens or DEFAULT_TOKENS,
+        prompts=_prompts(asked),
+        temperature=asked.temperature or 0.0,
+        url=url,
     )
 
 

@@ -90,6 +90,7 @@ class ModelChoice:
     cpus: tuple[int, ...] = ()  # (): any
     limit: Limit = Limit()
     generation: GenerationRequest = GenerationRequest()
+    url: str | None = None  # URL of a server of language models, which takes the place of `path`
 
     @classmethod
     def of(cls, given: Given) -> "ModelChoice":

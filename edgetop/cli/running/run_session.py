@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from edgetop.cli.config import line_settings, screen_settings
 from edgetop.cli.output import print_json, print_text
@@ -274,8 +275,9 @@ def _assemble(
         report = partial(state.add_event, Remark("rotation-failed"), "critical", "edgetop")
         make = partial(unattended.following, request, setup.model, session)
         rotation = Rotation(request.keeping.rotate_ns, make, report)
-    of_engine = partial(_engine_sensors, board, isolation=engine.isolation)
     subject = request.subject
+    url = None if isinstance(subject, ProgramSubject) else model_of(subject).url
+    of_engine = partial(_engine_sensors, board, isolation=engine.isolation, url=url)
     python = None if isinstance(subject, ProgramSubject) else session_parts.interpreter(model_of(subject).python)
     conductor = Conductor(
         engine=engine,
@@ -322,7 +324,8 @@ def _about(session: LiveSession) -> Document:
 def _record_request(session_state: SessionState, request: RunRequest, model: ModelFile, sensors: Found) -> None:
     """Record gates and alert rules as events, so that replays and reports can judge them again."""
     subject = request.subject
-    if not isinstance(subject, ProgramSubject) and model_of(subject).path is None:
+    choice = None if isinstance(subject, ProgramSubject) else model_of(subject)
+    if choice and choice.path is None and choice.url is None:
         text = "no model was given, so this is the built-in demo model"
         session_state.add_event(Remark("demo-model"), "info", "edgetop", text)
     if model.misnamed:
@@ -338,7 +341,13 @@ def _record_request(session_state: SessionState, request: RunRequest, model: Mod
         session_state.add_event(Remark("no-sensors"), "warning", "edgetop", text)
 
 
-def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str) -> Found:
+def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str, url: str | None = None) -> Found:
+    """Return the sensors of the engine's process or, if a server on this machine generates, of the server."""
+    if url is not None:
+        from edgetop.sensors.listening import listener_of  # noqa: PLC0415  of servers alone
+
+        parts = urlsplit(url)
+        pid = listener_of(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)) or pid
     board.engine_started(pid)
     kinds = {"shares_process": isolation == "thread", "is_program": isolation == "program"}
     return discover_engine(pid, **kinds, board=board.root)

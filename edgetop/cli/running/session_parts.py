@@ -18,6 +18,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from edgetop import __version__, demo
 from edgetop.cli.options import AUTO_WARMUP
@@ -76,6 +77,7 @@ EXTRAS = {
     "tflite-runtime": "tflite-runtime",
     "llama.cpp": "llm",
 }  # extra by runtime
+SERVER = "server"  # the format and the engine of a language model behind a URL
 POWER_TURN_NS = NS  # shortest turn if a sensor reads the power of the board, since few update more often
 
 
@@ -84,6 +86,8 @@ def find_model(choice: ModelChoice) -> ModelFile:
 
     Raises InputError if there is no such file or no runtime.
     """
+    if choice.url is not None:
+        return server_file(choice.url)
     if choice.path is not None:
         return identify(choice.path)
     if choice.engine in RUNTIMES and RUNTIMES[choice.engine][0] in demo.FORMATS:
@@ -112,11 +116,16 @@ def engine_spec(
     `monitor_cpus`: the CPUs that edgetop itself is pinned to, which the engine must not inherit. Raises InputError if
     the engine is unknown or cannot run the model.
     """
-    engine = engine_for(choice.engine, model.format)
-    if choice.python is None:
+    engine = engine_for(choice.engine, model.format) if choice.url is None else SERVER
+    if choice.python is None and choice.url is None:
         _require_runtime(engine, model.format)
     generation, default_runs = None, DEFAULT_WARMUP_RUNS
-    if model.format == "gguf":
+    if choice.url is not None:
+        from edgetop.cli.running.generation_parts import server_spec  # noqa: PLC0415  of language models alone
+
+        generation = server_spec(choice.generation, choice.url)
+        default_runs = GENERATION_WARMUP_RUNS
+    elif model.format == "gguf":
         from edgetop.cli.running.generation_parts import generation_spec  # noqa: PLC0415  of language models alone
 
         generation = generation_spec(choice.generation, model, choice.limit.memory_bytes)
@@ -379,7 +388,7 @@ def first_manifest(
         created_utc=format_utc(clock.utc()),
         clock=ClockInfo(origin, boot_id(), (anchor(clock, origin),)),
         board=board,
-        model=_model(model),
+        model=_model(model) if not (spec.generation and spec.generation.url) else Model(path=spec.generation.url),
         engine=_engine(spec, subject.isolation if isinstance(subject, ModelSubject) else "process"),
         load=load_of(request.load.deadline_ns, spec),
         methodology=_methodology(request, cooldown),
@@ -400,12 +409,13 @@ def first_manifest(
 
 def _generation(spec: GenerationSpec) -> Generation:
     return Generation(
-        context=spec.context,
-        max_tokens=spec.max_tokens,
+        context=spec.context or None,
+        max_tokens=None if spec.url and not spec.prompts else spec.max_tokens,
         prompt_tokens=spec.prompt_tokens or None,
         prompts=len(spec.prompts) or None,
         temperature=spec.temperature,
         gpu_layers=spec.gpu_layers,
+        url=spec.url or None,
     )
 
 
@@ -455,6 +465,14 @@ def _ab(request: RunRequest, subject: VariantsSubject) -> Ab:
         for each in subject.variants
     )
     return Ab(tuple(variants), subject.until, subject.order_seed)
+
+
+def server_file(url: str) -> ModelFile:
+    """Return a stand-in for the model of a server, which gives the session its name."""
+    parts = urlsplit(url)
+    return ModelFile(
+        Path(as_component(f"server-{parts.netloc.rpartition('@')[2]}".replace(".", "-"))), SERVER, 0, misnamed=False
+    )
 
 
 def program_file(program: "WatchedProgram | WatchedProcess") -> ModelFile:

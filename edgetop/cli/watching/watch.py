@@ -1,11 +1,13 @@
 """`edgetop watch`: watch the inferences of another program on the live screen."""
 
+import copy
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import PATH, Value, not_beside, option
+from edgetop.cli.companions import PATH, Value, needs, not_beside, option, ruled
 from edgetop.cli.running import run
 
 EXAMPLES = """\b
@@ -16,6 +18,7 @@ Examples:
   edgetop watch --headless --duration 10m --fail-if 'p99>33ms' -- ./detector
   edgetop watch --duration 1m --against model.onnx -- python3 app.py
   sudo edgetop watch --pid 4711                 a running process
+  edgetop watch --url http://127.0.0.1:8080     a running llama-server
     edgetop watch --all                           list the processes that run models
     edgetop help watch                            how it works
 """
@@ -26,9 +29,28 @@ _NOT_OF_WATCH = {
     *("model", "engine", "engine_python", "providers", "delegates", "no_xnnpack", "batch", "threads", "inputs"),
     *("seed", "require_full_delegation", "warmup_runs", "warmup_time", "idle_baseline", "isolation", "profile_every"),
     *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of", "shapes"),
+    *("prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers"),
 }
 
+NEEDS_URL = needs("url", advice="edgetop watch --url http://127.0.0.1:8080 --prompts FILE")
+# Options of `run` that apply to requests to a server.
+_OF_SERVER = ("prompt", "prompts_file", "max_tokens", "temperature", "rate", "arrivals")
+
+
+def _of_server() -> Iterator[click.Option]:
+    for param in run.command.params:
+        if isinstance(param, click.Option) and param.name in _OF_SERVER:
+            one = copy.copy(param)
+            one.help = (param.help or "").replace("Language model:", "--url:")
+            yield ruled(one, NEEDS_URL)
+
+
 PARAMS = (
+    option(
+        "--url", metavar="URL",
+        help="Watch a server of language models: read llama-server's /metrics and /slots or, with --prompts, send "
+        "requests to the server as a client.",
+    ),
     option("--pid", type=click.IntRange(1), metavar="N", help="Watch the running process with this id. Needs root."),
     option(
         "--unit", metavar="NAME.service",
@@ -71,6 +93,7 @@ PARAMS = (
         help="When the program has ended, run MODEL in a loop for 20 s and explain why the program is slower.",
         rules=[not_beside("no_record", "no_raw", "as_json", "detach")],
     ),
+    *_of_server(),
     *(param for param in run.command.params if param.name not in _NOT_OF_WATCH),
     click.Argument(["command"], nargs=-1, type=click.UNPROCESSED),
 )  # fmt: skip

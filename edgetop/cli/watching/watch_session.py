@@ -72,6 +72,8 @@ def watch_program(command: tuple[str, ...], given: Given) -> int:
 
     `command`: the program and its arguments, or () for another way to select it. `given`: the options.
     """
+    if given["url"] is not None:
+        return watch_server(command, given)
     options = taken(WatchOptions, given)
     pid = _chosen_process(command, options)
     program: WatchedProgram | WatchedProcess
@@ -93,6 +95,43 @@ def watch_program(command: tuple[str, ...], given: Given) -> int:
     if program.exit_status and not program.was_stopped:
         return program.exit_status
     return end.exit_code()
+
+
+_OF_PROGRAMS = ("pid", "unit", "all_", "app_output", "follow_children", "against", "no_preload", "no_hook", "limits")
+
+
+def watch_server(command: tuple[str, ...], given: Given) -> int:
+    """Watch a server of language models. Return the exit status. Raises InputError for options that concern programs.
+
+    `command`: the words after the options, which must be none.
+    """
+    from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.running.run import run_model  # noqa: PLC0415
+
+    others = [f"--{name.strip('_').replace('_', '-')}" for name in _OF_PROGRAMS if given.get(name)]
+    if command or others:
+        raise InputError(f"--url and {'COMMAND' if command else others[0]} exclude each other", "give one of them")
+    generation = asked.GenerationRequest.of(given)
+    if not (generation.prompt or generation.prompts_file):
+        for name in ("max_tokens", "temperature", "rate", "arrivals"):
+            if given.get(name) is not None:
+                raise InputError(
+                    f"--{name.replace('_', '-')} needs --prompts or --prompt: without them, edgetop sends no request"
+                )
+    model = asked.ModelChoice(url=given["url"], generation=generation)
+    load = asked.LoadRequest(given["rate"], given["arrivals"] or "fixed", deadline_ns=given["deadline"])
+    return run_model(
+        asked.RunRequest(
+            subject=asked.ModelSubject(model),
+            phases=asked.Phases(given["duration"], given["runs"], warmup_runs=1),
+            load=load,
+            board=asked.BoardRequest.of(given),
+            judging=asked.Judging.of(given),
+            keeping=asked.Keeping.of(given),
+            metrics=asked.MetricsRequest.of(given),
+            showing=asked.Showing.of(given),
+        )
+    )
 
 
 def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
@@ -223,7 +262,7 @@ def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | No
 
     Raises InputError if the options contradict each other.
     """
-    ways = {"-- COMMAND": command, "--pid": options.pid, "--unit": options.unit, "--all": options.all_}
+    ways = {"-- COMMAND": command, "--pid": options.pid, "--unit": options.unit, "--all": options.all_, "--url": None}
     asked = [name for name, value in ways.items() if value]
     if len(asked) != 1:
         message = " and ".join(asked) + " exclude each other" if asked else "there is nothing to watch"

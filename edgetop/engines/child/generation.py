@@ -26,12 +26,10 @@ from .engine_error import EngineError, one_line
 from .llama_library import NO_VOCABULARY
 from .loop import MAX_FAILURES_IN_A_ROW, REPORT_FAILURE_NS, Control
 from .pace import NEVER, Waiter, pace_of, sharpen_timers
+from .token_frames import Clock, TokenFrames
 
-FLUSH_NS = 20_000_000
 WARMUP_TOKENS = 8  # most tokens of a request before the measurement
 LENGTH, STOP, CONTEXT, CANCELLED = range(4)  # finish reasons: as FINISH_REASONS in session/records.py
-
-Clock = Callable[[], int]
 
 
 class Requests:
@@ -41,8 +39,9 @@ class Requests:
         self, adapter: Any, spec: Dict[str, Any], outlet: Any, control: Control, clock: Clock = time.monotonic_ns
     ) -> None:
         """Prepare the prompts. Raises EngineError("input") if one does not fit into the context."""
-        self._library, self._adapter, self._outlet = adapter.library, adapter, outlet
+        self._library, self._adapter = adapter.library, adapter
         self._control, self._clock = control, clock
+        self._frames = TokenFrames(outlet, clock)
         options = spec["generation"]
         self.context_size = int(options["context"])
         self._most_tokens = int(options["max_tokens"])
@@ -53,8 +52,6 @@ class Requests:
         self._prompt_tokens = int(options["prompt_tokens"])
         self._page = Page(spec["virtual_board"]).doubles if spec.get("virtual_board") else None
         self._count = 0  # requests so far
-        self._tokens = bytearray()
-        self._flushed_ns = 0
         if self._texts and self._library.llama_vocab_type(adapter.vocabulary) == NO_VOCABULARY:
             raise EngineError(
                 "input", "%s has no tokenizer, so a text cannot be its prompt" % spec["model"], "use --prompt-tokens N"
@@ -116,9 +113,9 @@ class Requests:
             tokens += 1
             if tokens == 1:
                 first = last = after
-                self._put_token(after, after - due_ns, position, 0, phase)
+                self._frames.put_token(after, after - due_ns, position, 0, phase)
             else:
-                self._put_token(after, after - last, position, 1, phase)
+                self._frames.put_token(after, after - last, position, 1, phase)
                 last = after
             if self._stops_at_end and is_end(self._adapter.vocabulary, slot[0]):
                 finish = STOP
@@ -133,13 +130,9 @@ class Requests:
                 break
             self._decode(one)
             position += 1
-        self._flush(last)
-        self._outlet.send_packed(
-            message_frames.REQUESTS,
-            message_frames.REQUEST.pack(
-                start, start - due_ns, last - start, first - due_ns, divided - start, prefilled - divided,
-                last - first, sampled_ns, len(prompt), 0, tokens, position, place, phase, finish,
-            ),
+        self._frames.put_request(
+            start, start - due_ns, last - start, first - due_ns, divided - start, prefilled - divided,
+            last - first, sampled_ns, len(prompt), 0, tokens, position, place, phase, finish,
         )  # fmt: skip
         return start, last, finish == CANCELLED
 
@@ -158,24 +151,14 @@ class Requests:
     def _is_over(self, until_ns: int) -> bool:
         return self._control.stop_requested or self._clock() >= until_ns
 
-    def _put_token(self, t_ns: int, gap_ns: int, position: int, kind: int, phase: int) -> None:
-        self._tokens += message_frames.TOKEN.pack(t_ns, gap_ns, position, kind, phase)
-        if t_ns - self._flushed_ns > FLUSH_NS:
-            self._flush(t_ns)
-
-    def _flush(self, now_ns: int) -> None:
-        self._flushed_ns = now_ns
-        if self._tokens:
-            self._outlet.send_packed(message_frames.TOKENS, bytes(self._tokens))
-            self._tokens = bytearray()
-
 
 class GenerationLoop:
     """Repeats requests, with the interface of `loop.Loop`."""
 
-    def __init__(self, requests: Requests, outlet: Any, control: Control, make_pace: Callable[[], Any]) -> None:
+    def __init__(self, requests: Any, outlet: Any, control: Control, make_pace: Callable[[], Any]) -> None:
         self.clock = time.monotonic_ns
         self.bursts: Optional[Any] = None  # operators are not profiled
+        self.at_end: Callable[[], None] = lambda: None  # called when the run is over
         self._requests, self._outlet, self._control, self._make_pace = requests, outlet, control, make_pace
         self._waiter = Waiter(control, self.clock, outlet.sleep)
         self._failures_in_a_row = self._silent_until = 0

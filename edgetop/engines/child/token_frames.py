@@ -1,0 +1,40 @@
+"""Packs tokens and requests into frames for the conductor."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable
+
+from . import message_frames
+
+FLUSH_NS = 20_000_000
+
+Clock = Callable[[], int]
+
+
+class TokenFrames:
+    """Sends tokens in batches and each request at once."""
+
+    def __init__(self, outlet: Any, clock: Clock = time.monotonic_ns) -> None:
+        self.clock = clock
+        self._outlet = outlet
+        self._tokens = bytearray()
+        self._flushed_ns = 0
+
+    def put_token(self, t_ns: int, gap_ns: int, position: int, kind: int, phase: int) -> None:
+        """Send a token soon. The arguments are the fields of `message_frames.TOKEN`; `kind` is 0 for a first token."""
+        self._tokens += message_frames.TOKEN.pack(t_ns, gap_ns, position, kind, phase)
+        if t_ns - self._flushed_ns > FLUSH_NS:
+            self.flush(t_ns)
+
+    def flush(self, now_ns: int) -> None:
+        """Send the tokens that wait. `now_ns`: the present in ns."""
+        self._flushed_ns = now_ns
+        if self._tokens:
+            self._outlet.send_packed(message_frames.TOKENS, bytes(self._tokens))
+            self._tokens = bytearray()
+
+    def put_request(self, *values: int) -> None:
+        """Send the tokens that wait, and a request. `values` are the fields of `message_frames.REQUEST`."""
+        self.flush(self.clock())
+        self._outlet.send_packed(message_frames.REQUESTS, message_frames.REQUEST.pack(*values))

@@ -1,0 +1,121 @@
+"""`edgetop watch --url`: a server of language models is read, or gets requests from edgetop as a client."""
+
+import json
+import threading
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.commands import edgetop
+from tests.support.llama_server import LlamaServer
+
+pytestmark = pytest.mark.slow
+
+
+def generation(folder, session):
+    return json.loads(edgetop("report", session, "--json", home=folder).stdout)["generation"]
+
+
+def own_figures(folder, session):
+    events = pq.read_table(folder / f"{session}.edgetop" / "events.parquet").to_pylist()
+    return next(json.loads(event["data"]) for event in events if event["kind"] == "server-figures")
+
+
+def test_a_client_sends_prompts_and_agrees_with_the_servers_own_figures(tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('"one"\n{"prompt": "two"}\n')
+    with LlamaServer() as server:
+        words = ("--prompts", "prompts.jsonl", "--max-tokens", 20, "--runs", 12, "--headless", "-o", "load")
+        done = edgetop("watch", "--url", server.url, *words, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [each["messages"][0]["content"] for each in server.requests[-12:]] == ["one", "two"] * 6
+    figures, own = generation(tmp_path, "load"), own_figures(tmp_path, "load")
+    assert (figures["requests"], figures["tokens_in"], figures["tokens_out"]) == (12, 12 * 33, 12 * 20)
+    assert (figures["tokens_cached"], figures["seen_by"], figures["context"]["size"]) == (12 * 24, "client", 1024)
+    assert figures["itl"]["count"] == 12 * 19
+    assert figures["decode_tok_s"] == pytest.approx(own["decode_tok_s"], rel=0.05)
+    assert figures["prefill_tok_s"] == pytest.approx(own["prefill_tok_s"], rel=0.01)
+    assert figures["ttft"]["p50_ms"] >= 20
+    assert "edgetop is a client" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("shown", [{}, {"has_slots": False}, {"has_metrics": False}])
+def test_a_server_that_others_use_is_read_without_a_request(tmp_path, shown):
+    with LlamaServer(gap_s=0.02, prefill_s=0.1, **shown) as server:
+        over = threading.Event()
+
+        def load():
+            while not over.is_set():
+                for _ in server.generate(30):
+                    pass
+                time.sleep(0.4)
+
+        thread = threading.Thread(target=load)
+        words = ("--headless", "--runs", 4, "-o", "seen")
+        thread.start()
+        done = edgetop("watch", "--url", server.url, *words, home=tmp_path)
+        over.set()
+        thread.join()
+    assert done.returncode == 0, done.stderr
+    assert server.requests == []
+    figures = generation(tmp_path, "seen")
+    assert figures["seen_by"] == "server"
+    assert figures["requests"] >= 3  # the one that ran at the start has no beginning
+    usual_ms = 1000 * server.totals["tokens_predicted_seconds"] / (server.totals["tokens_predicted"] * 29 / 30)
+    assert figures["itl"]["p50_ms"] == pytest.approx(usual_ms, rel=0.2)
+    assert figures["context"]["used_max"] == pytest.approx(33 + 30, abs=8)
+    if shown.get("has_metrics", True):
+        own = own_figures(tmp_path, "seen")
+        assert figures["tokens_out"] >= 3 * 30
+        assert shown == {} or figures["tokens_out"] % 30 == 0  # slots also show a request that has not ended
+        assert figures["decode_tok_s"] == pytest.approx(own["decode_tok_s"], rel=0.05)
+
+
+def test_a_server_that_goes_away_is_one_line_and_the_recording_is_whole(tmp_path):
+    server = LlamaServer()
+    server.__enter__()
+    threading.Timer(1.5, server.stop).start()
+    words = ("--prompt", "hello", "--max-tokens", 10, "--headless", "-o", "gone")
+    done = edgetop("watch", "--url", server.url, *words, home=tmp_path)
+    assert done.returncode == 3
+    assert len([line for line in done.stderr.splitlines() if line.startswith("edgetop:")]) == 1
+    assert "is gone" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert generation(tmp_path, "gone")["tokens_out"] > 20
+
+
+HOSTILE = {
+    "no HTTP": b"SSH-2.0-x\r\n",
+    "a line without an end": b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000,
+    "headers without an end": b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 10_000,
+    "a chunk of a negative size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n",
+    "a chunk that is too long": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffff\r\n",
+    "a length that is too long": b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    "no JSON": b"HTTP/1.1 200 OK\r\n\r\ndata: {\n\n",
+    "deep JSON": b"HTTP/1.1 200 OK\r\n\r\ndata: " + b"[" * 100_000 + b"\n\n",
+    "no text": b"HTTP/1.1 200 OK\r\n\r\ndata: [DONE]\n\n",
+    "an error with escapes": b'HTTP/1.1 500 X\r\n\r\n{"error": {"message": "\\u001b[31mred\\nline"}}',
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_answer_is_one_line(tmp_path, case):
+    with LlamaServer(bodies={"/v1/chat/completions": HOSTILE[case]}) as server:
+        words = ("--prompt", "hello", "--headless", "--no-record", "--runs", 2)
+        done = edgetop("watch", "--url", server.url, *words, home=tmp_path)
+    assert done.returncode in (2, 3), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
+    assert len([line for line in done.stderr.splitlines() if line.startswith("edgetop:")]) == 1
+
+
+def test_what_is_no_server_is_refused_in_a_line(tmp_path):
+    for url, said in (("http://127.0.0.1:1", "Connection refused"), ("ftp://x", "is not a URL of HTTP")):
+        done = edgetop("watch", "--url", url, "--headless", "--no-record", home=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+    with LlamaServer(has_slots=False, has_metrics=False) as server:
+        done = edgetop("watch", "--url", server.url, "--headless", "--no-record", home=tmp_path)
+    assert done.returncode == 2
+    assert "neither /metrics (HTTP status 404: not " in done.stderr
+    assert "\x1b" not in done.stderr
