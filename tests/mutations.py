@@ -44,6 +44,7 @@ TESTS = {
     f"{SLOWDOWNS}.slowdown": ("slowdowns/test_contended.py",),
     f"{SLOWDOWNS}.stages": (*_STAGES, *_CAUSES, *_SPANS),
     f"{SLOWDOWNS}.evidence": (*_CAUSES, *_STAGES, "slowdowns/test_refusals.py", "test_streams.py"),
+    f"{SLOWDOWNS}.clock_parts": ("slowdowns/test_memory_clock.py", *_CAUSES),
     f"{SLOWDOWNS}.signals": (*_CAUSES, *_START, "test_streams.py"),
     f"{SLOWDOWNS}.from_start": _START,
     f"{SLOWDOWNS}.slow_inferences": ("slowdowns/test_tail.py",),

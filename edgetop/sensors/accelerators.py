@@ -172,6 +172,8 @@ def _drm(root: Root) -> Found:
     cards = [f"{DRM}/{name}" for name in root.names(DRM) if re.fullmatch(r"card[0-9]+", name)]
     files = [f"{card}/device/gpu_busy_percent" for card in cards]
     parts = [_source(root, "gpu", file, percent) for file in files if root.exists(file)]
+    files = [f"{card}/device/mem_busy_percent" for card in cards]  # amdgpu's memory controller
+    parts += [_source(root, "gpu-memory", file, percent) for file in files if root.exists(file)]
     if any(root.names(f"{card}/gt") for card in cards):  # i915's own folder
         why = "the i915 driver reports it as perf events only"
         parts.append(Found(missing=(Missing("load/gpu", why, "sudo intel_gpu_top"),)))

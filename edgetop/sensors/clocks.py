@@ -1,6 +1,8 @@
 """Clocks and their present caps: of the CPU by cpufreq policy, and of the GPU, NPU and memory controller by devfreq.
 
-The clock of Tegra's memory controller is in debugfs where devfreq does not have it. Only root may read it there.
+The clock of Tegra's memory controller is in debugfs where devfreq does not have it. Only root may read it there. On
+Intel's processors, the uncore (mesh, last-level cache and memory controller) has a clock of its own
+(Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst); only root may read it.
 
 ABI: Documentation/admin-guide/pm/cpufreq.rst (kHz) and Documentation/ABI/testing/sysfs-class-devfreq (Hz).
 `scaling_cur_freq` is the clock that the governor asked for or that the hardware reports; caps of the firmware
@@ -20,6 +22,7 @@ from edgetop.session.manifest import SensorInfo
 POLICIES = "sys/devices/system/cpu/cpufreq"
 NO_TURBO = "sys/devices/system/cpu/intel_pstate/no_turbo"
 DEVFREQ = "sys/class/devfreq"
+UNCORE = "sys/devices/system/cpu/intel_uncore_frequency"
 DEBUG = "sys/kernel/debug"
 OFFLINE = Gap("its CPUs are offline")
 
@@ -52,7 +55,24 @@ def discover(root: Root) -> Found:
     labels = distinct([kind for _, kind in kinds])
     devices = [_device(root, name, label) for (name, _), label in zip(kinds, labels, strict=True)]
     memory = () if any(kind == "memory" for _, kind in kinds) else tuple(_tegra_memory(root))
-    return Found((*clocks, *devices, *memory), missing)
+    uncore = _uncore(root)
+    return Found((*clocks, *devices, *memory, *uncore.sources), (*missing, *uncore.missing))
+
+
+def _uncore(root: Root) -> Found:
+    """Find the clock and the cap in kHz of each uncore domain: a package, a die of it, or a part of the die."""
+    folders = [f"{UNCORE}/{name}" for name in root.names(UNCORE)]
+    folders = [folder for folder in folders if root.exists(f"{folder}/current_freq_khz")]
+    if any(root.is_denied(f"{folder}/current_freq_khz") for folder in folders):
+        why = f"the uncore's clock is reported in {root.absolute(UNCORE)}, which only root may read"
+        return Found(missing=(Missing("freq/uncore", why, "start edgetop with sudo"),))
+    sources = []
+    for folder, label in zip(folders, distinct(["uncore"] * len(folders)), strict=True):
+        now, cap = (root.file(f"{folder}/{name}") for name in ("current_freq_khz", "max_freq_khz"))
+        highest_khz = root.number(f"{folder}/initial_max_freq_khz")
+        infos = _sensors(label, now, cap, highest_khz and highest_khz / 1000, folder.rpartition("/")[2])
+        sources.append(Reader(infos, partial(attempt_all, [partial(_mhz, file, "kHz") for file in (now, cap)])))
+    return Found(tuple(sources))
 
 
 def _tegra_memory(root: Root) -> Iterator[Reader]:

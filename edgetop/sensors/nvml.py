@@ -83,7 +83,12 @@ def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[R
     state: list[tuple[SensorInfo, Probe]] = [
         (sensor("temp", f"gpu{number}", where, trips=limits or None), temperature),
         (sensor("freq", f"gpu{number}", where, max=max_mhz), clock),
+        (
+            sensor("freq", f"gpu{number}-memory", where),
+            partial(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_MEM),
+        ),
         (sensor("load", f"gpu{number}", where), lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        (sensor("load", f"gpu{number}-memory", where), lambda: nvml.nvmlDeviceGetUtilizationRates(handle).memory),
         (sensor("mem", f"accelerator{number}", where), lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB),
     ]
     watts = _power_probe(nvml, handle)

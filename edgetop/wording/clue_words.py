@@ -16,6 +16,7 @@ EXAMINED: Mapping[Cause, str] = {
     "contention": "run-queue wait, CPU pressure, steal and the load of others",
     "memory-pressure": "major faults, swap-in, memory pressure and limits",
     "clock-change": "clocks and their caps",
+    "memory-clock": "the clock of the memory",
     "mix": "the calls of other models between its own",
     "inputs": "the size of its inputs",
 }

@@ -64,3 +64,21 @@ def test_two_of_a_kind_are_told_apart(tmp_path: Path) -> None:
     plant_device(tmp_path, "a0000.gpu")
     sources = clocks.discover(plant_device(tmp_path, "b0000.gpu")).sources
     assert [source.name for source in sources] == ["freq/gpu", "freq/gpu-2"]
+
+
+# The uncore of Intel's processors.
+
+UNCORE = "sys/devices/system/cpu/intel_uncore_frequency/package_00_die_00"
+FILES = {"current_freq_khz": "1800000\n", "max_freq_khz": "2400000\n", "initial_max_freq_khz": "2400000\n"}
+
+
+def test_the_uncore_has_a_clock_and_a_cap(tmp_path: Path) -> None:
+    (source,) = clocks.discover(plant(tmp_path, {f"{UNCORE}/{name}": text for name, text in FILES.items()})).sources
+    assert [(info.id, info.max) for info in source.sensors] == [("freq/uncore", 2400.0), ("freqcap/uncore", 2400.0)]
+    assert source.read() == [1800.0, 2400.0]
+
+
+def test_two_dies_are_told_apart(tmp_path: Path) -> None:
+    dies = (UNCORE, UNCORE.replace("die_00", "die_01"))
+    found = clocks.discover(plant(tmp_path, {f"{die}/{name}": text for die in dies for name, text in FILES.items()}))
+    assert [source.sensors[0].id for source in found.sources] == ["freq/uncore", "freq/uncore-2"]

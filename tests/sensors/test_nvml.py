@@ -34,6 +34,7 @@ def test_a_gpu_tells_power_heat_clock_load_and_memory() -> None:
     assert read(of) == {
         "power/gpu": 71.25, "temp/gpu": 43.0, "freq/gpu": 1980.0, "load/gpu": 37.0, "mem/accelerator": 2048.0,
         "throttle/gpu-thermal": 0.0, "throttle/gpu-power-limit": 0.0,
+        "freq/gpu-memory": 1980.0, "load/gpu-memory": 12.0,
     }  # fmt: skip
     infos = {info.id: info for source in of.sources for info in source.sensors}
     assert infos["freq/gpu"].max == 2100.0
@@ -53,7 +54,7 @@ def test_power_comes_from_the_energy_counter_where_there_is_one() -> None:
 
 def test_power_is_a_source_of_its_own_so_that_its_rate_is_too() -> None:
     assert [[info.kind for info in source.sensors] for source in found(discrete()).sources] == [
-        ["power"], ["temp", "freq", "load", "mem", "throttle", "throttle"],
+        ["power"], ["temp", "freq", "freq", "load", "load", "mem", "throttle", "throttle"],
     ]  # fmt: skip
 
 

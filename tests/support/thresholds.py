@@ -32,7 +32,7 @@ SECTIONS = {
     "The burst": (f"{SLOWDOWNS}.baseline",),
     "Slowdowns": (f"{SLOWDOWNS}.detector", f"{SLOWDOWNS}.judgement", f"{SLOWDOWNS}.slowdown"),
     "Noise": (f"{SLOWDOWNS}.levels",),
-    "Causes": (f"{SLOWDOWNS}.evidence", f"{SLOWDOWNS}.signals"),
+    "Causes": (f"{SLOWDOWNS}.evidence", f"{SLOWDOWNS}.clock_parts", f"{SLOWDOWNS}.signals"),
     "A second cause": (f"{SLOWDOWNS}.stages",),
     "Limits and contention from the start": (f"{SLOWDOWNS}.from_start",),
     "Slow inferences": (f"{SLOWDOWNS}.slow_inferences",),
@@ -69,8 +69,9 @@ NO_THRESHOLDS = {
     "slowdown": {"MAX_SLOWDOWNS"},
     "levels": {"MAX_LEVELS", "NEPER", "OF_FIVE", "OF_MEDIANS", "SIZES", "SURE", "_PER_MAD"},
     "evidence": {
-        "ALL_SEEN", "LEAST_CONFIDENCE", "LEAST_LEVEL", "MOST_CONFIDENCE", "NEVER", "NOTHING_SEEN", "_HUGE"
+        "ALL_SEEN", "LEAST_CONFIDENCE", "MOST_CONFIDENCE", "NOTHING_SEEN", "_HUGE"
     },
+    "clock_parts": {"LEAST_LEVEL"},
     "signals": {"PRESSURE_PER_STALLED_MS", "SET", "_PER_STALLED_MS"},
     "stages": {"DEEPEST", "LONGEST", "NAMED_EVERY", "NAMED_FROM"},
     "from_start": {"MOST_CONFIDENCE"},

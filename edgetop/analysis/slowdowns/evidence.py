@@ -13,12 +13,24 @@ from typing import NamedTuple
 import numpy as np
 
 from edgetop.analysis.slowdowns.baseline import SLOWER
+from edgetop.analysis.slowdowns.clock_parts import LEAST_CLOCK, clock_part, weak_clocks
 from edgetop.analysis.slowdowns.clue import Clue, ClueKind
 from edgetop.analysis.slowdowns.detector import SlowWindow
 from edgetop.analysis.slowdowns.from_start import taken_of
 from edgetop.analysis.slowdowns.levels import NEPER
 from edgetop.analysis.slowdowns.serialization import fork
-from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, LOAD_OF_OTHERS, OF_PROGRAM, Cause, Channel, Signals
+from edgetop.analysis.slowdowns.signals import (
+    CAUSES,
+    LIMITS,
+    LOAD_OF_OTHERS,
+    MEMORY_CLOCK,
+    OF_CLOCKS,
+    OF_PROGRAM,
+    Cause,
+    Channel,
+    Signals,
+)
+from edgetop.analysis.slowdowns.tally import NEVER, Tally
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
 from edgetop.session.typed_json import NOT_EXPORTED
@@ -32,7 +44,6 @@ BEFORE_S = 30
 # Longest usual time between two readings of a sensor. Choice: slow sensors are read every 5 s. Larger: a stage has no
 # evidence in its first seconds; smaller: the last value of the stage before counts.
 STALE_S = 5
-NEVER = -1
 _HUGE = 1e12
 # Number of seconds before a slowdown that show whether a signal was beyond its range already. If others took the CPU
 # earlier, but not in these seconds, that contention is over and is no usual range. Choice. Larger: a flag that was over
@@ -45,9 +56,6 @@ LEAST_SCORE = 0.2
 # both. Larger: the better proven cause wins although it explains less; smaller: the cause that is read more often
 # wins.
 AS_MUCH = 0.15
-# Least share of a slowdown that a fallen clock must explain to be its cause. Choice. Larger: a clock change is missed
-# for models that wait for memory; smaller: a clock that fell because others ran is the cause.
-LEAST_CLOCK = 0.25
 # Belief in a flag where no clock is visible beside it. Choice: a flag is set by the board itself. Larger: other
 # causes never win against it; smaller: a throttled board is called unknown or contended.
 PLAIN_FLAG = 0.9
@@ -88,31 +96,9 @@ LOW = 0.2
 # rise; smaller: a usual peak counts.
 HIGH = 0.9
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.05, 0.99  # No cause is impossible, and none certain.
-LEAST_LEVEL = 0.05  # Nepers; the part that a clock explains of a smaller slowdown is that of one of this size.
 NOTHING_SEEN, ALL_SEEN = 0.3, 0.8  # Confidence in "unknown" if no cause could be seen, and if each could.
 _STANDING = frozenset({"rate/run-queue-wait", "load/steal", "pressure/cpu-some", LOAD_OF_OTHERS})
 _HIDDEN = frozenset({"power-cap", "under-voltage"})  # limits so short that no clock shows them
-
-
-@dataclass(slots=True)
-class Tally:
-    """The figures of one channel (signal) before and during one slowdown."""
-
-    median: float  # before; NaN: not known
-    threshold: float  # beyond it the signal counts; NaN: there is none
-    was_beyond: bool  # before the slowdown already
-    last_read_s: int  # the last second in which it was read
-    before_s: int = NEVER  # when it was last read before `first_s`
-    first_s: int = NEVER  # since when it was beyond
-    beyond: int = 0  # slow seconds in which it was beyond
-    known: int = 0  # slow seconds in which its value was known
-    sum_milli: int = 0  # of the values over those, in whole thousandths: the same in any order
-    most: float = float("nan")  # the farthest value in the direction that counts
-
-    @property
-    def mean(self) -> float:
-        """Return the mean over the slow seconds. Raises ZeroDivisionError if it was never read in them."""
-        return self.sum_milli / self.known / 1000
 
 
 class Onset(NamedTuple):
@@ -273,7 +259,7 @@ class Evidence:
         clear_s = [
             tally.before_s
             for channel, tally in self.pairs
-            if tally.beyond and self.began_with_it(tally)
+            if tally.beyond and self.began_with_it(tally) and channel.role != "load"
             and (channel.role == "clock" if cause in LIMITS and channel.role != "proof" else channel.cause == cause)
         ]  # fmt: skip
         return max(rose_s, min(clear_s, default=NEVER) + 1)
@@ -287,6 +273,7 @@ class Evidence:
         explained: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)
         limits: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)  # in force, no matter since when
         clock, cpu_caps, other_caps = nothing, nothing, nothing
+        of_clocks: dict[Cause, Bools] = {}
         for channel, tally, is_beyond in zip(self.channels, self.tallies, beyond, strict=True):
             fresh = is_beyond if self.began_with_it(tally) else nothing
             held = is_beyond if self.held_at_it(tally) else nothing
@@ -295,8 +282,9 @@ class Evidence:
                 limits[channel.cause] = limits[channel.cause] | held
             elif channel.role == "trip":
                 limits[channel.cause] = limits[channel.cause] | held
-            else:
+            elif channel.role != "load":
                 clock = clock | fresh
+                of_clocks[channel.cause] = of_clocks.get(channel.cause, nothing) | fresh
                 if channel.role == "cap" and channel.name.startswith("freqcap/cpu"):
                     cpu_caps = cpu_caps | fresh
                 elif channel.role == "cap":
@@ -305,8 +293,7 @@ class Evidence:
             explained[cause] = explained[cause] | (clock & limits[cause])
         # A power mode limits several units at once, a user or a governor one.
         explained["power-cap"] = explained["power-cap"] | (cpu_caps & other_caps)
-        explained["clock-change"] = clock
-        return explained
+        return explained | of_clocks
 
 
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusual: Bools | None = None) -> Tally:
@@ -374,15 +361,14 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
     if not evidence.seconds:
         return Finding("unknown", 0.0, ())
     shares = {cause: evidence.explained[cause] / evidence.seconds for cause in CAUSES}
-    clock = clock_part(evidence, level)
     beliefs: dict[Cause, float] = {}
     for cause, share in shares.items():
         ease = EASE if cause == named else 1.0
-        belief = belief_in(cause, evidence, clock) if share else 0.0
+        belief = belief_in(cause, evidence, part_of(cause, evidence, level)) if share else 0.0
         if belief * share >= LEAST_SCORE * ease:
             beliefs[cause] = belief
-    if any(cause in beliefs for cause in LIMITS) or (clock or 0.0) < LEAST_CLOCK:
-        beliefs.pop("clock-change", None)
+    for cause in weak_clocks(evidence.pairs, level, beliefs):
+        beliefs.pop(cause, None)
     if level > STEEPEST * evidence.growth + SLOWER / NEPER:
         beliefs.pop("inputs", None)
     if any(beliefs[cause] * shares[cause] >= BESIDE_PROGRAM for cause in beliefs if cause not in OF_PROGRAM):
@@ -417,23 +403,17 @@ def _standing(evidence: Evidence) -> Finding:
     return Finding("contention", round(STANDING * share, 2), tuple(clues))
 
 
-def clock_part(evidence: Evidence, level: float) -> float | None:
-    """Return the share of the slowdown that a lower clock explains, by the clock that fell most.
+def part_of(cause: Cause, evidence: Evidence, level: float) -> float | None:
+    """Return the share of the slowdown that a lower clock explains, by the clocks that matter for the cause.
 
-    It is None if no clock is read. `level`: the level of the slowdown, in nepers above the baseline.
+    It is None if no such clock is read. `level`: the level of the slowdown, in nepers above the baseline.
     """
-    parts = [
-        math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, LEAST_LEVEL)
-        for channel, tally in evidence.pairs
-        if channel.role == "clock" and tally.known and not math.isnan(tally.median)
-        and (tally.beyond or not channel.is_blind)
-    ]  # fmt: skip
-    return min(1.0, max(0.0, *parts)) if parts else None
+    return clock_part(evidence.pairs, level, of_memory=cause == MEMORY_CLOCK if cause in OF_CLOCKS else None)
 
 
 def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
-    """Return how strongly the evidence proves this cause, 0 to 1. `clock`: the result of `clock_part`."""
-    if cause in LIMITS or cause == "clock-change":
+    """Return how strongly the evidence proves this cause, 0 to 1. `clock`: the result of `part_of`."""
+    if cause in LIMITS or cause in OF_CLOCKS:
         if clock is None:
             return PLAIN_FLAG
         if cause in _HIDDEN and clock < LEAST_CLOCK:
@@ -454,12 +434,19 @@ def _clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
                 yield _clue(channel, tally)
             elif cause in LIMITS and evidence.held_at_it(tally):
                 yield Clue("in-force", channel.name)
-    if cause not in LIMITS and cause != "clock-change":
-        return
+    if cause in LIMITS or cause in OF_CLOCKS:
+        yield from _clock_clues(cause, evidence)
+
+
+def _clock_clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
+    """Yield the clocks and caps that fell, and then the load of the memory or the zones at their trips."""
     for channel, tally in evidence.pairs:
-        if channel.role in ("clock", "cap") and evidence.began_with_it(tally) and tally.beyond:
+        is_its = channel.role in ("clock", "cap") and (cause in LIMITS or channel.cause == cause)
+        if is_its and evidence.began_with_it(tally) and tally.beyond:
             yield _clue(channel, tally)
     for channel, tally in evidence.pairs:
+        if channel.role == "load" and cause == MEMORY_CLOCK and tally.mean_above_median:
+            yield Clue("rose", channel.name, channel.unit, tally.mean, tally.median)
         if channel.role == "trip" and channel.cause == cause and tally.beyond:
             yield Clue("trip", value=tally.most)
 
@@ -478,7 +465,7 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 
 def _unknown(evidence: Evidence) -> Finding:
     """Return an unknown cause, with the causes that were examined and those for which this board has no sensor."""
-    seen = {channel.cause for channel, tally in evidence.pairs if tally.known}
+    seen = {channel.cause for channel, tally in evidence.pairs if tally.known and channel.role != "load"}
     possible = evidence.possible
     examined = tuple(cause for cause in possible if cause in seen)
     missing = tuple(cause for cause in possible if cause not in seen)

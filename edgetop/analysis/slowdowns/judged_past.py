@@ -25,7 +25,7 @@ from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, SECOND
 from edgetop.session.typed_json import Document
 
-VERSION = 7
+VERSION = 8
 SEARCHED_BACK_S = RISE_S + 5  # Seconds before the stored windows in which a beginning may be searched.
 MAX_LEVEL = 100_000_000  # In millionths: a hundred nepers.
 

@@ -5,8 +5,9 @@ They let a user see, for example, why it is not heat.
 
 from typing import Literal, get_args
 
-from edgetop.analysis.slowdowns.evidence import LEAST_CLOCK, LEAST_SCORE, Evidence, belief_in, clock_part
-from edgetop.analysis.slowdowns.signals import LIMITS, Cause
+from edgetop.analysis.slowdowns.clock_parts import LEAST_CLOCK
+from edgetop.analysis.slowdowns.evidence import LEAST_SCORE, Evidence, belief_in, part_of
+from edgetop.analysis.slowdowns.signals import LIMITS, OF_CLOCKS, Cause
 from edgetop.frozen import frozen
 
 RefusalReason = Literal[
@@ -37,16 +38,15 @@ def find_refusals(evidence: Evidence, level: float, chosen: Cause) -> tuple[Refu
     """
     if not evidence.seconds:
         return ()
-    clock = clock_part(evidence, level)
-    return tuple(_refusal(cause, evidence, clock) for cause in evidence.possible if cause != chosen)
+    return tuple(_refusal(cause, evidence, level) for cause in evidence.possible if cause != chosen)
 
 
-def _refusal(cause: Cause, evidence: Evidence, clock: float | None) -> Refusal:
-    pairs = [(channel, tally) for channel, tally in evidence.pairs if channel.cause == cause]
+def _refusal(cause: Cause, evidence: Evidence, level: float) -> Refusal:
+    pairs = [(channel, tally) for channel, tally in evidence.pairs if channel.cause == cause and channel.role != "load"]
     if explained := evidence.explained[cause]:
-        share = explained / evidence.seconds
+        share, clock = explained / evidence.seconds, part_of(cause, evidence, level)
         is_weak = belief_in(cause, evidence, clock) * share < LEAST_SCORE
-        is_weak |= cause == "clock-change" and (clock or 0.0) < LEAST_CLOCK
+        is_weak |= cause in OF_CLOCKS and (clock or 0.0) < LEAST_CLOCK
         return Refusal(cause, round(share, 4), "too-little" if is_weak else "outweighed")
     if not any(tally.known for _, tally in pairs):
         return Refusal(cause, 0.0, "not-read" if pairs else "no-sensor")

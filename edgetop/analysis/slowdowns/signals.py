@@ -5,6 +5,7 @@ the session format (`edgetop help format`).
 """
 
 import copy
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -20,22 +21,28 @@ from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.trips import trips_c
 
 Cause = Literal[
-    "thermal", "power-cap", "under-voltage", "contention", "cpu-quota", "memory-pressure", "clock-change", "mix",
-    "inputs", "unknown",
+    "thermal", "power-cap", "under-voltage", "contention", "cpu-quota", "memory-pressure", "clock-change",
+    "memory-clock", "mix", "inputs", "unknown",
 ]  # fmt: skip
 CAUSES: tuple[Cause, ...] = (
-    "under-voltage", "power-cap", "thermal", "clock-change", "memory-pressure", "cpu-quota", "contention", "mix",
-    "inputs",
+    "under-voltage", "power-cap", "thermal", "clock-change", "memory-clock", "memory-pressure", "cpu-quota",
+    "contention", "mix", "inputs",
 )  # fmt: skip  # of two that explain as much, the first
 # The possible causes of throttling.
 GRAVEST_FIRST: tuple[Cause, ...] = ("under-voltage", "thermal", "power-cap", "unknown")
 OF_PROGRAM: frozenset[Cause] = frozenset({"mix", "inputs"})  # Causes within a watched program.
+OF_CLOCKS: frozenset[Cause] = frozenset({"clock-change", "memory-clock"})  # Clocks that fell for no known limit.
 LIMITS: frozenset[Cause] = frozenset({"thermal", "power-cap", "under-voltage"})  # Causes that slow the board itself.
 
 _KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
-_IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others"})
+MEMORY_CLOCK: Cause = "memory-clock"
+MEMORY_LOAD = "load/emc"
+# Labels of clocks of memory: of its controller, of a GPU, and of what has the clock of the controller.
+_OF_MEMORY = re.compile(r"memory|uncore|gpu[0-9]*-memory")
+_IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others", MEMORY_LOAD})
 
-Role = Literal["proof", "clock", "cap", "trip"]  # `trip` and `cap` prove nothing without a clock
+# `trip` and `cap` prove nothing without a clock, and `load` never does.
+Role = Literal["proof", "clock", "cap", "trip", "load"]
 Reduction = Literal["one", "lowest", "highest", "others", "margin", "smooth"]
 
 # Voltage of a 5 V input below which the board is under-supplied. Datasheet: the firmware of a Raspberry Pi caps the
@@ -297,8 +304,9 @@ def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
         for rows in groups.values():
             first, last = infos[rows[0]], infos[rows[-1]]
             name = first.id if len(rows) == 1 else f"{first.id} to {last.label}"
+            cause = MEMORY_CLOCK if _OF_MEMORY.match(first.label) else "clock-change"
             yield Channel(
-                name, "clock-change", tuple(rows), role, "highest" if role == "clock" else "lowest",  # type: ignore[arg-type]
+                name, cause, tuple(rows), role, "highest" if role == "clock" else "lowest",  # type: ignore[arg-type]
                 falls=True, share=CLOCK_FELL, unit="MHz", is_blind=is_blind and first.label.startswith("cpu"),
             )  # fmt: skip
 
@@ -311,6 +319,8 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
             LOAD_OF_OTHERS, "contention", rows, reduction="others", least=OTHERS_PCT, weight=OTHERS_WEIGHT, unit="%",
             quota_rows=_quota_rows(row),
         )  # fmt: skip
+    if MEMORY_LOAD in row:
+        yield Channel(MEMORY_LOAD, MEMORY_CLOCK, (row[MEMORY_LOAD],), "load", share=SET, unit="%")
     for place, info in enumerate(infos):
         if info.kind == "volt" and info.label.startswith(_INPUTS):
             yield Channel(info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, unit="V")

@@ -219,7 +219,8 @@ def _is_of_quota(
 
 
 _AS_TAIL = {
-    "contention": "contention", "memory-pressure": "memory-pressure", "clock-change": "clock", "cpu-quota": "cpu-quota"
+    "contention": "contention", "memory-pressure": "memory-pressure", "clock-change": "clock", "memory-clock": "clock",
+    "cpu-quota": "cpu-quota",
 }  # fmt: skip
 
 
@@ -236,7 +237,7 @@ def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
         return "unexplained"
     seen = set()
     for channel in signals.channels:
-        if channel.role == "trip" or (is_counted and channel.cause == "contention"):
+        if channel.role in ("trip", "load") or (is_counted and channel.cause == "contention"):
             continue  # the engine's own counters are better evidence of a wait for the CPU
         values = channel.values(held)
         _, threshold = normal_range(channel, values[:at])

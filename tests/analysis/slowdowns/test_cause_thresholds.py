@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from edgetop.analysis.slowdowns.evidence import Evidence, Finding, Tally, find_cause, normal_range
+from edgetop.analysis.slowdowns.evidence import Evidence, Finding, find_cause, normal_range
 from edgetop.analysis.slowdowns.signals import LOAD_OF_OTHERS, Cause, Channel, channels
+from edgetop.analysis.slowdowns.tally import Tally
 from tests.analysis.slowdowns.test_causes_and_traps import HEALTHY, SLOW, changing, the_one
 from tests.analysis.slowdowns.test_thresholds import correlated
 from tests.support.sessions import make_sensor
