@@ -90,6 +90,8 @@ def _arguments(tokens: list[str]) -> Iterator[str]:
     """Yield what is to be installed: `name @ place` as one argument, and no options."""
     while tokens:
         token = tokens.pop(0)
+        if token == "--":  # the command goes on after the quoted one: edgetop watch --setup 'pip install x' -- app
+            return
         if token in _TAKES_VALUE:
             tokens[:1] = []
         elif not token.startswith("-"):
@@ -142,6 +144,7 @@ def test_so_do_the_hints_of_the_engine():
     ("text", "found"),
     [
         ("pip install 'edgetop[html]'", ["edgetop"]),
+        ("edgetop watch --setup 'pip install -r a.txt numpy' -- app x", ["numpy"]),
         ("pipx install edgetop", ["edgetop"]),
         ("uv tool install --python 3.13 edgetop", ["edgetop"]),
         ("uvx edgetop run", ["edgetop"]),

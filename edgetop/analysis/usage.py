@@ -54,6 +54,8 @@ class UsageFigures:
     total_time_ms: float | None
     mem_limit_mib: float | None = field(default=None, metadata=OMIT)  # The tightest limit of the cgroup.
     cgroup_peak_mib: float | None = field(default=None, metadata=OMIT)  # Of a cgroup of its own, by the kernel.
+    # True if the bytes over the network are those of its container, and not those of the whole board.
+    net_of_container: bool | None = field(default=None, metadata=OMIT)
 
 
 def _averages(info: SensorInfo) -> bool | None:
@@ -93,18 +95,20 @@ class Usage:
         limit_mib = readings[LIMIT].peak_w
         if limit_mib is None and limit_bytes is not None:
             limit_mib = limit_bytes / 2**20
-        counts = {name: _count(readings[sensor]) for name, sensor in BYTES.items()}
-        exact = {"block_read_bytes": counted.read_bytes, "block_write_bytes": counted.write_bytes}
-        counts |= {name: count for name, count in exact.items() if count is not None}
+        rx, tx, read, written = (_count(readings[sensor]) for sensor in BYTES.values())
         return UsageFigures(
             rounded(mean_pct),
             rounded(cpu.peak_w if cpu.peak_w is None or mean_pct is None else max(cpu.peak_w, mean_pct)),
             rounded(memory.mean_w if counted.pss_mean_mib is None else counted.pss_mean_mib),
             rounded(together if is_several else largest),
-            **counts,
-            total_time_ms=rounded_ms(counted.total_ns),
+            rx if counted.net_rx_bytes is None else counted.net_rx_bytes,
+            tx if counted.net_tx_bytes is None else counted.net_tx_bytes,
+            read if counted.read_bytes is None else counted.read_bytes,
+            written if counted.write_bytes is None else counted.write_bytes,
+            rounded_ms(counted.total_ns),
             mem_limit_mib=rounded(limit_mib),
             cgroup_peak_mib=rounded(counted.cgroup_peak_mib),
+            net_of_container=True if counted.net_rx_bytes is not None else None,
         )
 
     def _of(self, sensor: str, until_ns: int) -> Integral:
@@ -119,14 +123,18 @@ class Usage:
             return None
         sensors = (CPU, MEMORY, HIGH_WATER, *BYTES.values())
         cpu, memory, high_water, *traffic = (self._of(name, until_ns) for name in sensors)
+        rx, tx, read, written = map(_count, traffic)
         peaks_mib = [peak for peak in (memory.peak_w, high_water.peak_w) if peak is not None]
         return UsageFigures(
             rounded(cpu.mean_w),
             rounded(cpu.peak_w),
             rounded(memory.mean_w),
             rounded(max(peaks_mib, default=None)),
-            **dict(zip(BYTES, map(_count, traffic), strict=True)),
-            total_time_ms=rounded_ms(measured_ns),
+            rx,
+            tx,
+            read,
+            written,
+            rounded_ms(measured_ns),
             mem_limit_mib=rounded(self._of(LIMIT, until_ns).peak_w),
         )
 

@@ -60,7 +60,7 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
     if not limit.needs_cgroup:
         yield Enclosure()
         return
-    disks = _disks(root) if limit.io_bytes_per_s is not None else []
+    disks = hardware_disks(root) if limit.io_bytes_per_s is not None else []
     if scope := _scope(limit, disks, root):
         yield Enclosure("systemd scope", scope)
         return
@@ -105,7 +105,7 @@ def _guard(folders: Sequence[Path]) -> int:
     return write
 
 
-def _disks(root: Root) -> list[tuple[str, str]]:
+def hardware_disks(root: Root) -> list[tuple[str, str]]:
     """Return the name and the number "MAJOR:MINOR" of each hardware disk, without partitions.
 
     Raises InputError if there is no such disk.

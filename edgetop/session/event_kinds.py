@@ -480,6 +480,9 @@ class ProgramEnded(Body):
     read_bytes: int | None = None  # Bytes read from disks; None if unknown.
     # Bytes written to files on disks, even if they are still in the page cache; None if unknown.
     write_bytes: int | None = None
+    # Bytes over the network of its container; None without a network of its own.
+    net_rx_bytes: int | None = None
+    net_tx_bytes: int | None = None
 
 
 # The recording.

@@ -225,6 +225,15 @@ class WatchedStream:
 
 
 @frozen
+class InContainer:
+    """The container in which a watched program ran."""
+
+    runtime: str  # "docker" or "podman"
+    image: str  # as it was given, or as the runtime names it
+    image_id: str = ""  # "" for a container that ran already
+
+
+@frozen
 class Watched:
     """A program that ran the inferences itself, while edgetop watched."""
 
@@ -236,6 +245,7 @@ class Watched:
     at_once_mean: float | None = None  # mean number of inferences in progress while there were any
     at_once_max: int | None = None
     outside_share: float | None = None  # share of the time between first and last inference without one in progress
+    container: InContainer | None = None  # None for a program outside of a container
 
     @property
     def name(self) -> str:

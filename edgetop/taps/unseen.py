@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edgetop.formatting import clean
 from edgetop.probe import edgetop_probe
+from edgetop.taps.container_run import PROBE
 from edgetop.taps.runtimes import TFLITE, Mapping, mappings
 
 RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
@@ -117,7 +118,8 @@ def _has_hook(pid: int) -> bool:
     except OSError:
         return True
     paths = next((value for value in variables if value.startswith(b"PYTHONPATH=")), b"")
-    return os.fsencode(HOOK) in paths.partition(b"=")[2].split(b":")
+    given = paths.partition(b"=")[2].split(b":")
+    return os.fsencode(HOOK) in given or f"{PROBE}/{HOOK.name}".encode() in given
 
 
 def _user(pid: int) -> int | None:

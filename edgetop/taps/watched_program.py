@@ -19,13 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.engines.decode import LineReader
-from edgetop.engines.engine_protocol import Died, Ended, EngineUpdate, LogLine, Message, Started
+from edgetop.engines.engine_protocol import Died, Ended, EngineUpdate, Failed, LogLine, Message, Started
 from edgetop.engines.spawn import OomWatch, explain_exit
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.frozen import frozen
 from edgetop.paths import is_there
 from edgetop.probe import edgetop_probe as layout
+from edgetop.taps.container_accounts import ContainerAccounts
+from edgetop.taps.container_run import PRELOAD, ContainerRun, ContainerSpec
+from edgetop.taps.container_runtime import NOT_STARTED, reason
+from edgetop.taps.process_accounts import ChildExit
 from edgetop.taps.program_accounts import ProgramAccounts
 from edgetop.taps.taps import Taps
 from edgetop.taps.unseen import HOOK, PRELOAD_SEPARATORS, SEPARATOR, has_runtime, why_unseen
@@ -43,6 +47,10 @@ EARLY_NS = 10_000_000_000  # a crash this soon after the start may be caused by 
 CRASHES = frozenset({
     signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP,
 })  # fmt: skip
+UNSEEN_CONTAINER = (
+    "the container ended before edgetop saw its first process: its usage is unknown, and its time includes its start"
+)
+LIMIT_ADVICE = "run it as root, or with cgroups of version 2 that are delegated to you (edgetop help limits)"
 SHELL_SETS = ("PWD", "OLDPWD", "SHLVL", "_")  # environment variables that some shells set
 LOOK_S = 1.0  # interval of looks for a runtime in the program
 LINES = "EDGETOP_LINES"  # asks the hook to flush each line that the program prints
@@ -95,6 +103,7 @@ class ProgramSpec:
     stop_timeout_ns: int = STOP_TIMEOUT_NS
     surroundings: Surroundings | None = None
     limit_bytes: int | None = None  # limit of its memory
+    container: ContainerSpec | None = None  # the container in which it runs; None: on this machine itself
 
     @property
     def name(self) -> str:
@@ -130,6 +139,9 @@ class WatchedProgram:
     def __init__(self, spec: ProgramSpec) -> None:
         self.spec = spec
         self.output: Path | None = None  # file for the output of the program; None: a temporary one
+        # What is executed on this machine: a name or a path; "" for a command in a container.
+        self.executable = "" if spec.container else spec.command[0]
+        self.in_container = spec.container.described if spec.container else None
         self.prefix: Sequence[str] = ()  # command that runs the program in a cgroup of its own; () without limits
         self._process: subprocess.Popen[bytes] | None = None
         self._log: LineReader | None = None
@@ -143,7 +155,11 @@ class WatchedProgram:
         self._stop: _Stop | None = None
         self._over = False
         self._oom_watch = OomWatch(limit=spec.limit_bytes)
-        self._accounts: ProgramAccounts | None = None
+        self._exit: ChildExit | ProgramAccounts | None = None  # the end of the started process
+        self._accounts: ProgramAccounts | ContainerAccounts | None = None  # None before a container runs
+        self._container = ContainerRun(spec.container) if spec.container else None
+        self._unsent: signal.Signals | None = None  # signal for a container that does not run yet
+        self._runtime_words = ""  # what the container runtime printed last about an error
         self._looked_s, self._has_runtime = float("-inf"), False  # when it was last looked for a runtime
         self.exit_status: int | None = None  # as a shell reports it: 128 + the number of a signal
         self.crashed_early = False  # whether a signal killed it soon after its start
@@ -157,15 +173,29 @@ class WatchedProgram:
             text = f"{shlex.quote(self.spec.command[0])}: cannot be started: {error.strerror}"
             raise InputError(text, "give a program and its arguments") from None
         pid, limit = self._process.pid, self.spec.limit_bytes
-        self._accounts = ProgramAccounts(pid, self._began_ns, limit, self.prefix)
+        if self._container:
+            self._exit = ChildExit(pid)
+            self._container.seek(lambda: self._over or self._exit_status() is not None)
+        else:
+            self._exit = self._accounts = ProgramAccounts(pid, self._began_ns, limit, self.prefix)
+
+    @property
+    def pid(self) -> int:
+        """The first process of the program; 0 as long as it is unknown."""
+        if self._container:
+            return self._container.pid
+        return self._process.pid if self._process else 0
 
     def _exit_status(self) -> int | None:
         """Return the exit status as `Popen.returncode` has it, or None before the start and while the program runs."""
-        if self._process is None or self._accounts is None:
+        if self._process is None or self._exit is None:
             return None
         if self._process.returncode is None:
-            self._process.returncode = self._accounts.exit_status()
-        return self._process.returncode
+            self._process.returncode = self._exit.exit_status()
+        status = self._process.returncode
+        # A runtime exits with 128 + N if signal N ended the first process of the container (docker-run(1)).
+        is_signal = self._container is not None and status is not None and 128 < status < 128 + signal.NSIG
+        return 128 - status if is_signal and status is not None else status
 
     def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
         spec = self.spec
@@ -181,7 +211,7 @@ class WatchedProgram:
                     stdin=subprocess.DEVNULL if spec.stdin is None else spec.stdin,
                     stdout=writes if spec.stdout is None else spec.stdout,
                     stderr=writes if spec.stderr is None else spec.stderr,
-                    env=None if self.prefix else spec.environment(folder, os.environ),
+                    env=None if self.prefix or spec.container else spec.environment(folder, os.environ),
                     start_new_session=True,
                     close_fds=False,  # descriptors of edgetop are closed by exec; the program inherits the others
                 )
@@ -194,6 +224,18 @@ class WatchedProgram:
         The shell that enters the cgroup must not report calls, and must not change the program's environment.
         """
         spec = self.spec
+        if self._container:
+            has_hook = spec.has_hook and SEPARATOR not in str(HOOK)
+            more = [f"{LINES}=1"] if has_hook and spec.stdout is None and spec.output is None else []
+            more += ["EDGETOP_TAP_CHILDREN=1"] if spec.follow_children else []
+            return self._container.command(
+                spec.command,
+                folder,
+                hook=HOOK if has_hook else None,
+                preload=spec.preload,
+                variables=more,
+                has_input=spec.stdin is not None,
+            )
         if not self.prefix:
             return list(spec.command)
         given = {**{name: os.environ.get(name) for name in SHELL_SETS}, **spec.reporting(folder, os.environ)}
@@ -215,15 +257,17 @@ class WatchedProgram:
         if self._over or self._process is None:
             return EngineUpdate()
         now_ns = time.monotonic_ns()
-        messages: list[Message] = [] if self._reported_start else [Started(self._process.pid, "")]
-        self._reported_start = True
         status = self._exit_status()  # before reading the rings, so that the last calls are still read
-        if status is not None and not self._ended_ns and self._accounts:
-            self._ended_ns = self._accounts.ended_ns
+        messages = self._begun()
+        if status is not None and not self._ended_ns and self._exit:
+            self._ended_ns = self._accounts.ended_ns if self._accounts else 0
+            self._ended_ns = self._ended_ns or self._exit.ended_ns
         left = self._left_behind() if status is not None else []
         is_over = status is not None and (not left or now_ns - self._ended_ns > CHILDREN_PATIENCE_NS)
         records, news = self._taps.poll(now_ns, is_over=is_over)
         messages += [*news, *self._taps.warn_if_quiet(now_ns, self._why_unseen, self._may_infer, is_over=is_over)]
+        if is_over and self._container and not self.pid and status != NOT_STARTED:
+            messages.append(LogLine("warning", "edgetop", UNSEEN_CONTAINER, "calls-unseen"))
         if is_over and left:
             text = f"the program has ended, but its children continue unwatched: process {', '.join(left[:3])}"
             messages.append(LogLine("warning", "edgetop", text, "left-behind"))
@@ -231,15 +275,49 @@ class WatchedProgram:
         messages += self._accounts.read() if self._accounts else []
         if status is not None and is_over:
             messages += filter(None, [self._accounts.total() if self._accounts else None])
-            messages.append(self._ended(status))
+            messages.append(self._never_began(status) or self._ended(status))
         elif status is None and self._stop:
             messages += self._wait_for_end(self._stop, now_ns)
         elif status is None and (reached := self._reached(now_ns)):
             self._ask_to_end(reached)
         return EngineUpdate(records, tuple(messages), self._taps.poll_within_s)
 
+    def _begun(self) -> list[Message]:
+        """Return a message when the first process is known. A container needs some tenths of a second to begin."""
+        container = self._container
+        if self._reported_start or not self.pid:
+            return []
+        self._reported_start = True
+        if container:
+            self._accounts = ContainerAccounts(self.pid, container.id, self.spec.limit_bytes)
+            self._began_ns = self._taps.started_ns = self._accounts.began_ns
+            if container.unlimited:
+                self._ask_to_end("stop")
+                self._send(signal.SIGKILL)
+            elif self._unsent:
+                self._send(self._unsent)
+        return [Started(self.pid, "")]
+
+    def _never_began(self, status: int) -> Failed | None:
+        """Return why a container could not be started, or was ended because a limit is not in force; else None."""
+        container = self._container
+        if not container:
+            return None
+        name = container.spec.runtime.name
+        if container.unlimited:
+            text = f"--limit: {name} has not set the limit: {container.unlimited}"
+        elif status == NOT_STARTED and not container.pid:
+            why = reason(self._runtime_words) if self._runtime_words else "its reason is above"
+            text = f"{name} cannot run the container: {why}"
+        else:
+            return None
+        self._over = True
+        return Failed("start", text, LIMIT_ADVICE if container.unlimited else "")
+
     def _read_log(self) -> list[LogLine]:
         lines = self._log.read() if self._log else []
+        if self._container and not self._container.pid:
+            self._runtime_words = "\n".join([self._runtime_words[-4096:], *(line.message for line in lines)])
         # Empty edgetop's own file when it has grown large. The lines that were read are in the events.
         if self.spec.output is None and os.fstat(self._log_fd).st_size > MAX_OUTPUT:
             os.ftruncate(self._log_fd, 0)
@@ -248,6 +326,8 @@ class WatchedProgram:
 
     def _left_behind(self) -> list[str]:
         """Return the ids of the processes that the program started and that still run after its end."""
+        if self._container:  # when its first process ends, the kernel ends the others (pid_namespaces(7))
+            return []
         mark, running = f"{layout.FOLDER}={self._taps.folder}".encode(), []
         for place in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # it belongs to another user, or has ended
@@ -260,18 +340,18 @@ class WatchedProgram:
 
     def _may_infer(self) -> bool:
         """Whether the program or a process that it started has loaded a runtime whose calls edgetop can see."""
-        assert self._process
         now_s = time.monotonic()
         if now_s - self._looked_s >= LOOK_S:  # it takes some ms
-            self._looked_s, self._has_runtime = now_s, has_runtime(self._process.pid)
+            self._looked_s, self._has_runtime = now_s, bool(self.pid) and has_runtime(self.pid)
         return self._taps.has_hooked or self._has_runtime
 
     def _why_unseen(self) -> str:
-        assert self._process
         spec, reported = self.spec, self._taps.has_rings
+        if not self.pid:
+            return "the container has not begun yet"
         return why_unseen(
-            self._process.pid,
-            preload=spec.preload,
+            self.pid,
+            preload=Path(PRELOAD) if spec.container and spec.container.has_preload else spec.preload,
             has_hook=spec.has_hook,
             has_reported=reported,
             follows_children=spec.follow_children,
@@ -305,6 +385,11 @@ class WatchedProgram:
 
     def _send(self, number: signal.Signals) -> None:
         assert self._process
+        if self._container:
+            self._unsent = None if self._container.pid else number
+            if self._container.pid:
+                self._container.send(number)
+            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
@@ -339,9 +424,11 @@ class WatchedProgram:
         """Return a sentence on the program if it outlives edgetop, or "" if it has ended."""
         if self._process is None or self._exit_status() is not None:
             return ""
-        pid = self._process.pid
+        pid, ends = self._process.pid, f"kill {self._process.pid}"
+        if self._container:
+            ends = f"{self._container.spec.runtime.name} kill {self._container.name}"
         output = f"; its output goes to {clean(str(self._log_path))}" if self.spec.stdout is None else ""
-        return f"{self.spec.name} continues unwatched as process {pid}{output}; kill {pid} ends it"
+        return f"{self.spec.name} continues unwatched as process {pid}{output}; {ends} ends it"
 
     def close(self) -> str:
         """Stop watching. Return a sentence on the program if it continues, else ""."""
@@ -353,6 +440,8 @@ class WatchedProgram:
             self._removed_log.unlink(missing_ok=True)
         if self._accounts:
             self._accounts.close()
+        if self._container:
+            self._container.close()
         self._taps.close()
         return text
 

@@ -1,12 +1,13 @@
 """The accounts of a watched program that enters cgroups of version 1: one for each controller, one after the other."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from edgetop.sensors.root import Root
-from edgetop.taps import program_accounts
+from edgetop.taps import process_accounts, program_accounts
 from edgetop.taps.program_accounts import ProgramAccounts
 
 PID = 2**22 + 1  # larger than any process id of Linux (PID_MAX_LIMIT)
@@ -63,6 +64,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     )  # fmt: skip
     monkeypatch.setattr(program_accounts, "HOST", Root(tmp_path))
     monkeypatch.setattr(program_accounts, "time", clock)
+    of_thread = SimpleNamespace(monotonic_ns=time.monotonic_ns, thread_time=lambda: made.cpu_s)
+    monkeypatch.setattr(process_accounts, "time", of_thread)
     return made
 
 
@@ -99,7 +102,7 @@ def test_memory_is_added_up_again_after_a_second_unless_that_cost_much_cpu_time(
         machine.cpu_s += cpu_s
         return {}
 
-    monkeypatch.setattr(program_accounts.Family, "stats", stats)
+    monkeypatch.setattr(process_accounts.Family, "stats", stats)
     accounts = ProgramAccounts(PID, 0)
     machine.pauses = 10
     accounts.read()

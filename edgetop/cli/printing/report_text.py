@@ -168,6 +168,8 @@ def _watched(session: Manifest) -> Iterator[str]:
     if watched := session.watched:
         cost = "an unknown time" if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f} us"
         yield f"  program  {clean(shlex.join(watched.command))}"
+        if one := watched.container:
+            yield f"  in       a container of {clean(one.image)}, by {clean(one.runtime)}"
         if watched.sources:
             yield f"  seen by  {clean(', '.join(watched.sources))}, which adds {cost} to a call"
         if watched.at_once_mean is not None and watched.outside_share is not None:

@@ -72,7 +72,8 @@ def program_memory(usage: UsageFigures) -> str:
 def usage_summary(report: Report) -> Iterator[str]:
     """Yield lines about the CPU, memory and disk use of the engine or program, and the network traffic of the board.
 
-    The network traffic is that of the whole board, because the kernel does not count it per process.
+    The network traffic is that of the whole board, because the kernel does not count it per process, unless the program
+    ran in a container with a network of its own.
     """
     if (usage := report.usage) is None:
         return
@@ -83,7 +84,8 @@ def usage_summary(report: Report) -> Iterator[str]:
         yield f"cpu        {who} {mean:.0f} % of a core on average{most}"
     counts = (usage.net_rx_bytes, usage.net_tx_bytes, usage.block_read_bytes, usage.block_write_bytes)
     received, sent, read, written = (or_unknown(count, formatting.size) for count in counts)
-    traffic = f"network of the board {received} received, {sent} sent; disks {read} read, {written} written"
+    whose = "" if usage.net_of_container else " of the board"
+    traffic = f"network{whose} {received} received, {sent} sent; disks {read} read, {written} written"
     resident = f"memory {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
     took = or_unknown(usage.total_time_ms, lambda ms: formatting.duration(ms * 1e6))
     if report.session.watched:  # its memory has a line of its own

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from edgetop.sensors.i2c import I2cSpec
     from edgetop.session.manifest import Battery, ImageInput
     from edgetop.simulation.scenarios import Scenario
+    from edgetop.taps.watched_container import WatchedContainer
     from edgetop.taps.watched_process import WatchedProcess
     from edgetop.taps.watched_program import WatchedProgram
 
@@ -154,7 +155,7 @@ class VariantsSubject:
 class ProgramSubject:
     """A program that runs its own inferences."""
 
-    program: "WatchedProgram | WatchedProcess"
+    program: "WatchedProgram | WatchedProcess | WatchedContainer"
     limit: Limit = Limit()  # for a program that edgetop starts
 
 

@@ -60,6 +60,7 @@ from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.cgroup_limits import enclosed
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
+from edgetop.runner.engine_limit import Limit
 from edgetop.runner.measured_ceilings import default_path, stored
 from edgetop.runner.rotation import Rotation
 from edgetop.runner.session_sensors import SessionSensors
@@ -234,7 +235,8 @@ def _set_up(
     match subject:
         case ProgramSubject(program, limit):
             program.output = folder / PROGRAM_LOG if folder else None
-            program.prefix = stack.enter_context(enclosed(limit)).prefix
+            # In a container, the runtime sets the limits.
+            program.prefix = stack.enter_context(enclosed(limit if program.executable else Limit())).prefix
             engine = program
         case VariantsSubject():
             engine = session_parts.engine_in_turns(request, board_sensors, stack, folder)

@@ -68,6 +68,7 @@ from edgetop.session.seconds import NS
 if TYPE_CHECKING:
     from edgetop.engines.spawn import Child
     from edgetop.engines.turn_engine import TurnsEngine
+    from edgetop.taps.watched_container import WatchedContainer
     from edgetop.taps.watched_process import WatchedProcess
     from edgetop.taps.watched_program import WatchedProgram
 
@@ -475,7 +476,7 @@ def server_file(url: str) -> ModelFile:
     )
 
 
-def program_file(program: "WatchedProgram | WatchedProcess") -> ModelFile:
+def program_file(program: "WatchedProgram | WatchedProcess | WatchedContainer") -> ModelFile:
     """Return a stand-in for the model, which gives the session the name of the program until a model is seen."""
     words = [word for word in program.spec.command if not word.startswith("-")]
     named = next((word for word in words[1:] if word.endswith(".py")), words[0] if words else program.spec.command[0])
@@ -492,8 +493,8 @@ def refuse_absent(request: RunRequest, folder: Path | None) -> None:
     if folder:
         refuse_folder(folder)
     if isinstance(subject, ProgramSubject):
-        name = subject.program.spec.command[0]
-        if subject.program.isolation == "program" and shutil.which(name) is None:
+        name = subject.program.executable
+        if name and shutil.which(name) is None:
             number = errno.EACCES if "/" in name and os.path.lexists(name) else errno.ENOENT
             text = f"{shlex.quote(name)}: cannot be started: {os.strerror(number)}"
             raise InputError(text, "give a program and its arguments")
@@ -506,7 +507,7 @@ def refuse_absent(request: RunRequest, folder: Path | None) -> None:
             )
 
 
-def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess") -> Manifest:
+def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess | WatchedContainer") -> Manifest:
     """Return the manifest of a session that watches a program."""
     command = program.spec.command
     return replace(
@@ -514,5 +515,5 @@ def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess") 
         model=Model(path=shlex.join(shortened(command))),
         engine=EngineInfo(isolation=program.isolation),
         load=replace(manifest.load, input="chosen by the program"),
-        watched=Watched(shortened(command)),
+        watched=Watched(shortened(command), container=program.in_container),
     )

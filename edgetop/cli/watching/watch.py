@@ -17,6 +17,7 @@ Examples:
   edgetop watch --limit cpus=2 --limit memory=512M -- python3 train.py
   edgetop watch --headless --duration 10m --fail-if 'p99>33ms' -- ./detector
   edgetop watch --duration 1m --against model.onnx -- python3 app.py
+  edgetop watch --container python:3.12 --setup 'pip install -r requirements.txt' -- python3 app.py
   sudo edgetop watch --pid 4711                 a running process
   edgetop watch --url http://127.0.0.1:8080     a running llama-server
     edgetop watch --all                           list the processes that run models
@@ -87,6 +88,28 @@ PARAMS = (
         "(edgetop help limits). Repeatable.",
         rules=[not_beside("pid", "unit", "all_", message="{} applies only to a program that edgetop starts",
                           advice="edgetop watch --limit memory=512M -- COMMAND")],
+    ),
+    option(
+        "--container", metavar="IMAGE|NAME",
+        help="Run COMMAND in an image, with docker or podman. Without COMMAND: watch the container NAME, which runs "
+        "already (edgetop help container).",
+        rules=[not_beside("pid", "unit", "all_", "against")],
+    ),
+    option(
+        "--dockerfile", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+        help="Build the image of COMMAND from FILE, with the current folder as its context.",
+        rules=[not_beside("pid", "unit", "all_", "against")],
+    ),
+    option(
+        "--setup", metavar="COMMAND",
+        help="Shell command that prepares the image, such as 'pip install -r requirements.txt'. It runs once and is "
+        "not measured.",
+        rules=[needs("container", "dockerfile")],
+    ),
+    option(
+        "--container-args", metavar="OPTIONS", default="",
+        help="Further options of docker run or podman run, in one text: '--gpus all --env KEY=VALUE'.",
+        rules=[needs("container", "dockerfile")],
     ),
     option(
         "--against", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="MODEL",

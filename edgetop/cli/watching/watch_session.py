@@ -22,6 +22,7 @@ from edgetop.frozen import frozen
 from edgetop.runner.engine_limit import Limit, limit_of
 from edgetop.taps import perf
 from edgetop.taps.runtimes import runtime_of
+from edgetop.taps.watched_container import WatchedContainer
 from edgetop.taps.watched_process import (
     ModelProcess,
     ProcessSpec,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from edgetop.cli.running.run_request import RunRequest
     from edgetop.cli.running.run_session import End
 
+Program = WatchedProgram | WatchedProcess | WatchedContainer
 COMMAND_WIDTH = 30  # most characters of a command in the table of processes
 _PR_SET_DUMPABLE = 4  # prctl(2)
 
@@ -60,6 +62,10 @@ class WatchOptions:
     headless: bool
     as_json: bool
     limits: tuple[dict[str, float], ...]
+    container: str | None
+    dockerfile: Path | None
+    setup: str | None
+    container_args: str
 
     @property
     def limit(self) -> Limit:
@@ -75,9 +81,12 @@ def watch_program(command: tuple[str, ...], given: Given) -> int:
     if given["url"] is not None:
         return watch_server(command, given)
     options = taken(WatchOptions, given)
-    pid = _chosen_process(command, options)
-    program: WatchedProgram | WatchedProcess
-    if command:
+    program: Program
+    is_running = options.container is not None and not command
+    pid = None if is_running else _chosen_process(command, options)
+    if is_running:
+        program = _running_container(options)
+    elif command:
         program = _started(command, options)
     elif pid is None:
         return EXIT_DONE  # the processes were only listed
@@ -97,7 +106,21 @@ def watch_program(command: tuple[str, ...], given: Given) -> int:
     return end.exit_code()
 
 
-_OF_PROGRAMS = ("pid", "unit", "all_", "app_output", "follow_children", "against", "no_preload", "no_hook", "limits")
+_OF_PROGRAMS = (
+    "pid",
+    "unit",
+    "all_",
+    "app_output",
+    "follow_children",
+    "against",
+    "no_preload",
+    "no_hook",
+    "limits",
+    "container",
+    "dockerfile",
+    "setup",
+    "container_args",
+)
 
 
 def watch_server(command: tuple[str, ...], given: Given) -> int:
@@ -132,6 +155,20 @@ def watch_server(command: tuple[str, ...], given: Given) -> int:
             showing=asked.Showing.of(given),
         )
     )
+
+
+def _running_container(options: WatchOptions) -> WatchedContainer:
+    name = str(options.container)
+    for given, written in (
+        ("dockerfile", "--dockerfile"), ("setup", "--setup"), ("container_args", "--container-args"),
+        ("limits", "--limit"), ("app_output", "--app-output"), ("follow_children", "--follow-children"),
+    ):  # fmt: skip
+        if getattr(options, given):
+            advice = f"edgetop watch --container IMAGE {written} ... -- COMMAND"
+            raise InputError(f"{written} applies only to a program that edgetop starts", advice)
+    if options.runs is not None:
+        raise InputError("--runs needs inferences, which are not seen in a running container", "give --duration")
+    return WatchedContainer(name, options.duration)
 
 
 def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
@@ -176,7 +213,7 @@ def without_hooks(words: Sequence[str]) -> list[str]:
     return [*changed[:at], "--no-preload", "--no-hook", *changed[at:]]
 
 
-def watch_request(given: Given, program: WatchedProgram | WatchedProcess) -> "RunRequest":
+def watch_request(given: Given, program: Program) -> "RunRequest":
     """Return the request for a run from the options of `watch`.
 
     Raises InputError if options cannot be used together.
@@ -195,7 +232,7 @@ def watch_request(given: Given, program: WatchedProgram | WatchedProcess) -> "Ru
     )
 
 
-def _watch(given: Given, program: WatchedProgram | WatchedProcess) -> "End":
+def _watch(given: Given, program: Program) -> "End":
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     request = watch_request(given, program)
@@ -254,6 +291,10 @@ def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
         surroundings=surroundings,
         limit_bytes=limit.memory_bytes,
     )
+    if options.container or options.dockerfile:
+        from edgetop.cli.watching.contained import contained  # noqa: PLC0415  a program without a container needs it not
+
+        spec = contained(spec, options.container, options.dockerfile, options.setup, options.container_args, limit)
     return WatchedProgram(spec)
 
 
@@ -262,6 +303,8 @@ def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | No
 
     Raises InputError if the options contradict each other.
     """
+    if not command and options.dockerfile:
+        raise InputError("--dockerfile needs a command to run", "edgetop watch --dockerfile FILE -- COMMAND")
     ways = {"-- COMMAND": command, "--pid": options.pid, "--unit": options.unit, "--all": options.all_, "--url": None}
     asked = [name for name, value in ways.items() if value]
     if len(asked) != 1:

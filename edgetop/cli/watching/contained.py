@@ -1,0 +1,67 @@
+"""The container of a watched program: what the options of `edgetop watch` mean for the runtime."""
+
+import os
+import shlex
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from edgetop.cli.output import print_text
+from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.runner.container_images import ROOT, can_preload, container_image, security_options, user_options
+from edgetop.runner.container_limits import limit_options, why_unlimited
+from edgetop.runner.engine_limit import Limit
+from edgetop.taps.container_run import ContainerSpec, mount
+from edgetop.taps.watched_program import ProgramSpec
+
+USER = ("-u", "--user")  # options of `run` that choose the user in the container
+# Options of `run` that edgetop needs for itself.
+TAKEN = ("--rm", "--name", "-d", "--detach", "-t", "--tty", "--cidfile", "--entrypoint", "--label-file", "--restart")
+
+
+def contained(
+    spec: ProgramSpec, image: str | None, dockerfile: Path | None, setup: str | None, given: str, limit: Limit
+) -> ProgramSpec:
+    """Return the program of `spec` in a container. The image is pulled, built and set up first, if necessary.
+
+    `image`, `dockerfile` and `setup` are the options with these names, `given` are the further options of `run` in one
+    text, and `limit` is what the program may use. Raises InputError.
+    """
+    arguments = _split(given)
+    runtime, made = container_image(image, dockerfile, setup, arguments, _say)
+    cpus = spec.surroundings.cpus if spec.surroundings else frozenset(os.sched_getaffinity(0))
+    folder = str(Path.cwd())
+    has_user = any(word.partition("=")[0] in USER for word in arguments)
+    options = (
+        *limit_options(limit, cpus), "--mount", mount(folder, folder), f"--workdir={folder}", *security_options(),
+        *(() if has_user else user_options(runtime, made)), *arguments,
+    )  # fmt: skip
+    container = ContainerSpec(
+        runtime,
+        made,
+        options,
+        has_preload=spec.preload is not None and can_preload(runtime, made, spec.preload),
+        why_unlimited=partial(why_unlimited, limit, cpus),
+        is_shared=os.geteuid() == 0 and (has_user or made.user not in ROOT),
+    )
+    return replace(spec, container=container)
+
+
+def _split(given: str) -> list[str]:
+    """Split the text of `--container-args` as a shell does. Raises InputError."""
+    try:
+        words = shlex.split(given)
+    except ValueError as error:
+        raise InputError(f"--container-args {clean(given)!r}: {error}", "close the quote") from None
+    if words and not words[0].startswith("-"):
+        raise InputError(f"--container-args {clean(words[0])!r} is no option", "as in --container-args '--gpus all'")
+    if taken := next((word for word in words if word.partition("=")[0] in TAKEN), None):
+        raise InputError(f"--container-args {clean(taken)}: edgetop sets this option itself", "leave it out")
+    return words
+
+
+def _say(text: str) -> None:
+    print_text(f"edgetop: {text}", err=True)
+    sys.stderr.flush()

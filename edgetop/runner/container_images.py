@@ -1,0 +1,165 @@
+"""The image in which a program is watched: pulled, built from a Dockerfile, and prepared by `--setup`.
+
+The result of `--setup` is an image of its own, `edgetop-setup:HASH`. It is made once for each image, command, folder
+and content of the files that the command names. `docker image rm` removes it.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from edgetop.errors import InputError
+from edgetop.files import read_file
+from edgetop.formatting import clean
+from edgetop.taps.container_run import LABEL, PRELOAD, mount
+from edgetop.taps.container_runtime import Image, Runtime, reason, runtimes
+
+SETUP, BUILT = "edgetop-setup", "edgetop-build"  # names of images that edgetop makes
+HASH_DIGITS = 16
+PULL_S, BUILD_S = 3600.0, 7200.0
+ROOT = ("", "0", "root", "0:0", "root:root")  # users of an image that are root
+SELINUX = Path("/sys/fs/selinux/enforce")
+# Arguments: runtime, name of the container, image to make, its USER, WORKDIR, ENTRYPOINT and CMD, arguments of `run`.
+# Runs the step, stores its result as an image if it succeeds, and removes the container. The shell outlives edgetop,
+# and Ctrl+C on the terminal ends only the step.
+_STEP = """
+trap : INT TERM HUP
+r=$1 name=$2 image=$3 u=$4 w=$5 e=$6 c=$7; shift 7
+"$r" run --name="$name" "$@"
+status=$?
+[ $status != 0 ] ||
+    "$r" commit --change "USER $u" --change "WORKDIR $w" --change "ENTRYPOINT $e" --change "CMD $c" "$name" "$image" ||
+    status=124
+"$r" rm --force "$name" >/dev/null 2>&1
+exit $status
+"""
+_NOT_STORED = 124
+# Prints a word if a program of the image can load the library for C programs, as one for an older C library cannot.
+_TRIAL = f'[ -z "$(LD_PRELOAD={PRELOAD} true 2>&1)" ] && echo loaded'
+
+Say = Callable[[str], None]  # prints a line about a step that takes time
+
+
+def container_image(
+    name: str | None, dockerfile: Path | None, setup: str | None, arguments: Sequence[str], say: Say
+) -> tuple[Runtime, Image]:
+    """Return the image in which a program is to run, and the runtime that has it.
+
+    If necessary, the image is pulled, built or set up first.
+
+    `name`: the image; with a Dockerfile, the name for the image that is built, or None. `setup`: a shell command that
+    prepares the image, or None. `arguments`: what the user adds to the options of `run`. Raises InputError.
+    """
+    usable = runtimes()
+    runtime = usable[0]
+    if dockerfile is not None:
+        image = _built(runtime, dockerfile, name, say)
+    else:
+        assert name is not None
+        found = ((each, each.image(name)) for each in usable)
+        runtime, there = next(((each, one) for each, one in found if one), (runtime, None))
+        image = there or _pulled(runtime, name, say)
+    return runtime, _set_up(runtime, image, setup, arguments, say) if setup is not None else image
+
+
+def _pulled(runtime: Runtime, name: str, say: Say) -> Image:
+    say(f"pulling the image {clean(name)} with {runtime.name}")
+    done = runtime.ask("pull", "--quiet", "--", name, within_s=PULL_S)
+    if done.returncode or not (image := runtime.image(name)):
+        text = f"--container {name}: there is no such image, and {runtime.name} cannot pull it"
+        raise InputError(f"{clean(text)}: {reason(done.stderr)}", f"{runtime.name} images lists those that are here")
+    return image
+
+
+def _built(runtime: Runtime, dockerfile: Path, name: str | None, say: Say) -> Image:
+    """Build the image with the current folder as its context. The image that it replaces is removed."""
+    tag = name or f"{BUILT}:{_digest([str(dockerfile.resolve())])}"
+    before = runtime.image(tag)
+    say(f"building the image of {clean(str(dockerfile))} with {runtime.name}")
+    words = ("build", f"--file={dockerfile}", f"--tag={tag}", f"--label={LABEL}=build", ".")
+    done = runtime.ask(*words, within_s=BUILD_S)
+    if done.returncode or not (image := runtime.image(tag)):
+        why = reason(done.stderr or done.stdout)
+        raise InputError(f"--dockerfile {clean(str(dockerfile))}: {runtime.name} cannot build it: {why}")
+    if before and before.id != image.id and not name:
+        runtime.ask("image", "rm", before.id)
+    return image
+
+
+def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str], say: Say) -> Image:
+    """Return the image after the command `setup`, which runs in the current folder if that has not been done before."""
+    folder = str(Path.cwd())
+    parts = [image.id, setup, folder, *arguments, *_contents(setup)]
+    tag = f"{SETUP}:{_digest(parts)}"
+    if made := runtime.image(tag):
+        return replace(made, name=image.name)
+    say(f"setting up {clean(image.name)}, once: {clean(setup)}")
+    config = (image.user or "0", image.folder or "/", json.dumps(image.entrypoint), json.dumps(image.command))
+    words = [
+        f"--label={LABEL}=setup", "--mount", mount(folder, folder), f"--workdir={folder}", *security_options(),
+        *arguments, "--entrypoint=/bin/sh", image.id, "-c", setup,
+    ]  # fmt: skip
+    order = ["/bin/sh", "-c", _STEP, "sh", runtime.program, f"edgetop-setup-{os.getpid()}", tag, *config, *words]
+    with tempfile.TemporaryFile() as output:
+        step = subprocess.Popen(order, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: S603  docker or podman
+        try:
+            status = step.wait()
+        except KeyboardInterrupt:  # the terminal sent it to the step as well, which removes its container
+            step.wait()
+            raise
+        output.seek(0)
+        last = output.read()[-65_536:].decode("utf-8", "replace")
+    if status == 0 and (made := runtime.image(tag)):
+        return replace(made, name=image.name)
+    why = "its result cannot be stored" if status == _NOT_STORED else f"exit status {status}"
+    raise InputError(f"--setup {shlex.quote(clean(setup))}: {why}: {reason(last)}")
+
+
+def _contents(setup: str) -> Iterator[str]:
+    """Yield a hash of each file that the command names."""
+    try:
+        words = shlex.split(setup)
+    except ValueError:  # the shell will report it
+        words = setup.split()
+    for word in words:
+        with contextlib.suppress(OSError, ValueError):
+            yield hashlib.sha256(read_file(Path(word))).hexdigest()
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:HASH_DIGITS]
+
+
+def security_options() -> list[str]:
+    """Return the option that lets a container read folders of this machine where SELinux would refuse it."""
+    return ["--security-opt=label=disable"] if SELINUX.exists() else []
+
+
+def user_options(runtime: Runtime, image: Image) -> list[str]:
+    """Return options that make the program write its files, and report its calls, as the user of edgetop.
+
+    Rootless podman does so without options, unless the image has another user: its root is the user. Docker's daemon
+    would run the program as root.
+    """
+    user, group = os.geteuid(), os.getegid()
+    if user == 0:
+        return []
+    of_user = [f"--user={user}:{group}", "--env=HOME=/tmp"]
+    if runtime.name == "podman":
+        return [] if image.user in ROOT else ["--userns=keep-id", *of_user]
+    is_rootless = "rootless" in runtime.ask("info", "--format={{.SecurityOptions}}").stdout
+    return [] if is_rootless else of_user
+
+
+def can_preload(runtime: Runtime, image: Image, library: Path) -> bool:
+    """Whether a program of the image can load the library for C programs. False if the image has no shell."""
+    mounted = mount(str(library), PRELOAD, is_readonly=True)
+    words = ("--rm", f"--label={LABEL}=trial", "--network=none", *security_options(), "--mount", mounted)
+    return "loaded" in runtime.ask("run", *words, "--entrypoint=/bin/sh", image.id, "-c", _TRIAL).stdout.split()

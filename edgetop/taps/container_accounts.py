@@ -1,0 +1,195 @@
+"""The resources that a container used, from the counters of its cgroup and of its network, and its OOM kills.
+
+The first process of a container is no child of edgetop, so wait4(2) says nothing about it. Its cgroup counts the CPU
+time, the peak of the memory and the disk traffic of everything in the container. The runtime removes the cgroup a few
+milliseconds after the end, so the counters are read at the moment at which the first process ends (pidfd_open(2)).
+"""
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from edgetop.engines.engine_protocol import Noted
+from edgetop.sensors.cgroup import CPU_STAT, Group, folders_of, locate
+from edgetop.sensors.memory_sensors import MIB
+from edgetop.sensors.oom_kills import OomKill, OomKills
+from edgetop.sensors.process_table import HOST, TICK_S, parse_counters, parse_stat
+from edgetop.sensors.root import Root
+from edgetop.sensors.traffic import parse_net_dev
+from edgetop.session.event_kinds import ProgramEnded
+from edgetop.taps.process_accounts import ResidentMemory, ended, noted
+
+READ_S = 0.25  # least interval between two reads
+LOOK_S = 0.05  # interval of looks for the end, if the kernel has no pidfd_open (before Linux 5.3)
+USED, PEAK, READ, WRITTEN, RECEIVED, SENT = "cpu_ns", "memory", "read", "written", "received", "sent"
+
+
+class ContainerAccounts:
+    """The CPU time, memory and traffic of a container from now on, or from its start on.
+
+    `has_begun_before`: what the container used before now does not count.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        container: str,
+        memory_limit: int | None = None,
+        *,
+        has_begun_before: bool = False,
+        root: Root = HOST,
+    ) -> None:
+        """Begin to account for the container with the first process `pid` and the id `container`.
+
+        `memory_limit`: the limit of its memory in bytes, or None.
+        """
+        self._pid, self._limit, self._root = pid, memory_limit, root
+        now_ns = time.monotonic_ns()
+        self.began_ns = now_ns if has_begun_before else _began_ns(pid, root) or now_ns
+        self.ended_ns = 0  # when its first process ended, on CLOCK_MONOTONIC; 0 while it runs
+        self._resident = ResidentMemory(pid)
+        self._read_s = float("-inf")
+        self._lock = threading.Lock()
+        memberships, mounts = root.text(f"proc/{pid}/cgroup"), root.text("proc/self/mountinfo")
+        # A container that shares the cgroup of others, as with `--cgroups=disabled`, has no counters of its own.
+        is_own = bool(container) and container in memberships
+        self._cpu, self._io = _counters(root, memberships, mounts) if is_own else (_unknown, _unknown_traffic)
+        group = locate(root, memberships, mounts) if is_own else None
+        self._memory = group if isinstance(group, Group) else None
+        self._kills = self._memory and OomKills(Path("/", self._memory.folders[0]), self._memory.files.events)
+        self._killed: list[OomKill] = []
+        own_net, theirs = root.link("proc/self/ns/net"), root.link(f"proc/{pid}/ns/net")
+        self._has_network = bool(theirs) and own_net != theirs
+        self._counts: dict[str, int] = {}  # the last counts
+        self._count()
+        self._before = dict(self._counts) if has_begun_before else {}
+        threading.Thread(target=self._wait, name="container-end", daemon=True).start()
+
+    def _wait(self) -> None:
+        """Wait for the end of the first process, and read the counters once more."""
+        try:
+            end = os.pidfd_open(self._pid)
+        except OSError:  # it has ended, or the kernel is too old
+            while self._root.text(f"proc/{self._pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"]):
+                time.sleep(LOOK_S)
+        else:
+            with contextlib.suppress(OSError):
+                select.select([end], [], [])
+            os.close(end)
+        now_ns = time.monotonic_ns()
+        self._count()
+        self.ended_ns = now_ns
+
+    def _count(self) -> None:
+        """Read the counters. A file that cannot be read any more leaves its last count."""
+        with self._lock:
+            counts: dict[str, int | None] = {USED: self._cpu()}
+            counts |= zip((READ, WRITTEN), self._io(), strict=True)
+            if self._memory:
+                counts[PEAK] = self._root.number(f"{self._memory.folders[0]}/{self._memory.files.peak}")
+            if self._kills:
+                self._killed += self._kills.new()
+            if self._has_network:
+                with contextlib.suppress(ValueError):
+                    of = parse_net_dev(self._root.text(f"proc/{self._pid}/net/dev"))
+                    both = [amounts for name, amounts in of.items() if name != "lo"]
+                    if of:
+                        counts |= {RECEIVED: sum(one for one, _ in both), SENT: sum(one for _, one in both)}
+            self._counts |= {
+                name: max(count, self._counts.get(name, 0)) for name, count in counts.items() if count is not None
+            }
+
+    def read(self) -> list[Noted]:
+        """Read the counters, and return an event for each process that was killed for lack of memory."""
+        now_s = time.monotonic()
+        if not self.ended_ns and now_s - self._read_s >= READ_S:
+            self._read_s = now_s
+            self._resident.read(now_s)
+            self._count()
+        with self._lock:
+            killed, self._killed = self._killed, []
+        return [noted(kill, self._limit) for kill in killed]
+
+    def total(self, until_ns: int = 0) -> Noted | None:
+        """Return an event with what the container used, or None while it runs.
+
+        `until_ns`: the time at which watching ends although the container runs, on CLOCK_MONOTONIC; 0 otherwise.
+        """
+        end_ns = self.ended_ns or until_ns
+        if not end_ns:
+            return None
+        resident, peak = self._resident, self._counts.get(PEAK)
+        body = ProgramEnded(
+            total_ns=end_ns - self.began_ns,
+            cpu_ns=self._used(USED),
+            rss_peak_mib=resident.peak_mib,
+            pss_peak_mib=resident.together_peak_mib,
+            pss_mean_mib=resident.together_mean_mib,
+            cgroup_peak_mib=peak and round(peak / MIB, 3),
+            read_bytes=self._used(READ),
+            write_bytes=self._used(WRITTEN),
+            net_rx_bytes=self._used(RECEIVED),
+            net_tx_bytes=self._used(SENT),
+        )
+        return ended(body)
+
+    def _used(self, name: str) -> int | None:
+        """Return by how much a counter has grown, or None if it is unknown."""
+        count = self._counts.get(name)
+        return None if count is None else count - self._before.get(name, 0)
+
+    def close(self) -> None:
+        if self._kills:
+            self._kills.close()
+
+
+def _began_ns(pid: int, root: Root) -> int | None:
+    """Return when a process began, on CLOCK_MONOTONIC. The kernel counts it in ticks of 10 ms on CLOCK_BOOTTIME."""
+    try:
+        ticks = int(parse_stat(root.read_text(f"proc/{pid}/stat")).began)
+    except (OSError, ValueError):
+        return None
+    asleep_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    return int(ticks * TICK_S * 1e9) - asleep_ns
+
+
+def _unknown() -> None:
+    return None
+
+
+def _unknown_traffic() -> tuple[None, None]:
+    return None, None
+
+
+def _counters(
+    root: Root, memberships: str, mounts: str
+) -> tuple[Callable[[], int | None], Callable[[], tuple[int | None, int | None]]]:
+    """Return functions that read the CPU time in ns, and the bytes read and written, of a cgroup."""
+    newer = next(iter(folders_of(memberships, mounts, "")), "")
+    used, blocks = (next(iter(folders_of(memberships, mounts, name)), "") for name in ("cpuacct", "blkio"))
+
+    def cpu() -> int | None:
+        if used and (nanoseconds := root.number(f"{used}/cpuacct.usage")) is not None:
+            return nanoseconds
+        microseconds = parse_counters(root.text(f"{newer}/{CPU_STAT}")).get("usage_usec") if newer else None
+        return None if microseconds is None else microseconds * 1000
+
+    def traffic() -> tuple[int | None, int | None]:
+        if newer and (text := root.text(f"{newer}/io.stat")):
+            words = [word.partition("=")[::2] for word in text.split()]
+            return _sum(words, "rbytes"), _sum(words, "wbytes")
+        # Linux 6.10 and later count here only for disks with a limit (blk_throtl_init in block/blk-throttle.c).
+        lines = root.text(f"{blocks}/blkio.throttle.io_service_bytes").splitlines() if blocks else []
+        fields = [line.split() for line in lines]
+        pairs = [(words[1], words[2]) for words in fields if len(words) == 3]  # device, way, bytes
+        return (_sum(pairs, "Read"), _sum(pairs, "Write")) if pairs else (None, None)
+
+    return cpu, traffic
+
+
+def _sum(pairs: "list[tuple[str, str]]", name: str) -> int:
+    return sum(int(value) for key, value in pairs if key == name and value.isdecimal())
