@@ -57,6 +57,7 @@ TESTS = {
     f"{ANALYSIS}.vitals": ("test_vitals.py",),
     f"{ANALYSIS}.heat": ("test_thermal.py",),
     f"{ANALYSIS}.streams": ("test_streams.py",),
+    f"{ANALYSIS}.event_counts": ("test_event_counts.py",),
     f"{ANALYSIS}.stream_verdicts": ("test_streams.py",),
     f"{ANALYSIS}.statistics": ("test_statistics.py", "test_streams.py"),
     f"{ANALYSIS}.precision": ("test_precision.py",),

@@ -178,6 +178,7 @@ class MonitorView:
     power: "_Part[PowerView]" = _Part(lambda view: view.analysis.power_view(view.axis))
     energy = _Part(lambda view: view.analysis.energy_view(view.power, only_leading=True))
     memory = _Part(lambda view: view.analysis.memory_view(view.axis))
+    counters = _Part(lambda view: view.analysis.event_figures())  # What was counted for an inference.
     operators = _Part(lambda view: view.analysis.operators.view())
     # The times at which operators were profiled.
     burst_marks = _Part(lambda view: view.analysis.operators.marks(view.axis))

@@ -14,6 +14,7 @@ from edgetop.analysis.alerts.alerts import Alerts, Findings
 from edgetop.analysis.checkpoints import Checkpoints
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyView, PowerRails, PowerView, view_energy
+from edgetop.analysis.event_counts import EventCounts, EventFigures
 from edgetop.analysis.event_index import Competitors
 from edgetop.analysis.faults import Fault, Faults, aside, guarded, note
 from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
@@ -95,6 +96,7 @@ FOLDS: dict[str, Callable[..., object]] = {
     "burst_hints": BurstHints,
     "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
     "generation": GenerationFold, "positions": EqualPosition, "phase_power": PhasePower,
+    "event_counts": EventCounts,
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
@@ -137,6 +139,7 @@ class Folds:
     generation: GenerationFold
     positions: EqualPosition
     phase_power: PhasePower
+    event_counts: EventCounts
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """Begin without data. `rules`: alert rules of the viewer, in addition to the rules of the session."""
@@ -237,6 +240,7 @@ class Folds:
         self.power.fold(batch)
         self.phase_power.fold(batch)
         self.usage.fold(batch)
+        self.event_counts.fold(batch)
         self.frames.fold(batch)
         self.shapes.fold(batch)
         self.generation.fold(batch.seconds)
@@ -292,6 +296,7 @@ class Folds:
         used_ns = self.phases.used_from_ns
         if used_ns is not None and used_ns != used_before_ns:
             self.usage.began(used_ns)
+            self.event_counts.began(used_ns)
 
     def _on_event(self, event: Event) -> None:
         match event.body:
@@ -417,6 +422,14 @@ class Folds:
             limit_bytes = self.manifest.constraints.memory_bytes if self.manifest else None
             return self.usage.of_program(now_ns, max(0, now_ns - began_ns), limit_bytes)
         return self.usage.figures(self.progress.measured_until_ns, self.progress.view().measured_ns)
+
+    def event_figures(self) -> EventFigures | None:
+        """Return what the CPU and the kernel counted for an inference, or None in a session without counters."""
+        totals = self.totals()
+        began_ns, until_ns = self.phases.used_from_ns, self.progress.measured_until_ns
+        measured_ns = None if began_ns is None else max(0, until_ns - began_ns)
+        count = totals.count if totals else 0
+        return self.event_counts.figures(until_ns, measured_ns, count, self.tracks.missing)
 
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
         """Return the energy of an inference over the whole session. `power`: the power of the rails.

@@ -15,6 +15,7 @@ from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyView, PowerView
+from edgetop.analysis.event_counts import EventFigures
 from edgetop.analysis.faults import Fault, UnavailableError, note, noted, noting
 from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds, once
@@ -218,6 +219,8 @@ class Report:
     energy: EnergyFigures = _part(lambda of: energy_figures(of.energy_view, _program_ns(of.analysis)))
     memory: Memory = _part(lambda of: memory(of.analysis))
     usage: UsageFigures | None = _part(lambda of: of.analysis.usage_figures())  # None if nothing was measured.
+    # Of an inference; None if the session has no counters.
+    counters: EventFigures | None = _part(lambda of: of.analysis.event_figures())
     # In run order; None if operators were not profiled.
     operators: tuple[OperatorFigures, ...] | None = _part(
         lambda of: operator_figures(of.analysis, of.manifest, of.energy_view)

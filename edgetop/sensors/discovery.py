@@ -12,6 +12,7 @@ from edgetop.sensors import (
     clocks,
     competitors,
     cpu_load,
+    engine_counters,
     hwmon,
     jetson,
     jetson_stats,
@@ -89,7 +90,8 @@ def discover_engine(pid: int, *, shares_process: bool, is_program: bool = False,
     its drivers have for the engine are included.
     """
     found = join([discover(pid, shares_process=shares_process) for discover in _ENGINE])
-    found = join([found, competitors.discover(pid, is_program=is_program)])
+    counted = engine_counters.discover_engine(pid, shares_process=shares_process, is_program=is_program)
+    found = join([found, competitors.discover(pid, is_program=is_program), counted])
     if board is None:
         return found
     return join([found, memory_sensors.discover_engine_on_gpu(pid, board), jetson_stats.discover_engine(pid, board)])

@@ -66,6 +66,8 @@ class Entry:
         A sensor that was lost is back at its first reading.
         """
         was_gone = self.is_gone
+        if isinstance(self.source, Closable):
+            self.source.close()
         self.source, self.due_ns, self.failures, self.reads = source, due_ns, 0, 0
         self.__post_init__()
         self.is_gone = was_gone

@@ -11,6 +11,7 @@ from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyUnknown
+from edgetop.analysis.event_counts import EventFigures
 from edgetop.analysis.faults import Fault
 from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds
@@ -94,6 +95,12 @@ def _deadline_json(deadline: DeadlineView) -> dict[str, Any]:
     }
 
 
+def _counters_json(figures: EventFigures) -> dict[str, Any]:
+    fields = ((f, getattr(figures, f.name)) for f in dataclasses.fields(figures) if f.name != "why")
+    known = {f.name: value for f, value in fields if value is not None or "omit" not in f.metadata}
+    return {**known, "why": "; ".join(figures.why) or None}
+
+
 def _threads_json(threads: ThreadView) -> dict[str, Any]:
     return {
         "count": threads.count,
@@ -153,6 +160,7 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     SlowInference: _inference_json,
     ThrottlesView: throttles_document,
     Slowdown: _slowdown_json,
+    EventFigures: _counters_json,
     ThreadView: _threads_json,
     StageView: stage_document,
     Fault: fault_words,

@@ -46,6 +46,7 @@ PRINCIPAL: dict[str, set[str]] = {
     "shapes": set(),
     "generation": set(),  # this is no session of a language model
     "positions": set(),  # the same
+    "event_counts": {"counters"},
     "phase_power": {"operators", "profile"},
     "responses": set(),  # this session has no deadline
 }

@@ -49,7 +49,7 @@ SECTIONS = {
         f"{ANALYSIS}.hotspots",
     ),
     "Deadline and load": (f"{ANALYSIS}.deadline", f"{ANALYSIS}.late_starts", f"{ANALYSIS}.overload"),
-    "Memory": (f"{ANALYSIS}.memory_use", f"{ANALYSIS}.usage"),
+    "Memory and counters": (f"{ANALYSIS}.memory_use", f"{ANALYSIS}.usage", f"{ANALYSIS}.event_counts"),
     "Energy": (f"{ANALYSIS}.energy", f"{ANALYSIS}.rail_energy"),
     "The forecast": (f"{FORECAST}.heat_forecast", f"{FORECAST}.steady_load", f"{FORECAST}.elsewhere"),
     "Alerts": (f"{ALERTS}.alerts", f"{ALERTS}.alert", f"{ALERTS}.values"),

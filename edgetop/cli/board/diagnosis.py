@@ -13,7 +13,7 @@ from edgetop.cli.board.sensor_table import board_line
 from edgetop.cli.running import session_parts
 from edgetop.cli.running.run_request import WithOptions
 from edgetop.cli.running.session_board import board_root
-from edgetop.doctor import logout, machine_checks, setting_checks, state_checks
+from edgetop.doctor import counter_checks, logout, machine_checks, setting_checks, state_checks
 from edgetop.doctor.check import Check, Facts, Status, worst
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.engines.process_engine import ProcessEngine
@@ -45,6 +45,7 @@ OF_THIS_MACHINE: dict[str, Examine] = {
     state_checks.BACKGROUND: state_checks.check_background,
     machine_checks.PERMISSIONS: machine_checks.check_permissions,
     machine_checks.UPROBES: machine_checks.check_uprobes,
+    counter_checks.CALLED: counter_checks.check_counters,
     machine_checks.RUNTIMES: machine_checks.check_runtimes,
     machine_checks.DISK: machine_checks.check_disk,
     machine_checks.CLOCK_SYNC: machine_checks.check_clock,

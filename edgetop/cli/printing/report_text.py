@@ -36,6 +36,7 @@ from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.cache_words import cache_sizes, fit_words
 from edgetop.wording.clue_words import clue_words
+from edgetop.wording.counter_words import counter_words
 from edgetop.wording.fault_words import fault_words
 from edgetop.wording.forecast_words import left, outlook
 from edgetop.wording.frame_words import frame_words, stage_name
@@ -388,6 +389,8 @@ def _board(report: Report) -> Iterator[str]:
         yield ""
     elif report.usage:
         yield from usage_summary(report)
+    if counted := counter_words(report.counters):
+        yield f"counted    {counted}; of an inference"
     cost = or_unknown(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")
     yield f"edgetop    {cost}, {in_mib(overhead.rss_mib)}"
 

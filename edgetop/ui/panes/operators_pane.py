@@ -15,6 +15,7 @@ from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing, Item, titled
 from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, table, wrapped
+from edgetop.wording.counter_words import counter_words
 from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.notice_words import providers_words
 
@@ -136,6 +137,8 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
         costs.append(f"; {operators.partitions} partitions")
     types = [f"{area.clean(of.op_type)} {formatting.percent(of.share)} ({of.count})  " for of in operators.by_type]
     rows: list[list[Piece]] = [[(text, "dim") for text in texts] for texts in (bursts, costs, types)]
+    if view.counters is not None and view.counters.ipc is not None:
+        rows.append([(f"an inference: {counter_words(view.counters)}", "dim")])
     ended = [] if operators.way else wrapped(area.clean(operators.reason), area.width, "warning")
     return [*ended, *(as_fits(area.width, *row) for row in rows), *_doubts(operators, area), *_where(view, area)]
 

@@ -9,6 +9,7 @@ from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 from edgetop.session.manifest import Manifest
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Line, line, wrapped
+from edgetop.wording.counter_words import counter_words
 from edgetop.wording.gate_words import gate_words
 from edgetop.wording.load_words import load_words
 from edgetop.wording.notice_words import notice
@@ -32,7 +33,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     for gate in view.gates:
         style = "good" if gate.ok else "critical" if gate.fails_for_sure else "warning"
         lines += wrapped(area.clean(f"gate {gate_words(gate)}"), area.width, style)
-    for label, text in _facts(view.manifest):
+    for label, text in (*_facts(view.manifest), *_counted(view)):
         rows = wrapped(area.clean(text), max(8, area.width - LABEL_CELLS)) or [BLANK]
         lines.append(line((f"{label:<{LABEL_CELLS}}", "dim"), *rows[0]))
         lines += [line(" " * LABEL_CELLS, *row) for row in rows[1:]]
@@ -77,12 +78,17 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "note", note
 
 
+def _counted(view: MonitorView) -> Iterator[tuple[str, str]]:
+    if words := counter_words(view.counters):
+        yield "counted", f"{words}; of an inference"
+
+
 def _subject(view: MonitorView) -> object:
     """Return what the pane draws, for comparison with the last drawing.
 
     Findings are compared as text, which changes less often than their figures.
     """
-    return view.manifest, tuple(map(notice, view.notices)), view.gates
+    return view.manifest, tuple(map(notice, view.notices)), view.gates, counter_words(view.counters)
 
 
 SESSION = Drawing("session", title, body, scrolls=True, subject=_subject)

@@ -1,0 +1,36 @@
+"""Whether the CPU's counters can be read: what the kernel, a container or a virtual machine leaves out."""
+
+import os
+
+from edgetop.doctor.check import Check, Facts, ok
+from edgetop.sensors import engine_counters
+from edgetop.sensors.core_pmus import core_pmus
+from edgetop.sensors.engine_counters import COUNTERS, NO_PMU
+from edgetop.sensors.perf_counting import Calls
+from edgetop.sensors.sensor_protocol import Closable
+
+CALLED = "counters"
+
+
+def check_counters(facts: Facts, calls: Calls | None = None) -> list[Check]:
+    """Return a line for what is counted, and one for each thing that is not, with the command that would change it.
+
+    None is a warning, because a benchmark needs no counters. Events of this process are opened to find out.
+    """
+    found = engine_counters.discover_engine(os.getpid(), shares_process=False, root=facts.root, calls=calls)
+    checks = []
+    for source in found.sources:
+        labels = [info.label for info in source.sensors if info.kind == "rate"]
+        checks.append(ok(CALLED, f"counted of the engine: {', '.join(labels)}"))
+        if isinstance(source, Closable):
+            source.close()
+    pmus = core_pmus(facts.root)
+    if len(pmus) > 1:
+        checks.append(
+            ok(CALLED, f"cores of {len(pmus)} kinds, each counted by its own: {', '.join(p.name for p in pmus)}")
+        )
+    for missing in found.missing:
+        what = "nothing is counted" if missing.what == COUNTERS else f"no {missing.what}"
+        advice = "hardware counters need the board itself" if missing.why == NO_PMU else None
+        checks.append(Check(CALLED, "ok", f"{what}: {missing.why}", advice, missing.fix))
+    return checks
