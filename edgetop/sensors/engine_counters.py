@@ -39,19 +39,20 @@ class EngineCounters:
     cadence_s = 1.0
 
     def __init__(self, counters: ThreadCounters, pmus: Sequence[CorePmu], root: Root, now: Callable[[], float]) -> None:
+        pid = counters.pid
         self._counters, self._now, self._cpus = counters, now, most_cpus(root)
         self._names = [event for event in EVENTS if event in counters.events]
         self._names += [event.name for event in KERNEL_EVENTS if event.name in counters.events]
         self._kinds = [pmu.name for pmu in pmus] if len(pmus) > 1 else []
         self._line_bytes = line_bytes(root, pmus) if "cache-misses" in self._names else None
         lines = f"{self._line_bytes} for each cache miss; what is prefetched or written back is not in it"
-        fetched = (sensor("rate", "missed-bytes", _source("", pmus), note=lines),) if self._line_bytes else ()
+        fetched = (sensor("rate", "missed-bytes", _source(pid, "", pmus), note=lines),) if self._line_bytes else ()
         self._at_s: float | None = None
         self._partial_reads = 0
         self.sensors: tuple[SensorInfo, ...] = (
-            *(sensor("rate", name, _source(name, pmus), note=self._note(name, pmus)) for name in self._names),
+            *(sensor("rate", name, _source(pid, name, pmus), note=self._note(name, pmus)) for name in self._names),
             *fetched,
-            *(sensor("load", f"on-{kind}", _source("", pmus), note="percent of one core") for kind in self._kinds),
+            *(sensor("load", f"on-{kind}", _source(pid, "", pmus), note="of one core") for kind in self._kinds),
         )
 
     def _note(self, name: str, pmus: Sequence[CorePmu]) -> str | None:
@@ -65,7 +66,7 @@ class EngineCounters:
         return ", ".join(parts) or None
 
     def read(self) -> Values:
-        at_s, grown = self._now(), self._counters.read()
+        at_s, grown = self._now(), self._counters.grown()
         before_s, self._at_s = self._at_s, at_s
         if before_s is None or at_s <= before_s:
             return [FIRST] * len(self.sensors)
@@ -94,9 +95,9 @@ class EngineCounters:
         self._counters.close()
 
 
-def _source(name: str, pmus: Sequence[CorePmu]) -> str:
+def _source(pid: int, name: str, pmus: Sequence[CorePmu]) -> str:
     of_cpu = name in EVENTS or not name
-    return f"perf_event_open {' and '.join(pmu.name for pmu in pmus) if of_cpu else 'software'}"
+    return f"/proc/{pid}/task, perf events of {' and '.join(pmu.name for pmu in pmus) if of_cpu else 'the kernel'}"
 
 
 def discover_engine(

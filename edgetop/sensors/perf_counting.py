@@ -59,7 +59,7 @@ class Calls(Protocol):
     def open(self, attributes: bytes, tid: int, group: int) -> int:
         """Open an event of a thread on any CPU, and return its descriptor. `group`: the group's first event, or -1."""
 
-    def read(self, descriptor: int) -> bytes:
+    def read_count(self, descriptor: int) -> bytes:
         """Return the count of an event, as COUNT packs it."""
 
     def close(self, descriptor: int) -> None: ...
@@ -78,7 +78,7 @@ class KernelCalls:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         return descriptor
 
-    def read(self, descriptor: int) -> bytes:
+    def read_count(self, descriptor: int) -> bytes:
         return os.read(descriptor, COUNT.size)
 
     def close(self, descriptor: int) -> None:
@@ -130,7 +130,7 @@ class ThreadCounters:
         Raises OSError if nothing can be counted: EACCES or EPERM if it is not allowed, ESRCH if there is no such
         process, EAGAIN if its threads come and go too fast, and EMFILE if it has too many.
         """
-        self._pid, self._root, self._calls = pid, root, calls
+        self.pid, self._root, self._calls = pid, root, calls
         self._sets = {pmu.name: list(pmu.events) for pmu in pmus}
         self._groups: dict[int, list[_Group]] = {}
         self._flags = INHERIT | (0 if with_processes else INHERIT_THREAD)
@@ -151,7 +151,7 @@ class ThreadCounters:
         for kernel in (0, EXCLUDE_KERNEL | EXCLUDE_HV):
             for flags in dict.fromkeys((self._flags, self._flags & ~INHERIT_THREAD)):
                 try:
-                    probe = self._calls.open(attributes(KERNEL_EVENTS[0], flags | kernel), self._pid, -1)
+                    probe = self._calls.open(attributes(KERNEL_EVENTS[0], flags | kernel), self.pid, -1)
                 except OSError as error:
                     allowed = error
                     continue
@@ -181,7 +181,7 @@ class ThreadCounters:
 
     def _threads(self) -> set[int]:
         try:
-            return {int(name) for name in self._root.entries(f"proc/{self._pid}/task")}
+            return {int(name) for name in self._root.entries(f"proc/{self.pid}/task")}
         except (FileNotFoundError, ProcessLookupError):
             raise OSError(errno.ESRCH, os.strerror(errno.ESRCH)) from None
 
@@ -219,12 +219,12 @@ class ThreadCounters:
         groups = next(iter(self._groups.values()), [])
         return {group.pmu: list(group.descriptors) for group in groups if group.pmu}
 
-    def read(self) -> Grown:
-        """Return what was counted since the last read, or since the beginning.
+    def grown(self) -> Grown:
+        """Return what was counted since the last call, or since the beginning.
 
         Raises OSError if nothing is counted any more.
         """
-        if not self._groups or not self._root.exists(f"proc/{self._pid}"):
+        if not self._groups or not self._root.exists(f"proc/{self.pid}"):
             raise OSError(errno.ESRCH, "the process has ended")
         counts: dict[str, int] = {}
         partial: set[str] = set()
@@ -233,7 +233,10 @@ class ThreadCounters:
             grown: dict[str, list[Count]] = {}
             for group in groups:
                 for name, fd in group.descriptors.items():
-                    now, before = Count(*COUNT.unpack(self._calls.read(fd))), group.before.get(name, Count(0, 0, 0))
+                    now, before = (
+                        Count(*COUNT.unpack(self._calls.read_count(fd))),
+                        group.before.get(name, Count(0, 0, 0)),
+                    )
                     group.before[name] = now
                     change = Count(*(after - earlier for after, earlier in zip(now, before, strict=True)))
                     grown.setdefault(name, []).append(change)

@@ -63,8 +63,8 @@ def test_the_keys_are_those_of_the_contract() -> None:
     assert list(document_of(measured())) == [
         "session", "verdict", "lost", "latency", "streams", "tail", "phases", "burst", "sustained", "drift_ratio",
         "throttled", "throttled_share", "throttles", "slowdowns",
-        "alerts", "temperature", "forecast", "power", "energy", "memory", "usage", "operators",
-        "partitions", "profile", "roofline", "overhead", "gates", "warnings",
+        "alerts", "temperature", "forecast", "power", "energy", "memory", "usage", "counters",
+        "operators", "partitions", "profile", "roofline", "overhead", "gates", "warnings",
     ]  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class FakePerf:
         if event not in self.known:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
 
-    def read(self, descriptor: int) -> bytes:
+    def read_count(self, descriptor: int) -> bytes:
         one = self.opened[descriptor]
         return struct.pack("<QQQ", int(one.value), one.enabled_ns, one.running_ns)
 
