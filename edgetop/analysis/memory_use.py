@@ -71,6 +71,8 @@ class StageView:
     rss_mib: float
     anon_mib: float | None  # None if the kernel does not report it.
     file_mib: float | None
+    arena_mib: float | None = None  # Memory of TFLite's interpreter for tensors; None if unknown, or of another stage.
+    arena_from: str | None = None  # "tensors": what its tensors cover; "growth": how much memory grew for them.
 
 
 @frozen
@@ -148,15 +150,21 @@ class MemoryStages:
     def fold(self, events: Iterable[Event]) -> None:
         for event in events:
             match event.body:
-                case EngineMemory(stage, rss_mib, anon_mib, file_mib):
-                    self._stages[stage] = _stage_view(stage, rss_mib, anon_mib, file_mib)
+                case EngineMemory() as memory:
+                    self._stages[memory.stage] = _stage_view(memory)
 
     def views(self) -> tuple[StageView, ...]:
         return tuple(self._stages.values())
 
 
-def _stage_view(stage: str, rss_mib: float, *kinds_mib: float | None) -> StageView:
-    return StageView(stage, round(float(rss_mib), DIGITS), *(rounded(mib and float(mib)) for mib in kinds_mib))
+def _stage_view(of: EngineMemory) -> StageView:
+    anon_mib, file_mib, arena_mib = (
+        rounded(None if mib is None else float(mib)) for mib in (of.anon_mib, of.file_mib, of.arena_mib)
+    )
+    arena_from = of.arena_from if of.arena_from in ("tensors", "growth") and arena_mib is not None else None
+    return StageView(
+        of.stage, round(float(of.rss_mib), DIGITS), anon_mib, file_mib, arena_mib if arena_from else None, arena_from
+    )
 
 
 def room(tracks: Tracks) -> TrackView | None:

@@ -84,6 +84,9 @@ class StageMemory:
     rss_kib: int
     anon_kib: int | None = None  # None if the kernel is too old to report it
     file_kib: int | None = None
+    arena_bytes: int | None = None  # memory of TFLite's interpreter for tensors, with the model loaded; None if unknown
+    # "tensors": the bytes that its tensors cover; "growth": how much memory grew while they were allocated.
+    arena_from: str | None = None
 
 
 @frozen

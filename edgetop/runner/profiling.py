@@ -6,6 +6,7 @@ Plain inferences are measured between the bursts, in the same process and under 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from edgetop.engines.engine_protocol import (
     Message,
     PhaseBegan,
     ProfilerChosen,
+    StageMemory,
 )
 from edgetop.errors import EngineDiedError, InputError
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, plain_ns
@@ -45,6 +47,7 @@ class Profiled:
     taken: list[BurstTaken] = field(default_factory=list)
     records: list[Inferences] = field(default_factory=list)  # measured inferences
     is_measuring: bool = False
+    memory: StageMemory | None = None  # with the model loaded; None if unknown
 
     @property
     def measured(self) -> int:
@@ -171,6 +174,8 @@ def _take(message: Message, profiled: Profiled) -> None:
     match message:
         case Loaded():
             profiled.loaded = message
+        case StageMemory(stage="model"):
+            profiled.memory = message
         case PhaseBegan(phase):
             profiled.is_measuring |= phase == "measure"
         case BurstTaken():
@@ -179,6 +184,12 @@ def _take(message: Message, profiled: Profiled) -> None:
             profiled.chosen = message
             if not way and not profiled.taken:
                 raise InputError(f"the operators of this model cannot be timed here: {reason}", "edgetop help ops")
+        case Failed() | Died() | Ended():
+            _raise_end(message)
+
+
+def _raise_end(message: Failed | Died | Ended) -> NoReturn:
+    match message:
         case Failed():
             if message.is_input_error:
                 raise InputError(message.message, message.advice)

@@ -357,7 +357,8 @@ class SessionState:
         """
         when = _STAGES.get(memory.stage, memory.stage)
         anon_mib, file_mib = (None if kib is None else kib / 1024 for kib in (memory.anon_kib, memory.file_kib))
-        body = kinds.EngineMemory(memory.stage, memory.rss_kib / 1024, anon_mib, file_mib)
+        arena_mib = None if memory.arena_bytes is None else memory.arena_bytes / 2**20
+        body = kinds.EngineMemory(memory.stage, memory.rss_kib / 1024, anon_mib, file_mib, arena_mib, memory.arena_from)
         text = f"{memory.rss_kib / 1024:.1f} MiB resident with {when}"
         self._engine_reached(memory.monotonic_ns, body, text)
 

@@ -216,6 +216,8 @@ class EngineMemory(Body):
     rss_mib: int | float
     anon_mib: int | float | None = _optional()
     file_mib: int | float | None = _optional()
+    arena_mib: int | float | None = _optional()  # memory of TFLite's interpreter for tensors
+    arena_from: str | None = _optional()  # "tensors" or "growth"
 
 
 @frozen

@@ -7,6 +7,7 @@ from edgetop.analysis.report_parts import CostFigures, EnergyFigures, PowerFigur
 from edgetop.analysis.session_report import Report
 from edgetop.cli.printing.usage_text import program_memory
 from edgetop.formatting import UNKNOWN, clean, or_unknown
+from edgetop.wording.arena_words import arena_words
 from edgetop.wording.energy_words import meter_name, meter_parts_words, meter_unknown_words, unknown_words
 
 
@@ -35,6 +36,9 @@ def memory_lines(report: Report) -> Iterator[str]:
     if memory.stages:
         stages = ", ".join(f"{clean(stage.stage)} {stage.rss_mib:.1f}" for stage in memory.stages)
         yield f"           by stage, MiB: {stages}"
+    for stage in memory.stages or ():
+        if stage.arena_mib is not None:
+            yield f"           {arena_words(stage.arena_mib * 2**20, stage.arena_from)}"
 
 
 def power_lines(power: PowerFigures) -> Iterator[str]:

@@ -22,6 +22,7 @@ from edgetop.models.graph import OMITTED, Graph
 from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.session.typed_json import Document
+from edgetop.wording.arena_words import arena_words
 from edgetop.wording.cache_words import cache_sizes, fit_words
 from edgetop.wording.operator_words import bound_unknown_words, ceiling_words, not_measurable_words, rate_mark
 from edgetop.wording.report_document import to_json
@@ -74,7 +75,7 @@ def write(
 
 def operator_document(model: str, found: OperatorProfile) -> Document:
     profiled, loaded, parts = found.profiled, found.loaded, partitions(found.views)
-    plan = found.inspection and found.inspection.memory
+    plan, memory = found.inspection and found.inspection.memory, profiled.memory
     return {
         "model": model,
         "engine": f"{loaded.runtime} {loaded.version}",
@@ -111,6 +112,9 @@ def operator_document(model: str, found: OperatorProfile) -> Document:
         "ceilings": None if found.ceilings is None else found.ceilings.to_json(),
         "bound_unknown": bound_unknown_words(found.ceilings, found.precision) or None,
         "memory": plan and {"peak_activation_bytes": plan.peak_bytes, "working_set_bytes": plan.working_set_bytes},
+        "arena": None
+        if not memory or memory.arena_bytes is None
+        else {"bytes": memory.arena_bytes, "from": memory.arena_from},
         "warnings": [{"code": hint.code, "message": hint.message, "advice": hint.advice} for hint in found.hints],
     }
 
@@ -260,7 +264,9 @@ def _head(found: OperatorProfile) -> Iterator[str]:
     if found.inspection:
         plan = found.inspection.memory
         peak, largest = formatting.size(plan.peak_bytes), formatting.size(plan.working_set_bytes)
-        yield f"  memory     {peak} of activations at the peak, {largest} in one operator"
+        yield f"  memory     {peak} of activations at the peak, as planned from the file; {largest} in one operator"
+    if (memory := profiled.memory) and memory.arena_bytes is not None:
+        yield f"             {arena_words(memory.arena_bytes, memory.arena_from)}"
     if found.caches:
         yield f"  caches     {cache_sizes(found.caches)}"
         sets = [(cut_middle(full_name(row.view), NAME_CELLS), row.view.bytes) for row in found.rows]

@@ -84,7 +84,7 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     with _blaming_batch(spec):
         adapter.reshape(shapes)
     init_ns = time.monotonic_ns() - begin
-    own_memory.report(outlet, own_memory.MODEL)
+    own_memory.report(outlet, own_memory.MODEL, adapter.arena() if hasattr(adapter, "arena") else None)
     inputs = make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"])
     loaded = dict(adapter.describe(), why=why, init_ns=init_ns, assumptions=assumptions, input_steps=inputs.length)
     loaded["inputs"] = [dict(tensor.describe(), shape=shapes[tensor.name]) for tensor in adapter.inputs]

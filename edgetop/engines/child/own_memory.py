@@ -7,7 +7,7 @@ which could not tell in which stage memory grew. Source: /proc/self/status, proc
 from __future__ import annotations
 
 import time
-from typing import Any, Dict
+from typing import Any, Dict, Optional, Tuple
 
 from . import message_frames
 
@@ -19,10 +19,15 @@ INTERPRETER, RUNTIME, MODEL, FIRST, STEADY = "interpreter", "runtime", "model", 
 _FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "RssShmem": "shmem_kib"}
 
 
-def report(outlet: Any, stage: str) -> None:
-    """Send the present resident memory as that of `stage`, if the kernel reports it."""
-    sizes = resident()
+def report(outlet: Any, stage: str, arena: Optional[Tuple[int, str]] = None) -> None:
+    """Send the present resident memory as that of `stage`, if the kernel reports it.
+
+    `arena`: the bytes of the runtime's memory for tensors, and how they are known (`tensor_arena`); None if unknown.
+    """
+    sizes: Dict[str, Any] = dict(resident())
     if sizes:
+        if arena:
+            sizes.update(arena_bytes=arena[0], arena_from=arena[1])
         outlet.send(message_frames.MEMORY, dict(sizes, stage=stage, t_ns=time.monotonic_ns()))
 
 

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
+from .. import own_memory, tensor_arena
 from ..engine_error import EngineError, one_line
 from ..inputs import TEXT, Tensor, format_shape
 from ..profilers import ProfilingError
@@ -41,6 +42,7 @@ class _Interpreter:
         self._signatures: List[str] = []
         self._signature = ""  # key of the signature that runs; "" if the file has none for the graph
         self._graph = 0  # the graph that runs
+        self._growth: Optional[int] = None  # bytes by which memory grew while tensors were allocated; None if unknown
         self._outputs: List[Dict[str, Any]] = []  # details of the outputs of a requested signature
 
     def unusable(self) -> str:
@@ -163,9 +165,12 @@ class _Interpreter:
                 if shape != [int(dim) for dim in detail["shape"]]:
                     resized.append(" with input %s as %s" % (tensor.name, format_shape(shape)))
                     self._resize(detail["index"], shape)
+            before = own_memory.resident().get("anon_kib")
             self._allocate()
             if self._graph:
                 self.interpreter._interpreter.AllocateTensors(self._graph)  # noqa: SLF001
+            after = own_memory.resident().get("anon_kib")
+            self._growth = None if before is None or after is None else max(0, after - before) * 1024
         except Exception as error:
             text = "the model cannot be prepared%s: %s" % (" and".join(resized), one_line(error))
             raise EngineError("model", text) from None
@@ -221,6 +226,14 @@ class _Interpreter:
         """Return [place, present shape] of each tensor of the file's first graph."""
         details = self.interpreter.get_tensor_details()
         return [[int(detail["index"]), [int(size) for size in detail["shape"]]] for detail in details]
+
+    def arena(self) -> Optional[Tuple[int, str]]:
+        """Return (bytes, "tensors" or "growth") of the memory for tensors, as in `tensor_arena`; None if unknown."""
+        if not self._graph and self._executors() == ["CPU"]:
+            placed = tensor_arena.placed_bytes(self.interpreter)
+            if placed is not None:
+                return placed, tensor_arena.TENSORS
+        return None if self._growth is None else (self._growth, tensor_arena.GROWTH)
 
     def describe(self) -> Dict[str, Any]:
         executors = self._executors()

@@ -1,0 +1,72 @@
+"""The memory that a TFLite interpreter really takes for the tensors of its graph, its arena.
+
+The interpreter does not report the size of its arena (tensorflow/lite/arena_planner.h), but where each tensor lies. So
+the arena is the memory that its tensors cover, each byte once. Weights do not count: they lie in the mapped file. A
+delegate, such as XNNPACK, places the tensors between its own operators itself, and its memory cannot be asked for. Then
+the arena is how much the anonymous memory of the process grew while tensors were allocated, with all that the delegate
+allocated, such as repacked weights.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import Any, Dict, List, Optional, Tuple
+
+MAPS = "/proc/self/maps"
+TENSORS, GROWTH = "tensors", "growth"
+
+
+def covered_bytes(spans: List[Tuple[int, int]]) -> int:
+    """Return the number of bytes in the union of spans, each (address, length).
+
+    >>> covered_bytes([(100, 50), (120, 10), (140, 20), (300, 1)])
+    61
+    """
+    covered = end = 0
+    for address, length in sorted(spans):
+        covered += max(0, address + length - max(address, end))
+        end = max(end, address + length)
+    return covered
+
+
+def placed_bytes(interpreter: Any, maps: str = MAPS) -> Optional[int]:
+    """Return the bytes that the tensors of the first graph cover outside of files, or None if that is unknown.
+
+    Call it after the tensors were allocated, and only if no delegate runs a part of the model.
+    """
+    try:
+        with open(maps, encoding="utf-8", errors="replace") as lines:
+            in_files = sorted(_file_spans(lines))
+        spans = [span for span in (_span(interpreter, one) for one in interpreter.get_tensor_details()) if span]
+    except Exception:  # a version without one of these calls, or no /proc
+        return None
+    begins = [begin for begin, _ in in_files]
+    outside = [span for span in spans if not _is_within(span[0], in_files, begins)]
+    if len(outside) == len(spans):  # the weights were copied into memory, too, and cannot be told from the rest
+        return None
+    return covered_bytes(outside)
+
+
+def _file_spans(lines: Any) -> List[Tuple[int, int]]:
+    """Return (begin, end) of each mapping of a file, from lines of /proc/PID/maps (proc(5))."""
+    spans = []
+    for line in lines:
+        fields = line.split(None, 5)
+        if len(fields) == 6 and fields[5].startswith("/"):
+            begin, _, end = fields[0].partition("-")
+            spans.append((int(begin, 16), int(end, 16)))
+    return spans
+
+
+def _is_within(address: int, spans: List[Tuple[int, int]], begins: List[int]) -> bool:
+    place = bisect.bisect_right(begins, address) - 1
+    return place >= 0 and address < spans[place][1]
+
+
+def _span(interpreter: Any, detail: Dict[str, Any]) -> Optional[Tuple[int, int]]:
+    """Return (address, length) of a tensor, or None if it has no memory."""
+    try:
+        array = interpreter.tensor(detail["index"])()  # must be gone before the next inference
+        return int(array.ctypes.data), int(array.nbytes)
+    except ValueError:  # the graph does not use it, or its size is only known after an inference
+        return None
