@@ -68,8 +68,12 @@ def _burst(message: dict[str, Any]) -> Message:
     first_run = tuple((int(place), int(ns)) for place, ns in message.get("first_run", ()))
     if any(not 0 <= place < len(message["operators"]) for place, _ in first_run):
         raise ValueError("a run of an operator that is none of the burst's")
-    operators, whole = _operators(message["operators"]), {**_timed(message), "operators": [], "first_run": []}
-    return replace(built(BurstTaken, whole, "a burst"), operators=operators, first_run=first_run)
+    begins = tuple((int(ns), int(thread)) for ns, thread in message.get("first_begins", ()))
+    if begins and len(begins) != len(first_run):
+        raise ValueError("begins of other operators than those of the first run")
+    whole = {**_timed(message), "operators": [], "first_run": [], "first_begins": []}
+    operators = _operators(message["operators"])
+    return replace(built(BurstTaken, whole, "a burst"), operators=operators, first_run=first_run, first_begins=begins)
 
 
 def _operators(rows: list[Any]) -> tuple[Operator, ...]:

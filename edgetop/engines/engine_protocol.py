@@ -154,6 +154,9 @@ class BurstTaken:
     waited_ns: int | None = None  # time in which these threads waited for a CPU; None if unknown
     stolen_ns: int | None = None  # time that a hypervisor took from all CPUs; None if unknown
     plain_disturbed: bool = False  # whether other processes disturbed the plain inferences before the burst
+    # When each item of `first_run` began, as (ns since the first one, number of its thread); empty if unknown.
+    first_begins: tuple[tuple[int, int], ...] = ()
+    crossing_ns: int | None = None  # mean time of all crossings between providers in an inference; None if unknown
 
 
 @frozen

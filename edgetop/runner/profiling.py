@@ -94,6 +94,12 @@ class Profiled:
         every = [ns for burst in self.bursts for ns in burst.run_ns]
         return float(np.median(every)) if every else None
 
+    @property
+    def crossing_ns(self) -> float | None:
+        """Return the median time in ns of all crossings between providers in an inference, or None if unknown."""
+        times = [burst.crossing_ns for burst in self.bursts if burst.crossing_ns is not None]
+        return float(np.median(times)) if times else None
+
     def plain_ns(self, burst: BurstTaken) -> int | None:
         """Return the median latency in ns of the plain inferences just before `burst`, or None if it is unknown.
 

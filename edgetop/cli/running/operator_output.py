@@ -6,6 +6,7 @@ The JSON keys are a contract (`edgetop help ops`).
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import accumulate
 from pathlib import Path
 
 from edgetop import formatting
@@ -105,6 +106,7 @@ def operator_document(model: str, found: OperatorProfile) -> Document:
         "way": found.chosen.way,
         "providers": list(loaded.providers),
         "crossings": None if parts is None else parts - 1,
+        "crossing_ms": None if found.crossing_ns is None else round(found.crossing_ns / 1e6, 6),
         "threads": to_json(found.threads),
         "fell_back": [row.position for row in fell_back(found.views, found.preferred)],
         "precision": found.precision,
@@ -160,9 +162,9 @@ _TRACE_KEYS = (
 
 
 def _events(found: OperatorProfile) -> Iterator[Document]:
-    """Yield trace events: the operators of one real inference, one after another.
+    """Yield trace events: the operators of one real inference, each on its thread.
 
-    They are placed in sequence, because not every runtime reports when an operator began.
+    If the runtime does not report when operators began, they are placed in sequence on one thread.
 
     Trace Event Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """
@@ -172,16 +174,18 @@ def _events(found: OperatorProfile) -> Iterator[Document]:
     yield {"ph": "M", "name": "process_name", **place, "args": {"name": engine}}
     yield {"ph": "M", "name": "thread_name", **place, "args": {"name": "one inference, instrumented"}}
     spans = burst.first_run or tuple((i, o.total_ns // o.calls) for i, o in enumerate(burst.operators))
-    whole_ns = max(burst.run_ns[0], sum(ns for _, ns in spans))
+    begins = burst.first_begins or tuple((begin_ns, 0) for begin_ns in accumulate((ns for _, ns in spans), initial=0))
+    for thread in sorted({thread for _, thread in begins if thread}):
+        there = {"pid": 1, "tid": 1 + thread}
+        yield {"ph": "M", "name": "thread_name", **there, "args": {"name": f"thread {1 + thread} of operators"}}
+    whole_ns = max(burst.run_ns[0], *(begin[0] + ns for begin, (_, ns) in zip(begins, spans, strict=False)), 0)
     yield {"ph": "X", "name": "inference", "cat": "inference", "ts": 0, "dur": whole_ns / 1e3, **place, "args": {}}
-    begin_ns = 0
-    for number, ns in spans:
+    for (number, ns), (begin_ns, thread) in zip(spans, begins, strict=False):
         operator = burst.operators[number]
         fields = known.get(key_of(operator), {})
         arguments = {key: fields[key] for key in _TRACE_KEYS if fields.get(key) is not None}
-        times = {"ts": begin_ns / 1e3, "dur": ns / 1e3}
-        yield {"ph": "X", "name": operator.name, "cat": operator.op_type, **times, **place, "args": arguments}
-        begin_ns += ns
+        at = {"ts": begin_ns / 1e3, "dur": ns / 1e3, "pid": 1, "tid": 1 + thread}
+        yield {"ph": "X", "name": operator.name, "cat": operator.op_type, **at, "args": arguments}
 
 
 def operator_tables(model: str, found: OperatorProfile) -> str:
@@ -335,7 +339,9 @@ def _types(found: OperatorProfile) -> Iterator[str]:
 def _places(found: OperatorProfile) -> Iterator[str]:
     parts = partitions(found.views)
     yield ""
-    yield f"where it ran: partitions {parts or UNKNOWN}, crossings between them {parts - 1 if parts else UNKNOWN}"
+    cost = "" if found.crossing_ns is None else f", {_ms(found.crossing_ns)} ms each"
+    crossings = parts - 1 if parts else UNKNOWN
+    yield f"where it ran: partitions {parts or UNKNOWN}, crossings between them {crossings}{cost}"
     doubt = "" if all(view.settled for view in found.views) else " ?"
     shares: dict[str, list[float]] = {}
     for view in found.views:

@@ -11,7 +11,7 @@ from statistics import median
 
 import click
 
-from edgetop.analysis.hotspots import ThreadTally, ThreadView, TypeView, by_type
+from edgetop.analysis.hotspots import ThreadTally, ThreadView, TypeView, by_type, partitions
 from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
 from edgetop.analysis.operator_hints import operator_hints
 from edgetop.analysis.operator_shares import BurstInfo, Key, OperatorView, Tally, overhead_ratio
@@ -73,6 +73,12 @@ class OperatorProfile:
     @property
     def views(self) -> tuple[OperatorView, ...]:
         return tuple(row.view for row in self.rows)
+
+    @property
+    def crossing_ns(self) -> float | None:
+        """Return the time in ns of one crossing between partitions, or None if unknown or if there is no crossing."""
+        parts, all_ns = partitions(self.views), self.profiled.crossing_ns
+        return None if all_ns is None or not parts or parts < 2 else all_ns / (parts - 1)
 
     @property
     def overhead_ratio(self) -> float | None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import bisect
 from typing import Any, Dict, List, Optional, Tuple
 
+import numpy as np
+
 MAPS = "/proc/self/maps"
 TENSORS, GROWTH = "tensors", "growth"
 
@@ -64,7 +66,12 @@ def _is_within(address: int, spans: List[Tuple[int, int]], begins: List[int]) ->
 
 
 def _span(interpreter: Any, detail: Dict[str, Any]) -> Optional[Tuple[int, int]]:
-    """Return (address, length) of a tensor, or None if it has no memory."""
+    """Return (address, length) of a tensor of numbers, or None if it has no memory.
+
+    The interpreter crashes if it is asked for a tensor of text that has not been filled yet.
+    """
+    if not np.issubdtype(detail["dtype"], np.number) and detail["dtype"] is not np.bool_:
+        return None
     try:
         array = interpreter.tensor(detail["index"])()  # must be gone before the next inference
         return int(array.ctypes.data), int(array.nbytes)

@@ -19,6 +19,9 @@ MAX_RUNS = 20  # most runs of a burst; several are needed, since runtimes report
 Key = Tuple[str, str, str]  # name, type, provider
 
 
+_COPIES = ("Memcpy",)  # types of ONNX Runtime's copies between devices: MemcpyToHost, MemcpyFromHost
+
+
 class ProfilingError(Exception):
     """Operators cannot be timed in this way; the message says why."""
 
@@ -54,7 +57,28 @@ class _Run:
         self.ns = ns  # duration of the whole run
         self.interference = interference  # None if unknown
         self.operators: List[Tuple[Key, int]] = []  # operators and their times in ns, in run order
+        # When each of these operators began, in ns of any clock, and the thread that ran it; None if unknown.
+        self.begins: List[Optional[Tuple[int, int]]] = []
         self.threads: Optional[Dict[str, Any]] = None  # result of onnx_trace.thread_use; None if unknown
+
+    def crossing_ns(self) -> Optional[int]:
+        """Return the time in ns between operators of different providers, or None if it is unknown.
+
+        It is the gap between the end of one operator and the begin of the next, less the usual gap between operators of
+        one provider, in which the profiler records an event. Operators that copy between devices count as well.
+        """
+        if not self.operators or None in self.begins:
+            return None
+        spans = [(begin[0], ns, key) for begin, (key, ns) in zip(self.begins, self.operators) if begin is not None]
+        copies = sum(ns for _, ns, key in spans if key[1].startswith(_COPIES))
+        crossed: List[int] = []
+        usual: List[int] = []
+        for before, after in zip(spans, spans[1:]):
+            gaps = usual if before[2][2] == after[2][2] else crossed
+            gaps.append(max(0, after[0] - before[0] - before[1]))
+        each = sorted(usual)[len(usual) // 2] if usual else 0
+        all_ns = sum(max(0, gap - each) for gap in crossed) + max(0, copies)
+        return all_ns if all_ns <= self.ns else None  # more than the whole run: the clocks differ
 
     def is_undisturbed(self) -> bool:
         return self.interference is None or not self.interference.disturbs(self.ns)
@@ -77,8 +101,12 @@ class Profile:
         _, ns, interference = measured(call)
         self.begin_run(ns, interference)
 
-    def add(self, name: str, op_type: str, provider: str, ns: int) -> None:
+    def add(
+        self, name: str, op_type: str, provider: str, ns: int, begin_ns: Optional[int] = None, thread: int = 0
+    ) -> None:
+        """Add an operator to the run. `begin_ns`: when it began, on any clock; None if unknown. `thread`: its id."""
         self.run.operators.append(((name, op_type, provider), ns))
+        self.run.begins.append(None if begin_ns is None else (begin_ns, thread))
 
     def describe(self) -> Dict[str, Any]:
         """Return the burst as the fields of `engine_protocol.BurstTaken` that the profiler knows.
@@ -86,7 +114,9 @@ class Profile:
         Only undisturbed runs count, or all if every run was disturbed (`disturbed`). `operators` has [name, type,
         provider, calls, ns] for all counted runs together, `first_run` has [place in `operators`, ns] for the first
         one in run order, and `left_out_ns` the durations of the runs that do not count. `threads` is there only if the
-        runtime reports how threads shared the work.
+        runtime reports how threads shared the work. `first_begins` has [ns since the first operator, number of the
+        thread] for each item of `first_run`, and `crossing_ns` is the mean time of all crossings in a run; both are
+        there only if the runtime reports when operators begin.
         """
         undisturbed = [run for run in self.runs if run.is_undisturbed()]
         counted = undisturbed or self.runs
@@ -99,6 +129,10 @@ class Profile:
         waits = [interference.waited_ns for interference in seen if interference.waited_ns is not None]
         places = {key: place for place, key in enumerate(totals)}
         uses = [run.threads for run in counted if run.threads]
+        crossings = [run.crossing_ns() for run in counted]
+        begins = counted[0].begins if counted and None not in counted[0].begins else []
+        threads = list(dict.fromkeys(begin[1] for begin in begins if begin is not None))
+        first_ns = min((begin[0] for begin in begins if begin is not None), default=0)
         return {
             "run_ns": [run.ns for run in counted],
             "left_out_ns": [run.ns for run in self.runs if run not in counted],
@@ -108,6 +142,14 @@ class Profile:
             "first_run": [[places[key], max(0, ns)] for key, ns in counted[0].operators] if counted else [],
             "operators": [[*key, calls, max(0, ns)] for key, (calls, ns) in totals.items()],
             **({"threads": _added(uses)} if uses else {}),
+            **(
+                {
+                    "first_begins": [[at[0] - first_ns, threads.index(at[1])] for at in begins if at is not None],
+                    "crossing_ns": sum(ns or 0 for ns in crossings) // len(crossings),
+                }
+                if begins and None not in crossings
+                else {}
+            ),
         }
 
 

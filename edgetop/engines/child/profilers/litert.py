@@ -219,7 +219,14 @@ class Run:
         events = (_Event * count.value)()
         library.call("LiteRtGetProfilerEvents", self.profiler, count, events)
         return [
-            Event(e.type, (e.tag or b"").decode("utf-8", "replace"), e.index, e.graph, e.elapsed_us * 1000)
+            Event(
+                e.type,
+                (e.tag or b"").decode("utf-8", "replace"),
+                e.index,
+                e.graph,
+                e.elapsed_us * 1000,
+                begin_ns=e.start_us * 1000 or None,  # 0 for operators of XNNPACK
+            )
             for e in events
         ]
 

@@ -190,7 +190,8 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
         provider = args["provider"]
         if provider.endswith(_PROVIDER):
             provider = provider[: -len(_PROVIDER)]
-        profile.add(name, args["op_name"], provider, event["gpu_us"] * 1000 if "gpu_us" in event else ns)
+        took_ns = event["gpu_us"] * 1000 if "gpu_us" in event else ns
+        profile.add(name, args["op_name"], provider, took_ns, event["ts"] * 1000, event.get("tid", 0))
 
 
 def _own_times(kernels: List[Event]) -> List[int]:

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from . import Profile
 
-OPERATOR, DELEGATE, INSIDE_DELEGATE = 2, 4, 8
+RUNTIME, OPERATOR, DELEGATE, INSIDE_DELEGATE = 1, 2, 4, 8
 
 
 class Event(NamedTuple):
@@ -22,6 +22,7 @@ class Event(NamedTuple):
     subgraph: int
     ns: int
     within: Optional[int] = None  # place of the operator's or delegate's event that contains it; None if unknown
+    begin_ns: Optional[int] = None  # on any clock; None if unknown
 
 
 XNNPACK = "XNNPACK"
@@ -37,7 +38,7 @@ def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
     inside = [event for event in events if event.kind == INSIDE_DELEGATE]
     telling = {event.within for event in inside}
     times: Dict[str, int] = {}
-    for place, event in enumerate(events):
+    for place, (event, begin_ns) in enumerate(zip(events, _begins(events))):
         tag = event.tag
         if event.kind == INSIDE_DELEGATE:
             # The index is that of the operator in its delegate, so two partitions may have the same one.
@@ -45,15 +46,35 @@ def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
             times[name] = times.get(name, 0) + 1
             name = name if times[name] == 1 else "%s/%d" % (name, times[name])
             provider = XNNPACK if event.within is None else short_delegate(events[event.within].tag)
-            profile.add(name, tag, provider, event.ns)
+            profile.add(name, tag, provider, event.ns, begin_ns)
         elif event.subgraph != 0 or event.kind not in (OPERATOR, DELEGATE):
             continue
         elif event.kind == DELEGATE or tag.endswith("Delegate"):
             provider = short_delegate(tag)
             if place not in telling and not (None in telling and provider == XNNPACK):
-                profile.add(name_of(event.node, tag), "DELEGATE", provider, event.ns)
+                profile.add(name_of(event.node, tag), "DELEGATE", provider, event.ns, begin_ns)
         else:
-            profile.add(name_of(event.node, tag), tag, "CPU", event.ns)
+            profile.add(name_of(event.node, tag), tag, "CPU", event.ns, begin_ns)
+
+
+def _begins(events: List[Event]) -> List[Optional[int]]:
+    """Return when each event began, or None if unknown.
+
+    XNNPACK does not report when its operators began. They run one after the other, from the end of the operator before
+    them, or from the begin of the run or of the delegate's own event.
+    """
+    begins: List[Optional[int]] = []
+    end_ns: Optional[int] = None
+    for event in events:
+        begin_ns = event.begin_ns
+        if event.kind in (OPERATOR, DELEGATE, INSIDE_DELEGATE) and event.subgraph == 0:
+            begin_ns = end_ns if begin_ns is None else begin_ns
+            is_around = event.kind == DELEGATE or event.tag.endswith("Delegate")
+            end_ns = None if begin_ns is None else begin_ns + (0 if is_around else event.ns)
+        elif event.tag == "Invoke" and event.kind == RUNTIME:
+            end_ns = begin_ns
+        begins.append(begin_ns)
+    return begins
 
 
 def short_delegate(tag: str) -> str:

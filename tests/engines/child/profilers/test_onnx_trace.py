@@ -125,6 +125,8 @@ def test_the_last_runs_of_a_session_are_told_apart() -> None:
         "preempted": 3,
         "waited_ns": None,
         "first_run": [[0, 12_000]],
+        "first_begins": [[0, 0]],
+        "crossing_ns": 0,
         "operators": [["a", "Conv", "CPU", 1, 12_000]],
     }
 
@@ -173,3 +175,23 @@ def test_what_killed_engines_left_is_removed_and_nothing_else(tmp_path: Path) ->
     made = Path(make_folder(str(tmp_path)))
     assert not gone.exists()
     assert set(tmp_path.iterdir()) == {young, lives, another, made}
+
+
+def test_a_crossing_costs_the_gap_beyond_the_usual_one_and_the_copies() -> None:
+    """Gaps of 2 us within a provider; 10 us and 32 us between two of them, and a copy of 7 us."""
+    on_gpu = {"args": {"provider": "CUDAExecutionProvider", "op_name": "Conv"}, "tid": 9}
+    copy = {"args": {"provider": "CUDAExecutionProvider", "op_name": "MemcpyToHost"}, "tid": 9}
+    events = [
+        session("model_run", 0, 200),
+        {**node("a", 0, 10), "tid": 4},
+        {**node("b", 12, 10), "tid": 4},
+        {**node("c", 32, 10), **on_gpu},
+        {**node("d", 44, 10), **on_gpu},
+        {**node("to_host", 56, 7), **copy},
+        {**node("e", 95, 10), "tid": 4},
+    ]
+    profile = Profile()
+    add_runs(profile, read_events(lines(*events)), [None])
+    told = profile.describe()
+    assert told["crossing_ns"] == (10 - 2 + 32 - 2 + 7) * 1000
+    assert told["first_begins"] == [[0, 0], [12_000, 0], [32_000, 1], [44_000, 1], [56_000, 1], [95_000, 0]]

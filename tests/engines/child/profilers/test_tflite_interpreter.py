@@ -43,7 +43,7 @@ def test_the_listener_is_called_through_its_table_as_cpp_would() -> None:
     softmax, added = listener.take()
     assert softmax[:4] == (2, "SOFTMAX", 7, 0)
     assert 0 <= softmax[4] < 10**9
-    assert added == (8, "\ufffd Add", 3, 0, 12_000, None)
+    assert added == (8, "\ufffd Add", 3, 0, 12_000, None, None)
     assert listener.take() == []
 
 
