@@ -46,6 +46,7 @@ TESTS = {
     f"{SLOWDOWNS}.evidence": (*_CAUSES, *_STAGES, "slowdowns/test_refusals.py", "test_streams.py"),
     f"{SLOWDOWNS}.clock_parts": ("slowdowns/test_memory_clock.py", *_CAUSES),
     f"{SLOWDOWNS}.signals": (*_CAUSES, *_START, "test_streams.py"),
+    f"{SLOWDOWNS}.equal_size": ("slowdowns/test_equal_size_thresholds.py",),
     f"{SLOWDOWNS}.from_start": _START,
     f"{SLOWDOWNS}.slow_inferences": ("slowdowns/test_tail.py",),
     f"{SLOWDOWNS}.throttle_spans": _THROTTLES,

@@ -1,7 +1,7 @@
 """The latency of calls by the size of their inputs: tokens, batch, image size.
 
-The hook of a watched program reports the size and the latency of a call only if the shape of its inputs differs from
-that of the previous call. So the counts are numbers of changes, and not of calls.
+Of many calls in a second, only a sample has its size in the recording, so the counts are not numbers of calls. In older
+recordings, only calls whose shape differs from that of the previous call have their size.
 """
 
 import math
@@ -14,6 +14,7 @@ from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.records import Readings, of_sensors
+from edgetop.session.sized_calls import sensors_of
 
 # Sizes within this many bins of an octave are one row. Choice. Larger: more rows than anybody reads; smaller: a row
 # joins sizes whose times differ by half.
@@ -73,8 +74,12 @@ class InputShapes:
     def fold(self, batch: Batch) -> None:
         if batch.manifest is not None:
             place = {info.id: place for place, info in enumerate(batch.manifest.sensors)}
-            pairs = ((n, f"input/{n}-elements", f"call/{n}-reshaped") for n in range(256)) if place else ()
-            self._places = {n: (place[size], place[took]) for n, size, took in pairs if size in place and took in place}
+            # Older recordings have only calls whose shape had just changed.
+            older = ((n, (f"input/{n}-elements", f"call/{n}-reshaped")) for n in range(256)) if place else ()
+            pairs = (*older, *((n, sensors_of(n)) for n in range(256))) if place else ()
+            self._places = {
+                n: (place[size], place[took]) for n, (size, took) in pairs if size in place and took in place
+            }
         if not self._places:
             return
         readings = of_sensors(batch.readings, [one for pair in self._places.values() for one in pair])
@@ -98,7 +103,10 @@ class InputShapes:
     def view(self, number: int) -> tuple[ShapeView, ...] | None:
         """Return the calls of a stream by the size of their inputs, ascending.
 
-        `number`: of the stream. The result is None if no change of shape was reported.
+        `number`: of the stream. The result is None if sizes are unknown, or if all inputs have one size.
         """
         bins = self._bins.get(number, {})
-        return tuple(bins[one].view() for one in sorted(bins)) or None
+        sizes = [bound for one in bins.values() for bound in (one.least, one.most)]
+        if len(set(sizes)) < 2:
+            return None
+        return tuple(bins[one].view() for one in sorted(bins))

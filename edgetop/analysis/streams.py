@@ -15,6 +15,7 @@ from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.rolling_latency import NEVER_NS, SLOW_RECENT_S, Recent, RollingLatency
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
+from edgetop.analysis.slowdowns.equal_size import recent_p50_ns
 from edgetop.analysis.slowdowns.slow_inferences import TailView, tail_of
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
@@ -124,6 +125,8 @@ class StreamView:
         positions = self._folds.positions
         if positions is not None and len(positions.rows):
             return positions.recent_p50_ns(self._moment.until_ns)
+        if len(rows := self.slowdowns.equal_rows):
+            return recent_p50_ns(rows, self._moment.until_ns)
         return self.recent.p50_ns
 
     @noted
@@ -167,7 +170,8 @@ class StreamView:
         view = self.slowdowns
         is_early = view.burst is None and not any(slowdown.from_start for slowdown in view.slowdowns)
         positions = self._folds.positions
-        rows = positions.rows if positions is not None and len(positions.rows) else self._folds.latency.latest_rows()
+        rows = positions.rows if positions is not None and len(positions.rows) else view.equal_rows
+        rows = rows if len(rows) else self._folds.latency.latest_rows()
         return None if is_early else sustained(rows, view.burst)
 
     @noted
@@ -183,15 +187,20 @@ class StreamView:
     @property
     def input_growth(self) -> float:
         """Return the size of the inputs in the last seconds, divided by that in the burst; 1.0 if unknown or equal."""
+        if len(self.slowdowns.equal_rows):  # The latency that is judged is converted to one size.
+            return 1.0
         until_s = self._moment.until_ns // NS
         sizes = self._sizes(until_s - SLOW_RECENT_S, until_s)
         return sizes.later / sizes.burst if sizes and sizes.differ else 1.0
 
     @noted
     def drift_ratio(self) -> float | None:
-        """The sustained p50 divided by the burst's p50; None if either is unknown or their inputs differ in size."""
+        """The sustained p50 divided by the burst's p50, both at one size of the inputs.
+
+        None if either is unknown, or if their inputs differ in size and the sizes of single calls are unknown.
+        """
         burst, held, sizes = self.burst, self.sustained, self.input_sizes
-        is_comparable = burst and held and not (sizes and sizes.differ)
+        is_comparable = burst and held and (len(self.slowdowns.equal_rows) or not (sizes and sizes.differ))
         return round(held.p50_ns / burst.p50_ns, 4) if is_comparable and burst and held else None
 
     @noted

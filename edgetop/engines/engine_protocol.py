@@ -40,6 +40,8 @@ class Loaded:
     left: str = ""  # a sentence that an accelerator does not run the whole model; "" if that is unknown before it runs
     whole: bool = False  # whether accelerators are known to run the whole model, even before it runs
     context: int | None = None  # size of a server's context in tokens; None if unknown, or if the engine was told it
+    # Elements in the inputs of each inference of a cycle; () if all inputs have one size.
+    input_elements: tuple[int, ...] = ()
     buffers: Mapping[str, float] = field(default_factory=dict)  # MiB of a language model's buffers, as it reports them
 
     @property

@@ -26,6 +26,7 @@ from edgetop.engines.engine_protocol import (
 )
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences, join
+from edgetop.session.sized_calls import MOST_CALLS, SizedCalls
 from edgetop.taps.ring import CallName, Calls, Ring
 from edgetop.taps.rings import SHARED_MEMORY, Rings
 from edgetop.taps.stage_frames import RUN_QUEUE_WAIT, Frames, RunQueueWait, Samples, call_samples, size_sensor
@@ -38,7 +39,12 @@ WARMUP_CALLS, WARMUP_NS = 10, 2_000_000_000  # the warm-up of a stream is found 
 WARMUP_RATIO = 1.25  # an early call this much slower than the median of the later half of these calls is warm-up
 HOLD_NS, MOST_HELD = 5_000_000_000, 65_536
 
+# Calls whose size is sampled as long as all calls of a model have one size: enough to learn its usual time.
+FIRST_SIZED = 32
+MOST_SIZED = 256  # most calls of all models together whose size is sampled at a time, which is a few times a second
+
 Times = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -49,6 +55,8 @@ class _Stream:
     latencies_ns: list[int] = field(default_factory=list)  # latencies of its first calls
     threads: int | None = None  # threads of its session; 0: the runtime's default; None: unknown
     inputs: str | None = None  # inputs of its first call, with their shapes; None: unknown
+    sizes: set[float] = field(default_factory=set)  # the first sizes of its inputs, in elements
+    sized: int = 0  # calls of which the size was sampled
 
 
 class Streams:
@@ -65,6 +73,7 @@ class Streams:
         self._threads_of: dict[tuple[int, int], int] = {}  # threads of a session by (ring, name); 0: the default
         self._inputs_of: dict[tuple[int, int], str] = {}  # inputs of the first call by (ring, name), with their shapes
         self._sizes: dict[tuple[int, int], float] = {}  # elements in the inputs of the last call by (ring, name)
+        self._sized = SizedCalls()
         self._free: defaultdict[CallName, list[int]] = defaultdict(list)  # streams whose process has ended
         self._continued: set[tuple[int, int]] = set()  # keys of `_numbers` that continue the stream of an ended process
 
@@ -114,8 +123,8 @@ class Streams:
                 inferences["phase"][of_name] = MEASURE
             for sensor, samples in call_samples(number, calls[of_name]).items():
                 self._samples.setdefault(sensor, []).extend(samples)
-            if mean := self._mean_size(ring, name, calls["start_ns"][of_name], sizes):
-                self._samples.setdefault(f"input/{number}-mean", []).append(mean)
+            elements = self._sizes_of(ring, name, calls["start_ns"][of_name], sizes)
+            self._sample_sizes(number, calls[of_name], elements)
             if not stream.recognised:
                 room = WARMUP_CALLS - len(stream.latencies_ns)
                 stream.latencies_ns += inferences[of_name]["latency_ns"][:room].tolist()
@@ -157,17 +166,40 @@ class Streams:
             self._samples.setdefault(size_sensor(number), []).extend(samples)
             self._sizes[ring.number, name] = float(own["number"][-1])
 
-    def _mean_size(self, ring: Ring, name: int, start_ns: Times, sizes: Calls) -> tuple[int, float] | None:
-        """Return (begin of the last call in ns, mean number of elements in the inputs), or None if no size is known.
+    def _sizes_of(self, ring: Ring, name: int, start_ns: Times, sizes: Calls) -> Floats:
+        """Return the number of elements in the inputs of each call, NaN if unknown.
 
         The calls are those of one model: `name` is its number in `ring`. `start_ns` are the begins of the calls, and
         `sizes` are the sizes that the ring reports.
         """
         own = sizes[sizes["name"] == name]
         known = np.append(self._sizes.get((ring.number, name), np.nan), own["number"].astype(np.float64))
-        elements = known[np.searchsorted(own["start_ns"], start_ns, side="right")]
-        elements = elements[~np.isnan(elements)]
-        return (int(start_ns.max()), float(elements.mean())) if len(elements) else None
+        return known[np.searchsorted(own["start_ns"], start_ns, side="right")]
+
+    def _sample_sizes(self, number: int, calls: Calls, elements: Floats) -> None:
+        """Add samples of the sizes of a stream's calls. `elements`: of each call, NaN if unknown.
+
+        As long as all calls have one size, the first few of them suffice.
+        """
+        is_known = ~np.isnan(elements)
+        if not is_known.any():
+            return
+        mean = int(calls["start_ns"].max()), float(elements[is_known].mean())
+        self._samples.setdefault(f"input/{number}-mean", []).append(mean)
+        stream = self._streams[number]
+        is_known &= ((calls["flags"] & layout.FIRST) == 0) & (calls["ok"] != 0)
+        calls, elements = calls[is_known], elements[is_known]
+        if len(stream.sizes) < 2:
+            stream.sizes |= set(np.unique(elements)[:2].tolist())
+        varying = sum(len(one.sizes) > 1 for one in self._streams)
+        most = min(MOST_CALLS, max(1, MOST_SIZED // max(1, varying)))
+        if len(stream.sizes) < 2:
+            most = min(MOST_CALLS, FIRST_SIZED - stream.sized)
+        latency_ns = calls["end_ns"] - calls["start_ns"]
+        samples = self._sized.sample(number, calls["start_ns"], latency_ns, elements, most)
+        for sensor, values in samples.items():
+            self._samples.setdefault(sensor, []).extend(values)
+        stream.sized += min(len(calls), max(0, most))
 
     def _describe(self, key: tuple[int, int], number: int) -> None:
         stream = self._streams[number]

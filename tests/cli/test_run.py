@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -448,3 +449,19 @@ def test_a_paced_run_of_streams_reports_response_times(model, tmp_path):
     order = recorded(tmp_path / "one.edgetop", "inferences", "select t_ns, wait_ns from {table}")
     assert order == sorted(order)
     assert min(wait for _, wait in order) >= 0
+
+
+def test_inputs_of_several_shapes_are_compared_at_equal_size(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_dynamic())
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    for number, side in enumerate((16, 32, 48)):
+        np.save(folder / f"{number}.npy", np.zeros((1, 3, side, side), np.float32))
+    done = headless(tmp_path / "model.onnx", "--input", folder, "--runs", "400", "-o", tmp_path / "one", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(edgetop("report", tmp_path / "one.edgetop", "--json", home=tmp_path).stdout)
+    assert [one["elements"] for one in document["streams"][0]["shapes"]] == [[3 * s * s] * 2 for s in (16, 32, 48)]
+    words = edgetop("report", tmp_path / "one.edgetop", home=tmp_path).stdout
+    assert "latency by the size of the inputs" in words
+    edgetop("report", tmp_path / "one.edgetop", "--html", tmp_path / "page.html", home=tmp_path)
+    assert "latency by the size of the inputs" in (tmp_path / "page.html").read_text()

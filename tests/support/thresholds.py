@@ -42,6 +42,7 @@ SECTIONS = {
         f"{ANALYSIS}.verdict", f"{ANALYSIS}.rolling_latency", f"{ANALYSIS}.progress", f"{ANALYSIS}.vitals",
         f"{ANALYSIS}.heat",
     ),
+    "Equal size": (f"{SLOWDOWNS}.equal_size",),
     "Several models": (f"{ANALYSIS}.streams", f"{ANALYSIS}.stream_verdicts", f"{ANALYSIS}.statistics"),
     "Precision": (f"{ANALYSIS}.precision", f"{ANALYSIS}.steady"),
     "Warnings": (
@@ -74,6 +75,7 @@ NO_THRESHOLDS = {
     "clock_parts": {"LEAST_LEVEL"},
     "signals": {"PRESSURE_PER_STALLED_MS", "SET", "_PER_STALLED_MS"},
     "stages": {"DEEPEST", "LONGEST", "NAMED_EVERY", "NAMED_FROM"},
+    "equal_size": {"HELD_S", "LARGEST", "LARGEST_LOG", "LATEST_S", "MOST_HELD_S", "MOST_MS", "RECENT_S"},
     "from_start": {"MOST_CONFIDENCE"},
     "miss_risk": {"ENDS", "LEAST_BLOCKS", "RESAMPLES"},
     "slow_inferences": {"KEPT", "KEPT_RECENT", "RECENT_S"},

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
+from edgetop.analysis.slowdowns.equal_size import LATEST_S, recent_p50_ns, scale
 from edgetop.session.seconds import NS, SECOND, Seconds, emptied
 
 # Number of successive positions that count as equal. Choice: over 32 positions, the time grows by less than a percent.
@@ -34,10 +35,7 @@ LEAST_RANGES = 4
 # slow once is never learned.
 EQUAL = 0.05
 MAX_RANGES = 4096  # Positions beyond this range share one range.
-LATEST_S = 600  # Number of seconds whose rows are stored.
-RECENT_S = 10  # Number of seconds that `recent_p50_ns` covers.
 MAX_SPANS = 500  # Number of spans of new positions that are stored.
-_TIMES = ("sum_ns", "min_ns", "max_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "jitter_sum_ns")
 
 Rows = npt.NDArray[np.void]
 
@@ -69,9 +67,7 @@ class EqualPosition:
             row = rows[place : place + 1]
             position, median_ns = float(tokens.rows["position_mean"][place]), float(row["p50_ns"][0])
             factor = self._factor(position, median_ns, int(row["t_ns"][0]) // NS)
-            for name in _TIMES:
-                row[name] = np.rint(row[name] * factor).astype(np.int64)
-            row["m2_ns2"] *= factor * factor
+            scale(row, factor)
         rows["errors"] = seconds.rows["errors"]
         self.rows = np.concatenate([self.rows, rows])[-LATEST_S:]
         return replace(bare, rows=rows)
@@ -170,13 +166,8 @@ class EqualPosition:
         return 2 * inside > max(1, to_s - from_s)
 
     def recent_p50_ns(self, until_ns: int) -> float | None:
-        """Return the median of the last RECENT_S seconds in ns, at the first position. None without tokens."""
-        rows = self.rows[(self.rows["t_ns"] > until_ns - RECENT_S * NS) & (self.rows["count"] > 0)]
-        if not len(rows):
-            return None
-        order = np.argsort(rows["p50_ns"])
-        share = np.cumsum(rows["count"][order])
-        return float(rows["p50_ns"][order][int(np.searchsorted(share, share[-1] / 2))])
+        """Return the median of the last seconds in ns, at the first position. None without tokens."""
+        return recent_p50_ns(self.rows, until_ns)
 
 
 def _line(places: npt.NDArray[np.float64], medians: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> (

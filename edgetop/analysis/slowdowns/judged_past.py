@@ -13,6 +13,7 @@ import numpy.typing as npt
 from edgetop.analysis.event_index import EVIDENCE_S
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.detector import CHECKED, INTERRUPTION_S, MAX_POINTS, MAX_WINDOWS, RISE_S, Detector, Span
+from edgetop.analysis.slowdowns.equal_size import LARGEST_LOG, export, imported
 from edgetop.analysis.slowdowns.evidence import Evidence
 from edgetop.analysis.slowdowns.from_start import CONTENDED_OPENING_S, RECENT_S, REPORTED, Contention, Limited
 from edgetop.analysis.slowdowns.judgement import MAX_ROWS, Judgement
@@ -56,6 +57,8 @@ class _State:
     contention: Contention
     is_anew: bool
     burst_size: float | None
+    sizes: list[list[float]]  # what `equal_size.export` returns
+    speed: float  # the last known one, as a logarithm
 
 
 def is_quiet(judgement: Judgement) -> bool:
@@ -77,7 +80,7 @@ def export_state(judgement: Judgement) -> Document:
         detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
         detector.noise.sigma, list(judgement.closed), judgement.closed_count,
         _Open(span, stages.stage, list(stages.below), stages.over) if span and stages else None,
-        judgement.contention, judgement.is_anew, judgement.burst_size,
+        judgement.contention, judgement.is_anew, judgement.burst_size, export(judgement.sizes), judgement.sizes.shift,
     )  # fmt: skip
     windows, points = detector.windows, detector.points
     if len(windows):  # Older points are not needed any more.
@@ -103,6 +106,7 @@ def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], 
     require(state.ended_s == 0 or 0 < state.ended_s <= until_s - INTERRUPTION_S)
     require(state.limited_to_s is None or 0 <= state.limited_to_s <= until_s)
     require(state.burst_size is None or 0 <= state.burst_size < 2**53)
+    require(abs(state.speed) <= LARGEST_LOG)
     _check_contention(state.contention, state.opening_s, until_s)
     require(not state.is_anew or state.contention.over_s is not None)
     for slowdown in state.closed:
@@ -118,6 +122,7 @@ def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], 
         until_s=until_s, opening_s=state.opening_s, is_opened=True, limited=state.limited,
         limited_to_s=state.limited_to_s, contention=state.contention, is_anew=state.is_anew,
         closed=tuple(state.closed), closed_count=state.closed_count,
+        sizes=imported(state.sizes, state.speed),
         burst_rows=_table(tables[0], SECOND, MAX_ROWS, until_s * NS), burst_size=state.burst_size,
         cutter=WindowCutter(_table(tables[3], SECOND, ENOUGH, until_s * NS)),
         detector=Detector(

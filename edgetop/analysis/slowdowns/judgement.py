@@ -9,6 +9,7 @@ from edgetop.analysis.event_index import FAR_BACK_S
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, partial_baseline
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.detector import CERTAIN, Detector, Span
+from edgetop.analysis.slowdowns.equal_size import EqualSize
 from edgetop.analysis.slowdowns.evidence import BEFORE_S
 from edgetop.analysis.slowdowns.from_start import (
     LIMITED_OPENING_S,
@@ -59,6 +60,7 @@ class Judgement:
     closed_count: int = 0
     waiting: Rows = field(default_factory=lambda: NO_SECONDS.rows)  # Rows that the detector has not seen yet.
     burst_rows: Rows = field(default_factory=lambda: NO_SECONDS.rows)
+    sizes: EqualSize = field(default_factory=EqualSize)
     burst_size: float | None = None  # Mean number of elements in the inputs of the burst; None if unknown.
 
     def copy(self) -> "Judgement":
@@ -68,6 +70,7 @@ class Judgement:
     def advance(self, rows: Rows, until_s: int, signals: Signals) -> None:
         """Judge the next seconds, up to `until_s`."""
         from_s, self.until_s = self.until_s, until_s
+        rows = self.sizes.judged(rows, signals.sized)
         rows = rows[rows["count"] > 0]
         if self.opening_s is None and len(rows):
             self.opening_s = int(rows["t_ns"][0]) // NS
@@ -188,7 +191,7 @@ class Judgement:
         scatter = self.detector.noise.sigma if is_settled else None
         return SlowdownsView(
             burst, rows, is_settled, latest, total, contended_now, scatter, size_ratio,
-            self.burst_size,
+            self.burst_size, self.sizes.rows,
         )  # fmt: skip
 
     def _limited_from_start(self, limited: Limited) -> list[Slowdown]:

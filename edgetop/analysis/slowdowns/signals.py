@@ -13,6 +13,7 @@ import numpy as np
 
 from edgetop.analysis.event_index import EventIndex
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
+from edgetop.analysis.slowdowns.equal_size import SizedTimes
 from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.stream_names import stream_names
 from edgetop.analysis.tracks import Bools, Floats, Tracks
@@ -360,6 +361,7 @@ class Signals:
         self.number = 0  # of the stream
         self.mix = Mix()
         self.positions = EqualPosition()  # of the context of a language model
+        self.sized = SizedTimes()  # latencies of calls with the sizes of their inputs
         self.names: tuple[str, ...] = ()  # of all streams
         self._manifest: Manifest | None = None
         self.infos: tuple[SensorInfo, ...] = ()  # a row of looked-up values each
@@ -388,10 +390,11 @@ class Signals:
         self.trips_c = {row: trips[place] for row, place in enumerate(self._places) if place in trips}
         self.channels = channels(self.infos, self.trips_c)
         self.names = stream_names(manifest)
+        self.sized.register(manifest, self.number)
         if self.machine.is_program:
             row = (len(self.infos),)
             rows = tuple(place for place, info in enumerate(self.infos) if info.id == size)
-            if rows:
+            if rows and not self.sized.is_known:  # else latency is judged at equal size
                 self.channels += (
                     Channel(
                         size, "inputs", rows, reduction="smooth", share=INPUTS_GREW, weight=OF_INPUTS, unit="elements"
@@ -402,7 +405,7 @@ class Signals:
     def of_stream(self, number: int) -> "Signals":
         """Return the signals of another stream of the same session. Events and mix are shared."""
         other = copy.copy(self)
-        other.number = number
+        other.number, other.sized = number, SizedTimes()
         if self._manifest is not None:
             other.register(self._manifest)
         return other

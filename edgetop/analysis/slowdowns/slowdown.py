@@ -4,6 +4,7 @@ The events are derived, not recorded: each analysis of the recording derives the
 """
 
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from edgetop.analysis.slowdowns.refusal import Refusal
 from edgetop.analysis.slowdowns.signals import LIMITS, Cause
 from edgetop.frozen import frozen
 from edgetop.session.event_kinds import Remark, SlowdownBegan
+from edgetop.session.seconds import NO_SECONDS
 
 MAX_SLOWDOWNS = 500  # The latest are stored.
 # Scatter, in nepers, from which the latency is too noisy to be called steady. Computed: ten windows of the smallest
@@ -55,6 +57,8 @@ class SlowdownsView:
     # By which ratio inputs that are larger than in the burst explain the latency now. This is no slowdown.
     size_ratio: float = 1.0
     burst_size: float | None = None  # Mean number of elements in the inputs of the burst; None if unknown.
+    # The last seconds at equal size of the inputs; empty if all inputs have one size, or if sizes are unknown.
+    equal_rows: Rows = field(default_factory=lambda: NO_SECONDS.rows)
 
     @property
     def now(self) -> Slowdown | None:

@@ -27,6 +27,7 @@ from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table
 from edgetop.cli.printing.board_text import energy_lines, heat_lines, in_mib, memory_lines, power_lines
 from edgetop.cli.printing.generation_text import generation_lines
+from edgetop.cli.printing.size_lines import size_lines
 from edgetop.cli.printing.usage_text import usage_lines, usage_summary
 from edgetop.comparison.usage_table import usage_row
 from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened
@@ -73,7 +74,8 @@ def summary_lines(report: Report) -> Iterator[str]:
         figures: tuple[Iterable[str], ...] = ([""], ab_lines(report.ab))
     else:
         tokens = generation_lines(report.generation)
-        figures = steadiness_lines(report), _latency(report), tokens, _tail(report.tail), _frames(report.frames)
+        latency = *_latency(report), *size_lines(report)
+        figures = steadiness_lines(report), latency, tokens, _tail(report.tail), _frames(report.frames)
     parts = (
         _head(report),
         *figures,

@@ -65,6 +65,7 @@ from edgetop.runner.measured_ceilings import default_path, stored
 from edgetop.runner.rotation import Rotation
 from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
+from edgetop.runner.sized_inputs import SizedInputs
 from edgetop.sensors.discovery import discover_engine
 from edgetop.sensors.sampler import Sampler
 from edgetop.sensors.sensor_protocol import Found
@@ -365,6 +366,7 @@ def _model_engine(
         engine = ThreadEngine(spec, stack.enter_context(OutputCapture()))
     else:
         engine = session_parts.process_engine(subject.model, spec, stack, child)
+    engine = SizedInputs(engine)
     if not subject.model.needs_full_delegation:
         return engine
     if not spec.profile_every_ns:

@@ -85,8 +85,9 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
         adapter.reshape(shapes)
     init_ns = time.monotonic_ns() - begin
     own_memory.report(outlet, own_memory.MODEL, adapter.arena() if hasattr(adapter, "arena") else None)
-    inputs = make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"])
+    inputs = make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"], varying=_varying(spec, adapter))
     loaded = dict(adapter.describe(), why=why, init_ns=init_ns, assumptions=assumptions, input_steps=inputs.length)
+    loaded["input_elements"] = inputs.elements()
     loaded["inputs"] = [dict(tensor.describe(), shape=shapes[tensor.name]) for tensor in adapter.inputs]
     outlet.send(message_frames.LOADED, loaded)
     if spec.get("rate_hz") is not None or spec.get("delay_ns") or spec.get("duty_ns") or spec.get("in_turns"):
@@ -105,6 +106,16 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
         if loop.bursts is not None:
             loop.bursts.close()
     outlet.send(message_frames.ENDED, {"reason": reason, "t_ns": time.monotonic_ns()})
+
+
+def _varying(spec: Dict[str, Any], adapter: Any) -> List[str]:
+    """Return the names of the inputs whose shape may change from one inference to the next.
+
+    There are none if the shape was given by `--shape` or `--batch`, or if the runtime plans for one shape.
+    """
+    if spec["batch"] is not None or not getattr(adapter, "takes_any_shape", False):
+        return []
+    return [tensor.name for tensor in adapter.inputs if tensor.name not in spec["shapes"]]
 
 
 def _make_loop(
@@ -133,7 +144,8 @@ def _make_loop(
             other.open(dict(spec, profile_every_ns=0))
             other.reshape(shapes)
         set_images(other.inputs, spec)
-        other_inputs = make_inputs(other.inputs, shapes, spec["inputs"], spec["seed"] + stream)
+        varying = _varying(spec, other)
+        other_inputs = make_inputs(other.inputs, shapes, spec["inputs"], spec["seed"] + stream, varying=varying)
         loops.append(make(other, other_inputs, lanes, stream))
     return Streams(loops, lanes, control)
 

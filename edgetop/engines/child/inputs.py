@@ -7,7 +7,8 @@ A source is "random", "random:N" (N arrays in turn), "zeros", numbers (literals.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from math import gcd
+from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -24,6 +25,7 @@ MAX_CACHED_BYTES = 256 * 1024 * 1024
 ASSUMED_BATCH = 1
 ASSUMED_IMAGE_SIDE = 224
 ASSUMED_LENGTH = 128
+LONGEST_CYCLE = 4096  # most inferences of a cycle through inputs of several sizes whose sizes are reported
 WIDE_IDS = 100  # random integers of 16 bits and more are below this, so that they can be the index of a word or a class
 
 
@@ -66,6 +68,11 @@ class Tensor:
 
     def fits(self, shape: Sequence[int]) -> bool:
         return len(shape) == len(self.shape) and all(self.accepts(i, size) for i, size in enumerate(shape))
+
+    def may_vary(self, shape: Sequence[int], first: Sequence[int]) -> bool:
+        """Whether `shape` differs from `first`, the shape of the first inference, only in dimensions left open."""
+        pairs = zip(shape, first, self.shape)
+        return len(shape) == len(first) and all(one == other or not is_known(dim) for one, other, dim in pairs)
 
     def describe(self) -> Dict[str, Any]:
         return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype_name}
@@ -236,6 +243,19 @@ class InputSet:
         """Return the array of the input `name` for inference number `position`."""
         return self._steps[name].at(position)
 
+    def elements(self) -> List[int]:
+        """Return the number of elements in the inputs of each inference of a cycle, or [] if all have one size.
+
+        The result is also [] if the cycle is longer than LONGEST_CYCLE.
+        """
+        length = 1
+        for steps in self._steps.values():
+            length = length * steps.count // gcd(length, steps.count)
+        if length > LONGEST_CYCLE:
+            return []
+        sizes = [sum(steps.size(place) for steps in self._steps.values()) for place in range(length)]
+        return sizes if len(set(sizes)) > 1 else []
+
 
 class _Steps:
     """The arrays of one input, which are used in turn. They are generated, or are read from files."""
@@ -248,15 +268,29 @@ class _Steps:
         generated: Sequence[Any] = (),
         paths: Sequence[str] = (),
         max_bytes: int = 0,
+        varies: bool = False,
     ) -> None:
-        """Check all files. Keep their arrays in memory, unless they are larger than `max_bytes` together."""
-        self._tensor, self._shape, self._paths = tensor, shape, paths
+        """Check all files. Keep their arrays in memory, unless they are larger than `max_bytes` together.
+
+        `varies`: whether the shape of a file may differ from `shape` in dimensions that the model leaves open.
+        """
+        self._tensor, self._shape, self._paths, self._varies = tensor, shape, paths, varies
         self._cache = list(generated)
+        self._sizes = [int(array.size) for array in generated]  # elements of each array
+        held = 0
         for path in paths:
             array = self._read(path)
-            if array.nbytes * len(paths) <= max_bytes:
+            self._sizes.append(int(array.size))
+            held += array.nbytes
+            if held <= max_bytes:
                 self._cache.append(array)
-        self.count = len(self._cache) or len(paths)
+        if held > max_bytes:
+            self._cache = []
+        self.count = len(self._sizes)
+
+    def size(self, position: int) -> int:
+        """Return the number of elements in the array for inference number `position`."""
+        return self._sizes[position % self.count]
 
     def at(self, position: int) -> Any:
         place = position % self.count
@@ -266,7 +300,10 @@ class _Steps:
         tensor, shape = self._tensor, self._shape
         if is_image(path):
             return image_array(path, shape, tensor.dtype, tensor.quantisation, tensor.images, tensor.name)
-        return fitted(self._tensor, self._shape, read_array(path, self._tensor.name), path)
+        array = read_array(path, self._tensor.name)
+        if self._varies and self._tensor.may_vary(array.shape, self._shape):
+            shape = list(array.shape)
+        return fitted(self._tensor, shape, array, path)
 
 
 def make_inputs(
@@ -276,9 +313,11 @@ def make_inputs(
     seed: int,
     *,
     max_cached_bytes: int = MAX_CACHED_BYTES,
+    varying: Collection[str] = (),
 ) -> InputSet:
     """Make or read the arrays of every input. `sources[""]` is the source of inputs that `sources` does not name.
 
+    `varying`: names of inputs whose files may have different shapes in the dimensions that the model leaves open.
     Raises EngineError("input") for an unknown name, a missing or unreadable file, and a wrong shape or dtype.
     """
     refuse_unknown_names([name for name in sources if name], tensors, "--input")
@@ -299,7 +338,9 @@ def make_inputs(
                 array = np.zeros(shape, tensor.dtype) if source == "zeros" else _filled_with(tensor, shape, source)
                 steps[tensor.name] = _Steps(tensor, shape, generated=[array])
             else:
-                steps[tensor.name] = _Steps(tensor, shape, paths=_paths(source), max_bytes=max_cached_bytes)
+                steps[tensor.name] = _Steps(
+                    tensor, shape, paths=_paths(source), max_bytes=max_cached_bytes, varies=tensor.name in varying
+                )
         except MemoryError:
             raise _too_large(tensor, shape, "which cannot be had now") from None
     return InputSet(steps)

@@ -61,6 +61,7 @@ class Loop:
         self.bursts: Optional[Any] = None  # profiles between measured inferences (bursts.py)
         self._call = call
         self._next_call = next_call
+        self._unused: Optional[Call] = None  # a call that was prepared for an inference that did not run
         self._outlet = outlet
         self._buffer = bytearray(CAPACITY * message_frames.RECORD.size)
         self._view = memoryview(self._buffer)
@@ -124,6 +125,7 @@ class Loop:
             if pace is not None:
                 went_on = self._waiter.until(min(intended, deadline))
                 if not went_on or intended >= deadline:
+                    self._unused = call if next_call is not None else None
                     outlet.put(view[:offset], offset // size, stream, deadline)
                     return "duration" if went_on else "stop"
             ok = True
@@ -182,6 +184,9 @@ class Loop:
         EngineError.
         """
         assert self._next_call
+        if self._unused is not None:
+            call, self._unused = self._unused, None
+            return call
         try:
             return self._next_call()
         except Exception as error:

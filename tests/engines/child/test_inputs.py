@@ -310,3 +310,42 @@ def test_every_file_of_a_folder_is_looked_at_before_the_run(tmp_path: Path) -> N
 def test_a_source_for_an_input_the_model_lacks_is_refused() -> None:
     message = refusal(lambda: make_inputs([FIXED, SCALAR], {"fixed": [1, 8], "scalar": []}, {"picture": "zeros"}, 0))
     assert message == "--input picture: the model has no such input; it has fixed, scalar"
+
+
+def test_a_folder_may_have_arrays_of_several_shapes_where_the_model_leaves_them_open(tmp_path: Path) -> None:
+    for name, side in (("a", 8), ("b", 4), ("c", 8)):
+        save(tmp_path / f"{name}.npy", np.zeros((1, 3, side, side), np.float32))
+    inputs = make_inputs([IMAGE], {"image": [1, 3, 8, 8]}, {"": str(tmp_path)}, 0, varying=["image"])
+    assert [inputs.next()["image"].shape[2] for _ in range(4)] == [8, 4, 8, 8]
+    assert inputs.elements() == [192, 48, 192]
+    message = refusal(lambda: make_inputs([IMAGE], {"image": [1, 3, 8, 8]}, {"": str(tmp_path)}, 0))
+    assert "b.npy: shape [1,3,4,4], but input image wants [1,3,8,8]" in message
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 8, 8), (3, 8, 8)], ids=["fixed dimension", "rank"])
+def test_an_array_of_another_shape_must_still_fit_the_model(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    save(tmp_path / "a.npy", np.zeros((1, 3, 8, 8), np.float32))
+    save(tmp_path / "b.npy", np.zeros(shape, np.float32))
+    make = lambda: make_inputs([IMAGE], {"image": [1, 3, 8, 8]}, {"": str(tmp_path)}, 0, varying=["image"])  # noqa: E731
+    assert "b.npy: shape" in refusal(make)
+
+
+def test_the_sizes_of_a_cycle_are_those_of_all_inputs_together(tmp_path: Path) -> None:
+    for name, sides in (("one", (2, 4)), ("two", (3, 3, 3))):
+        (tmp_path / name).mkdir()
+        for number, side in enumerate(sides):
+            save(tmp_path / name / f"{number}.npy", np.zeros((1, side), np.float32))
+    tensors = [Tensor(name, [1, "N"], "float32") for name in ("one", "two")]
+    sources = {name: str(tmp_path / name) for name in ("one", "two")}
+    inputs = make_inputs(tensors, {"one": [1, 2], "two": [1, 3]}, sources, 0, varying=["one", "two"])
+    assert inputs.elements() == [5, 7] * 3
+    assert make_inputs([FIXED], {"fixed": [1, 8]}, {"": "random:3"}, 0).elements() == []
+
+
+def test_a_folder_of_several_sizes_that_is_too_large_to_keep_is_read_again(tmp_path: Path) -> None:
+    for number in range(6):
+        save(tmp_path / f"{number}.npy", np.full((1, 100_000 * (number + 1)), number, np.float32))
+    tensor = Tensor("x", [1, "N"], "float32")
+    inputs = make_inputs([tensor], {"x": [1, 100_000]}, {"": str(tmp_path)}, 0, max_cached_bytes=10**6, varying=["x"])
+    assert [inputs.next()["x"][0, -1] for _ in range(7)] == [0, 1, 2, 3, 4, 5, 0]
+    assert len(inputs.elements()) == 6

@@ -529,3 +529,20 @@ def test_a_phase_stopped_before_its_begin_is_not_announced() -> None:
     bench.control.stop_requested = True
     assert bench.loop.repeat(message_frames.PHASE_MEASURE, announce=lambda: announced.append(1)) == "stop"
     assert announced == []
+
+
+def test_an_input_that_was_prepared_too_late_for_a_phase_is_the_first_of_the_next() -> None:
+    """So the number of a record tells which input it was of."""
+    prepared: list[int] = []
+    ran: list[int] = []
+
+    def prepare(bench: Bench) -> Callable[[], object]:
+        number = len(prepared)
+        prepared.append(number)
+        return lambda: (ran.append(number), bench.infer())
+
+    bench = Bench(takes_ns=MS, next_call=prepare, pace=at_rate(10))
+    for _ in range(3):
+        assert bench.measure(duration_ns=SECOND // 4) == "duration"
+    assert ran == [*range(len(bench.collect()))]
+    assert len(prepared) == len(ran) + 1

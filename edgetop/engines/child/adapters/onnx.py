@@ -42,6 +42,7 @@ class OnnxRuntime:
     # Several threads may call `run` of one session at the same time: OrtSession's Run is "thread-safe"
     # (https://onnxruntime.ai/docs/api/c/struct_ort_api.html).
     serves_all_streams = True
+    takes_any_shape = True  # each call may have other shapes than the one before, in dimensions that are left open
 
     def __init__(self) -> None:
         self.inputs: List[Tensor] = []

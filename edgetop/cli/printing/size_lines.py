@@ -1,0 +1,37 @@
+"""Lines of a text report about the latency of calls by the size of their inputs."""
+
+from collections.abc import Iterator, Sequence
+
+from edgetop import formatting
+from edgetop.analysis.input_shapes import ShapeView
+from edgetop.analysis.session_report import Report
+from edgetop.cli.output import table
+from edgetop.formatting import clean, shortened
+
+MOST_SIZES, MOST_STREAMS = 12, 3
+
+
+def size_lines(report: Report) -> Iterator[str]:
+    """Yield a table for each of the busiest streams whose inputs have several sizes."""
+    several = len(report.streams) > 1
+    found = [(one.name, one.shapes) for one in report.streams if one.shapes]
+    for name, shapes in found[:MOST_STREAMS]:
+        yield ""
+        of = f" of {shortened(clean(name), 40)}" if several else ""
+        yield f"sizes      latency{of} by the size of the inputs, of sampled calls"
+        yield from table(("elements", "calls", "p50 ms", "p99 ms"), _rows(shapes), words=(), indent=" " * 11)
+        if len(shapes) > MOST_SIZES:
+            yield f"           and {len(shapes) - MOST_SIZES} sizes between these"
+
+
+def _rows(shapes: Sequence[ShapeView]) -> list[Sequence[str]]:
+    """Return a row for each size. Of many sizes, there are rows at even distances, from the first to the last."""
+    last = len(shapes) - 1
+    shown = range(len(shapes)) if last < MOST_SIZES else [round(n * last / (MOST_SIZES - 1)) for n in range(MOST_SIZES)]
+    return [_row(shapes[place]) for place in shown]
+
+
+def _row(shape: ShapeView) -> Sequence[str]:
+    least, most = (f"{elements:,}" for elements in shape.elements)
+    times = (formatting.milliseconds(ms * 1e6) for ms in (shape.p50_ms, shape.p99_ms))
+    return least if least == most else f"{least} to {most}", formatting.count(shape.count), *times

@@ -1,0 +1,51 @@
+"""Adds the sizes of inputs to a sample of the inferences of `edgetop run`, if they differ.
+
+The engine reports the sizes of one cycle through its inputs. Its records come in the order of their inferences, so the
+number of a record tells its size.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from edgetop.engines.engine_protocol import Engine, EngineUpdate, Loaded, Message, RecordsLost, Sampled
+from edgetop.session.records import MEASURE
+from edgetop.session.sized_calls import SizedCalls
+
+
+class SizedInputs:
+    """An engine that wraps another one and samples the inferences of inputs of several sizes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.isolation = engine.isolation
+        self._engine = engine
+        self._cycle = np.empty(0)  # elements of each input of a cycle; empty if all have one size, or if unknown
+        self._counts = np.zeros(256, np.int64)  # records so far, by stream of the engine
+        self._calls = SizedCalls()
+        self.start, self.stop, self.profile, self.close = engine.start, engine.stop, engine.profile, engine.close
+
+    def poll(self) -> EngineUpdate:
+        update = self._engine.poll()
+        for message in update.messages:
+            match message:
+                case Loaded():
+                    self._cycle = np.array(message.input_elements, np.float64)
+                case RecordsLost():  # From here on, the number of a record is unknown.
+                    self._cycle = np.empty(0)
+        if not len(self._cycle) or not len(update.records):
+            return update
+        return replace(update, messages=(*self._samples(update), *update.messages))
+
+    def _samples(self, update: EngineUpdate) -> list[Message]:
+        records = update.records
+        number = np.empty(len(records), np.int64)
+        for stream in np.unique(records["stream"]).tolist():
+            own = records["stream"] == stream
+            number[own] = self._counts[stream] + np.arange(np.count_nonzero(own))
+            self._counts[stream] += np.count_nonzero(own)
+        is_used = (records["phase"] == MEASURE) & records["ok"]
+        elements = self._cycle[number[is_used] % len(self._cycle)]
+        used = records[is_used]
+        # All streams of an engine run one model, so their calls are those of stream 0.
+        samples = self._calls.sample(0, used["t_ns"], used["latency_ns"], elements)
+        return [Sampled(sensor, tuple(values)) for sensor, values in samples.items()]
