@@ -117,6 +117,9 @@ class Evidence:
         self.until_ns = folds.progress.measured_until_ns  # now or, of a session that is over, its end
         self.events, self.throttles = folds.events.view(), folds.throttles.view()
         self.growth, self.overload = folds.growth_view(), folds.backlog.view()
+        self.overload_ns = next(
+            (begin for begin, end in folds.backlog.spans[-1:] if end is None), None
+        )  # its beginning
         self.recording_trouble = folds.recording.trouble  # why nothing is recorded just now; "": it is
         totals = folds.totals()
         self.longest_ns = totals.max_ns if totals else None  # longest latency of any inference
@@ -303,7 +306,10 @@ def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
         is_same = p50_ns == seen.judged_p50_ns  # the burst of a language model is of its tokens
         cause = too_slow(p50_ns, 1e9 / hz, burst.p50_ns if burst and is_same else None) if hz and p50_ns else None
         why = (LateBecause(cause),) if cause else ()
-        yield Verdict(State.OVERLOADED, "critical", (Queueing(overload.asked_hz, overload.done_hz), *why))
+        begin_ns = seen.overload_ns
+        lasts = () if begin_ns is None else (_lasts(begin_ns, seen),)
+        reasons = (Queueing(overload.asked_hz, overload.done_hz), *why, *lasts)
+        yield Verdict(State.OVERLOADED, "critical", reasons, since_ns=begin_ns)
     if failing := next((gate for gate in seen.gates if gate.fails_for_sure), None):
         yield Verdict(State.GATE_EXCEEDED, "critical", (GatesFailed((failing,)),))
 

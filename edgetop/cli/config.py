@@ -44,6 +44,7 @@ def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) ->
     Raises InputError for an invalid setting.
     """
     from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415  of a screen alone
+    from edgetop.cli.stored_sessions import StoredSessions  # noqa: PLC0415
 
     config = load_config(config_home(), chosen_now.config_file)
     theme = chosen_now.theme or config.theme
@@ -63,6 +64,7 @@ def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) ->
         ascii_only=ascii_only,
         recording=recording,
         exporter=SessionExporter(),
+        sessions=StoredSessions(),
         keys=config.keys,
         notify=chosen_now.notify,
         remember=partial(save_choices, home),

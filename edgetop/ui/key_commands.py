@@ -52,6 +52,12 @@ class CommandedScreen(Protocol):
     def present_commands(self) -> Iterator[AnyCommand]: ...
 
 
+def _open_sessions(screen: MonitorScreen) -> None:
+    from edgetop.ui.sessions_dialog import open_sessions
+
+    open_sessions(screen)
+
+
 def open_help(screen: CommandedScreen, explanation: str) -> None:
     from edgetop.ui.dialogs import help_dialog
 
@@ -423,6 +429,8 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
     Command("mark", "m", "mark this moment with a note",
             lambda s: open_mark(s, lambda note: s.feed.order(Order("mark", note))), footer="mark", needs=Can.MARK),
     Command("palette", "ctrl+p", "command palette", _open_palette, footer="commands"),
+    Command("sessions", "L", "list of sessions: open, replay, compare, rename, delete", _open_sessions,
+            footer="sessions"),
     Command("recording", "r", "recording: path, size, pause", _open_recording, footer="recording"),
     Command("export", "e", "export the session", lambda s: s.exports.open(), footer="export"),
     Command("screenshot", "S", "save a screenshot (SVG)", lambda s: s.exports.save_screenshot()),

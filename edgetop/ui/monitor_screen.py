@@ -4,7 +4,6 @@ The commands of keys are in `key_commands`. They are passed to the screen, which
 """
 
 import gc
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -23,28 +22,17 @@ from edgetop.feeds.feed_protocol import Can, Feed, Mark, Player, Transport
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.charts import GUTTER
-from edgetop.ui.keys import Command, bindings, follow_key, footer_keys
-from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, TIMELINES, Place, arrange, is_tiny
-from edgetop.ui.pane_widget import BorderWidget, LineWidget, PaneWidget
+from edgetop.ui.keys import Command, bindings, follow_key
+from edgetop.ui.layout import ABSENT, LAYOUTS, PANES, TIMELINES, arrange
+from edgetop.ui.pane_widget import LineWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
-from edgetop.ui.panes.header import (
-    identity_line,
-    key_at,
-    readout_line,
-    status_line,
-    time_at,
-    tiny_lines,
-    transport_line,
-    verdict_line,
-    vitals_line,
-)
 from edgetop.ui.panes.memory_pane import has_chart as has_memory_chart
-from edgetop.ui.panes.pane import Area, Drawing, Listing
+from edgetop.ui.panes.pane import Drawing, Listing
 from edgetop.ui.panes.sensor_series import is_flat
 from edgetop.ui.panes.thermal_pane import has_charts
-from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings
+from edgetop.ui.screen_frame import ScreenFrame
+from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings, StoredSession
 from edgetop.ui.screenshot import Exports
-from edgetop.ui.text import Line
 from edgetop.ui.themes import Theme
 from edgetop.wording.alert_words import alert_words, title_words
 from edgetop.wording.fault_words import fault_words
@@ -108,9 +96,7 @@ class MonitorScreen(Screen[None]):
         )  # the commands that apply, and the abilities for which they were chosen
         self._keys = bindings(commands)
         self._leave_now = leave_now
-        self._header = BorderWidget(self._header_lines, theme, characters, id="header")
-        self._status = BorderWidget(self._status_lines, theme, characters, self._press_key, id="status")
-        self._transport = BorderWidget(self._transport_lines, theme, characters, self._seek_to_cell, id="transport")
+        self._frame = ScreenFrame(self, theme, characters)
         self._panes = {
             name: PaneWidget(DRAWINGS[name], str(i), theme, characters, self._press_pane, self._point)
             for i, name in enumerate(PANES, 1)
@@ -132,7 +118,7 @@ class MonitorScreen(Screen[None]):
         self._asked = "", 0.0  # command that waits for a second press of its key, and the end of that wait
         self._marks: tuple[Mark, ...] = ()  # marks of a replay, once it has been scanned
 
-        self._widgets = (self._header, *self._panes.values(), self._transport, self._status)
+        self._widgets = (self._frame.header, *self._panes.values(), self._frame.transport, self._frame.status)
         for widget in self._widgets:
             widget.on_fault = self._take_fault
 
@@ -168,7 +154,7 @@ class MonitorScreen(Screen[None]):
             found = [Mark(event.t_ns, event.kind, event.severity) for event in derived]
             recorded = [of for of in player.transport.marks if of.kind not in ("throttle-begin", "throttle-end")]
             self._marks = tuple(sorted([*recorded, *found], key=lambda mark: mark.t_ns))
-            self._transport.redraw()
+            self._frame.transport.redraw()
 
     def on_resize(self) -> None:
         self._arrange()
@@ -195,6 +181,29 @@ class MonitorScreen(Screen[None]):
     def report(self, text: str, *, seconds: float = 2) -> None:
         """Show a message on top of the screen for some seconds."""
         self.notify(text, timeout=seconds, markup=False)
+
+    @property
+    def verdict_text(self) -> str:
+        """Return the verdict, its details and its figures in full."""
+        return self._frame.verdict_text
+
+    @property
+    def zoomed(self) -> str | None:
+        """Return the name of the pane that is shown alone, or None if all are shown."""
+        return self._zoomed
+
+    @property
+    def is_ascii(self) -> bool:
+        return self.characters.ascii_only
+
+    def show_session(self, session: StoredSession) -> None:
+        """Show another session on the terminal until the user leaves it. The session of this screen goes on."""
+        if sessions := self.settings.sessions:
+            with self.app.suspend():
+                problem = sessions.show(session, self._leave_now)
+            self.redraw_all()
+            if problem:
+                self.report(clean(problem, ascii_only=self.is_ascii), seconds=8)
 
     # Commands.
 
@@ -265,7 +274,7 @@ class MonitorScreen(Screen[None]):
             for alert in self._alert_news.due(self.live.alerts) if self.settings.notify else ():
                 self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
             changed = ((pane, pane.show(self.view, self.cursor_s)) for pane in self._panes.values())
-            self.host.paint({**dict[LineWidget, Sequence[int]](changed), **self._changed_frame()})
+            self.host.paint({**dict[LineWidget, Sequence[int]](changed), **self._frame.changed()})
             if self._zoomed is None and self._chart_counts != chart_counts(self.view):
                 self._arrange()
 
@@ -288,69 +297,13 @@ class MonitorScreen(Screen[None]):
         self.draw()
 
     def draw_frame(self) -> None:
-        self.host.paint(self._changed_frame())
-
-    def _changed_frame(self) -> dict[LineWidget, Sequence[int]]:
-        return {widget: widget.update_lines() for widget in (self._header, self._transport, self._status)}
-
-    def _header_lines(self, area: Area) -> list[Line]:
-        live, shown, second = self.live, self.view, self.cursor_s
-        is_tiny_alone = is_tiny(*self.size) and self._zoomed is None  # the figures are then in the lines below
-        behind_ns = live.progress.now_ns - shown.progress.now_ns if self._frozen else None
-        first = verdict_line(shown, area, behind_ns, has_figures=not is_tiny_alone)
-        if is_tiny(*self.size):
-            return [first, *tiny_lines(shown)] if is_tiny_alone else [first]
-        said = identity_line(
-            live, area, self._recording_words(), is_trouble=bool(self.feed.trouble),
-            frozen=shown.verdict if self._frozen else None,
-        )  # fmt: skip
-        return [first, said, vitals_line(shown, area) if second is None else readout_line(shown, second, area)]
-
-    @property
-    def verdict_text(self) -> str:
-        """Return the verdict, its details and its figures in full."""
-        text = "".join(text for text, _ in verdict_line(self.live, Area(400, 1, self.characters), None))
-        return re.sub(" {3,}", "  ", text).strip()
-
-    def _recording_words(self) -> str:
-        if self.feed.trouble:
-            return clean(self.feed.trouble, ascii_only=self.characters.ascii_only)
-        if self.settings.recording is None:
-            return "not recorded"
-        if Can.SEEK in self.feed.can or self.live.progress.phase == "over":
-            return "recorded"
-        words = "REC paused" if self.live.recording_paused else "REC"
-        return f"attached  {words}" if Can.VISIT in self.feed.can else words
-
-    def _status_lines(self, area: Area) -> list[Line]:
-        return [status_line(self.live, area, footer_keys(self.present_commands(), self))]
-
-    def _press_key(self, event: Click) -> None:
-        """Handle a click on the keys at the bottom of the screen. The key that was hit is pressed.
-
-        A group of keys has one place, in which each key can be hit.
-        """
-        keys = footer_keys(self.present_commands(), self)
-        if found := key_at(self.live, Area(self.size.width, 1, self.characters), keys, event.x):
-            key, words, place = found
-            commands = [command for command in self.present_commands() if command.footer_words(self) == words]
-            if len(commands) in (1, len(key)):
-                self.action_command(commands[place if len(commands) > 1 else 0].id)
-
-    def _transport_lines(self, area: Area) -> list[Line]:
-        return [transport_line(self.transport, area)] if self.transport else []
+        self.host.paint(self._frame.changed())
 
     def _arrange(self) -> None:
         """Arrange the panes for the current size."""
         (columns, rows), more = self.size, int(self.feed.player is not None)
-        tiny = is_tiny(columns, rows)
-        header_rows = (1 if self._zoomed else 4) if tiny else HEADER_ROWS
-        self._header.put(Place("header", 0, 0, columns, min(header_rows, rows)))
-        self._status.put(Place("status", 0, rows - 1, columns, 1))
-        self._status.display = not tiny
+        self._frame.arrange(is_alone=self._zoomed is not None)
         self._chart_counts = chart_counts(self.view)
-        self._transport.put(Place("transport", 0, max(0, rows - (1 if tiny else 2)), columns, 1))
-        self._transport.display = bool(more)
         arranged = arrange(
             columns, rows, self._selected, self._zoomed, layout=self._layout, charts=self._chart_counts, more_rows=more
         )
@@ -382,12 +335,6 @@ class MonitorScreen(Screen[None]):
             player.seek(t_ns)
             self.follow_time()
             self.redraw_all()
-
-    def _seek_to_cell(self, event: Click) -> None:
-        transport = self.transport
-        t_ns = time_at(transport, Area(self.size.width, 1, self.characters), event.x) if transport else None
-        if t_ns is not None:
-            self.seek(t_ns)
 
     @property
     def is_frozen(self) -> bool:
@@ -478,7 +425,7 @@ class MonitorScreen(Screen[None]):
             self.zoom(pane.drawing.name)
         elif order:
             self.sort(pane, order)
-        self._status.redraw()
+        self._frame.status.redraw()
 
     def _point(self, begin: float, end: float) -> None:
         """Handle the mouse on the time axis: a click shows the values there, a drag zooms to its span."""
@@ -528,7 +475,7 @@ class MonitorScreen(Screen[None]):
         self.draw()  # a pane that is alone shows more
         self._arrange()
         self.set_focus(self._panes[name] if name else None)
-        self._status.redraw()  # the keys depend on the pane
+        self._frame.status.redraw()  # the keys depend on the pane
 
     @property
     def chosen_pane(self) -> PaneWidget:

@@ -1,9 +1,9 @@
 """Settings of the screen: choices of the user, and functions that the caller provides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from edgetop.frozen import frozen
 
@@ -54,6 +54,52 @@ class Processes(Protocol):
         """Ask a process to end. Return in words what was done, or why it could not be done."""
 
 
+@frozen
+class StoredSession:
+    """A session in the list of sessions, described in words."""
+
+    name: str
+    path: Path  # its folder
+    is_running: bool
+    verdict: str
+    figures: str  # time of the beginning, duration, p50 and p99
+
+
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class Work(Protocol[ResultT_co]):
+    """Work of another process, so that a run has the priority."""
+
+    def result(self) -> ResultT_co | str | None:
+        """Return the result, or the reason of a failure as a text. Return None while the work goes on."""
+
+    def cancel(self) -> None:
+        """End the work. Do nothing if it is over."""
+
+
+class Sessions(Protocol):
+    """Finds the sessions of this machine, and opens, compares, renames and deletes them."""
+
+    def listed(self) -> Work[Sequence[StoredSession]]:
+        """List the sessions, those that run first, then the newest first."""
+
+    def compared(self, first: StoredSession, second: StoredSession, columns: int) -> Work[Sequence[str]]:
+        """Compare two sessions in lines of at most `columns` cells, if possible."""
+
+    def deleted(self, session: StoredSession) -> Work[Sequence[str]]:
+        """Delete a session, unless it is being recorded. The result says in lines what was deleted."""
+
+    def rename(self, session: StoredSession, name: str) -> None:
+        """Rename a session. Raises ValueError with the reason if that is not possible."""
+
+    def show(self, session: StoredSession, gives_up: Callable[[], bool]) -> str:
+        """Show a session on the terminal, which must be free, until the user leaves it.
+
+        Return the reason of a failure, or "". It is ended as soon as `gives_up` returns True.
+        """
+
+
 @dataclass(slots=True)
 class FleetListing:
     """How the screen of the fleet sorts and filters boards. It is kept while a board is open."""
@@ -76,6 +122,7 @@ class ScreenSettings:
     is_visited: bool = False  # opened from the screen of a fleet, to which Esc returns
     notify: bool = False  # report alerts by the bell and by a desktop notification
     exporter: Exporter | None = None
+    sessions: Sessions | None = None  # the sessions of this machine; None if they cannot be listed
     processes: Processes | None = None  # processes of this machine; None for a replay or another machine
     window_ns: int | None = WINDOWS_NS["10s"]  # initial window of the percentiles; one of WINDOWS_NS
     reset_theme: str | None = None  # theme without remembered choices; None: chosen by the terminal

@@ -100,7 +100,7 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
     since = from_start.strip().lower()
     if verdict.state is State.STEADY and verdict.since_ns is not None:
         since = f"for {formatting.stopwatch(now_ns - verdict.since_ns)}"
-    causes = [streams_words(verdict.streams)] if verdict.streams else []
+    causes: list[str] = []
     evidence = []
     for reason in verdict.reasons:
         match reason:
@@ -114,7 +114,11 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
                 since = f"for {formatting.duration(ns)}"
                 causes.append("an inference has not come back")
             case why.LeakRate(growth):
-                figure, brief = reason_words(reason), leak_rate(growth)
+                figure = brief = leak_rate(growth)
+                since = "since the start"
+            case why.TakenBy(clue) if clue.kind == "process-now":
+                causes.append(f"by {clue.name}")
+                evidence.append(f"it takes {clue.value or 0.0:.0f} % of a core")
             case why.Queueing(asked_hz, done_hz):
                 figure, brief = reason_words(reason), f"{formatting.rate(done_hz)} of {asked_rate(asked_hz)} Hz"
             case why.BaselineDone() | why.WarmupDone():
@@ -129,6 +133,10 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
                 causes.append("against that of the burst")
             case _:
                 causes.append(reason_words(reason))
+    if verdict.streams:  # after the cause, which matters more and takes fewer columns
+        causes.insert(1, streams_words(verdict.streams))
+    if verdict.state is State.ENGINE_DIED:
+        causes.append(f"at {formatting.stopwatch(now_ns)}")
     return Headline(state, figure, brief, since, tuple(causes), tuple(evidence))
 
 

@@ -25,6 +25,7 @@ WRITES = {
     "cli/watching/gap.py": "a private folder that is removed",
     "cli/running/child_run.py": "files without a name",
     "runner/container_images.py": "a file without a name",
+    "cli/stored_sessions.py": "files without a name",
     "doctor/machine_checks.py": "a file without a name, to measure the disk",
     "engines/thread.py": "a descriptor of the standard error",
     "lake/place.py": "a name that pushes share, checked by descriptor",

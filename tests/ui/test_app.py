@@ -262,7 +262,7 @@ async def test_keys_that_make_no_sense_after_the_end_are_absent() -> None:
 
 @pytest.mark.parametrize("key", ["question_mark", "f1"])
 async def test_help_names_every_key_there_is(key: str) -> None:
-    async with opened(measured(5), (100, 60)) as screen:
+    async with opened(measured(5), (100, 64)) as screen:
         await screen.press(key)
         shown = screen.text
         for command in screen.monitor.present_commands():
@@ -315,7 +315,7 @@ async def test_a_frozen_screen_still_tells_that_the_engine_died() -> None:
         screen.feed.put(screen.script.tell("engine-died", "critical", message="SIGKILL").end("engine-died").whole())
         await screen.tick()
         assert screen.header.startswith(" FROZEN 0.0s  MEASURING ")
-        assert screen.rows[1].startswith(" now ENGINE DIED  mobilenet_v2.onnx ")
+        assert screen.rows[1].startswith(" now ENGINE DIED  try: see its last events (5) ")
 
 
 async def test_windows_can_be_compared_while_frozen() -> None:
@@ -860,7 +860,7 @@ async def test_every_pane_can_be_alone_in_every_state(script: object) -> None:
 async def test_a_refresh_without_news_draws_nothing() -> None:
     async with opened(measured(20)) as screen:
         drawn = []
-        for pane in (*screen.monitor._panes.values(), screen.monitor._header, screen.monitor._status):
+        for pane in (*screen.monitor._panes.values(), screen.monitor._frame.header, screen.monitor._frame.status):
             pane.refresh = lambda *regions, **_: drawn.append(regions)  # type: ignore[method-assign]
         await screen.tick()
         assert drawn == []

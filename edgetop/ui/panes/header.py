@@ -9,7 +9,7 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.verdict import Verdict
-from edgetop.analysis.verdict_reasons import AbDifference
+from edgetop.analysis.verdict_reasons import AbDifference, Past, WasSlowed, WasThrottled
 from edgetop.analysis.vitals import Vital, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
@@ -19,6 +19,7 @@ from edgetop.ui.panes.sensor_series import last, readout
 from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, joined, line, width
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import p50_words
+from edgetop.wording.remedy_words import remedy_words
 from edgetop.wording.vital_words import elapsed_words, vital_words
 
 WIDE_FROM_CELLS = 100  # from this width on, the first line has the requested duration and longer words
@@ -29,7 +30,7 @@ MS_CELLS, CLOCK_CELLS = 5, 7  # widths of a latency in ms and of the elapsed tim
 RATE_CELLS, WIDE_RATE_CELLS = 5, 6
 BAR_CELLS = ((160, 10), (WIDE_FROM_CELLS, 4))  # width of the screen from which a gauge has a bar of this width
 MARKS = {"warning": "!", "critical": "!"}  # severity must not be shown by colour alone
-_PHRASE_END = re.compile(r"[,;:] | \(")
+_PHRASE_END = re.compile(r"[,;:] | \(| at (?=\d)")
 _NUMBER = re.compile(r"(?:^|[ +-])\d")
 
 
@@ -71,8 +72,12 @@ def _elapsed(view: MonitorView, cells: int) -> str:
 
 
 def _figures(view: MonitorView, area: Area) -> list[Span]:
-    """Return p50, p99 and rate of the window, each as wide whatever its value is."""
-    window, progress = view.latency.window, view.progress
+    """Return p50, p99 and rate of the window, each as wide whatever its value is.
+
+    Latencies are those of the heat map: response times if inferences are paced, unless the user chose service times.
+    """
+    latency, progress = view.latency, view.progress
+    window = latency.window_response if latency.heat_is_response else latency.window
     if view.latency.session is None or view.ab is not None or progress.phase not in ("measure", "over"):
         return []
     is_wide = area.width >= WIDE_FROM_CELLS
@@ -83,7 +88,7 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
             f"{milliseconds(window.percentile_ns(of)):>{MS_CELLS}}{' ' if window.is_settled(of) else '?'}"
             for of in (0.50, 0.99)
         ]
-    rate = or_unknown(window.throughput_hz if window else None, formatting.rate)
+    rate = or_unknown(latency.window.throughput_hz if latency.window else None, formatting.rate)
     named = shortened(clean(view.latency.stream), STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
     before = f"{named:>{STREAM_CELLS}}  " if named else ""
     rate = f"{rate:>{WIDE_RATE_CELLS}}" if is_wide else f"{rate.replace(' ', ''):>{RATE_CELLS}}"
@@ -150,9 +155,17 @@ def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: i
         also = () if is_over else verdict_words.also(verdict)
         parts = [(text, "text") for text in (figure, head.since) if text] + causes + [(text, "text") for text in also]
         past, evidence = ([(text, "dim") for text in of] for of in (verdict_words.past(verdict), head.evidence))
+        past = [(f"before: {text}", style) for text, style in past] if is_over else past
         is_roomy = _whole_cells(text for text, _ in (*parts, *past, *evidence)) <= cells
+        if not is_roomy and _whole_cells(text for text, _ in (*parts, *past)) > cells:
+            past = [(f"was {verdict_words.past_in_brief(of)}", "dim") for of in verdict.past if _has_passed(of)]
         parts += (*past, *evidence) if is_roomy else (*evidence, *past)  # the past only takes free columns
     return [(area.clean(text), style) for text, style in parts]
+
+
+def _has_passed(trouble: Past) -> bool:
+    """Whether "was" before the brief words of a past trouble makes a sentence."""
+    return isinstance(trouble, WasThrottled | WasSlowed)
 
 
 def _whole_cells(texts: Iterable[str]) -> int:
@@ -162,7 +175,9 @@ def _whole_cells(texts: Iterable[str]) -> int:
 def identity_line(
     view: MonitorView, area: Area, recording: str, *, is_trouble: bool = False, frozen: Verdict | None = None
 ) -> Line:
-    """Return model, runtime and board. `recording`: text on the recording, or on a problem of the feed.
+    """Return what to try about a trouble, then model, runtime and board.
+
+    `recording`: text on the recording, or on a problem of the feed.
 
     `frozen`: the verdict that the first line shows, if the screen is frozen. A worse state since then comes first.
     """
@@ -186,6 +201,11 @@ def identity_line(
     news = f" now {verdict_words.state_word(verdict)} " if frozen and _is_worse(verdict, frozen) else ""
     before = line((news, verdict.level), (" SIMULATED " if manifest.board.simulated else "", "simulated"))
     room = max(0, area.width - width(right) - width(before))
+    remedy = area.clean(remedy_words(verdict))
+    if remedy and cells_of(tried := f" try: {remedy}  ") <= room:
+        before, room = (*before, Span(tried)), room - cells_of(tried)
+        if room < LEAST_DETAIL_CELLS:
+            shown = []
     while len(shown) > 1 and cells_of(f" {'   '.join(shown)}") > room:
         shown.pop()
     return (*before, *fit(line((f" {'   '.join(shown)}", "dim")), room), *right)

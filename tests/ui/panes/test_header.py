@@ -9,14 +9,15 @@ from edgetop.analysis.memory_use import GrowthView, Slope
 from edgetop.analysis.verdict import Verdict
 from edgetop.analysis.verdict_reasons import ClockNow, Lasts, LimitedBy, State, TemperatureNow
 from edgetop.cli.running.headless import progress_line
+from edgetop.formatting import milliseconds
 from edgetop.session.manifest import Load
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line, vitals_line
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import width
-from tests.support.scenes import throttled
+from tests.support.scenes import overloaded, throttled
 from tests.support.screens import area, plain, view_of
-from tests.support.scripts import Script, hot, manifest, measured, sensor
+from tests.support.scripts import Script, cool, hot, manifest, measured, paced, sensor
 
 NS = 10**9
 
@@ -62,7 +63,7 @@ def test_a_leak_is_no_steady_session() -> None:
     held = manifest(sensors=(sensor("mem/rss"),))
     script = Script(held, lambda second: {"mem/rss": 100 + second * 72 / 3600}).load().warm_up().begin()
     view = view_of(script.measure(400, rate_hz=5))
-    assert plain(verdict_line(view, area(120, 1), None)).startswith(" LEAKING  72 MiB/h since the start  ")
+    assert plain(verdict_line(view, area(120, 1), None)).startswith(" LEAKING  72 MiB/h  since the start  ")
     styles = {span.text.strip(): span.style for span in verdict_line(view, area(120, 1), None)}
     assert styles["LEAKING"] == "warning"
     assert re.search(r" LEAKING p50 .* n 2000 in all: 72 MiB/h since the start$", progress_line(view))
@@ -247,3 +248,32 @@ def test_a_session_that_is_over_says_what_happened_and_how_it_ended() -> None:
     script = measured(60).measure(30, median_ms=7.2).measure(60).end("user")
     assert header(script, 80).startswith(" STOPPED slowed 1x, 20 % by the user ")
     assert header(script, 160).startswith(" STOPPED  was slowed once, 20 % of the time (unknown cause)  by the user ")
+
+
+@pytest.mark.parametrize("cells", [80, 120, 200])
+def test_the_second_line_begins_with_what_to_try_while_there_is_trouble(cells: int) -> None:
+    tried = plain(identity_line(view_of(throttled()), area(cells, 1), "REC"))
+    assert tried.startswith(" try: cool the board, or lower the load ")
+    assert not tried.startswith(" try: cool the board, or lower the load  >")
+    assert plain(identity_line(view_of(measured(75)), area(cells, 1), "REC")).startswith(" mobilenet_v2.onnx ")
+
+
+def test_past_throttling_takes_free_columns_in_fewer_words_if_needed() -> None:
+    script = throttled()
+    script._weather = cool
+    view = view_of(script.measure(120))
+    assert " STEADY for " in plain(verdict_line(view, area(80, 1), None))
+    assert "was throttled 1x" in plain(verdict_line(view, area(80, 1), None))
+    assert "was throttled once" in plain(verdict_line(view, area(140, 1), None))
+
+
+def test_a_paced_run_has_the_response_time_in_its_first_line_as_in_the_map() -> None:
+    view = view_of(paced(60, late_ms=9.0))
+    felt = view.latency.window_response
+    assert felt
+    assert view.latency.heat_is_response
+    assert f"p50 {milliseconds(felt.percentile_ns(0.5))}" in plain(verdict_line(view, area(120, 1), None))
+
+
+def test_an_overload_tells_since_when() -> None:
+    assert re.search(r" OVERLOADED .*Hz for \d+:\d\d", plain(verdict_line(view_of(overloaded()), area(80, 1), None)))

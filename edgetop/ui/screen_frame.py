@@ -1,0 +1,148 @@
+"""The lines around the panes: the header above them, the bar of a replay and the keys below them."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from textual.events import Click
+from textual.geometry import Size
+
+from edgetop.analysis.analysis import MonitorView
+from edgetop.feeds.feed_protocol import Can, Feed, Transport
+from edgetop.formatting import clean
+from edgetop.ui.characters import CharacterSet
+from edgetop.ui.keys import Command, footer_keys
+from edgetop.ui.layout import HEADER_ROWS, Place, is_tiny
+from edgetop.ui.pane_widget import BorderWidget, LineWidget
+from edgetop.ui.panes.header import (
+    identity_line,
+    key_at,
+    readout_line,
+    status_line,
+    time_at,
+    tiny_lines,
+    transport_line,
+    verdict_line,
+    vitals_line,
+)
+from edgetop.ui.panes.pane import Area
+from edgetop.ui.screen_settings import ScreenSettings
+from edgetop.ui.text import Line
+from edgetop.ui.themes import Theme
+
+
+class FramedScreen(Protocol):
+    """The parts of a session's screen that its frame uses."""
+
+    feed: Feed
+    settings: ScreenSettings
+    characters: CharacterSet
+    live: MonitorView  # the present view
+    view: MonitorView  # the view that panes show, which may be frozen
+    cursor_s: float | None
+
+    @property
+    def size(self) -> Size: ...
+
+    @property
+    def zoomed(self) -> str | None: ...
+
+    @property
+    def is_frozen(self) -> bool: ...
+
+    @property
+    def transport(self) -> Transport | None: ...
+
+    def present_commands(self) -> Iterator[Command[Any]]: ...
+
+    def action_command(self, command_id: str) -> None: ...
+
+    def seek(self, t_ns: int) -> None: ...
+
+
+class ScreenFrame:
+    """Draws these lines, and handles clicks on them."""
+
+    def __init__(self, screen: FramedScreen, theme: Theme, characters: CharacterSet) -> None:
+        self._screen = screen
+        self.header = BorderWidget(self._header_lines, theme, characters, id="header")
+        self.status = BorderWidget(self._status_lines, theme, characters, self._press_key, id="status")
+        self.transport = BorderWidget(self._transport_lines, theme, characters, self._seek_to_cell, id="transport")
+
+    @property
+    def widgets(self) -> tuple[BorderWidget, ...]:
+        return self.header, self.transport, self.status
+
+    def changed(self) -> dict[LineWidget, Sequence[int]]:
+        """Draw the lines. Return the numbers of those that have changed, by widget."""
+        return {widget: widget.update_lines() for widget in self.widgets}
+
+    def arrange(self, *, is_alone: bool) -> None:
+        """Put the lines where the current size has them. `is_alone`: whether one pane is shown alone."""
+        columns, rows = self._screen.size
+        tiny = is_tiny(columns, rows)
+        header_rows = (1 if is_alone else 4) if tiny else HEADER_ROWS
+        self.header.put(Place("header", 0, 0, columns, min(header_rows, rows)))
+        self.status.put(Place("status", 0, rows - 1, columns, 1))
+        self.status.display = not tiny
+        self.transport.put(Place("transport", 0, max(0, rows - (1 if tiny else 2)), columns, 1))
+        self.transport.display = self._screen.feed.player is not None
+
+    @property
+    def verdict_text(self) -> str:
+        """Return the verdict, its details and its figures in full."""
+        line = verdict_line(self._screen.live, Area(400, 1, self._screen.characters), None)
+        return re.sub(" {3,}", "  ", "".join(text for text, _ in line)).strip()
+
+    def _header_lines(self, area: Area) -> list[Line]:
+        screen = self._screen
+        live, shown, second, is_alone = screen.live, screen.view, screen.cursor_s, screen.zoomed is not None
+        is_tiny_alone = is_tiny(*screen.size) and not is_alone  # the figures are then in the lines below
+        behind_ns = live.progress.now_ns - shown.progress.now_ns if screen.is_frozen else None
+        first = verdict_line(shown, area, behind_ns, has_figures=not is_tiny_alone)
+        if is_tiny(*screen.size):
+            return [first, *tiny_lines(shown)] if is_tiny_alone else [first]
+        said = identity_line(
+            live, area, self._recording_words(), is_trouble=bool(screen.feed.trouble),
+            frozen=shown.verdict if screen.is_frozen else None,
+        )  # fmt: skip
+        return [first, said, vitals_line(shown, area) if second is None else readout_line(shown, second, area)]
+
+    def _recording_words(self) -> str:
+        screen = self._screen
+        if screen.feed.trouble:
+            return clean(screen.feed.trouble, ascii_only=screen.characters.ascii_only)
+        if screen.settings.recording is None:
+            return "not recorded"
+        if Can.SEEK in screen.feed.can or screen.live.progress.phase == "over":
+            return "recorded"
+        words = "REC paused" if screen.live.recording_paused else "REC"
+        return f"attached  {words}" if Can.VISIT in screen.feed.can else words
+
+    def _status_lines(self, area: Area) -> list[Line]:
+        return [status_line(self._screen.live, area, self._keys())]
+
+    def _keys(self) -> list[tuple[str, str]]:
+        return footer_keys(self._screen.present_commands(), self._screen)
+
+    def _press_key(self, event: Click) -> None:
+        """Handle a click on the keys at the bottom of the screen. The key that was hit is pressed.
+
+        A group of keys has one place, in which each key can be hit.
+        """
+        screen = self._screen
+        if found := key_at(screen.live, Area(screen.size.width, 1, screen.characters), self._keys(), event.x):
+            key, words, place = found
+            commands = [command for command in screen.present_commands() if command.footer_words(screen) == words]
+            if len(commands) in (1, len(key)):
+                screen.action_command(commands[place if len(commands) > 1 else 0].id)
+
+    def _transport_lines(self, area: Area) -> list[Line]:
+        transport = self._screen.transport
+        return [transport_line(transport, area)] if transport else []
+
+    def _seek_to_cell(self, event: Click) -> None:
+        screen, transport = self._screen, self._screen.transport
+        t_ns = time_at(transport, Area(screen.size.width, 1, screen.characters), event.x) if transport else None
+        if t_ns is not None:
+            screen.seek(t_ns)
