@@ -85,10 +85,10 @@ def test_another_session_is_shown_until_it_is_left(home: Path) -> None:
         terminal.wait_for("Enter open", LONG)
         before = terminal.output.count(b"\x1b[?1049h")
         terminal.send("\r")
-        wait_until(lambda: terminal.output.count(b"\x1b[?1049h") > before)
+        terminal._wait(lambda: terminal.output.count(b"\x1b[?1049h") > before, "the screen of the other session")
         terminal.wait_for("PAUSE", "FINISHED")
         terminal.send("q")
-        wait_until(lambda: terminal.output.count(b"\x1b[?1049h") > before + 1)  # this screen is back
+        terminal._wait(lambda: terminal.output.count(b"\x1b[?1049h") > before + 1, "the screen as it was before")
         terminal.send("q")
         assert terminal.wait_for_exit() == 0
         assert terminal.attributes() == terminal.attributes_before
