@@ -6,7 +6,6 @@ from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.formatting import rounded, rounded_ms
-from edgetop.session.generation_settings import Generation
 from edgetop.session.manifest import Manifest
 
 # Number of tokens for the energy of one. Choice: as of inferences (energy.LEAST_INFERENCES). Larger: slow models have
@@ -47,14 +46,14 @@ class GenerationFigures:
     j_per_token: float | None  # gross energy of the board in the measured phase, by generated tokens
     tokens_per_wh: float | None
     context: ContextFigures
-    seen_by: str  # what measured the tokens: "engine", "client" of a server, or the "server" itself
+    seen_by: str  # what measured the tokens: "engine", "client" of a server, "server", or another "tool"
 
 
 def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> GenerationFigures | None:
     if manifest.generation is None:
         return None
     view = analysis.generation.view()
-    context, seen_by = manifest.generation.context, _seen_by(manifest.generation)
+    context, seen_by = manifest.generation.context, _seen_by(manifest)
     if view is None:
         return GenerationFigures(
             requests=0, tokens_in=0, tokens_cached=0, tokens_out=0, ttft=None, itl=None, prefill_tok_s=None,
@@ -78,8 +77,11 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
     )
 
 
-def _seen_by(generation: Generation) -> str:
-    if generation.url is None:
+def _seen_by(manifest: Manifest) -> str:
+    generation = manifest.generation
+    if manifest.was_imported:
+        return "tool"
+    if generation is None or generation.url is None:
         return "engine"
     return "client" if generation.prompts else "server"
 

@@ -16,7 +16,7 @@ import numpy as np
 from edgetop import __version__, formatting
 from edgetop.errors import InputError, RecordingError
 from edgetop.frozen import frozen
-from edgetop.imports.measured import NO_SUMMARY, Layers, Measured, SensorLog, Summary, Times
+from edgetop.imports.measured import NO_SUMMARY, Generated, Layers, Measured, SensorLog, Summary, Times
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.removal import remove_session
 from edgetop.recording.session_folder import is_real_folder, read_manifest
@@ -33,6 +33,7 @@ from edgetop.session.event_kinds import (
     ToolSummary,
 )
 from edgetop.session.events import Body, Event, Severity
+from edgetop.session.generation_settings import Generation
 from edgetop.session.manifest import (
     FORMAT_VERSION,
     IMPORTED,
@@ -45,8 +46,10 @@ from edgetop.session.manifest import (
     Model,
 )
 from edgetop.session.operators import burst_of
-from edgetop.session.records import INFERENCE, MEASURE, READING, WARMUP
+from edgetop.session.records import INFERENCE, MEASURE, READING, TOKEN, WARMUP
 from edgetop.session.second_aggregator import SecondAggregator
+from edgetop.session.seconds import concatenate
+from edgetop.session.token_aggregator import TokenAggregator
 from edgetop.session.typed_json import JsonValue
 
 UNKNOWN_MODEL = "unknown"
@@ -69,13 +72,15 @@ class Imported:
         """Return the session's content in words, such as the number of inferences and of layers."""
         measured = self.measured
         parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
+        if measured.generated:
+            parts.append(f"{formatting.count(measured.measured or 0)} requests")
         if measured.layers:
             count = len(measured.layers.operators)
             parts.append(f"{count} layer{'s' if count != 1 else ''}")
         if measured.log:
             readings = sum(map(len, measured.log.values))
             parts.append(f"{formatting.count(readings)} readings of {len(measured.log.sensors)} sensors")
-        if measured.summary and not measured.times:
+        if measured.summary and not (measured.times or measured.generated):
             parts.append(f"the summary that {measured.origin.tool} prints, and no single inference")
         return " and ".join(parts)
 
@@ -103,7 +108,9 @@ class Imported:
             *([log.note] if log else []),
             *measured.notes,
         ]
-        init_ns, first_ns = summary.init_ns, summary.first_ns
+        init_ns, first_ns, made = summary.init_ns, summary.first_ns, measured.generated
+        model = self.model or (made.model if made else None) or summary.model or UNKNOWN_MODEL
+        version = (made.version if made else None) or summary.version
         first = Manifest(
             format_version=FORMAT_VERSION,
             id=str(uuid.uuid4()),
@@ -113,8 +120,16 @@ class Imported:
             created_utc=format_utc(now),
             clock=ClockInfo(0, None),
             board=Board(memory_bytes=log.memory_bytes if log else None),
-            model=Model(self.model or summary.model or UNKNOWN_MODEL),
-            engine=EngineInfo(origin.runtime, summary.version, measured.providers, init_ns=init_ns, first_ns=first_ns),
+            model=Model(model),
+            engine=EngineInfo(
+                origin.runtime,
+                version,
+                measured.providers,
+                threads=(made.threads if made else None) or 0,
+                init_ns=init_ns,
+                first_ns=first_ns,
+            ),
+            generation=Generation(context=None, max_tokens=None) if made else None,
             load=Load(input=UNKNOWN_MODEL, batch=summary.batch),
             methodology=Methodology(notes=tuple(notes)),
             labels={IMPORTED: origin.tool},
@@ -128,6 +143,8 @@ class Imported:
         yield Batch(0, events=tuple(self._opening(first)), manifest=first)
         if self.measured.times:
             yield from _inferences(self.measured.times)
+        if self.measured.generated:
+            yield _requests(self.measured.generated)
         if self.measured.log:
             yield from _readings(self.measured.log)
         if self.measured.layers:
@@ -155,7 +172,7 @@ class Imported:
         if times and not times.has_starts:
             text = "the starts of inferences are unknown: each is placed where the one before it ended"
             yield _event(0, Remark("no-starts"), text, "warning")
-        elif times or log:
+        elif times or log or self.measured.generated:
             began_ns = int(times.start_ns[times.warmup or 0]) if times else 0
             yield _event(began_ns, PhaseBegan("measure"), "measurement begins")
 
@@ -262,6 +279,32 @@ def _inferences(times: Times) -> Iterator[Batch]:
         rows["phase"] = np.where(begin + np.arange(len(rows)) < (times.warmup or 0), WARMUP, MEASURE)
         yield Batch(int(rows["t_ns"][-1]), inferences=rows, seconds=aggregator.add(rows))
     yield Batch(times.end_ns, seconds=aggregator.close())
+
+
+def _requests(made: Generated) -> Batch:
+    """Return the requests with their tokens. Of the times between tokens, only the mean of each request is known."""
+    requests = made.requests
+    inferences = np.zeros(len(requests), INFERENCE)
+    for name in ("t_ns", "latency_ns", "phase"):
+        inferences[name] = requests[name]
+    inferences["ok"] = True
+    ends_ns = requests["t_ns"] + requests["latency_ns"]
+    firsts, later = np.zeros(len(requests), TOKEN), np.zeros(len(requests), TOKEN)
+    firsts["t_ns"], firsts["gap_ns"] = requests["t_ns"] + requests["ttft_ns"], requests["ttft_ns"]
+    later["t_ns"], later["gap_ns"], later["is_later"] = ends_ns, made.gap_ns, True
+    later["position"] = requests["tokens_in"] + requests["tokens_out"] // 2
+    for tokens in (firsts, later):
+        tokens["phase"] = requests["phase"]
+    known = np.concatenate([firsts[requests["ttft_ns"] > 0], later[made.gap_ns > 0]])
+    known = known[np.argsort(known["t_ns"], kind="stable")]
+    aggregator = TokenAggregator(SecondAggregator())
+    order = np.argsort(ends_ns, kind="stable")
+    seconds = concatenate([aggregator.add(inferences[order], known, requests[order]), aggregator.close()])
+    assert seconds.tokens is not None
+    counted = requests["phase"] == MEASURE
+    ended = np.searchsorted(seconds.rows["t_ns"], ends_ns[counted], side="right") - 1
+    seconds.tokens.rows["tokens_out"] = np.bincount(ended, requests["tokens_out"][counted], len(seconds))
+    return Batch(made.end_ns, inferences=inferences, seconds=seconds, requests=requests)
 
 
 def _event(t_ns: int, body: Body, message: str, severity: Severity = "info") -> Event:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.operators import Operator
+from edgetop.session.records import MEASURE, Requests
 from edgetop.session.typed_json import JsonValue
 
 Numbers = npt.NDArray[np.int64]
@@ -74,6 +75,22 @@ class SensorLog:
     note: str  # how the log reports times
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated:
+    """Requests to a language model, sorted by when they started. The first one starts at time 0."""
+
+    requests: Requests
+    gap_ns: Numbers  # of each request, the mean time between two tokens; 0 if there is none
+    model: str | None = None
+    version: str | None = None
+    threads: int | None = None
+    notes: tuple[str, ...] = ()  # what was left out, and what to know about the figures
+
+    @property
+    def end_ns(self) -> int:
+        return int((self.requests["t_ns"] + self.requests["latency_ns"]).max())
+
+
 @frozen
 class Layers:
     """The time of each layer, summed over the instrumented inferences."""
@@ -110,7 +127,7 @@ class Origin:
     way: str = ""  # how the tool times operators, in words
 
 
-Found = Times | Layers | Summary | SensorLog
+Found = Times | Layers | Summary | SensorLog | Generated
 
 
 @frozen
@@ -132,6 +149,7 @@ class Measured:
     layers: Layers | None
     summary: Summary | None = None
     log: SensorLog | None = None
+    generated: Generated | None = None
     notes: tuple[str, ...] = ()  # what was left out of the files, and what to know about the figures
 
     @property
@@ -155,12 +173,16 @@ class Measured:
         """Return the number of measured inferences, 0 if the files have none, or None if it is unknown."""
         if self.times:
             return len(self.times.start_ns) - (self.times.warmup or 0)
+        if self.generated:
+            return int((self.generated.requests["phase"] == MEASURE).sum())
         return self.summary.count if self.summary else 0
 
     @property
     def end_ns(self) -> int:
         if self.times:
             return self.times.end_ns
+        if self.generated:
+            return self.generated.end_ns
         if self.log:
             return self.log.end_ns
         told_ns = (self.summary or NO_SUMMARY).span_ns or 0

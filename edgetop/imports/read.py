@@ -13,8 +13,10 @@ from edgetop.errors import InputError
 from edgetop.files import read_file, why
 from edgetop.frozen import frozen
 from edgetop.imports import (
+    aiperf,
     benchmark_model,
     latency_table,
+    llama_bench,
     onnx_profile,
     perf_test,
     tegrastats_log,
@@ -23,7 +25,19 @@ from edgetop.imports import (
 )
 from edgetop.imports.captured_page import Page
 from edgetop.imports.latency_table import Columns
-from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, Reading, SensorLog, Summary, T, Times
+from edgetop.imports.measured import (
+    MAX_NS,
+    Found,
+    Generated,
+    Layers,
+    Measured,
+    Origin,
+    Reading,
+    SensorLog,
+    Summary,
+    T,
+    Times,
+)
 from edgetop.sensors.log_formats import INTERVAL_S
 from edgetop.sensors.tegrastats import has_lines
 
@@ -81,7 +95,9 @@ def read_all(paths: Sequence[Path], options: Options = DEFAULTS) -> Measured:
         raise InputError(f"{names}: {why}", "import each by itself")
     files = tuple(dict.fromkeys(path.name for path, _ in held.values()))
     (origin,) = origins
-    return Measured(origin, files, times, find(Layers), summary, find(SensorLog), tuple(notes))
+    return Measured(
+        origin, files, times, find(Layers), summary, find(SensorLog), find(Generated), tuple(dict.fromkeys(notes))
+    )
 
 
 _KINDS: dict[type[Found], str] = {
@@ -89,6 +105,7 @@ _KINDS: dict[type[Found], str] = {
     Layers: "a profile",
     Summary: "a summary",
     SensorLog: "a board's readings",
+    Generated: "requests",
 }
 
 # Text formats: the tool, a test that recognises its text, and the parser.
@@ -112,6 +129,8 @@ _LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], Opt
         lambda keys: keys >= onnx_profile.KEYS,
         lambda entries, _, page: onnx_profile.read_trace(entries, page),
     ),
+    (llama_bench.ORIGIN, lambda keys: keys >= llama_bench.KEYS, lambda entries, _, __: llama_bench.read_tests(entries)),
+    (aiperf.ORIGIN, lambda keys: keys >= aiperf.KEYS, lambda entries, _, __: aiperf.read_records(entries)),
 )
 
 
@@ -166,6 +185,8 @@ def _read_json(path: Path, text: str, options: Options) -> Reading:
     try:
         if isinstance(document, dict) and benchmark_model.is_result(document):
             found = benchmark_model.read_result(document, page)
+        elif isinstance(document, dict) and aiperf.is_summary(document):
+            origin, found = aiperf.ORIGIN, aiperf.read_summary(document)
         else:
             reads = [(tool, reader) for tool, is_it, reader in _LISTS if is_it(keys)]
             for origin, reader in reads[:1]:  # noqa: B007  used below
@@ -173,13 +194,13 @@ def _read_json(path: Path, text: str, options: Options) -> Reading:
     except ValueError as error:
         raise InputError(f"{path}: {error}", HELP) from None
     if found is None:
-        what = (
-            "nothing that trtexec exports, nor litert-benchmark, nor a profile of ONNX Runtime, nor what a tool prints"
-        )
+        what = "nothing that trtexec, llama-bench, AIPerf or litert-benchmark exports, nor a profile of ONNX Runtime, "
+        what += "nor what a tool prints"
         raise InputError(f"{path}: {what}", HELP)
     if isinstance(found, Layers) and found.total_ns > MAX_NS:
         raise InputError(f"{path}: its layers take longer than a run can", HELP)
-    return Reading(origin, (found,), tuple(page.notes))
+    notes = found.notes if isinstance(found, Generated) else ()
+    return Reading(origin, (found,), (*page.notes, *notes))
 
 
 def _text(path: Path) -> str:
@@ -193,6 +214,8 @@ def _text(path: Path) -> str:
 def _parsed(path: Path, text: str) -> Any:
     if not text.strip():
         raise InputError(f"{path}: empty", "it is written when the tool ends")
+    if (lines := _json_lines(text)) is not None:
+        return lines
     try:
         return _loads(text)
     except (ValueError, RecursionError) as first:
@@ -203,6 +226,22 @@ def _parsed(path: Path, text: str) -> Any:
             if text.lstrip()[:1] not in "[{":
                 why += "; nor what trtexec, benchmark_model, onnxruntime_perf_test or tegrastats print"
             raise InputError(f"{path}: not JSON, or cut off: {why}", HELP) from None
+
+
+def _json_lines(text: str) -> list[Any] | None:
+    """Return the objects of a text in the format JSON Lines, or None if it has another format or only one object.
+
+    A test or request of the tools that write this format may also stand alone.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not all(line.startswith("{") and line.rstrip().endswith("}") for line in lines):
+        return None
+    try:
+        found = [_loads(line) for line in lines]
+    except (ValueError, RecursionError):
+        return None
+    is_single = len(found) > 1 or found[0].keys() >= llama_bench.KEYS or found[0].keys() >= aiperf.KEYS
+    return found if is_single else None
 
 
 def _loads(text: str) -> Any:

@@ -62,7 +62,7 @@ def test_a_server_that_others_use_is_read_without_a_request(tmp_path, shown):
     assert figures["seen_by"] == "server"
     assert figures["requests"] >= 3  # the one that ran at the start has no beginning
     usual_ms = 1000 * server.totals["tokens_predicted_seconds"] / (server.totals["tokens_predicted"] * 29 / 30)
-    assert figures["itl"]["p50_ms"] == pytest.approx(usual_ms, rel=0.2)
+    assert figures["itl"]["mean_ms"] == pytest.approx(usual_ms, rel=0.35)
     assert figures["context"]["used_max"] == pytest.approx(33 + 30, abs=8)
     if shown.get("has_metrics", True):
         own = own_figures(tmp_path, "seen")
