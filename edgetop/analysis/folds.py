@@ -48,6 +48,7 @@ from edgetop.analysis.streams import (
     join_tails,
 )
 from edgetop.analysis.timeline import Axis, Points
+from edgetop.analysis.token_energy import TokenEnergy
 from edgetop.analysis.token_figures import GenerationFold
 from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
@@ -97,6 +98,7 @@ FOLDS: dict[str, Callable[..., object]] = {
     "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
     "generation": GenerationFold, "positions": EqualPosition, "phase_power": PhasePower,
     "event_counts": EventCounts,
+    "token_energy": TokenEnergy,
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
@@ -140,6 +142,7 @@ class Folds:
     positions: EqualPosition
     phase_power: PhasePower
     event_counts: EventCounts
+    token_energy: TokenEnergy
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """Begin without data. `rules`: alert rules of the viewer, in addition to the rules of the session."""
@@ -244,6 +247,7 @@ class Folds:
         self.frames.fold(batch)
         self.shapes.fold(batch)
         self.generation.fold(batch.seconds)
+        self.token_energy.fold(batch)
         for number, stream in self.streams.items():
             stream.fold(batch, streams.of(number), has_latency=self.has_streams)
         self.forecast.fold(batch)

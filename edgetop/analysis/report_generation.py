@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
+from edgetop.analysis.token_energy import PhaseEnergy
 from edgetop.formatting import rounded, rounded_ms
 from edgetop.session.manifest import Manifest
 
@@ -34,6 +35,15 @@ class ContextFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseFigures:
+    """The energy of the board for a token of one phase, by the power in that phase."""
+
+    j_per_token: float
+    mean_w: float
+    error: float  # half width of the 95 % interval, as a share; the error of the meter comes on top
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationFigures:
     requests: int
     tokens_in: int
@@ -45,6 +55,8 @@ class GenerationFigures:
     decode_tok_s: float | None
     j_per_token: float | None  # gross energy of the board in the measured phase, by generated tokens
     tokens_per_wh: float | None
+    prefill_energy: PhaseFigures | None  # for a token of a prompt; None if unknown
+    decode_energy: PhaseFigures | None  # for a generated token; None if unknown
     context: ContextFigures
     seen_by: str  # what measured the tokens: "engine", "client" of a server, "server", or another "tool"
 
@@ -57,9 +69,11 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
     if view is None:
         return GenerationFigures(
             requests=0, tokens_in=0, tokens_cached=0, tokens_out=0, ttft=None, itl=None, prefill_tok_s=None,
-            decode_tok_s=None, j_per_token=None, tokens_per_wh=None, context=ContextFigures(size=context, used_max=0),
+            decode_tok_s=None, j_per_token=None, tokens_per_wh=None, prefill_energy=None, decode_energy=None,
+            context=ContextFigures(size=context, used_max=0),
             seen_by=seen_by,
         )  # fmt: skip
+    phases = analysis.token_energy.view()
     joules = _joules_per_token(energy, view.tokens_out)
     return GenerationFigures(
         requests=view.requests,
@@ -72,6 +86,8 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
         decode_tok_s=rounded(view.decode_per_s),
         j_per_token=None if joules is None else round(joules, 6),
         tokens_per_wh=3600 / joules if joules else None,
+        prefill_energy=_phase(phases.prefill),
+        decode_energy=_phase(phases.decode),
         context=ContextFigures(size=context, used_max=view.used_max),
         seen_by=seen_by,
     )
@@ -84,6 +100,12 @@ def _seen_by(manifest: Manifest) -> str:
     if generation is None or generation.url is None:
         return "engine"
     return "client" if generation.prompts else "server"
+
+
+def _phase(of: PhaseEnergy | None) -> PhaseFigures | None:
+    if of is None:
+        return None
+    return PhaseFigures(j_per_token=round(of.j_per_token, 6), mean_w=round(of.watts, 3), error=round(of.error, 3))
 
 
 def _times(of: Statistics | None) -> TokenTimes | None:

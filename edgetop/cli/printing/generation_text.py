@@ -31,6 +31,10 @@ def generation_lines(figures: GenerationFigures | None) -> Iterator[str]:
     if figures.j_per_token is not None:
         per_wh = formatting.count(figures.tokens_per_wh or 0)
         yield f"           {figures.j_per_token:.3g} J/token, {per_wh} tokens/Wh"
+    for name, phase in (("prefill", figures.prefill_energy), ("decode", figures.decode_energy)):
+        if phase is not None:
+            error = formatting.percent(phase.error)
+            yield f"           {name:<8} {phase.j_per_token:.3g} J/token at {phase.mean_w:.3g} W, within {error}"
 
 
 def _row(times: TokenTimes | None) -> str:
