@@ -16,7 +16,7 @@ import numpy as np
 from edgetop.comparison.fairness import fairness, warmth
 from edgetop.comparison.figures import FACTS, FIGURES, TOTAL_TIME, Figure, figures_for, figures_of_streams, operators
 from edgetop.comparison.output_agreement import Judge, lines
-from edgetop.comparison.sample import Group, Sample, in_turns, turns_ratio
+from edgetop.comparison.sample import Group, Sample, in_turns, p99_spread, turns_ratio
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast, sessions_needed
 from edgetop.formatting import rounded
 from edgetop.frozen import frozen
@@ -108,6 +108,9 @@ def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge 
     agreeing, refused = lines(outputs, judge or Judge())
     none = (None,) * len(groups)
     facts = (Row(one.key, one.label, one.unit, tuple(_fact(of, one.read) for of in groups), none) for one in FACTS)
+    spreads = tuple(p99_spread(group.samples) for group in groups)
+    is_known = any(one is not None for one in spreads)
+    spread = [Row("p99_spread", "p99 spread", "share", spreads, none)] if is_known else []
     samples = [sample for group in groups for sample in group.samples]
     streams, figures = figures_of_streams(samples), figures_for(samples)
     leads = {figure.key for figure in figures if figure.is_lead}
@@ -119,6 +122,7 @@ def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge 
         groups=tuple(groups),
         rows=(
             *facts,
+            *spread,
             *(Row(one.key, one.label, one.unit, one.values, none) for one in agreeing),
             *rows,
             *(_row(groups, figure, level / of) for figure in moved),

@@ -5,6 +5,7 @@ which is known far better than that of two sessions. Measurements of one process
 heat) do not belong to one variant, and are left out of both samples.
 """
 
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -76,6 +77,17 @@ class Group:
 
     name: str
     samples: tuple[Sample, ...]
+
+
+def p99_spread(samples: Sequence[Sample]) -> float | None:
+    """Return the spread of p99 over sessions: its standard deviation as a share of its mean.
+
+    It is None below two sessions with a p99.
+    """
+    known = [one.report.latency.p99_ms for one in samples if one.report.latency.p99_ms is not None]
+    if len(known) < 2 or not (mean := statistics.fmean(known)):
+        return None
+    return round(statistics.stdev(known) / mean, 6)
 
 
 def sample(analysis: Analysis) -> Sample:

@@ -161,7 +161,14 @@ def test_the_table_has_what_was_asked_and_what_ran(home: Path) -> None:
     figures = again["combinations"][0]["model_figures"]
     assert (figures["model_bytes"], figures["flops"]) == ((home / "probe.tflite").stat().st_size, 272_629_760)
     assert figures["gflops_per_w"] > 0  # the virtual board has a power sensor
-    assert "GFLOP/s/W" in done.stdout
+    (heads,) = [line for line in done.stdout.splitlines() if line.startswith("bench ")]  # one table for all
+    for column in ("size", "parameters", "FLOPs", "depth", "bits", "p50 ms", "CPU %", "peak MiB", "GFLOP/s/W"):
+        assert column in heads
+    assert "p99 spread %" in heads  # of the two sessions of XNNPACK
+    assert again["combinations"][0]["p99_spread"] is None
+    assert again["combinations"][1]["p99_spread"] >= 0
+    assert "p99_spread" in [row["key"] for row in again["compare"]["rows"]]
+    assert edgetop("sweep", "--resume", "s.sweep", "--md", "-", home=home).stdout.count("GFLOP/s/W") == 1
 
 
 def parsed(*arguments: str) -> Context:

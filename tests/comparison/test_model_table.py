@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from edgetop.comparison.model_table import ModelRow, model_rows
-from edgetop.comparison.sample import Group, ModelWork, Sample
+from edgetop.comparison.ratios import compare
+from edgetop.comparison.sample import Group, ModelWork, Sample, p99_spread
 from tests.support.compared import made
 
 WORK = ModelWork(parameters=1_000, macs=500, flops=2_000_000_000, depth=3, weight_bits=8.0)
@@ -43,3 +44,18 @@ def test_a_group_of_which_nothing_is_known_has_no_row() -> None:
     bare = replace(one.report, session=replace(one.session, model=replace(one.session.model, size_bytes=None)))
     nothing = replace(one, report=replace(bare, energy=replace(bare.energy, gross_mj=None)))
     assert model_rows([Group("a", (nothing,))]) == ()
+
+
+def test_the_spread_of_p99_is_a_share_of_its_mean() -> None:
+    """10, 12 and 14 ms: a standard deviation of 2 ms around 12 ms."""
+    sessions = [
+        replace(one, report=replace(one.report, latency=replace(one.report.latency, p99_ms=p99_ms)))
+        for seed, p99_ms in enumerate((10.0, 12.0, 14.0))
+        for one in [made(seed, seconds=10)]
+    ]
+    assert p99_spread(sessions) == 0.166667
+    assert p99_spread(sessions[:1]) is None
+    row = compare([Group("a", tuple(sessions)), Group("b", tuple(sessions[:1]))]).row("p99_spread")
+    assert row
+    assert row.values == (0.166667, None)
+    assert compare([Group("a", tuple(sessions[:1])), Group("b", tuple(sessions[1:2]))]).row("p99_spread") is None

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
-from edgetop import formatting
 from edgetop.cli import options as text
+from edgetop.cli.comparing.bench_table import bench_cells, bench_lines, bench_rows
 from edgetop.cli.comparing.comparison import read_samples
 from edgetop.cli.output import notice_lines, print_json, print_text, raise_problems, table, write_csv
 from edgetop.cli.printing.comparison_markdown import comparison_markdown
@@ -17,11 +17,10 @@ from edgetop.cli.printing.markdown import block, bullets, code, escaped, markdow
 from edgetop.cli.printing.output_agreement_words import judge_of, worst
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.cli.printing.usage_text import usage_lines
-from edgetop.comparison.model_table import HEADS as MODEL_HEADS
 from edgetop.comparison.model_table import KEYS as MODELS
 from edgetop.comparison.model_table import model_rows
 from edgetop.comparison.ratios import Comparison, compare, comparison_document
-from edgetop.comparison.sample import Group, Sample
+from edgetop.comparison.sample import Group, Sample, p99_spread
 from edgetop.comparison.usage_table import KEYS as USAGE
 from edgetop.comparison.usage_table import usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
@@ -76,7 +75,8 @@ def print_result(folder: Path, plan: Plan, outputs: Outputs) -> int:
     if outputs.as_json:
         print_json(_document(folder, plan, candidates, choice, comparison, as_good, groups))
     elif not isinstance(outputs.markdown, StreamOutput):
-        usages = (*_model_lines(groups), *usage_lines(usage_rows(groups), terminal_columns()))
+        bench = bench_lines(bench_rows(candidates, groups, comparison), terminal_columns())
+        usages = (*bench, *usage_lines(usage_rows(groups), terminal_columns()))
         lines = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # a command to copy must be on one line
         shown = (one for line in lines for one in ((line,) if line.startswith(whole) else wrapped((line,))))
@@ -152,7 +152,7 @@ def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
         for key, value in zip(PROGRAM_KEYS, each, strict=True):
             values[key] += [] if value is None else [value]
     medians = {key: round(statistics.median(of), 6) if of else None for key, of in values.items()}
-    return {**medians, "max_c": max(values["max_c"], default=None)}
+    return {**medians, "max_c": max(values["max_c"], default=None), "p99_spread": p99_spread(samples)}
 
 
 def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
@@ -325,36 +325,13 @@ def _markdown(
     yield from bullets("Left out", (f"{code(name)}: {escaped(why)}" for name, why in choice.excluded.items()))
     failed = (f"{code(each.name)}: {escaped(each.reason)}" for each in candidates if each.reason)
     yield from bullets("Failed", failed)
-    if (models := _model_cells(groups))[1:]:
+    if (bench := bench_cells(bench_rows(candidates, groups, comparison)))[1:]:
         yield ""
-        columns = models[0][1:]
-        yield from markdown_table(("settings", *columns), ([code(name), *rest] for name, *rest in models[1:]), columns)
+        columns = bench[0][1:]
+        yield from markdown_table(("settings", *columns), ([code(name), *rest] for name, *rest in bench[1:]), columns)
     if comparison:
         yield ""
         yield from comparison_markdown(comparison)
-
-
-def _model_cells(groups: Sequence[Group]) -> list[list[str]]:
-    """Return the header and the rows of the table of models, without columns of which nothing is known."""
-    rows = model_rows(groups)
-    known = [place for place in range(len(MODELS)) if any(row.values[place] is not None for row in rows)]
-    cells = ([row.name, *(_model_cell(MODELS[place], row.values[place]) for place in known)] for row in rows)
-    return [["models", *(MODEL_HEADS[MODELS[place]] for place in known)], *cells]
-
-
-def _model_cell(key: str, value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    if key == "model_bytes":
-        return formatting.size(value)
-    return formatting.count(value) if key in ("parameters", "flops") else f"{value:.4g}"
-
-
-def _model_lines(groups: Sequence[Group]) -> Iterator[str]:
-    heads, *rows = _model_cells(groups)
-    if rows:
-        yield ""
-        yield from table(heads, [[clean(name), *rest] for name, *rest in rows], heads[:1])
 
 
 def _csv_rows(
@@ -363,11 +340,12 @@ def _csv_rows(
     used = {row.name: row.values for row in usage_rows(groups)}
     built = {row.name: row.values for row in model_rows(groups)}
     named = dict.fromkeys(pair[0] for one in candidates for pair in one.settings.values)
-    yield [*FIELDS, *named, "ran_on", "merged", "sessions", *KEYS, "failed", *USAGE, *MODELS, *_AGREEING]
+    yield [*FIELDS, *named, "ran_on", "merged", "sessions", *KEYS, "p99_spread", "failed", *USAGE, *MODELS, *_AGREEING]
     for one in candidates:
         figures, texts = (one.figures[key] for key in KEYS), one.settings.texts
         own = (getattr(one.settings, name) for name in FIELDS)
         yield [*own, *(clean(texts.get(name, "")) for name in named), clean(",".join(one.ran_on)),
-               clean(", ".join(one.merged)), len(one.sessions), *figures, clean(one.reason or ""),
+               clean(", ".join(one.merged)), len(one.sessions), *figures, one.figures["p99_spread"],
+               clean(one.reason or ""),
                *used.get(one.name, [None] * len(USAGE)), *built.get(one.name, [None] * len(MODELS)),
                *map(worst(comparison, one.name).get, _AGREEING)]  # fmt: skip
