@@ -17,6 +17,7 @@ EXAMINED: Mapping[Cause, str] = {
     "memory-pressure": "major faults, swap-in, memory pressure and limits",
     "clock-change": "clocks and their caps",
     "memory-clock": "the clock of the memory",
+    "memory-high": "memory.high of its cgroup",
     "mix": "the calls of other models between its own",
     "inputs": "the size of its inputs",
 }

@@ -378,6 +378,8 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
         return _standing(evidence) if evidence.stood >= LEAST_STOOD * ease * evidence.seconds else _unknown(evidence)
     most = max(shares[cause] for cause in beliefs)
     as_much = [cause for cause in CAUSES if cause in beliefs and shares[cause] >= most - AS_MUCH]
+    if "memory-high" in as_much:  # above memory.high, the kernel itself makes the faults and the pressure
+        as_much = [cause for cause in as_much if cause != "memory-pressure"]
     best = max(as_much, key=lambda cause: round(beliefs[cause] + (FOR_NAMED if cause == named else 0), 1))
     others = sorted((cause for cause in beliefs if cause != best), key=lambda cause: -shares[cause])
     doubt = max((beliefs[other] * shares[other] for other in others), default=0.0)

@@ -22,12 +22,12 @@ from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.trips import trips_c
 
 Cause = Literal[
-    "thermal", "power-cap", "under-voltage", "contention", "cpu-quota", "memory-pressure", "clock-change",
-    "memory-clock", "mix", "inputs", "unknown",
+    "thermal", "power-cap", "under-voltage", "contention", "cpu-quota", "memory-high", "memory-pressure",
+    "clock-change", "memory-clock", "mix", "inputs", "unknown",
 ]  # fmt: skip
 CAUSES: tuple[Cause, ...] = (
-    "under-voltage", "power-cap", "thermal", "clock-change", "memory-clock", "memory-pressure", "cpu-quota",
-    "contention", "mix", "inputs",
+    "under-voltage", "power-cap", "thermal", "clock-change", "memory-clock", "memory-high", "memory-pressure",
+    "cpu-quota", "contention", "mix", "inputs",
 )  # fmt: skip  # of two that explain as much, the first
 # The possible causes of throttling.
 GRAVEST_FIRST: tuple[Cause, ...] = ("under-voltage", "thermal", "power-cap", "unknown")
@@ -237,7 +237,7 @@ _COUNTS: dict[str, _Count] = {
     "rate/involuntary-switches": ("contention", 30.0, 1.0, 0.5, "/s"),
     "rate/major-faults": ("memory-pressure", 5.0, 1.0, 0.8, "/s"),
     "rate/swap-in": ("memory-pressure", 20.0, 1.0, 0.8, "pages/s"),
-    "rate/memory-high-hits": ("memory-pressure", 0.5, 1.0, 0.9, "/s"),  # a hit may be a sleep of two seconds
+    "rate/memory-high-hits": ("memory-high", 0.5, 1.0, 0.9, "/s"),  # a hit may be a sleep of two seconds
     "rate/memory-limit-hits": ("memory-pressure", 20.0, 1.0, 0.5, "/s"),
     "pressure/memory-some": ("memory-pressure", 4.0, 0.5, 0.9, "%"),
     "pressure/memory-full": ("memory-pressure", 3.0, 0.5, 0.9, "%"),

@@ -219,7 +219,8 @@ def _is_of_quota(
 
 
 _AS_TAIL = {
-    "contention": "contention", "memory-pressure": "memory-pressure", "clock-change": "clock", "memory-clock": "clock",
+    "contention": "contention", "memory-pressure": "memory-pressure", "memory-high": "memory-pressure",
+    "clock-change": "clock", "memory-clock": "clock",
     "cpu-quota": "cpu-quota",
 }  # fmt: skip
 

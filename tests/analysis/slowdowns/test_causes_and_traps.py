@@ -75,7 +75,10 @@ PROOFS = {
             "pressure/cpu-quota": changing(80, 80), "rate/cpu-throttled": changing(200, 200),
             "rate/run-queue-wait": changing(200, 700)}),
     "memory by its limit": ("memory-pressure", {"rate/memory-limit-hits": changing(0, 900)}),
-    "memory by few but long sleeps above memory.high": ("memory-pressure", {"rate/memory-high-hits": changing(0, 2)}),
+    "memory by few but long sleeps above memory.high": ("memory-high", {"rate/memory-high-hits": changing(0, 2)}),
+    "memory.high, with the pressure and the faults that it makes": ("memory-high", {
+        "rate/memory-high-hits": changing(0, 2), "pressure/memory-some": changing(0, 40),
+        "rate/major-faults": changing(0, 90)}),
     "memory by faults": ("memory-pressure", {"rate/major-faults": changing(0.1, 80)}),
     "memory by swapping": ("memory-pressure", {"rate/swap-in": changing(0, 900)}),
     "memory by pressure": ("memory-pressure", {"pressure/memory-full": changing(0, 22)}),
