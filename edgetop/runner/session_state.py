@@ -41,7 +41,7 @@ from edgetop.runner.surroundings import Surroundings
 from edgetop.sensors.sensor_protocol import Missing
 from edgetop.session import event_kinds as kinds
 from edgetop.session.ceilings import DTYPE, Ceilings
-from edgetop.session.clock import Clock, anchor, format_utc
+from edgetop.session.clock import Clock, anchor, both_times, format_utc
 from edgetop.session.event_codec import decoded
 from edgetop.session.events import Body, Event, Severity
 from edgetop.session.manifest import (
@@ -98,7 +98,7 @@ class SessionState:
         self._ceilings_for = ceilings_for
         self._spec = spec
         self._clock = clock
-        self._wall_offset = clock.utc() - timedelta(microseconds=clock.monotonic_ns() / 1000)
+        self._wall = both_times(clock)
         self._manifest_changed = True
         self._events = PendingEvents(clock, manifest.clock.origin_monotonic_ns)
         self._counts = InferenceCounts(spec.streams)
@@ -230,11 +230,12 @@ class SessionState:
     def watch_wall_clock(self) -> None:
         """Add a new pair of wall-clock and session time to the manifest if the wall clock has stepped (NTP after
         boot)."""
-        offset = self._clock.utc() - timedelta(microseconds=self._clock.monotonic_ns() / 1000)
-        step = offset - self._wall_offset
-        if abs(step) <= CLOCK_STEP:
+        now = both_times(self._clock)
+        step = now.offset - self._wall.offset
+        # On a busy board, the reads of the two clocks can be far apart, which is no step.
+        if abs(step) <= CLOCK_STEP + timedelta(microseconds=(now.apart_ns + self._wall.apart_ns) / 1000):
             return
-        self._wall_offset = offset
+        self._wall = now
         clock = self.manifest.clock
         self._amend(clock=replace(clock, anchors=(*clock.anchors, anchor(self._clock, self._events.origin_ns))))
         seconds = step.total_seconds()

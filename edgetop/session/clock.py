@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from edgetop.frozen import frozen
 
+CLOCK_READS = 5  # tries to read both clocks at one moment
+CLOSE_NS = 1_000_000  # two reads that are as close as this count as one moment
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -38,9 +40,38 @@ class Anchor:
     utc: str  # ISO 8601 with microseconds and a Z
 
 
+@frozen
+class BothTimes:
+    """Both clocks at one moment."""
+
+    monotonic_ns: int
+    utc: datetime
+    apart_ns: int  # upper bound of the time between the two reads
+
+    @property
+    def offset(self) -> timedelta:
+        """The wall time at which the monotonic clock was 0, since 1970."""
+        return self.utc - _EPOCH - timedelta(microseconds=self.monotonic_ns / 1000)
+
+
+def both_times(clock: Clock) -> BothTimes:
+    """Read both clocks, again if something else ran between the reads, and return the closest pair of a few."""
+    closest: BothTimes | None = None
+    for _ in range(CLOCK_READS):
+        before_ns = clock.monotonic_ns()
+        utc = clock.utc()
+        after_ns = clock.monotonic_ns()
+        if closest is None or after_ns - before_ns < closest.apart_ns:
+            closest = BothTimes(after_ns, utc, after_ns - before_ns)
+        if closest.apart_ns <= CLOSE_NS:
+            break
+    assert closest is not None
+    return closest
+
+
 def anchor(clock: Clock, origin_ns: int) -> Anchor:
-    now = clock.utc()
-    return Anchor(clock.monotonic_ns() - origin_ns, format_utc(now))
+    now = both_times(clock)
+    return Anchor(now.monotonic_ns - origin_ns, format_utc(now.utc))
 
 
 def format_utc(moment: datetime) -> str:

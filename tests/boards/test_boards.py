@@ -71,6 +71,9 @@ def test_the_board_is_known_for_what_it_is(board: str) -> None:
     assert asdict(read_board(root_of(board))) == asdict(Board(**fields, caches=caches))
 
 
+KNOWN_FROM = ("seen by a user", "captured", "emulated", "documentation")
+
+
 def test_the_page_on_boards_lists_what_was_tried() -> None:
     """The kernel or release of each tree, beside its name."""
     page = (
@@ -81,7 +84,10 @@ def test_the_page_on_boards_lists_what_was_tried() -> None:
     )
     tried = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| ")}
     for board in BOARDS:
-        assert expected(board)["board"]["kernel"] in tried[expected(board)["board"]["model"]]
+        line = tried[expected(board)["board"]["model"]]
+        assert expected(board)["board"]["kernel"] in line
+        assert f"`{board}`" in line
+        assert line.split("|")[-2].strip() in KNOWN_FROM
 
 
 @pytest.mark.parametrize("board", BOARDS)

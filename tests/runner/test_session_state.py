@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -260,6 +261,23 @@ def test_a_small_step_is_none(step_s: float) -> None:
     session_state, clock = state_and_clock()
     clock.step_wall(step_s)
     assert watched(session_state) == []
+
+
+def test_a_pause_between_the_reads_of_the_two_clocks_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found on an emulated board, where other programs ran for 0.13 s between the two reads."""
+    session_state, clock = state_and_clock()
+    read = clock.utc
+
+    def interrupted() -> datetime:
+        moment = read()
+        clock.advance(0.13)
+        return moment
+
+    monkeypatch.setattr(clock, "utc", interrupted)
+    assert watched(session_state) == []
+    monkeypatch.setattr(clock, "utc", read)
+    clock.step_wall(0.2)
+    assert watched(session_state) == [("clock-step", pytest.approx(0.2))]
 
 
 def test_each_of_several_steps_has_its_anchor() -> None:
