@@ -327,8 +327,10 @@ def test_a_queue_without_end_outweighs_misses() -> None:
     seconds = seconds_of(inferences, 33 * MS, is_paced=True)
     verdict = verdict_of(with_load(**load), phase("measure"), Batch(25 * NS, inferences, seconds))
     assert (verdict.state, verdict.level) == (State.OVERLOADED, "critical")
-    asked, because = verdict.reasons
+    asked, because, lasts = verdict.reasons
     assert asked == Queueing(30.0, pytest.approx(24.4, abs=0.05))
+    assert isinstance(lasts, Lasts)
+    assert verdict.since_ns is not None
     assert isinstance(because, LateBecause)
     assert (because.cause.name, states(verdict.also)) == (TOO_SLOW, (State.MISSING_DEADLINE,))
 

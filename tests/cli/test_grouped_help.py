@@ -1,12 +1,16 @@
-"""`edgetop run --help`: examples first, then the options by group, the rarely used ones at the end."""
+"""`--help` of commands with many options: examples first, then options by group, the rarely used ones at the end."""
 
 import re
 import shlex
 
 import click
+import pytest
 
+from edgetop.cli.comparing import ab, sweep
 from edgetop.cli.grouped_help import RARE
+from edgetop.cli.running import demo
 from edgetop.cli.running.run import GROUPS, command
+from edgetop.cli.watching import watch
 
 HELP = command.get_help(click.Context(command, info_name="run"))
 TITLES = ["Load", "Model", "Recording", "Board", "Limits", "Gates", "Screen", RARE]
@@ -39,3 +43,21 @@ def test_common_options_come_first_and_rare_ones_last() -> None:
     rare = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", HELP[HELP.index(f"\n{RARE}:") :], re.MULTILINE))
     assert {"--fsync-interval", "--metrics-key", "--pace-of", "--help"} <= rare
     assert not {"--duration", "--threads", "--output", "--fail-if", "--json"} & rare
+
+
+@pytest.mark.parametrize(
+    ("module", "first"),
+    [(ab, "Comparison"), (sweep, "Combinations"), (demo, "Virtual board"), (watch, "Program")],
+)
+def test_others_list_their_own_options_first_and_each_once(module: object, first: str) -> None:
+    its = module.command  # type: ignore[attr-defined]
+    text = its.get_help(click.Context(its, info_name=its.name))
+    lines = text.splitlines()
+    assert lines[2].strip() == "Examples:"
+    titles = [line.rstrip(":") for line in lines if re.fullmatch(r"[A-Z][A-Za-z ]+:", line)]
+    assert (titles[0], titles[-1]) == (first, RARE)
+    shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)
+    options = [param for param in its.params if isinstance(param, click.Option) and not param.hidden]
+    assert len(shown) == len(set(shown)) == len(options) + 1  # and --help
+    named = {name for title, names in module.GROUPS.items() if title not in GROUPS for name in names}  # type: ignore[attr-defined]
+    assert named <= {param.name for param in options}

@@ -10,10 +10,10 @@ from edgetop.cli.companions import PATH, needs, not_beside, option
 EXAMPLES = """\b
 Examples:
   edgetop sensors                              every sensor, its value and the cost of reading it
-    edgetop sensors --watch --refresh 2s         the same, repeated every 2 s
+  edgetop sensors --watch --refresh 2s         the same, repeated every 2 s
   edgetop sensors --json | jq '.missing'
   edgetop sensors --capture board.tar.gz       save the board as a file, to send to someone
-    edgetop sensors --sysroot board/             read the sensors of an unpacked capture
+  edgetop sensors --sysroot board/             read the sensors of an unpacked capture
 """
 
 

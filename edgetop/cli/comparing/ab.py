@@ -12,6 +12,7 @@ from click import BadParameter, IntRange
 
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, Given, Value, needs, not_beside, option, raw_words, taken
+from edgetop.cli.grouped_help import GroupedCommand
 from edgetop.cli.running import run
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
@@ -129,7 +130,17 @@ PARAMS = (
 _RAW = "edgetop.raw"  # key in the meta dictionary of the Click context
 
 
-class Command(click.Command):
+# Names of options by the group in which `--help` lists them.
+GROUPS = {
+    "Comparison": (
+        "a", "b", "until", "max_duration", "turn", "soak", "repeat", "ratio_gates", "classes", "metric", "html",
+        "force", "order_seed",
+    ),
+    **run.GROUPS,
+}  # fmt: skip
+
+
+class Command(GroupedCommand):
     """A command that also stores its options as text, to pass them on to the sessions of a soak."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -154,7 +165,7 @@ class AbOptions:
     force: bool
 
 
-@click.command("ab", cls=Command, params=list(PARAMS), epilog=EXAMPLES)
+@click.command("ab", cls=Command, params=list(PARAMS), groups=GROUPS, epilog=EXAMPLES)
 def command(**given: Value) -> int:
     """Run two models, A and B, in short turns, and find out whether one is faster.
 

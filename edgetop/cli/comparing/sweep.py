@@ -107,9 +107,24 @@ _BESIDE_RESUME = {
 }
 
 
+# Names of options by the group in which `--help` lists them.
+GROUPS = {
+    "Combinations": ("models_file", "more_models", "threads", "providers", "batch", "rate", "values", "repeat"),
+    "Runs": ("duration", "runs", "cooldown_to", "cooldown", "detach", "resume", "dry_run"),
+    "Result": (
+        "goal", "max_temp", "max_rss", "deadline", "output", "as_json", "html", "md_file", "csv_file", "force",
+        "classes", "metric",
+    ),
+    "Program": ("stop_signal", "stop_timeout", "follow_children", "no_hook", "no_preload"),
+    "Virtual board": ("scenario", "speed"),
+    **run.GROUPS,
+}  # fmt: skip
+
+
 @click.command(
-    "sweep", cls=sweep_program.SweepCommand, params=[*OWN_OPTIONS, *_OF_RUN, *sweep_program.OPTIONS], epilog=EXAMPLES
-)
+    "sweep", cls=sweep_program.SweepCommand, params=[*OWN_OPTIONS, *_OF_RUN, *sweep_program.OPTIONS], groups=GROUPS,
+    epilog=EXAMPLES,
+)  # fmt: skip
 @click.argument("models", nargs=-1, type=PATH, metavar="[MODEL...] [-- COMMAND]")
 @click.pass_context
 def command(ctx: click.Context, /, **values: Value) -> int:

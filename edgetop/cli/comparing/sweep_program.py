@@ -16,6 +16,7 @@ from click import BadParameter, IntRange
 from edgetop.cli import options as text
 from edgetop.cli.companions import Value, option, passed_on
 from edgetop.cli.comparing.sweep_options import SweepOptions
+from edgetop.cli.grouped_help import GroupedCommand
 from edgetop.cli.running import run
 from edgetop.cli.watching import watch
 from edgetop.errors import InputError
@@ -36,7 +37,7 @@ KNOWN: Mapping[str, tuple[str, str, Value]] = {
 _WATCH_ONLY = {"stop_signal", "stop_timeout", "no_preload", "no_hook", "follow_children"}
 
 
-class SweepCommand(click.Command):
+class SweepCommand(GroupedCommand):
     """Takes the words after `--` as the command of a program, which Click would add to the models."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

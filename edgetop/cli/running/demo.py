@@ -10,6 +10,7 @@ from click import BadParameter
 
 from edgetop.cli import completion
 from edgetop.cli.companions import PATH, Given, Value, option
+from edgetop.cli.grouped_help import GroupedCommand
 from edgetop.cli.running import run
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   edgetop demo                                      a stuck fan: heat, throttling, recovery
-    edgetop demo --scenario under-voltage             a supply voltage that sags
+  edgetop demo --scenario under-voltage             a supply voltage that sags
   edgetop demo --speed 60x --headless --duration 40s --json > result.json
   edgetop help demo                                 what each scenario shows
 """
@@ -66,7 +67,10 @@ PARAMS = (
 )  # fmt: skip
 
 
-@click.command("demo", params=list(PARAMS), epilog=EXAMPLES)
+GROUPS = {"Virtual board": ("scenario", "speed"), **run.GROUPS}
+
+
+@click.command("demo", cls=GroupedCommand, params=list(PARAMS), groups=GROUPS, epilog=EXAMPLES)
 def command(**options: Value) -> int:
     """Watch real inference on a virtual board, whose simulated heat really slows the model down.
 

@@ -8,6 +8,7 @@ import click
 
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, Value, needs, not_beside, option, ruled
+from edgetop.cli.grouped_help import GroupedCommand
 from edgetop.cli.running import run
 
 EXAMPLES = """\b
@@ -20,8 +21,8 @@ Examples:
   edgetop watch --container python:3.12 --setup 'pip install -r requirements.txt' -- python3 app.py
   sudo edgetop watch --pid 4711                 a running process
   edgetop watch --url http://127.0.0.1:8080     a running llama-server
-    edgetop watch --all                           list the processes that run models
-    edgetop help watch                            how it works
+  edgetop watch --all                           list the processes that run models
+  edgetop help watch                            how it works
 """
 
 # Options of `run` that concern a model run by edgetop, and that `watch` therefore lacks.
@@ -30,6 +31,7 @@ _NOT_OF_WATCH = {
     *("model", "engine", "engine_python", "providers", "delegates", "no_xnnpack", "batch", "threads", "inputs"),
     *("seed", "require_full_delegation", "warmup_runs", "warmup_time", "idle_baseline", "isolation", "profile_every"),
     *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of", "shapes"),
+    *("image_size", "image_layout", "image_mean", "image_scale", "signature"),
     *("prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers"),
 }
 
@@ -122,8 +124,22 @@ PARAMS = (
 )  # fmt: skip
 
 
+# Names of options by the group in which `--help` lists them.
+GROUPS = {
+    "Program": (
+        "pid", "unit", "all_", "against", "follow_children", "app_output", "no_hook", "no_preload", "stop_signal",
+        "stop_timeout",
+    ),
+    "Container": ("container", "dockerfile", "setup", "container_args"),
+    "Server of language models": ("url", "prompt", "prompts_file", "max_tokens", "temperature", "rate", "arrivals"),
+    "Session": ("duration", "runs", "deadline", "limits"),
+    **run.GROUPS,
+}  # fmt: skip
+
+
 @click.command(
-    "watch", params=list(PARAMS), epilog=EXAMPLES, context_settings={"allow_interspersed_args": False},
+    "watch", cls=GroupedCommand, params=list(PARAMS), groups=GROUPS, epilog=EXAMPLES,
+    context_settings={"allow_interspersed_args": False},
 )  # fmt: skip
 def command(command: tuple[str, ...], **options: Value) -> int:
     """Watch the inferences of another program, without changing it.
