@@ -189,6 +189,10 @@ class SlowInference:
     major_faults: int
     minor_faults: int
     waited_ns: int | None = None  # time in which the engine's loop waited for a CPU; None if unknown
+    migrations: int | None = None  # moves of the engine's threads to another CPU; None if unknown
+    # Capacity of the CPU of the engine's loop at the end, divided by the usual one; None if all CPUs are alike.
+    capacity: float | None = None
+    lost_cpus: int = 0  # number of CPUs that the engine may not use any more
 
 
 @frozen

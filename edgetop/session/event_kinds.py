@@ -267,6 +267,9 @@ class SlowInference(Body):
     major_faults: int = 0
     minor_faults: int = 0
     waited_ns: int | None = None  # for a CPU; None: the kernel keeps no account
+    migrations: int | None = _optional()  # moves of threads to another CPU; None: unknown
+    capacity: float | None = _optional()  # of its CPU, in usual ones; None: all CPUs are alike
+    lost_cpus: int | None = _optional()  # that the engine may not use any more; None: none
 
 
 # Operators.

@@ -14,6 +14,10 @@ NAMED = 3  # of those who took the CPU
 TAIL_CAUSES = {
     "contention": ("while another process took the CPU", "{who} took the CPU"),
     "cpu-quota": ("while its CPU quota was used up", "CPU quota used up"),
+    "fewer-cpus": ("while the engine might use fewer CPUs", "the engine had fewer CPUs"),
+    "small-cores": ("on a slower core than usual", "slower cores"),
+    "cache-misses": ("with more cache misses than usual", "cache misses"),
+    "migration": ("after a move to another CPU", "moved to another CPU"),
     "page-faults": ("with page faults", "page faults"),
     "burst": ("just after instrumented inferences", "operators profiled"),
     "sensor-read": ("during a slow read of a sensor", "slow sensor reads"),

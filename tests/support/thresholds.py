@@ -78,7 +78,7 @@ NO_THRESHOLDS = {
     "equal_size": {"HELD_S", "LARGEST", "LARGEST_LOG", "LATEST_S", "MOST_HELD_S", "MOST_MS", "RECENT_S"},
     "from_start": {"MOST_CONFIDENCE"},
     "miss_risk": {"ENDS", "LEAST_BLOCKS", "RESAMPLES"},
-    "slow_inferences": {"KEPT", "KEPT_RECENT", "RECENT_S"},
+    "slow_inferences": {"KEPT", "KEPT_RECENT", "RECENT_S", "USUAL_S"},
     "throttle_spans": {"COUNTED", "MAX_SPANS", "MOST_LEVEL", "NEVER"},
     "tracks": {"BRIDGED_S", "FOLDED_AT_ONCE_S", "LARGEST", "LATE_S", "SECONDS"},
     "rolling_latency": {"LATEST_NS", "NEVER_NS", "RECENT_SECONDS"},

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, NEAR_S, normal_range
 from edgetop.analysis.slowdowns.signals import LIMITS, QUOTA, THROTTLED, Signals, stalled_ms
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.tracks import Bools
+from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
 from edgetop.session.event_kinds import ProfileBurst, SensorSlow
 from edgetop.session.event_kinds import SlowInference as Counted
@@ -44,10 +44,21 @@ LEAST_BEFORE_S = 10
 # smaller: profiling is blamed on others.
 AFTER_BURST_NS = 100_000_000
 
+# Time that a cache miss costs. Choice: a read of DRAM takes about 100 ns, and misses overlap. Larger: misses are blamed
+# for what others did; smaller: caches that another program empties are no cause.
+CACHE_MISS_NS = 50
+# Time that a move to another CPU costs, at most. Choice: its caches are filled again, 1 MiB at 1 GB/s. Larger: long
+# delays are put down to a move by chance; smaller: moves are no cause on a slow memory.
+MIGRATION_NS = 1_000_000
+USUAL_S = 30  # the seconds before an inference whose median count is the usual one
+
+# Sensors of what the CPU and the kernel counted of the engine's threads.
+CYCLES, RAN_MS, CACHE_MISSES, MIGRATIONS = "rate/cycles", "rate/task-clock", "rate/cache-misses", "rate/migrations"
+
 # In the order in which coincidences are believed.
 CAUSES = (
-    "cpu-quota", "contention", "page-faults", "burst", "sensor-read", "slowdown", "memory-pressure", "limit", "clock",
-    "unexplained",
+    "cpu-quota", "fewer-cpus", "contention", "page-faults", "small-cores", "burst", "sensor-read", "slowdown",
+    "memory-pressure", "limit", "clock", "cache-misses", "migration", "unexplained",
 )  # fmt: skip
 
 Rows = npt.NDArray[np.void]
@@ -171,6 +182,10 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
         cause = "sensor-read"
     else:
         cause = _coincided(second, signals, is_counted=counted is not None)
+        if cause == "unexplained":
+            cause = _counted_by_cpu(second, max_ns, lost_ns, signals) or cause
+        if cause == "unexplained" and counted is not None and _moved(counted, second, lost_ns, signals):
+            cause = "migration"
     who = events.competitor_at(second) if cause == "contention" else ""
     share = _proven_share(counted, proven, lost_ns) if counted else None
     return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share)
@@ -181,8 +196,10 @@ def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
 
     `counted`: what the engine counted around the inference. `lost_ns`: the time lost.
     """
-    if proven == "contention" and counted.waited_ns is not None:
+    if proven in ("contention", "fewer-cpus") and counted.waited_ns is not None:
         return min(counted.waited_ns / max(lost_ns, 1), 1.0)
+    if proven == "small-cores" and counted.capacity is not None:
+        return min(counted.latency_ns * (1 - counted.capacity) / max(lost_ns, 1), 1.0)
     if proven == "page-faults" and not counted.major_faults:
         return min(counted.minor_faults * MINOR_FAULT_NS / max(lost_ns, 1), 1.0)
     return None
@@ -190,6 +207,10 @@ def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
 
 def _proven(counted: Counted, lost_ns: int) -> str:
     """Return the cause that the engine's own counters prove, or "" if they prove none. `lost_ns`: the time lost."""
+    if counted.lost_cpus and not counted.major_faults:
+        return "fewer-cpus"
+    if counted.capacity is not None and counted.latency_ns * (1 - counted.capacity) >= PART * max(lost_ns, 1):
+        return "small-cores"
     if counted.preempted if counted.waited_ns is None else counted.waited_ns >= PART * lost_ns:
         return "contention"
     has_many = counted.minor_faults * MINOR_FAULT_NS >= PART * max(lost_ns, 1)
@@ -206,16 +227,65 @@ def _is_of_quota(
     and the second after its last, in which the stall may be read.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
-    if not rows or proven == "page-faults":
+    if not rows or proven not in ("", "contention", "fewer-cpus"):
         return False
     held, _ = signals.held(seconds[0], seconds[1] + 1, list(rows.values()))
     known = dict(zip(rows, held, strict=True))
     unknown = np.full(held.shape[1], np.nan)
     stalled_ns = float(stalled_ms(known.get(THROTTLED, unknown), known.get(QUOTA, unknown)).sum()) * 1e6
-    if proven == "contention":
+    if proven:
         waited_ns = lost_ns if counted is None or counted.waited_ns is None else counted.waited_ns
         return stalled_ns > 0 and waited_ns - stalled_ns < PART * lost_ns
     return counted is None and max(lost_ns, 1) <= stalled_ns < float("inf")
+
+
+def _usual(values: Floats) -> float | None:
+    """Return the usual value of a count: the median of the known ones; None if too few are known."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) >= LEAST_BEFORE_S else None
+
+
+def _counts(second: int, signals: Signals, *names: str) -> tuple[dict[str, Floats], int]:
+    """Return the counts of the half minute before a second, of it and of the next one, and the place of the second.
+
+    A count that the session does not have is unknown throughout.
+    """
+    begin_s = max(0, second - USUAL_S)
+    rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in names}
+    held, _ = signals.held(begin_s, second + 2, list(rows.values()))
+    known = dict(zip(rows, held, strict=True))
+    unknown = np.full(second + 2 - begin_s, np.nan)
+    return {name: known.get(name, unknown) for name in names}, second - begin_s
+
+
+def _counted_by_cpu(second: int, latency_ns: int, lost_ns: int, signals: Signals) -> str:
+    """Return what the CPU's counters of this second and the next one show: "clock", "cache-misses" or "".
+
+    A reading covers a second, so it counts only if it changed by as much as would explain the slow inference.
+    """
+    values, at = _counts(second, signals, CYCLES, RAN_MS, CACHE_MISSES)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        clocks = values[CYCLES] / values[RAN_MS]
+    usual_clock, usual_misses = _usual(clocks[:at]), _usual(values[CACHE_MISSES][:at])
+    if usual_clock is not None and usual_clock > 0:
+        lowest = float(np.nanmin(clocks[at:], initial=usual_clock))
+        if latency_ns * (1 - lowest / usual_clock) >= PART * lost_ns:
+            return "clock"
+    if usual_misses is not None:
+        most = float(np.nanmax(values[CACHE_MISSES][at:], initial=0.0))
+        is_rare = most > np.nanmax(values[CACHE_MISSES][:at])
+        if is_rare and (most - usual_misses) * CACHE_MISS_NS >= PART * lost_ns:
+            return "cache-misses"
+    return ""
+
+
+def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> bool:
+    """Whether threads moved to another CPU around the inference, which is rare, and a move explains the lost time."""
+    if not counted.migrations or lost_ns > MIGRATION_NS * counted.migrations:
+        return False
+    values, at = _counts(second, signals, MIGRATIONS)
+    usual = _usual(values[MIGRATIONS][:at])
+    return usual is not None and usual * counted.span_ns / NS < RARE
 
 
 _AS_TAIL = {

@@ -33,6 +33,7 @@ from .inputs import InputSet, make_inputs, refuse_too_large, resolve_shapes, set
 from .loop import Control, Loop, warm_up
 from .pace import pace_of, sharpen_timers
 from .parallel_streams import Lanes, Streams
+from .placement import count_migrations
 from .profilers import Allowance
 from .record_outlet import Outlet
 from .stored_outputs import keep_outputs
@@ -245,6 +246,7 @@ def main(argv: List[str]) -> int:
     gc.disable()
     note = spec.get("end_note", "")
     threading.Thread(target=_obey, args=(commands, control, outlet, note), name="control", daemon=True).start()
+    count_migrations()  # before the runtime has threads
     run_model(spec, outlet, control)
     outlet.finish()
     # Exit without unloading the runtime, since the destructors of some runtimes crash.

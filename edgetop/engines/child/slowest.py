@@ -15,6 +15,7 @@ import threading
 from typing import Any, Dict, Optional, Tuple
 
 from . import message_frames
+from .placement import Placement
 
 NEVER = 2**63 - 1
 # The slowest inference of each window may be reported. Windows are shorter than a second, because this module does not
@@ -29,7 +30,8 @@ ENOUGH = 60
 MOST, LEAST = 0.2, 0.004
 
 
-Counted = Tuple[int, int, int, int, Optional[int]]  # time in ns, preemptions, major faults, minor faults, ns waited
+# Time in ns, preemptions, major faults, minor faults, ns waited, migrations, CPU.
+Counted = Tuple[int, int, int, int, Optional[int], Optional[int], int]
 
 
 class Slowest:
@@ -44,7 +46,8 @@ class Slowest:
         self._fd = -1
         with contextlib.suppress(OSError):
             self._fd = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
-        self._before: Counted = (0, 0, 0, 0, None)
+        self._placement = Placement(is_main=is_main)
+        self._before: Counted = (0, 0, 0, 0, None, None, -1)
         self._window = -1
         self._candidate: Optional[Dict[str, Any]] = None  # slowest inference of this window
         self._windows = 0
@@ -59,6 +62,7 @@ class Slowest:
     def checkpoint(self, now_ns: int) -> int:
         """Read the counters between two inferences. Return the latency in ns above which `note` must be called."""
         self._before = self._count(now_ns)
+        self._placement.settle(self._before[6])
         if now_ns // WINDOW_NS != self._window:
             self._report()
             self._window = now_ns // WINDOW_NS
@@ -83,8 +87,17 @@ class Slowest:
             "major_faults": now[2] - before[2],
             "minor_faults": now[3] - before[3],
             "waited_ns": waited,
+            "migrations": self._migrations(before, now),
+            "capacity": self._placement.capacity(now[6]),
+            "lost_cpus": self._placement.lost_cpus(),
         }
         return self._slow_ns()
+
+    def _migrations(self, before: Counted, now: Counted) -> Optional[int]:
+        """Return how often threads moved to another CPU; without a count of the kernel, whether this one did."""
+        if before[5] is not None and now[5] is not None:
+            return max(now[5] - before[5], 0)
+        return int(now[6] != before[6]) if min(now[6], before[6]) >= 0 else None
 
     def _slow_ns(self) -> int:
         return max(int(self._threshold_ns), self._candidate["latency_ns"] if self._candidate else 0)
@@ -107,4 +120,6 @@ class Slowest:
             with contextlib.suppress(OSError, ValueError, IndexError):
                 ran, waited_text = os.pread(self._fd, 64, 0).split()[:2]
                 waited = int(waited_text) if int(ran) else None  # "0 0 0" if the kernel does not count
-        return now_ns, usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt, waited
+        placement = self._placement
+        counts = usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt
+        return (now_ns, *counts, waited, placement.migrations(), placement.cpu())

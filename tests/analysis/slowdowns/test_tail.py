@@ -139,6 +139,76 @@ def test_page_faults_that_the_engine_counted_prove_themselves(kind: str, few: in
     assert cause_of(counted(60.5, 50, **{kind: few}))[0] == "unexplained"
 
 
+@pytest.mark.parametrize(
+    ("capacity", "cause", "share"),
+    [
+        (0.82, "unexplained", None),
+        (0.78, "small-cores", 0.275),
+        (0.35, "small-cores", 0.8125),
+        (1.3, "unexplained", None),
+    ],
+)
+def test_a_core_of_less_capacity_explains_a_part_of_the_latency(
+    capacity: float, cause: str, share: float | None
+) -> None:
+    """The inference took 50 ms, 40 of them more than the others. On a core of 0.8, it takes 10 ms more."""
+    (slow,) = tail_of(made({60: 40}, counted(60.5, 50, capacity=capacity))).slowest
+    assert (slow.cause, slow.is_proven) == (cause, cause != "unexplained")
+    assert slow.share == (None if share is None else pytest.approx(share))
+
+
+def test_fewer_cpus_than_at_the_beginning_are_a_cause_of_their_own() -> None:
+    assert cause_of(counted(60.5, 50, waited_ns=30 * MS, lost_cpus=1)) == ("fewer-cpus", "", True)
+    assert cause_of(counted(60.5, 50, waited_ns=0, lost_cpus=1)) == ("fewer-cpus", "", True)
+    assert cause_of(counted(60.5, 50, major_faults=2, lost_cpus=1)) == ("page-faults", "", True)
+
+
+RAN = {"rate/task-clock": [500.0] * LENGTH_S}
+
+
+@pytest.mark.parametrize(
+    ("then", "cause"), [(0.79, "clock"), (0.81, "unexplained"), (1.5, "unexplained"), (float("nan"), "unexplained")]
+)
+def test_the_clock_that_the_engine_had_explains_a_part_of_the_latency(then: float, cause: str) -> None:
+    """On 0.8 of the clock, 50 ms are 10 ms more: a quarter of the lost time."""
+    cycles = {"rate/cycles": changing(9e8, 9e8 * then)}
+    assert cause_of(sensors=cycles | RAN)[0] == cause
+    assert cause_of(sensors={"rate/cycles": changing(9e8, 9e8 * then)})[0] == "unexplained"
+
+
+@pytest.mark.parametrize(("more", "cause"), [(210_000, "cache-misses"), (190_000, "unexplained")])
+def test_cache_misses_must_be_many_enough_for_the_lost_time(more: int, cause: str) -> None:
+    assert cause_of(sensors={"rate/cache-misses": changing(1e6, 1e6 + more)})[0] == cause
+    often = [1e6 + more * (second % 7 == 4) for second in range(LENGTH_S)]  # second 60 is one of them
+    assert cause_of(sensors={"rate/cache-misses": often})[0] == "unexplained"
+
+
+@pytest.mark.parametrize(
+    ("usual", "migrations", "more_ms", "cause"),
+    [
+        (0.0, 1, 1, "unexplained"), (0.0, 2, 2, "migration"), (0.0, 1, 2, "unexplained"), (0.0, 0, 2, "unexplained"),
+        (0.9, 2, 2, "migration"), (1.1, 2, 2, "unexplained"),
+    ],
+)  # fmt: skip
+def test_a_move_that_is_rare_explains_a_short_delay(usual: float, migrations: int, more_ms: int, cause: str) -> None:
+    """Counted over 50 ms, one move a second is one in twenty times."""
+    event = counted(60.5, 10 + more_ms, migrations=migrations, span_ns=50 * MS)
+    slow = tail_of(made({60: more_ms}, event, sensors={"rate/migrations": [usual] * LENGTH_S})).slowest
+    assert [one.cause for one in slow] == ([cause] if more_ms > 1 else [])
+
+
+def test_a_session_without_a_count_of_moves_blames_none() -> None:
+    slow = tail_of(made({60: 2}, counted(60.5, 12, migrations=2, span_ns=50 * MS))).slowest
+    assert [one.cause for one in slow] == ["unexplained"]
+
+
+@pytest.mark.parametrize(("at_s", "cause"), [(9, "unexplained"), (10, "clock")])
+def test_what_is_usual_takes_ten_seconds_to_know(at_s: int, cause: str) -> None:
+    sensors = {"rate/cycles": changing(9e8, 5e8, at_s)} | RAN
+    (slow,) = tail_of(made({at_s: 40}, sensors=sensors)).slowest
+    assert slow.cause == cause
+
+
 def test_one_after_instrumented_inferences_is_reported_as_such() -> None:
     burst = told(60.3, "profile-burst", duration_ns=150 * MS)
     assert cause_of(burst)[0] == "burst"

@@ -1,5 +1,8 @@
 """What the kernel counted around a slow inference: asked rarely, and told of what stands out."""
 
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -7,6 +10,7 @@ from typing import Any
 import pytest
 
 from edgetop.engines.child import message_frames
+from edgetop.engines.child.placement import Placement
 from edgetop.engines.child.slowest import ENOUGH, LEAST, WINDOW_NS, Slowest
 
 MS = 1_000_000
@@ -167,3 +171,73 @@ def test_a_thread_beside_others_counts_its_own_alone() -> None:
     thread.join(20)
     assert touched
     assert found[0] < 1_000
+
+
+def processors(folder: Path, name: str, *values: str) -> str:
+    for cpu, value in enumerate(values):
+        file = folder / f"cpu{cpu}" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(value + "\n")
+    return str(folder)
+
+
+@pytest.mark.parametrize("name", ["cpu_capacity", "cpufreq/cpuinfo_max_freq"])
+def test_the_capacity_of_a_cpu_is_that_of_the_usual_one(tmp_path: Path, name: str) -> None:
+    placement = Placement(processors(tmp_path, name, "400", "1000"))
+    assert placement.capacity(0) is None
+    for _ in range(3):
+        placement.settle(1)
+    assert (placement.capacity(0), placement.capacity(1), placement.capacity(7)) == (0.4, 1.0, None)
+    for _ in range(30_000):
+        placement.settle(0)
+    assert placement.capacity(0) == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("values", [(), ("1024", "1024"), ("0", "1024"), ("x", "1024")])
+def test_cpus_that_are_alike_or_unknown_have_no_capacity(tmp_path: Path, values: tuple[str, ...]) -> None:
+    placement = Placement(processors(tmp_path, "cpu_capacity", *values))
+    placement.settle(1)
+    assert placement.capacity(0) is placement.capacity(1) is None
+
+
+def test_cpus_that_are_taken_away_are_noticed() -> None:
+    allowed = os.sched_getaffinity(0)
+    placement = Placement()
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        assert placement.lost_cpus() == len(allowed) - 1
+        assert placement.cpu() == min(allowed)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert placement.lost_cpus() == 0
+
+
+def test_moves_to_another_cpu_are_counted() -> None:
+    """In another process, because the count of a process begins once."""
+    program = """
+import os
+from edgetop.engines.child.placement import Placement, count_migrations
+allowed = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, allowed[:1])
+count_migrations()
+placement = Placement()
+before = placement.migrations()
+for cpu in allowed[-1:] + allowed[:1]:
+    os.sched_setaffinity(0, [cpu])
+print(before, placement.migrations(), len(allowed))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    before, after, cpus = done.stdout.split()
+    assert before == "None" or int(after) - int(before) == (2 if int(cpus) > 1 else 0)
+
+
+def test_a_slow_inference_is_sent_with_its_placement(tmp_path: Path) -> None:
+    file = tmp_path / "schedstat"
+    file.write_text("1000 500 3\n")
+    run = Run(str(file))
+    run.infer(20 * MS)
+    run.end()
+    message = run.heard.said[0][1]
+    assert message["lost_cpus"] == 0
+    assert message["migrations"] in (0, 1)
+    assert message["capacity"] is None or message["capacity"] > 0
