@@ -30,8 +30,8 @@ ENOUGH = 60
 MOST, LEAST = 0.2, 0.004
 
 
-# Time in ns, preemptions, major faults, minor faults, ns waited, migrations, CPU.
-Counted = Tuple[int, int, int, int, Optional[int], Optional[int], int]
+# Time in ns, preemptions, major faults, minor faults, ns waited, migrations, CPU, CPUs that were taken away.
+Counted = Tuple[int, int, int, int, Optional[int], Optional[int], int, int]
 
 
 class Slowest:
@@ -47,7 +47,7 @@ class Slowest:
         with contextlib.suppress(OSError):
             self._fd = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
         self._placement = Placement(is_main=is_main)
-        self._before: Counted = (0, 0, 0, 0, None, None, -1)
+        self._before: Counted = (0, 0, 0, 0, None, None, -1, 0)
         self._window = -1
         self._candidate: Optional[Dict[str, Any]] = None  # slowest inference of this window
         self._windows = 0
@@ -89,7 +89,7 @@ class Slowest:
             "waited_ns": waited,
             "migrations": self._migrations(before, now),
             "capacity": self._placement.capacity(now[6]),
-            "lost_cpus": self._placement.lost_cpus(),
+            "lost_cpus": max(before[7], now[7]),
         }
         return self._slow_ns()
 
@@ -122,4 +122,4 @@ class Slowest:
                 waited = int(waited_text) if int(ran) else None  # "0 0 0" if the kernel does not count
         placement = self._placement
         counts = usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt
-        return (now_ns, *counts, waited, placement.migrations(), placement.cpu())
+        return (now_ns, *counts, waited, placement.migrations(), placement.cpu(), placement.lost_cpus())
