@@ -23,7 +23,10 @@ from edgetop.paths import as_component
 
 SUFFIX, FILE, LOCK, FORMAT_VERSION = ".sweep", "sweep.json", "lock", 1
 # Options that run a program, load a library or write to hardware, and one that imports a module.
-ORDERS, METRIC = ("--delegate", "--engine-python", "--i2c"), "--metric"
+ORDERS = (
+    "--delegate", "--engine-python", "--i2c", "--container", "--dockerfile", "--setup", "--container-args",
+)  # fmt: skip
+METRIC = "--metric"
 MAX_PLAN_BYTES = 16 * 1024 * 1024
 State = Literal["planned", "done", "failed"]
 Figures = Mapping[str, float | None]  # by KEYS

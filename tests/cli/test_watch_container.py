@@ -257,3 +257,22 @@ def test_a_killed_edgetop_leaves_nothing_when_the_program_has_ended(machine: Mac
     (machine.home / "end").write_text("now\n")
     wait_until(lambda: not machine.left())
     run.communicate()
+
+
+def test_a_sweep_runs_its_program_in_the_image(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("models")
+    for name in ("a.onnx", "b.onnx"):
+        (elsewhere / name).write_text(name)
+    words = ("--container", "python:3", "--setup", "echo x >> $PWD/setups", "--no-preload", "--repeat", "1")
+    models = ("--models", f"{elsewhere}/a.onnx,{elsewhere}/b.onnx")
+    done = machine.edgetop(
+        "sweep", "--json", "-o", "s", *words, *models, "--", "sh", "-c", "cat $0; sleep 0.3", "{model}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert [run["state"] for run in json.loads(done.stdout)["runs"]] == ["done", "done"]
+    assert (machine.home / "setups").read_text() == "x\n"
+    call = next(call for call in machine.calls("run") if str(elsewhere / "a.onnx") in call)
+    assert f"type=bind,source={elsewhere}/a.onnx,target={elsewhere}/a.onnx,readonly" in call
+    plan = (machine.home / "s.sweep/sweep.json").read_text()
+    assert "setups" not in plan
+    assert "python:3" not in plan

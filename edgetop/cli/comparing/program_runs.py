@@ -33,11 +33,13 @@ def checked(combinations: Sequence[Settings], options: Sequence[str], command: S
     Return the request of the first run that can start. Raises InputError if none can.
     """
     given = _parsed(options)
+    is_contained = bool(given["container"] or given["dockerfile"])
     first: InputError | None = None
     for one in combinations:
         request = watch_request(given, WatchedProgram(ProgramSpec(filled(command, one))))
         try:
-            session_parts.refuse_absent(request, None)
+            if not is_contained:  # its programs are in the image
+                session_parts.refuse_absent(request, None)
         except InputError as error:
             first = first or error
             continue
@@ -48,9 +50,18 @@ def checked(combinations: Sequence[Settings], options: Sequence[str], command: S
 
 
 def refuse_unlimitable(options: Sequence[str]) -> None:
-    """Raise InputError if this machine or this user cannot limit a program in this way."""
-    limit = limit_of(_parsed(options)["limits"])
+    """Raise InputError if this machine or this user cannot limit a program in this way.
+
+    An image of the program is pulled, built and set up, if necessary.
+    """
+    given = _parsed(options)
+    limit = limit_of(given["limits"])
     limited_cpus(limit, frozenset(os.sched_getaffinity(0)))
+    if given["container"] or given["dockerfile"]:
+        from edgetop.cli.watching.contained import image_of  # noqa: PLC0415  few programs run in one
+
+        image_of(given["container"], given["dockerfile"], given["setup"], given["container_args"])
+        return
     with enclosed(limit):
         pass
 

@@ -100,7 +100,10 @@ OWN_OPTIONS = (
 
 _PROGRAM_OPTIONS = sweep_program.of_program(_OF_RUN)
 _DIMENSIONS = {"models", "more_models", "models_file", "values", "threads", "providers", "batch", "rate"}
-_ORDERS = ("delegates", "engine_python", "i2c", "providers")  # must be given again with --resume
+# Options that must be given again with --resume.
+_ORDERS = (
+    "delegates", "engine_python", "i2c", "providers", "container", "dockerfile", "setup", "container_args",
+)  # fmt: skip
 _BESIDE_RESUME = {
     *("resume", "as_json", "csv_file", "html", "md_file", "force", "detach", "dry_run"),
     *("goal", "max_temp", "max_rss", "deadline", "classes", "metric"),
@@ -158,7 +161,8 @@ def command(ctx: click.Context, /, **values: Value) -> int:
 
     if options.resume:
         folder = Path(os.path.abspath(options.resume))  # noqa: PTH100  links are kept
-        orders = list(raw_words(_OF_RUN, [name for name in given if name in _ORDERS], ctx.params))
+        params = (*_OF_RUN, *sweep_program.OPTIONS)
+        orders = list(raw_words(params, [name for name in given if name in _ORDERS], ctx.params))
         return resume_sweep(folder, checked_plan(folder), options, given, orders, terminal, program)
     options = replace(options, goal=sweep_program.goal_of(options.goal, program))
     if program:

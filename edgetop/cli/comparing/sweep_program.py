@@ -34,7 +34,10 @@ KNOWN: Mapping[str, tuple[str, str, Value]] = {
     "batch": ("batch", "--batch", IntRange(1)),
     "rate": ("rate", "--rate", text.FiniteRange(1e-6, 1e6)),
 }
-_WATCH_ONLY = {"stop_signal", "stop_timeout", "no_preload", "no_hook", "follow_children"}
+_WATCH_ONLY = {
+    *("stop_signal", "stop_timeout", "no_preload", "no_hook", "follow_children"),
+    *("container", "dockerfile", "setup", "container_args"),
+}
 
 
 class SweepCommand(GroupedCommand):

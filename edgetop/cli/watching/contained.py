@@ -14,6 +14,8 @@ from edgetop.runner.container_images import ROOT, can_preload, container_image, 
 from edgetop.runner.container_limits import limit_options, why_unlimited
 from edgetop.runner.engine_limit import Limit
 from edgetop.taps.container_run import ContainerSpec, mount
+from edgetop.taps.container_runtime import Image, Runtime
+from edgetop.taps.runtimes import MODELS
 from edgetop.taps.watched_program import ProgramSpec
 
 USER = ("-u", "--user")  # options of `run` that choose the user in the container
@@ -29,13 +31,14 @@ def contained(
     `image`, `dockerfile` and `setup` are the options with these names, `given` are the further options of `run` in one
     text, and `limit` is what the program may use. Raises InputError.
     """
-    arguments = _split(given)
-    runtime, made = container_image(image, dockerfile, setup, arguments, _say)
+    arguments, runtime, made = image_of(image, dockerfile, setup, given)
     cpus = spec.surroundings.cpus if spec.surroundings else frozenset(os.sched_getaffinity(0))
     folder = str(Path.cwd())
+    models = [word for word in spec.command if _is_model_outside(word, folder)]
     has_user = any(word.partition("=")[0] in USER for word in arguments)
     options = (
         *limit_options(limit, cpus), "--mount", mount(folder, folder), f"--workdir={folder}", *security_options(),
+        *(word for each in dict.fromkeys(models) for word in ("--mount", mount(each, each, is_readonly=True))),
         *(() if has_user else user_options(runtime, made)), *arguments,
     )  # fmt: skip
     container = ContainerSpec(
@@ -47,6 +50,20 @@ def contained(
         is_shared=os.geteuid() == 0 and (has_user or made.user not in ROOT),
     )
     return replace(spec, container=container)
+
+
+def image_of(
+    image: str | None, dockerfile: Path | None, setup: str | None, given: str
+) -> tuple[list[str], Runtime, Image]:
+    """Return the further options of `run` as words, the runtime and the image. See `contained`."""
+    arguments = _split(given)
+    return (arguments, *container_image(image, dockerfile, setup, arguments, _say))
+
+
+def _is_model_outside(word: str, folder: str) -> bool:
+    """Whether a word of the command is a model file, by its absolute path, that is not in the mounted folder."""
+    path = Path(word)
+    return path.is_absolute() and word.lower().endswith(MODELS) and path.is_file() and not path.is_relative_to(folder)
 
 
 def _split(given: str) -> list[str]:
