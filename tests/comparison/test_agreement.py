@@ -145,3 +145,28 @@ def test_programs_are_ranked_by_total_time_and_not_called_unmeasured() -> None:
     assert "warm-up-differs" not in {one.code for one in fairness(warm)}  # a program warms up as it likes
     ended = Group("ended", (program("a", ms=9, mib=1, end="duration"),))
     assert compare([slow, ended]).ranked_by == "p50_ms"  # edgetop chose its length
+
+
+def test_every_form_of_the_comparison_has_the_agreement() -> None:
+    from edgetop.cli.printing.comparison_markdown import comparison_markdown
+    from edgetop.cli.printing.comparison_page import _agreement
+    from edgetop.cli.printing.comparison_words import comparison_text, csv_rows
+
+    found = agreements(DESK, [*BOARD, program("python3", "other.py", ms=5, mib=1)])
+    comparison = compare([Group("desk", tuple(DESK)), Group("bo|ard", tuple(BOARD))])
+    (time,) = (one for one in found.agreements if one.key == "total_time_ms")
+    assert time.line
+    rows = {(row[0], row[2]): row[3] for row in csv_rows(comparison, found)}
+    assert rows["agreement.total_time_ms.tau", "bo|ard"] == 1.0
+    assert rows["agreement.total_time_ms.slope", "bo|ard"] == time.line.slope
+    assert rows["agreement.total_time_ms.device", time.line.pairs[0].name] == 250
+    text, page = comparison_text(comparison, (), found), "".join(_agreement(found, comparison.names))
+    document = "\n".join(comparison_markdown(comparison, (), found))
+    for form in (text, page, document):
+        assert "Kendall" in form
+        assert "tau of the order 1.00" in form
+        assert "off if left out" in form
+        assert "other.py: on one side only" in form
+    assert "`bo\\|ard`" in document
+    assert len([line for line in document.splitlines() if "m3.tflite" in line]) >= 2
+    assert "agreement.total_time_ms.tau" not in {row[0] for row in csv_rows(comparison)}

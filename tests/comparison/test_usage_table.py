@@ -1,5 +1,7 @@
 """The usage table: its rows, for one session and for a group, as text and as CSV."""
 
+from dataclasses import replace
+
 from edgetop.analysis.usage import UsageFigures
 from edgetop.cli.printing.usage_text import usage_csv, usage_lines
 from edgetop.comparison.usage_table import KEYS, UsageRow, usage_row
@@ -41,6 +43,18 @@ def test_a_narrow_terminal_has_two_tables() -> None:
     lines = list(usage_lines([row_of(ONE)], 60))
     assert max(map(len, lines)) <= 60
     assert [line.split()[0] for line in lines if line] == ["usage", "train"] * 2
+
+
+def test_long_names_keep_their_begin_and_end_at_every_width() -> None:
+    names = [f"face_detection_short_range.tflite threads={count}, batch=1" for count in (1, 2)]
+    rows = [replace(row_of(ONE), name=name) for name in names]
+    assert [line.split("  ")[0] for line in usage_lines(rows, 200)][2:] == names
+    for columns in (60, 80, 100, 120):
+        lines = [line for line in usage_lines(rows, columns) if line]
+        assert max(map(len, lines)) <= columns
+        shown = [line.split("  ")[0] for line in lines if not line.startswith("usage")]
+        assert all(name.startswith("face") and name.endswith(("threads=1, batch=1", "=1", "batch=1")) for name in shown)
+        assert len(shown[0]) >= 16
 
 
 def test_csv_has_every_column() -> None:

@@ -76,12 +76,12 @@ def print_comparison(sessions: Sequence[str], options: CompareOptions) -> int:
     if page:
         from edgetop.cli.printing.comparison_page import write_comparison  # noqa: PLC0415  loads Bokeh
 
-        write_comparison(page, found, results)
+        write_comparison(page, found, results, agreeing)
     with contextlib.suppress(ReaderLeftError):  # the exit code still says whether a gate failed
         if csv_output:
-            write_csv(csv_output, csv_rows(found))
+            write_csv(csv_output, csv_rows(found, agreeing))
         if markdown:
-            write_markdown(markdown, comparison_markdown(found, results))
+            write_markdown(markdown, comparison_markdown(found, results, agreeing))
         if options.as_json:
             click.echo(comparison_json(found, results, agreeing, indent=1))
         elif "-" not in (options.csv_file, options.md_file):

@@ -1,4 +1,4 @@
-"""As text: how well the figures of one side predict those of the other side."""
+"""How well the figures of one side predict those of the other side, as text, and as the parts of other documents."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,27 +16,69 @@ def agreement_lines(found: Agreements, names: Sequence[str]) -> Iterator[str]:
     here, there = (shortened(clean(name), NAME_CELLS // 2) for name in names)
     for one in found.agreements:
         yield ""
-        yield from _of_figure(one, here, there)
+        first, *further = agreement_sentences(one, here, there)
+        yield from wrapped((first,)) if one.line is None else (first,)
+        yield from (f"  {sentence}" for sentence in further)
+        rows = [[shortened(clean(name), NAME_CELLS), *cells] for name, *cells in agreement_rows(one)]
+        if rows:
+            yield from table(agreement_heads(one, here, there), rows, {FIGURES[one.key].unit})
     if found.left_out:
         yield ""
-        yield from wrapped((f"left out   {clean(', '.join(found.left_out))}: on one side only",))
+        yield from wrapped((f"left out   {left_out_words(found)}",))
 
 
-def _of_figure(one: Agreement, here: str, there: str) -> Iterator[str]:
+def left_out_words(found: Agreements) -> str:
+    return f"{clean(', '.join(found.left_out))}: on one side only" if found.left_out else ""
+
+
+def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
+    """Yield a line on the order of the models and one on the line through them, or one that says why there is none.
+
+    `here`, `there`: the names of the two sides.
+    """
     figure, line = FIGURES[one.key], one.line
     if line is None:
-        yield from wrapped((f"{figure.label}: refused: {one.refused}",))
+        yield f"{figure.label}: refused: {one.refused}"
         return
     by_chance = "" if one.chance is None else f" (by chance as high in {fine_percent(one.chance)})"
     yield f"{figure.label}: Kendall's tau of the order {line.tau:.2f}{by_chance}"
     r2 = UNKNOWN if line.r2 is None else f"{line.r2:.3f}"
-    yield f"  line: {there} = {line.factor:.4g} {figure.unit} x ({figure.unit} on {here})^{line.slope:.3f}, R2 {r2}"
-    rows = [
-        [
-            shortened(clean(pair.name), NAME_CELLS),
-            *(plain(value) for value in (pair.here, pair.there, line.at(pair.here))),
-            f"{off * 100:+.1f} %", fine_percent(out),
-        ]
-        for pair, off, out in zip(line.pairs, one.residuals, line.left_out, strict=True)
-    ]  # fmt: skip
-    yield from table([figure.unit, here, there, "line", "residual", "off if left out"], rows, {figure.unit})
+    yield f"line: {there} = {line.factor:.4g} {figure.unit} x ({figure.unit} on {here})^{line.slope:.3f}, R2 {r2}"
+
+
+def agreement_heads(one: Agreement, here: str, there: str) -> list[str]:
+    """Return the heads of the table of models. The first one is the unit of the figures."""
+    return [FIGURES[one.key].unit, here, there, "line", "residual", "off if left out"]
+
+
+def agreement_rows(one: Agreement) -> Iterator[list[str]]:
+    """Yield the cells of each model: its name as it is, and its figures as text. Nothing without a line."""
+    if (line := one.line) is None:
+        return
+    for pair, off, out in zip(line.pairs, one.residuals, line.left_out, strict=True):
+        figures = (plain(value) for value in (pair.here, pair.there, line.at(pair.here)))
+        yield [pair.name, *figures, f"{off * 100:+.1f} %", fine_percent(out)]
+
+
+def agreement_csv(found: Agreements, names: Sequence[str]) -> Iterator[Sequence[object]]:
+    """Yield rows for the CSV file of a comparison: key, unit, session or model, and value.
+
+    `names`: those of the two sides.
+    """
+    there = clean(names[1])
+    for one in found.agreements:
+        if (line := one.line) is None:
+            continue
+        key, unit = f"agreement.{one.key}", FIGURES[one.key].unit
+        yield f"{key}.tau", "", there, line.tau
+        yield f"{key}.tau_chance", "", there, one.chance
+        yield f"{key}.slope", "", there, line.slope
+        yield f"{key}.factor", unit, there, line.factor
+        yield f"{key}.r2", "", there, line.r2
+        for pair, off, out in zip(line.pairs, one.residuals, line.left_out, strict=True):
+            name = clean(pair.name)
+            yield f"{key}.desk", unit, name, pair.here
+            yield f"{key}.device", unit, name, pair.there
+            yield f"{key}.line", unit, name, line.at(pair.here)
+            yield f"{key}.residual", "", name, off
+            yield f"{key}.left_out_error", "", name, out

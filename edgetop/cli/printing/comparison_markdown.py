@@ -3,16 +3,28 @@ unfair."""
 
 from collections.abc import Iterator, Sequence
 
+from edgetop.cli.printing.agreement_text import (
+    agreement_heads,
+    agreement_rows,
+    agreement_sentences,
+    left_out_words,
+)
 from edgetop.cli.printing.comparison_words import WIDE_CELLS, needs_words, ratio_cells, row_label, sentences, value_text
 from edgetop.cli.printing.markdown import bullets, code, escaped, markdown_table
 from edgetop.cli.printing.usage_text import HEADS, usage_cell
+from edgetop.comparison.agreement import Agreements
 from edgetop.comparison.comparison_gates import RelativeResult
 from edgetop.comparison.ratios import Comparison, Row
 from edgetop.comparison.usage_table import KEYS, usage_rows
 
 
-def comparison_markdown(comparison: Comparison, gates: Sequence[RelativeResult] = ()) -> Iterator[str]:
-    """Yield the lines of the Markdown document. `gates`: the results of gates."""
+def comparison_markdown(
+    comparison: Comparison, gates: Sequence[RelativeResult] = (), agreeing: Agreements | None = None
+) -> Iterator[str]:
+    """Yield the lines of the Markdown document.
+
+    `gates`: the results of gates. `agreeing`: how well two groups of models or programs agree, or None.
+    """
     names = [code(group.name) for group in comparison.groups]
     yield f"### edgetop compare {', '.join(names)}"
     for sentence in sentences(comparison):
@@ -29,6 +41,7 @@ def comparison_markdown(comparison: Comparison, gates: Sequence[RelativeResult] 
     )
     yield from markdown_table(("", *names), facts)
     yield from _usage(comparison)
+    yield from _agreement(agreeing, comparison.names) if agreeing else ()
     ranks = (f"{rank.rank}: {', '.join(map(code, rank.sessions))}" for rank in comparison.ranking)
     row = comparison.row(comparison.ranked_by)
     yield from bullets(f"Rank by {escaped(row.label if row else comparison.ranked_by)}", ranks)
@@ -38,6 +51,18 @@ def comparison_markdown(comparison: Comparison, gates: Sequence[RelativeResult] 
     )
     yield from markdown_table(("gate", "session", "result", ""), results)
     yield from bullets("Was it fair?", (f"{escaped(one.message)}. {escaped(one.advice)}" for one in comparison.fair))
+
+
+def _agreement(found: Agreements, names: Sequence[str]) -> Iterator[str]:
+    here, there = names
+    for one in found.agreements:
+        for sentence in agreement_sentences(one, here, there):
+            yield from ("", escaped(sentence))
+        unit, *heads = agreement_heads(one, code(here), code(there))
+        rows = ([code(name), *map(escaped, cells)] for name, *cells in agreement_rows(one))
+        yield from markdown_table([escaped(unit), *heads], rows, heads)
+    if left_out := left_out_words(found):
+        yield from ("", f"Left out: {escaped(left_out)}")
 
 
 def _figures(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:

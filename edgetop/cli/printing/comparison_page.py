@@ -7,9 +7,16 @@ import numpy as np
 
 from edgetop.analysis.timeline import Floats
 from edgetop.cli.output import gate_lines
+from edgetop.cli.printing.agreement_text import (
+    agreement_heads,
+    agreement_rows,
+    agreement_sentences,
+    left_out_words,
+)
 from edgetop.cli.printing.comparison_words import ranking_lines, ratio_cells, row_label, shown_rows, value_text
 from edgetop.cli.printing.page import COLOURS, GREY, MOST_SERIES, Chart, plain, put_legend_above, section, write_page
 from edgetop.cli.printing.usage_text import HEADS, usage_cell
+from edgetop.comparison.agreement import Agreements
 from edgetop.comparison.comparison_gates import RelativeResult
 from edgetop.comparison.ratios import Comparison
 from edgetop.comparison.usage_table import KEYS as USAGE
@@ -25,8 +32,14 @@ MOST_RATIO = 10.0  # cut intervals here or at twice the furthest ratio, since a 
 WIDE = 4.0  # ratio of the highest to the lowest latency above which the axis is logarithmic
 
 
-def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequence[RelativeResult]) -> None:
-    """Write the page of a comparison. `gates`: the results of gates. Raises OutputError if it cannot be written."""
+def write_comparison(
+    output: NamedOutput, comparison: Comparison, gates: Sequence[RelativeResult], agreeing: Agreements | None = None
+) -> None:
+    """Write the page of a comparison.
+
+    `gates`: the results of gates. `agreeing`: how well two groups of models or programs agree, or None. Raises
+    OutputError if the page cannot be written.
+    """
     names = comparison.names
     lines = (
         line.partition("  ")
@@ -60,12 +73,24 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
             ([(row.name, ""), *((usage_cell(row, key), "number") for key in USAGE)] for row in usages),
             ["", *(HEADS[key] for key in USAGE)],
         ) if usages else "",
+        *(_agreement(agreeing, names) if agreeing else ()),
         section("sessions", ([(r.label, ""), *((value_text(v, r.unit, CELLS), "") for v in r.values)] for r in facts),
                 ["", *names]),
         section("was it fair", ([(one.code, ""), (one.message, ""), (one.advice, "")] for one in comparison.fair)),
     ]  # fmt: skip
     title = f"edgetop compare {', '.join(names)}"
     write_page(output, title, text, [*_histograms(comparison), *_ratios(comparison)])
+
+
+def _agreement(found: Agreements, names: Sequence[str]) -> Iterator[str]:
+    """Yield a section for each figure: the order, the line, and a table of models."""
+    here, there = names
+    for one in found.agreements:
+        title = "; ".join(agreement_sentences(one, here, there))
+        rows = [[(name, ""), *((cell, "number") for cell in cells)] for name, *cells in agreement_rows(one)]
+        yield section(title, rows, agreement_heads(one, here, there) if rows else ())
+    if left_out := left_out_words(found):
+        yield section("left out", [[(left_out, "")]])
 
 
 def _histograms(comparison: Comparison) -> Iterator[Chart]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
 from edgetop.cli.output import gate_lines, notice_lines, table
-from edgetop.cli.printing.agreement_text import agreement_lines
+from edgetop.cli.printing.agreement_text import agreement_csv, agreement_lines
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.cli.printing.usage_text import usage_lines
 from edgetop.comparison.agreement import Agreements
@@ -188,8 +188,11 @@ def ranking_lines(comparison: Comparison) -> Iterator[str]:
         yield f"rank {rank.rank}  {clean(', '.join(rank.sessions))}{tied}  (by {row.label if row else UNKNOWN})"
 
 
-def csv_rows(comparison: Comparison) -> Iterator[Sequence[object]]:
-    """Yield the rows of a CSV file: a header, then a row for each figure of each session."""
+def csv_rows(comparison: Comparison, agreeing: Agreements | None = None) -> Iterator[Sequence[object]]:
+    """Yield the rows of a CSV file: a header, a row for each figure of each session, and the rows of the agreement.
+
+    `agreeing`: how well two groups of models or programs agree, or None.
+    """
     yield (
         "key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
         "difference_high", "verdict",
@@ -200,3 +203,5 @@ def csv_rows(comparison: Comparison) -> Iterator[Sequence[object]]:
                 one.value, *(one.ci95 or ("", "")), one.difference, *(one.difference_ci95 or ("", "")), one.verdict
             )  # fmt: skip
             yield row.key, row.unit, clean(name), clean(value) if isinstance(value, str) else value, *against
+    if agreeing:
+        yield from agreement_csv(agreeing, comparison.names)

@@ -7,9 +7,10 @@ from edgetop.analysis.session_report import Report
 from edgetop.analysis.usage import UsageFigures
 from edgetop.cli.output import table
 from edgetop.comparison.usage_table import KEYS, UsageRow
-from edgetop.formatting import clean, or_unknown, shortened
+from edgetop.formatting import clean, cut_middle, or_unknown
 
-NAME_CELLS, WIDE_CELLS = 20, 44
+LEAST_CELLS, WIDE_CELLS = 12, 44  # characters of a name: at least, and so many that the table is not cut into two
+HEAD = "usage"
 # Heads of the columns by key. A column in which no row has a value is left out.
 HEADS = {
     "cpu_mean_pct": "CPU %", "cpu_peak_pct": "peak", "mem_mean_mib": "MiB", "mem_peak_mib": "peak MiB",
@@ -23,26 +24,35 @@ TRAFFIC = ("net_rx_bytes", "net_tx_bytes", "block_read_bytes", "block_write_byte
 def usage_lines(rows: Sequence[UsageRow], columns: int) -> Iterator[str]:
     """Yield the lines of the table.
 
-    If it is wider than `columns`, names are shortened; then it is cut into two tables.
+    If it is wider than `columns`, it is cut into two tables, and then the middle of names is left out.
     """
-    lines = list(_table(rows, KEYS, WIDE_CELLS))
-    if not _fits(lines, columns):
-        lines = list(_table(rows, KEYS))
-    if not _fits(lines, columns):
-        lines = [*_table(rows, [key for key in KEYS if key not in TRAFFIC]), "", *_table(rows, TRAFFIC)]
-    if rows:
-        yield ""
-        yield from lines
+    if not rows:
+        return
+    yield ""
+    longest = max(len(clean(row.name)) for row in rows)
+    room = columns - _width(rows, KEYS)
+    if room >= min(longest, WIDE_CELLS):
+        yield from _table(rows, KEYS, room)
+        return
+    parts = [[key for key in KEYS if key not in TRAFFIC]]
+    if any(row.values[KEYS.index(key)] is not None for row in rows for key in TRAFFIC):
+        parts.append(list(TRAFFIC))
+    room = max(LEAST_CELLS, columns - max(_width(rows, keys) for keys in parts))
+    for number, keys in enumerate(parts):
+        yield from ("",) * bool(number)
+        yield from _table(rows, keys, room)
 
 
-def _fits(lines: Sequence[str], columns: int) -> bool:
-    return max(map(len, lines), default=0) <= columns
+def _width(rows: Sequence[UsageRow], keys: Sequence[str]) -> int:
+    """Return the columns of a terminal that the table takes beside the names."""
+    return max(map(len, _table(rows, keys, 0))) - len(HEAD)
 
 
-def _table(rows: Sequence[UsageRow], keys: Sequence[str], cells: int = NAME_CELLS) -> Iterator[str]:
+def _table(rows: Sequence[UsageRow], keys: Sequence[str], cells: int) -> Iterator[str]:
+    """Yield the lines of a table with these keys. `cells`: most characters of a name."""
     shown = [key for key in keys if any(row.values[KEYS.index(key)] is not None for row in rows)]
-    texts = [[shortened(clean(row.name), cells), *(usage_cell(row, key) for key in shown)] for row in rows]
-    return table(["usage", *(HEADS[key] for key in shown)], texts, ("usage",))
+    texts = [[cut_middle(row.name, cells), *(usage_cell(row, key) for key in shown)] for row in rows]
+    return table([HEAD, *(HEADS[key] for key in shown)], texts, (HEAD,))
 
 
 def usage_cell(row: UsageRow, key: str) -> str:
