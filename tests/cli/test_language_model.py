@@ -197,6 +197,26 @@ def test_a_context_of_the_users_choice_or_as_large_as_fits(folder):
         assert json.loads(done.stdout)["generation"]["context"]["size"] == size, done.stderr
 
 
+def test_two_quantisations_are_compared_in_turns(folder):
+    lengths = ("--prompt-tokens", 8, "--max-tokens", 4, "--threads", 1)
+    words = ("--headless", "--max-duration", "8s", "--until", "50%", "--json", "-o", "turns")
+    done = edgetop("ab", "llama-F32.gguf", "llama-Q8_0.gguf", *lengths, *words, home=folder)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [variant["name"] for variant in document["ab"]["variants"]] == ["llama-F32.gguf", "llama-Q8_0.gguf"]
+    assert "p50" in document["ab"]["ratios"]
+    assert document["session"]["load"]["input"] == "8 random tokens in, 4 tokens out"
+    assert len(set(table(folder, "turns", "inferences")["variant"])) == 2
+
+
+def test_a_prompt_is_processed_in_pieces_of_the_batch_size(folder):
+    done = edgetop("run", "llama-F32.gguf", *SHORT, "--batch", 4, "--runs", 2, "--json", home=folder)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["generation"]["tokens_in"] == 2 * 24
+    assert document["latency"]["items_per_s"] == pytest.approx(document["latency"]["throughput_hz"])
+
+
 def sockets_of(pid: int) -> list[str]:
     """The internet and Unix sockets that a process has open, listening or not."""
     inodes = set()

@@ -39,7 +39,17 @@ _NOT_OF_AB = {
 # Options that may differ between the variants.
 _OF_A_SIDE = {
     *("engine", "providers", "delegates", "no_xnnpack", "threads", "batch", "engine_python", "inputs", "shapes"),
-    *("signature", "image_size", "image_layout", "image_mean", "image_scale", "seed", "engine_cpus"),
+    *(
+        "gpu_layers",
+        "context",
+        "signature",
+        "image_size",
+        "image_layout",
+        "image_mean",
+        "image_scale",
+        "seed",
+        "engine_cpus",
+    ),
 }
 # Options about the turns.
 _OF_TURNS = ("until", "max_duration", "turn")

@@ -14,6 +14,7 @@ from edgetop.cli.companions import PATH, AsWritten, Value, given_names, needs, o
 from edgetop.cli.comparing import sweep_program
 from edgetop.cli.comparing.sweep_options import SweepOptions
 from edgetop.cli.running import demo, run
+from edgetop.cli.running.generation_options import GENERATION_OPTIONS
 from edgetop.errors import InputError
 from edgetop.sweep_plan import FILE, GOALS, Plan, read_plan
 
@@ -32,8 +33,8 @@ DEFAULT_DURATION = "60s"
 _OWN = {"model", "threads", "providers", "batch", "rate", "cooldown_to", "output", "no_record", "note"}
 _OF_RUN = passed_on(
     (
-        *run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS, *run.COOLDOWN_OPTIONS,
-        *run.POWER_OPTIONS, *run.RECORD_OPTIONS,
+        *run.MODEL_OPTIONS, *GENERATION_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS,
+        *run.COOLDOWN_OPTIONS, *run.POWER_OPTIONS, *run.RECORD_OPTIONS,
     ),
     without=_OWN,
 )  # fmt: skip

@@ -34,7 +34,12 @@ SHAPE = option(
     "--shape", "shapes", type=text.named_shape, multiple=True, metavar="NAME:DIMS",
     help="Fill the unknown dimensions of an input: image:1,3,224,224. Repeatable.",
 )  # fmt: skip
-BATCH = option("--batch", type=IntRange(1), metavar="N", help="Batch size: the first dimension of every input.")
+BATCH = option(
+    "--batch",
+    type=IntRange(1),
+    metavar="N",
+    help="Batch size: the first dimension of every input; of a language model, most prompt tokens processed at once.",
+)
 A_PROCESS = needs("isolation", holds=lambda given: given != "thread", message="{} needs --isolation process")
 MODEL_OPTIONS = (
     option(

@@ -286,8 +286,15 @@ def _with_load(spec: EngineSpec, load: LoadRequest, model: ModelFile) -> EngineS
     )
 
 
-def _has_texts(spec: EngineSpec) -> bool:
-    return spec.generation is not None and bool(spec.generation.prompts)
+def _generated_input(spec: EngineSpec) -> str:
+    """Return what the model gets if no input was given."""
+    generation = spec.generation
+    if generation is None:
+        return "random"
+    if not spec.in_turns:
+        return "prompts" if generation.prompts else "random"
+    texts = "text" if generation.prompts else f"{generation.prompt_tokens} random tokens"
+    return f"{texts} in, {generation.max_tokens} tokens out"
 
 
 def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
@@ -299,8 +306,8 @@ def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
         rate_hz=spec.rate_hz,
         deadline_ns=deadline_ns,
         streams=spec.streams,
-        batch=spec.batch,
-        input=input_words(spec.inputs) or ("prompts" if _has_texts(spec) else "random"),
+        batch=None if spec.generation else spec.batch,  # of a language model, no number of items
+        input=input_words(spec.inputs) or _generated_input(spec),
         images=spec.images,
         delay_ns=spec.delay_ns or None,
         duty_on_ns=on_ns,
@@ -402,7 +409,8 @@ def first_manifest(
         ),
         labels=dict(request.keeping.labels),
         ab=_ab(request, subject) if isinstance(subject, VariantsSubject) else None,
-        generation=_generation(spec.generation) if spec.generation else None,
+        # In turns, the recorded inferences are whole requests, which have the same lengths on both sides.
+        generation=_generation(spec.generation) if spec.generation and not spec.in_turns else None,
         command=shortened(typed(sys.argv[1:])),
     )
     return _of_program(manifest, subject.program) if isinstance(subject, ProgramSubject) else manifest

@@ -66,14 +66,18 @@ def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
 def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     own_memory.report(outlet, own_memory.INTERPRETER)
     if spec.get("generation"):
+        at_end = None
         if spec["generation"].get("url"):
-            from .server_load import prepared  # noqa: PLC0415  of language models alone
-        else:
-            from .generation import prepared  # noqa: PLC0415  of language models alone
+            from . import server_load  # noqa: PLC0415  of servers alone
 
-        requests = prepared(spec, outlet, control)
+            requests, at_end = server_load.prepared(spec, outlet, control)
+        else:
+            from . import generation  # noqa: PLC0415  of language models alone
+
+            requests = generation.prepared(spec, outlet, control)
         reason = _run_phases(spec, requests, outlet, control, lambda: _begin(outlet, "warmup"))
-        requests.at_end()
+        if at_end is not None:
+            at_end()
         outlet.send(message_frames.ENDED, {"reason": reason, "t_ns": time.monotonic_ns()})
         return
     begin = time.monotonic_ns()

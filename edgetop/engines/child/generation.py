@@ -26,6 +26,7 @@ from .engine_error import EngineError, one_line
 from .llama_library import NO_VOCABULARY
 from .loop import MAX_FAILURES_IN_A_ROW, REPORT_FAILURE_NS, Control
 from .pace import NEVER, Waiter, pace_of, sharpen_timers
+from .parallel_streams import Lanes, Streams
 from .token_frames import Clock, TokenFrames
 
 WARMUP_TOKENS = 8  # most tokens of a request before the measurement
@@ -45,7 +46,8 @@ class Requests:
         options = spec["generation"]
         self.context_size = int(options["context"])
         self._most_tokens = int(options["max_tokens"])
-        self._stops_at_end = bool(options["prompts"])  # a synthetic load always has the same length
+        # A synthetic load always has the same length, and so have both sides of a comparison in turns.
+        self._stops_at_end = bool(options["prompts"]) and not spec.get("in_turns")
         texts = (text.encode("utf-8", "surrogatepass") for text in options["prompts"])
         self._texts: List[bytes] = [self._library.as_chat(adapter.model, text) for text in texts]
         self._random = np.random.RandomState(spec["seed"])
@@ -158,7 +160,6 @@ class GenerationLoop:
     def __init__(self, requests: Any, outlet: Any, control: Control, make_pace: Callable[[], Any]) -> None:
         self.clock = time.monotonic_ns
         self.bursts: Optional[Any] = None  # operators are not profiled
-        self.at_end: Callable[[], None] = lambda: None  # called when the run is over
         self._requests, self._outlet, self._control, self._make_pace = requests, outlet, control, make_pace
         self._waiter = Waiter(control, self.clock, outlet.sleep)
         self._failures_in_a_row = self._silent_until = 0
@@ -192,6 +193,7 @@ class GenerationLoop:
                 break
             if pace is not None:
                 due = pace.after(done)
+                self._outlet.put(memoryview(b""), 0, 0, max(done, due))  # in turns, tells how far this engine has come
         if self._control.stop_requested:
             return "stop"
         return "runs" if left == 0 and self.clock() < until_ns else "duration"
@@ -230,19 +232,29 @@ class GenerationLoop:
             raise EngineError("inference", "%d requests in a row failed: %s" % (self._failures_in_a_row, text))
 
 
-def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> GenerationLoop:
+def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
     """Load the model, report it, and return a loop that runs requests. Raises EngineError."""
     begin = time.monotonic_ns()
     adapter, why = choose(spec["engine"], spec["format"])
     adapter.open(spec, lambda: own_memory.report(outlet, own_memory.RUNTIME))
-    requests = Requests(adapter, spec, outlet, control)
+    requests = Requests(adapter, spec, Nowhere() if spec.get("in_turns") else outlet, control)
     init_ns = time.monotonic_ns() - begin
     own_memory.report(outlet, own_memory.MODEL)
     loaded = dict(adapter.describe(), why=why, init_ns=init_ns, assumptions=[], input_steps=1, inputs=[])
     loaded["buffers"] = buffers_in(adapter.library.lines)
     outlet.send(message_frames.LOADED, loaded)
     sharpen_timers()
-    return GenerationLoop(requests, outlet, control, lambda: pace_of(spec, 0))
+    if not spec.get("in_turns"):
+        return GenerationLoop(requests, outlet, control, lambda: pace_of(spec, 0))
+    lanes = Lanes(outlet, 1)
+    return Streams([GenerationLoop(requests, lanes, control, lambda: pace_of(spec, 0))], lanes, control)
+
+
+class Nowhere:
+    """The outlet of tokens in a comparison in turns, of which only whole requests are recorded."""
+
+    def send_packed(self, _kind: int, _payload: bytes) -> None:
+        pass
 
 
 def buffers_in(lines: List[str]) -> Dict[str, float]:

@@ -127,6 +127,7 @@ class Llama:
         except (OSError, AttributeError) as error:
             raise EngineError("runtime", "%s cannot be used: %s" % (path, error)) from None
         self.lines: List[str] = []  # what llama.cpp has printed while it loaded a model
+        self.batch_size = BATCH  # most tokens of a prompt that are processed at once, once there is a context
         self._on_line: Optional[Callable[[int, str], None]] = None
         self._log = _LOG(self._take_line)  # kept, since llama.cpp only has its address
         self._level, self._text = 0, ""
@@ -170,12 +171,15 @@ class Llama:
             raise EngineError("model", "%s: its architecture does not generate text token after token" % path)
         return int(model)
 
-    def context(self, model: int, size: int, threads: int) -> int:
-        """Make a context of `size` tokens, and return its address. Raises EngineError."""
+    def context(self, model: int, size: int, threads: int, batch: int = BATCH) -> int:
+        """Make a context of `size` tokens, and return its address. Raises EngineError.
+
+        `batch`: most tokens of a prompt that are processed at once.
+        """
         parameters = self.llama_context_default_params()
         if struct.unpack_from("<4I", bytes(parameters.content)) != CONTEXT_DEFAULTS:
             raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
-        batch = min(BATCH, size)
+        batch = self.batch_size = min(batch, size)
         struct.pack_into("<3I", parameters.content, 0, size, batch, batch)
         context = self.llama_init_from_model(model, parameters)
         if not context:
@@ -230,9 +234,9 @@ class Llama:
 
     def batches(self, tokens: Any) -> Tuple[Any, ...]:
         """Return the batches of a prompt's tokens. They refer to `tokens`, which the caller must keep."""
-        base, size = ctypes.addressof(tokens), ctypes.sizeof(ctypes.c_int32)
+        base, size, most = ctypes.addressof(tokens), ctypes.sizeof(ctypes.c_int32), self.batch_size
         return tuple(
-            self.batch(base + begin * size, min(BATCH, len(tokens) - begin)) for begin in range(0, len(tokens), BATCH)
+            self.batch(base + begin * size, min(most, len(tokens) - begin)) for begin in range(0, len(tokens), most)
         )
 
     def batch(self, address: int, count: int) -> Any:

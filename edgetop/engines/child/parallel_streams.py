@@ -7,7 +7,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import message_frames
-from .loop import Control, Loop
+from .loop import Control
 
 NEVER = 2**63 - 1
 
@@ -57,7 +57,7 @@ class Lanes:
 class Streams:
     """Loops that run at the same time, with the interface of one `Loop`."""
 
-    def __init__(self, loops: Sequence[Loop], lanes: Lanes, control: Control) -> None:
+    def __init__(self, loops: Sequence[Any], lanes: Lanes, control: Control) -> None:
         self.clock = loops[0].clock
         self.bursts: Optional[Any] = None  # never set: profiling one stream would also measure the others
         self._loops = loops
@@ -73,7 +73,7 @@ class Streams:
         ready.
         """
         if phase == message_frames.PHASE_FIRST:
-            return self._loops[0].repeat(phase, runs=runs, announce=announce, **how)
+            return str(self._loops[0].repeat(phase, runs=runs, announce=announce, **how))
         count = len(self._loops)
         how["announce"] = _once(announce)
         shares = [None if runs is None else runs // count + (k < runs % count) for k in range(count)]

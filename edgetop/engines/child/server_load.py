@@ -236,8 +236,11 @@ def context_size(server: Server) -> Optional[int]:
     return size if type(size) is int and 0 < size <= MOST_TOKENS else None
 
 
-def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Any:
-    """Return a loop that sends requests to a server or, without prompts, one that watches it. Raises EngineError."""
+def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Callable[[], None]]:
+    """Return a loop that sends requests to a server or, without prompts, one that watches it.
+
+    The second result is a function to call when the loop is over. Raises EngineError.
+    """
     begin = time.monotonic_ns()
     options, frames = spec["generation"], TokenFrames(outlet)
     server = Server(options["url"])
@@ -261,8 +264,7 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Any:
         "input_steps": 1, "inputs": [], "context": context_size(server),
     }  # fmt: skip
     outlet.send(message_frames.LOADED, loaded)
-    loop.at_end = lambda: _report_rates(outlet, *rates())
-    return loop
+    return loop, lambda: _report_rates(outlet, *rates())
 
 
 def _report_rates(outlet: Any, prefill: Optional[float], decode: Optional[float]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from ..engine_error import EngineError
-from ..llama_library import PACKAGE, Llama
+from ..llama_library import BATCH, PACKAGE, Llama
 from . import package_version
 
 
@@ -25,7 +25,7 @@ class LlamaCpp:
         imported()
         options = spec["generation"]
         self.model = self.library.load(spec["model"], options["gpu_layers"])
-        self.context = self.library.context(self.model, options["context"], spec["threads"])
+        self.context = self.library.context(self.model, options["context"], spec["threads"], spec["batch"] or BATCH)
         self.vocabulary = self.library.llama_model_get_vocab(self.model)
         self.memory = self.library.llama_get_memory(self.context)
         self.sampler = self.library.sampler(options["temperature"], spec["seed"])
@@ -43,14 +43,10 @@ class LlamaCpp:
 def refuse_options(spec: Dict[str, Any]) -> None:
     """Raise EngineError("input") for options that are for other models."""
     for key, option in (("providers", "--provider"), ("delegates", "--delegate"), ("inputs", "--input"),
-                        ("shapes", "--shape"), ("batch", "--batch"), ("keep_outputs", "--keep-outputs")):  # fmt: skip
+                        ("shapes", "--shape"), ("keep_outputs", "--keep-outputs")):  # fmt: skip
         if spec.get(key):
             raise EngineError("input", "%s is not for language models" % option, "see edgetop help llm")
     if not spec.get("xnnpack", True):
         raise EngineError("input", "--no-xnnpack is for TFLite models")
     if spec.get("streams", 1) > 1:
         raise EngineError("input", "--streams: a language model runs one request at a time", "leave it out")
-    if spec.get("in_turns"):
-        raise EngineError(
-            "input", "language models cannot be compared in turns", "record two sessions and compare them"
-        )
