@@ -25,6 +25,7 @@ from edgetop.nearest import nearest_hint
 
 if TYPE_CHECKING:
     from edgetop.cli.event_hooks import Hook
+    from edgetop.imports.power_trace import Scale
     from edgetop.session.manifest import Battery
 
 AUTO_WARMUP = -1  # the default of the kind of model
@@ -355,6 +356,20 @@ def battery(text: str) -> "Battery":
     assert volts is not None
     assert capacity is not None
     return Battery(volts, capacity * (1000 if is_large else 1), rate_hz, (extra or 0.0) / (1 if is_watts else 1000))
+
+
+def scale(text: str) -> "Scale":
+    """Return a column and the factor of its values, from `NAME` or `NAME:FACTOR`."""
+    from edgetop.imports.power_trace import Scale  # noqa: PLC0415  --help needs none of it
+
+    name, colon, factor = text.rpartition(":")
+    try:
+        value = float(factor) if colon else 1.0
+    except ValueError:
+        value = float("nan")
+    if not 0 < abs(value) < 1e9:
+        raise BadParameter(f"{text!r} is not a column with a factor; write CH1 or CH1:10")
+    return Scale(name if colon else text, value)
 
 
 def offset_seconds(text: str) -> float:

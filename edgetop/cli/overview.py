@@ -17,6 +17,7 @@ COMMANDS = {
     "fit-memory": ("edgetop.cli.comparing.fit_memory", "Find the least memory with which a model runs well."),
     "report": ("edgetop.cli.sessions.report", "Summarise a recorded session, as text or JSON."),
     "tail": ("edgetop.cli.sessions.tail", "List the slowest inferences, and what was different in each."),
+    "trace": ("edgetop.cli.sessions.trace", "Cut the log of a fast power meter by the inferences of a session."),
     "compare": ("edgetop.cli.comparing.compare", "Compare sessions: which is better, and whether it really is."),
     "gap": ("edgetop.cli.watching.gap", "Explain why an application is slower than a loop over its model, in ms."),
     "replay": ("edgetop.cli.sessions.replay", "Play a recorded session on the live screen: pause, speed, seek."),

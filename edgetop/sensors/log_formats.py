@@ -126,6 +126,15 @@ def _csv(names: Sequence[str], volts: float | None) -> _Layout:
 _LAYOUTS = {"ppk2": _ppk2, "monsoon": _monsoon, "csv": _csv}
 
 
+def layout_of(log_format: str, names: Sequence[str], volts: float | None) -> _Layout:
+    """Return the column of the time, the columns whose product is the power, and a constant factor.
+
+    `names`: the names of the columns in lower case. `volts` replaces the voltages of the log. Raises ValueError, which
+    says what is lacking.
+    """
+    return _LAYOUTS[log_format](names, volts)
+
+
 def _at(names: Sequence[str], wanted: str, scale: float) -> Column:
     if wanted not in names:
         raise ValueError(f"no column {wanted} in its first line")

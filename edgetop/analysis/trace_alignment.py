@@ -1,0 +1,281 @@
+"""Find the session time of a fast power trace from the pattern of the inferences.
+
+First, the mean power is correlated with the share of the time in inferences, over all offsets. Then, in some windows of
+full resolution, the offset is the one at which the phase of the inference explains most of the variance of the power.
+Latencies vary, so a wrong inference explains less, also if inferences follow each other without a pause. A line through
+the offsets of the windows gives the offset and the drift of the instrument's clock. The confidence is the share of the
+windows whose offset is near the line.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.frozen import frozen
+from edgetop.session.seconds import NS
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# Phases of an inference, and one for the time between. With fewer, the edges of the waveform fall between them.
+PHASES = 96
+COARSE = 24  # Offsets that are tried in an inference at first.
+LEAST_IN_WINDOW = 20  # Inferences in a window.
+# Distance of a window's offset from the line, as a share of an inference, within which the window agrees.
+AGREES = 0.1
+# Longest offset that is searched in a window around the expected one, in inferences and in s.
+SEARCHED_INFERENCES, SEARCHED_S = 4.0, 0.05
+# Share of the variance by which the offset must explain more than one that is half an inference or a whole one away.
+LEAST_CONTRAST = 0.003
+LEAST_CONFIDENCE = 0.6  # Share of the windows that must agree.
+MOST_DRIFT = 2e-4  # Of an instrument's clock; quartz oscillators are within 1e-4.
+LEAST_EXPLAINED = 0.02  # Share of the variance that the phase must explain in a window.
+SURE = 3  # Windows from which the drift is known well enough to expect the next offset.
+
+
+@frozen
+class Window:
+    """A piece of the trace in full resolution: times of the log in s, and W."""
+
+    t_s: Floats
+    watts: Floats
+
+
+@frozen
+class Overview:
+    """The whole trace as mean power in W of bins of equal length. NaN is a bin without samples."""
+
+    begin_s: float  # Time of the log at which the first bin begins.
+    bin_s: float
+    watts: Floats
+
+
+# Points of a window in an inference: two in each phase. A window has WINDOW_INFERENCES inferences.
+POINTS, WINDOW_INFERENCES = 2 * PHASES, 150
+MOST_WINDOWS, MOST_BINS = 12, 1 << 19
+LEAST_WINDOWS = 4  # In a short session. With fewer, nothing shows that the windows agree.
+LEAST_BIN_S = 1e-3
+MOST_COMPARED = 1 << 18  # Bins of the trace and of the session that are correlated.
+
+
+class TraceOverview:
+    """The overview of a trace and its windows, from its pieces in order of time. Its memory is bounded."""
+
+    def __init__(self, starts: Ints, lengths: Ints) -> None:
+        """`starts`, `lengths`: of all inferences in ns, in order of time."""
+        latency_s = float(np.median(lengths)) / NS if len(lengths) else 1.0
+        period_s = float(starts[-1] - starts[0]) / NS / (len(starts) - 1) if len(starts) > 1 else latency_s
+        count = min(max(len(starts) / LEAST_WINDOWS, LEAST_IN_WINDOW + 2), WINDOW_INFERENCES)
+        self._step_s, self._window_s = latency_s / POINTS, max(latency_s, period_s) * count
+        self._bin_s, self._begin_s = LEAST_BIN_S, 0.0
+        self._sums, self._counts = np.zeros(1024), np.zeros(1024)
+        self._is_begun = False
+        self._stride = 1  # Every so many windows are kept.
+        self._windows: dict[int, list[tuple[Floats, Floats]]] = {}
+
+    def add(self, t_s: Floats, watts: Floats) -> None:
+        if not len(t_s):
+            return
+        if not self._is_begun:
+            self._is_begun, self._begin_s = True, float(t_s[0])
+        since_s = t_s - self._begin_s
+        while since_s[-1] / self._bin_s >= MOST_BINS:
+            self._bin_s *= 2
+            self._sums, self._counts = (of.reshape(-1, 2).sum(axis=1) for of in (self._sums, self._counts))
+        places = np.maximum(since_s / self._bin_s, 0).astype(np.int64)
+        if places[-1] >= len(self._sums):
+            more = np.zeros(max(len(self._sums), int(places[-1]) + 2) & ~1)
+            self._sums, self._counts = (np.concatenate([of, more]) for of in (self._sums, self._counts))
+        size = len(self._sums)
+        self._sums += np.bincount(places, watts, size)
+        self._counts += np.bincount(places, minlength=size)
+        self._keep(since_s, t_s, watts)
+
+    def _keep(self, since_s: Floats, t_s: Floats, watts: Floats) -> None:
+        numbers = (since_s / self._window_s).astype(np.int64)
+        for number in range(int(numbers[0]), int(numbers[-1]) + 1):
+            if number % self._stride:
+                continue
+            chosen = numbers == number
+            if not chosen.any():
+                continue
+            _, begins = np.unique(np.floor(since_s[chosen] / self._step_s), return_index=True)
+            sizes = np.diff(np.append(begins, np.count_nonzero(chosen)))
+            means = [np.add.reduceat(of[chosen], begins) / sizes for of in (t_s, watts)]
+            self._windows.setdefault(number, []).append((means[0], means[1]))
+        while len(self._windows) > MOST_WINDOWS:
+            self._stride *= 2
+            self._windows = {at: of for at, of in self._windows.items() if at % self._stride == 0}
+
+    @property
+    def overview(self) -> Overview:
+        used = int(np.flatnonzero(self._counts)[-1]) + 1 if self._counts.any() else 0
+        counts = self._counts[:used]
+        watts = np.where(counts > 0, self._sums[:used] / np.maximum(counts, 1), np.nan)
+        return Overview(self._begin_s, self._bin_s, watts)
+
+    @property
+    def windows(self) -> list[Window]:
+        joined = (tuple(np.concatenate(of) for of in zip(*parts, strict=True)) for parts in self._windows.values())
+        return [Window(t_s, watts) for t_s, watts in joined]
+
+
+@frozen
+class Alignment:
+    """Session time is `offset_s` + (1 + `drift`) x time of the log."""
+
+    offset_s: float
+    drift: float = 0.0
+    confidence: float | None = None  # Share of the windows that agree; None if the user gave the offset.
+    windows: int = 0
+    how: str = "pattern"  # "pattern", "offset" or "marker"
+
+    @property
+    def is_certain(self) -> bool:
+        return self.confidence is None or self.confidence >= LEAST_CONFIDENCE
+
+    def session_ns(self, t_s: Floats) -> Floats:
+        """Return the session times in ns of times of the log in s."""
+        return np.asarray((self.offset_s + (1 + self.drift) * t_s) * NS)
+
+
+def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: Ints) -> Alignment:
+    """Return the alignment of a trace. `starts`, `lengths`: of all inferences in ns, in order of time."""
+    if len(starts) < LEAST_IN_WINDOW or not len(overview.watts):
+        return Alignment(0.0, confidence=0.0)
+    latency_s = float(np.median(lengths)) / NS
+    expected_s, bin_s = _coarse(overview, starts, lengths)
+    middle_s = overview.begin_s + overview.bin_s * len(overview.watts) / 2
+    found: list[tuple[float, float]] = []  # Time of the log in s, and its offset.
+    folds = [_Fold(window, starts, lengths, expected_s) for window in windows]
+    for fold in sorted(folds, key=lambda one: abs(one.at_s - middle_s)):
+        if found:
+            drift = _line(found)[1]
+            near_s, near_offset_s = min(found, key=lambda one: abs(one[0] - fold.at_s))
+            center_s = near_offset_s + drift * (fold.at_s - near_s)
+            # As long as the drift is not known, it may move the offset of a window that is far away.
+            far_s = MOST_DRIFT * abs(fold.at_s - near_s) if len(found) < SURE else 0.0
+            reach_s = max(far_s, latency_s)
+        else:
+            center_s = expected_s
+            reach_s = max(2 * bin_s, min(SEARCHED_S, SEARCHED_INFERENCES * latency_s))
+        best_s = fold.best(center_s, reach_s, latency_s / COARSE)
+        if best_s is not None:
+            found.append((fold.at_s, best_s))
+    if not found:
+        return Alignment(expected_s, confidence=0.0)
+    offset_s, drift = _refined(folds, *_line(found), latency_s)
+    agree = sum(abs(offset_s + drift * at_s - best_s) <= AGREES * latency_s for at_s, best_s in found)
+    return Alignment(offset_s, drift, agree / max(len(found), LEAST_WINDOWS - 1), len(found))
+
+
+def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s: float) -> tuple[float, float]:
+    """Return the offset and drift near the given ones at which phases explain most in all windows together."""
+    times = [fold.at_s for fold in folds]
+    middle_s, half_s = (max(times) + min(times)) / 2, (max(times) - min(times)) / 2
+
+    def score(shift_s: float, tilt_s: float) -> float:
+        """`shift_s`: added to all offsets. `tilt_s`: added at the last window, and subtracted at the first."""
+        tilts = [tilt_s * (at_s - middle_s) / half_s if half_s else 0.0 for at_s in times]
+        pairs = zip(folds, times, tilts, strict=True)
+        return sum(fold.explained(offset_s + drift * at_s + shift_s + tilt) for fold, at_s, tilt in pairs)
+
+    shift_s = tilt_s = 0.0
+    for reach in (0.5, 0.05, 0.01):
+        tried = np.linspace(-reach, reach, 17) * latency_s
+        shift_s = max((shift_s + float(one) for one in tried), key=lambda one: score(one, tilt_s))
+        if half_s > 0:
+            tilt_s = max((tilt_s + float(one) for one in tried), key=lambda one: score(shift_s, one))
+    tilt = tilt_s / half_s if half_s else 0.0
+    return offset_s + shift_s - tilt * middle_s, drift + tilt
+
+
+def _line(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return offset and drift of the line through (time, offset) pairs: medians of slopes and rests (Theil, Sen)."""
+    times, offsets = np.array(found).T
+    if len(times) < 2:
+        return float(offsets[0]), 0.0
+    first, second = np.triu_indices(len(times), 1)
+    apart = np.abs(times[first] - times[second]) > 1.0
+    slopes = ((offsets[first] - offsets[second]) / (times[first] - times[second]))[apart]
+    drift = float(np.clip(np.median(slopes), -MOST_DRIFT, MOST_DRIFT)) if len(slopes) else 0.0
+    return float(np.median(offsets - drift * times)), drift
+
+
+def _coarse(overview: Overview, starts: Ints, lengths: Ints) -> tuple[float, float]:
+    """Return the offset in s at which the mean power follows the share of the time in inferences best.
+
+    The second value is the length of the bins in s that were compared.
+    """
+    last_ns = float(starts[-1] + lengths[-1])
+    joined = math.ceil(max(len(overview.watts), last_ns / overview.bin_s / NS) / MOST_COMPARED)
+    bin_s = joined * overview.bin_s
+    bin_ns = bin_s * NS
+    count = int(last_ns / bin_ns) + 2
+    edges = np.arange(count + 1, dtype=np.float64) * bin_ns
+    busy = np.diff(_busy_ns(edges, starts, lengths)) / bin_ns
+    watts = np.where(np.isnan(overview.watts), np.nanmedian(overview.watts), overview.watts)
+    watts = watts[: len(watts) // joined * joined].reshape(-1, joined).mean(axis=1)
+    size = 1 << (len(watts) + count - 1).bit_length()
+    product = np.fft.rfft(busy - busy.mean(), size) * np.conj(np.fft.rfft(watts - watts.mean(), size))
+    lag = int(np.argmax(np.fft.irfft(product, size)))
+    lag -= size if lag > count else 0
+    return lag * bin_s - overview.begin_s, bin_s
+
+
+def _busy_ns(at_ns: Floats, starts: Ints, lengths: Ints) -> Floats:
+    """Return the time in ns that inferences took up to each of several times."""
+    before = np.concatenate([[0], np.cumsum(lengths)])
+    place = np.searchsorted(starts, at_ns, side="right") - 1
+    inside = np.maximum(place, 0)
+    into = np.clip(at_ns - starts[inside], 0, lengths[inside])
+    return np.where(place >= 0, before[inside] + into, 0.0)
+
+
+class _Fold:
+    """A window of the trace, folded by the phase of the inferences at an offset."""
+
+    def __init__(self, window: Window, starts: Ints, lengths: Ints, expected_s: float) -> None:
+        self.at_s = float(window.t_s.mean())
+        far_s = SEARCHED_S + SEARCHED_INFERENCES * float(np.median(lengths)) / NS + MOST_DRIFT * abs(self.at_s)
+        ends = ((float(window.t_s[place]) + expected_s) * NS for place in (0, -1))
+        begin, end = next(ends) - far_s * NS - lengths.max(), next(ends) + far_s * NS
+        chosen = slice(*np.searchsorted(starts, [begin, end]))
+        self._starts, self._lengths = starts[chosen], lengths[chosen]
+        self._at_ns, self._watts = window.t_s * NS, window.watts - window.watts.mean()
+        self._total = float(self._watts @ self._watts)
+
+    @property
+    def _is_empty(self) -> bool:
+        return len(self._starts) < LEAST_IN_WINDOW or self._total <= 0
+
+    def explained(self, offset_s: float) -> float:
+        """Return the share of the variance that the phases explain."""
+        if self._is_empty:
+            return 0.0
+        t_ns = self._at_ns + offset_s * NS
+        inside = np.maximum(np.searchsorted(self._starts, t_ns, side="right") - 1, 0)
+        phase = (t_ns - self._starts[inside]) / self._lengths[inside] * PHASES
+        row = np.where((phase >= 0) & (phase < PHASES), phase, PHASES).astype(np.int64)
+        counts = np.bincount(row, minlength=PHASES + 1)
+        sums = np.bincount(row, self._watts, minlength=PHASES + 1)
+        return float((sums**2 / np.maximum(counts, 1)).sum()) / self._total
+
+    def best(self, center_s: float, reach_s: float, step_s: float) -> float | None:
+        """Return the offset in s, within `reach_s` of `center_s`, at which phases explain most; None if too little."""
+        if self._is_empty:
+            return None
+        offset_s, score = center_s, 0.0
+        for reach, step in ((reach_s, step_s), (step_s, step_s / 6)):
+            tried = offset_s + np.arange(-round(reach / step), round(reach / step) + 1) * step
+            scores = [self.explained(float(one)) for one in tried]
+            offset_s, score = float(tried[int(np.argmax(scores))]), max(scores)
+        chance = PHASES / max(len(self._watts), 1)  # What phases explain of noise.
+        if score < LEAST_EXPLAINED + 2 * chance:
+            return None
+        # Equal inferences without pauses fit at any offset.
+        shifts = (part * COARSE * step_s for part in (-1.0, -0.5, 0.5, 1.0))
+        rival = max(self.explained(offset_s + shift_s) for shift_s in shifts)
+        return offset_s if score - rival >= LEAST_CONTRAST else None

@@ -1,0 +1,204 @@
+"""Read the log of a fast power meter: PPK2, Monsoon, Joulescope, Otii, or an oscilloscope, at up to 100 kHz.
+
+A log may have billions of rows, so it is read in pieces. The formats of PPK2 and Monsoon are those of
+`edgetop.sensors.log_formats`. Joulescope's and Otii's exports and those of oscilloscopes begin with lines about the
+instrument; the first line that names a time and a current, a voltage or a power is the header, and a line of units may
+follow it.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.captured_text import Separators, encoding_of, separators_of
+from edgetop.files import open_regular
+from edgetop.frozen import frozen
+from edgetop.recording.csv_numbers import number_columns
+from edgetop.sensors.log_formats import layout_of
+
+Floats = npt.NDArray[np.float64]
+
+NAMED = ("ppk2", "monsoon", "csv")  # formats of `--power-log`
+LOOSE = ("joulescope", "otii", "oscilloscope")
+FORMATS = (*NAMED, *LOOSE)
+HEAD_BYTES = 64 * 1024
+HEAD_LINES = 60
+MOST_CELLS = 200
+HIGH = 0.5  # A digital marker is 0 or 1.
+
+_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "a": 1.0, "ma": 1e-3, "ua": 1e-6, "v": 1.0, "mv": 1e-3,
+          "w": 1.0, "mw": 1e-3, "uw": 1e-6}  # fmt: skip
+_COMMENT = re.compile(r"^#\s*(?:header\s*=)?\s*")
+_UNIT = re.compile(r"[(\[]\s*([a-zµ]{1,2})\s*[)\]]")
+_WORDS = {"time": ("time", "seconds", "x"), "current": ("current",), "voltage": ("voltage",), "power": ("power",)}
+
+
+@frozen
+class Scale:
+    """A column of an oscilloscope and the factor from its values to A, V or W."""
+
+    name: str
+    factor: float
+
+
+@frozen
+class TraceSpec:
+    """A trace as the user describes it."""
+
+    path: Path
+    format: str
+    volts: float | None = None  # voltage of the supply if the log has none, or to replace the log's
+    columns: Mapping[str, Scale] | None = None  # by quantity: "current", "voltage" or "power"
+    marker: str | None = None  # name of a digital column
+
+
+@frozen
+class _Layout:
+    begin: int  # byte of the first row
+    width: int
+    separators: Separators
+    time: tuple[int, float]
+    factors: Sequence[tuple[int, float]]
+    constant: float
+    marker: int | None
+
+
+@frozen
+class Piece:
+    """Samples in order of time: time of the log in s, W, and whether the marker is set (None without one)."""
+
+    t_s: Floats
+    watts: Floats
+    marked: npt.NDArray[np.bool_] | None = None
+
+
+class PowerTrace:
+    """A log that can be read several times."""
+
+    def __init__(self, spec: TraceSpec) -> None:
+        """Read the head of the log. Raises OSError, and ValueError that says what the log lacks."""
+        self._spec = spec
+        self._layout = _find_layout(spec)
+
+    @property
+    def has_marker(self) -> bool:
+        return self._layout.marker is not None
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the samples. Raises OSError and ValueError.
+
+        Rows without a number, and rows whose time is before that of the row before, are left out. Rows of one time are
+        spread evenly up to the next time.
+        """
+        layout = self._layout
+        places = [layout.time[0], *(place for place, _ in layout.factors)]
+        places += [layout.marker] if layout.marker is not None else []
+        newest_s = -np.inf
+        for columns in number_columns(
+            self._spec.path, layout.begin, layout.width, places,
+            separator=layout.separators.cell or " ", has_comma=layout.separators.has_comma,
+        ):  # fmt: skip
+            t_s, watts = columns[0] * layout.time[1], np.full(len(columns[0]), layout.constant)
+            for values, (_, factor) in zip(columns[1:], layout.factors, strict=False):
+                watts = watts * (values * factor)
+            known = np.isfinite(t_s) & np.isfinite(watts) & (np.abs(watts) < 1e6) & (np.abs(t_s) < 1e12)
+            highest = np.maximum.accumulate(np.where(known, t_s, -np.inf))
+            known &= (t_s >= highest) & (t_s > newest_s)
+            if not known.any():
+                continue
+            newest_s = float(highest[-1])
+            marked = columns[-1][known] > HIGH if layout.marker is not None else None
+            yield Piece(_spread(t_s[known]), watts[known], marked)
+
+
+def _spread(t_s: Floats) -> Floats:
+    """Spread the rows that share a time (a packet of PyMonsoon) evenly up to the next time."""
+    firsts = np.flatnonzero(np.diff(t_s, prepend=-np.inf) > 0)
+    if len(firsts) == len(t_s) or len(firsts) < 2:
+        return t_s
+    slope = (t_s[firsts[-1]] - t_s[firsts[-2]]) / (firsts[-1] - firsts[-2])
+    after = t_s[firsts[-1]] + slope * (len(t_s) - firsts[-1])
+    places = np.append(firsts, len(t_s))
+    return np.asarray(np.interp(np.arange(len(t_s)), places, np.append(t_s[firsts], after)))
+
+
+def _find_layout(spec: TraceSpec) -> _Layout:
+    with os.fdopen(open_regular(spec.path), "rb") as file:
+        head = file.read(HEAD_BYTES)
+    if (encoding := encoding_of(head)[0]) != "utf-8":
+        raise ValueError(f"its text is {encoding.upper()}: convert it with iconv -f {encoding} -t utf-8")
+    lines = head.split(b"\n")[:HEAD_LINES]
+    begin, first_error = 0, None
+    for number, raw in enumerate(lines):
+        begin += len(raw) + 1
+        line = raw.decode("utf-8", "replace").lstrip("\ufeff").strip("\r")
+        line = _COMMENT.sub("", line)
+        separators = separators_of(line)
+        names = [name.lower() for name in separators.cells(line)]
+        try:
+            time, factors, constant = _columns(spec, names)
+        except ValueError as error:
+            first_error = first_error or error
+            if spec.format in NAMED and not spec.columns:
+                break
+            continue
+        if len(names) > MOST_CELLS:
+            raise ValueError(f"it has {len(names)} columns, more than {MOST_CELLS}")
+        needed = [time[0], *(place for place, _ in factors)]
+        for later in lines[number + 1 : number + 4]:  # a line of units
+            if _has_numbers(later.decode("utf-8", "replace"), separators, needed):
+                break
+            begin += len(later) + 1
+        marker = None if spec.marker is None else _place(names, spec.marker)
+        return _Layout(begin, len(names), separators, time, factors, constant, marker)
+    raise first_error or ValueError("it is empty")
+
+
+def _has_numbers(line: str, separators: Separators, places: Sequence[int]) -> bool:
+    cells = separators.cells(line)
+    try:
+        return all(separators.number(cells[place]) is not None for place in places)
+    except (ValueError, IndexError):
+        return False
+
+
+def _place(names: Sequence[str], wanted: str) -> int:
+    if wanted.lower() not in names:
+        raise ValueError(f"no column {wanted} in its first line")
+    return names.index(wanted.lower())
+
+
+def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], Sequence[tuple[int, float]], float]:
+    """Return the column of the time, those whose product is the power, and a constant factor. Raises ValueError."""
+    if spec.format in NAMED and not spec.columns:
+        return layout_of(spec.format, names, spec.volts)
+    found = {quantity: _loose(names, quantity) for quantity in _WORDS}
+    for quantity, scale in (spec.columns or {}).items():
+        found[quantity] = _place(names, scale.name), scale.factor
+    time, power, current, voltage = (found[name] for name in ("time", "power", "current", "voltage"))
+    if time is None:
+        raise ValueError("no column of time in its first lines")
+    if power is not None and spec.volts is None:
+        return time, [power], 1.0
+    if current is None:
+        raise ValueError("no column of power or current: name it with --current-column NAME:AMPERES")
+    if spec.volts is None and voltage is None:
+        raise ValueError("it has current and no voltage: say it with --power-volts")
+    return time, [current, voltage] if spec.volts is None and voltage else [current], spec.volts or 1.0
+
+
+def _loose(names: Sequence[str], quantity: str) -> tuple[int, float] | None:
+    """Return the first column whose name begins with or contains the quantity, and the factor of its unit."""
+    for place, name in enumerate(names):
+        words = name.replace("_", " ").split()
+        is_named = any(word in name for word in _WORDS[quantity]) if quantity != "time" else bool(words) and any(
+            words[0].startswith(word) if len(word) > 1 else words[0] == word for word in _WORDS["time"]
+        )  # fmt: skip
+        if is_named:
+            unit = _UNIT.search(name)
+            return place, _UNITS.get(unit[1].replace("µ", "u"), 1.0) if unit else 1.0
+    return None

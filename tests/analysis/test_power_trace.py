@@ -1,0 +1,150 @@
+"""Fast power traces: aligned to the inferences and cut by them, against traces whose truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.trace_alignment import Alignment, TraceOverview, align
+from edgetop.analysis.trace_cut import PHASES, TraceCut, TraceView
+from tests.support.power_traces import Traced
+
+BACK_TO_BACK = Traced(1)
+PACED = Traced(2, period=0.02)
+SESSIONS = {
+    "back to back": BACK_TO_BACK,
+    "paced": PACED,
+    "with a drift": replace(BACK_TO_BACK, seed=3, count=6000, drift=60e-6, offset=-1.5),
+    "at 1 kHz": replace(PACED, seed=4, rate=1000.0, latency=0.03, period=0.05, count=1500),
+    "at 100 kHz": Traced(5, latency=0.002, count=2000, rate=100_000.0, noise=0.5),
+    "of slow inferences": Traced(6, latency=0.3, count=300, rate=1000.0, jitter=0.05),
+    "that began before the session": replace(BACK_TO_BACK, seed=7, offset=-4.25),
+}
+
+
+def aligned(session: Traced) -> Alignment:
+    seen = TraceOverview(session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        seen.add(t_s, watts)
+    return align(seen.overview, seen.windows, session.starts, session.lengths)
+
+
+def cut(session: Traced, alignment: Alignment | None = None, shares: tuple[float, ...] = (0.2, 0.5, 0.3)) -> TraceView:
+    found = TraceCut(alignment or Alignment(session.offset, session.drift), session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        found.add(t_s, watts)
+    return found.view(shares)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_trace_is_aligned_by_the_pattern_of_inferences(name: str) -> None:
+    session = replace(SESSIONS[name])
+    found = aligned(session)
+    middle_s = float(session.starts_s.mean())
+    at_s = (middle_s - session.offset) / (1 + session.drift)
+    assert found.confidence is not None
+    assert found.confidence >= 0.9
+    assert found.offset_s + (1 + found.drift) * at_s == pytest.approx(middle_s, abs=0.03 * session.latency)
+    half_s = float(session.starts_s[-1] - session.starts_s[0]) / 2
+    assert found.drift == pytest.approx(session.drift, abs=max(20e-6, 0.05 * session.latency / half_s))
+
+
+def test_equal_inferences_without_pauses_are_not_aligned() -> None:
+    session = replace(BACK_TO_BACK, jitter=0.0, rest=0.0, noise=0.0, latency=0.01 - 20e-6)
+    found = aligned(session)
+    assert (found.is_certain, found.windows) == (False, 0)
+
+
+def test_noise_is_not_aligned() -> None:
+    session, random = replace(BACK_TO_BACK), np.random.default_rng(8)
+    seen = TraceOverview(session.starts, session.lengths)
+    for t_s, _ in session.pieces():
+        seen.add(t_s, random.normal(5, 1, len(t_s)))
+    found = align(seen.overview, seen.windows, session.starts, session.lengths)
+    assert not found.is_certain
+    assert cut(session, found).unknown == "not-aligned"
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_energy_of_an_inference_and_of_its_operators_is_found(name: str) -> None:
+    session = replace(SESSIONS[name])
+    found = cut(session, aligned(session))
+    assert found.unknown is None
+    assert found.energy_j
+    assert found.energy_j.value * 1e3 == pytest.approx(session.true_mj, rel=0.01)
+    assert found.inferences >= session.count - 3
+    length_mj = session.lengths_s.mean() * 1e3
+    expected = [share * watts * length_mj for share, watts in zip(session.shares, session.watts, strict=True)]
+    assert [one.energy_mj for one in found.operators] == pytest.approx(expected, rel=0.05)
+    assert sum(one.energy_mj for one in found.operators) == pytest.approx(found.energy_j.value * 1e3, rel=0.005)
+
+
+def test_the_waveform_has_the_power_of_each_phase() -> None:
+    waveform = np.array(cut(replace(PACED)).waveform_w)
+    for begin, end, watts in ((0.02, 0.18, 4.0), (0.22, 0.68, 8.0), (0.72, 0.98, 5.0)):
+        inside = waveform[int(begin * PHASES) : int(end * PHASES)]
+        assert inside == pytest.approx(watts, abs=0.1)
+
+
+def test_the_power_between_inferences_is_left_out() -> None:
+    found = cut(replace(PACED))
+    assert found.between_w == pytest.approx(PACED.idle, rel=0.02)
+    assert found.mean_w == pytest.approx(np.dot(PACED.shares, PACED.watts), rel=0.01)
+
+
+def test_the_peak_has_its_inference_and_its_operator() -> None:
+    session = replace(BACK_TO_BACK, noise=0.0)
+    at_s = float(session.starts_s[1234] + 0.9 * session.lengths_s[1234])
+    found = TraceCut(Alignment(session.offset), session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        near = np.abs(session.offset + t_s - at_s) <= 0.6 / session.rate
+        found.add(t_s, np.where(near, 30.0, watts))
+    peak = found.view(session.shares).peak
+    assert peak
+    assert (peak.watts, peak.inference, peak.operator) == (30.0, 1234, 2)
+    assert peak.phase == pytest.approx(0.9, abs=0.02)
+    assert found.view(session.shares).usual_peak_w == 8.0
+
+
+def test_the_interval_of_the_energy_contains_the_truth() -> None:
+    sessions = [Traced(seed, count=600, noise=1.0) for seed in range(40, 60)]
+    found = [(cut(one).energy_j, one.true_mj) for one in sessions]
+    inside = [abs(mean.value * 1e3 - truth) <= mean.half_width * 1e3 for mean, truth in found if mean]
+    assert len(inside) == len(sessions)
+    assert np.mean(inside) >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("session", "why"), [(Traced(9, count=99), "few-inferences"), (Traced(9, count=200, rate=500.0), "few-samples")]
+)
+def test_too_little_gives_a_reason_and_no_figure(session: Traced, why: str) -> None:
+    found = cut(session)
+    assert (found.unknown, found.energy_j) == (why, None)
+
+
+def test_inferences_in_a_gap_of_the_trace_do_not_count() -> None:
+    session = replace(BACK_TO_BACK)
+    found = TraceCut(Alignment(session.offset), session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        kept = (t_s < 10) | (t_s > 15)
+        found.add(t_s[kept], watts[kept])
+    view = found.view()
+    assert view.energy_j
+    assert view.energy_j.value * 1e3 == pytest.approx(session.true_mj, rel=0.01)
+    lost = np.count_nonzero((session.starts_s - session.offset > 10) & (session.starts_s - session.offset < 15))
+    assert session.count - view.inferences == pytest.approx(lost, abs=2)
+
+
+def test_the_result_does_not_depend_on_the_pieces() -> None:
+    session = replace(PACED, noise=0.0)
+    views = []
+    for at_once in (1_000, 50_000):
+        found = TraceCut(Alignment(session.offset), session.starts, session.lengths)
+        for t_s, watts in session.pieces(at_once):
+            found.add(t_s, watts)
+        views.append(found.view(session.shares))
+    assert views[0].inferences == views[1].inferences
+    assert views[0].waveform_w == pytest.approx(views[1].waveform_w, rel=1e-6)
+    assert views[0].energy_j
+    assert views[1].energy_j
+    assert views[0].energy_j.value == pytest.approx(views[1].energy_j.value, rel=1e-9)
