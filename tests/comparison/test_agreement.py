@@ -159,7 +159,7 @@ def test_every_form_of_the_comparison_has_the_agreement() -> None:
     rows = {(row[0], row[2]): row[3] for row in csv_rows(comparison, found)}
     assert rows["agreement.total_time_ms.tau", "bo|ard"] == 1.0
     assert rows["agreement.total_time_ms.slope", "bo|ard"] == time.line.slope
-    assert rows["agreement.total_time_ms.device", time.line.pairs[0].name] == 250
+    assert rows["agreement.total_time_ms.device", time.line.pairs[0].name] == pytest.approx(250)
     text, page = comparison_text(comparison, (), found), "".join(_agreement(found, comparison.names))
     document = "\n".join(comparison_markdown(comparison, (), found))
     for form in (text, page, document):
