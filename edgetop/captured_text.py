@@ -40,6 +40,21 @@ _PREFIXES = {
     ),
     "ts": re.compile(rf"(?:{_DAY} {_CLOCK}|{_ISO}|{_CLOCK}|[0-9]{{10}}\.[0-9]{{1,9}}) "),
 }
+# How lines of the known tools begin. What stands before such a beginning is a prefix of some other program.
+_BEGINNINGS = re.compile(
+    r"(?:[0-9]{2}-[0-9]{2}-[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} )?RAM [0-9]{1,9}/[0-9]{1,9}[kMG]?B\b"
+    r"|STARTING!|count=[0-9]+ (?:first|curr)=|Running benchmark for at least |(?:I|Average i)nference timings in us:"
+    r"|&&&& \w+ TensorRT|(?:\[[0-9]{2}/[0-9]{2}/[0-9]{4}-[0-9:]{8}\] )?\[[VIWEF]\] |=== [A-Z]"
+    r"|Session creation time cost|Total inference |Average inference time cost|Number of inferences per second"
+)
+_MOST_PREFIX = 200  # number of characters of an unknown prefix
+_TOKEN = re.compile(r"[0-9]+|[A-Za-z]+|\s+|.", re.DOTALL)
+# Words of a prefix that differ from line to line: levels, months and days.
+_CHANGING = re.compile(
+    r"[VDIWEFTS]|trace|debug|info|notice|warn|warning|err|error|critical|fatal|verbose"
+    r"|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|stdout|stderr",
+    re.IGNORECASE,
+)
 _DEEPEST = 3  # prefixes of several programs may stand before one another, such as those of compose and of a time
 _LOOKED_AT = 64 * 1024  # number of characters that show which prefixes a text has
 _SHARE = 0.8  # the part of a text's lines that has a prefix, if there is one; a log may begin with lines of its program
@@ -89,6 +104,8 @@ def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
 
     >>> without_prefixes("web-1  | 10:00:00 RAM 1/2MB\\nweb-1  | 10:00:01 RAM 1/2MB\\n")
     ('RAM 1/2MB\\nRAM 1/2MB\\n', ('docker compose', 'ts'))
+    >>> without_prefixes("[7] app INFO: RAM 1/2MB\\n[12] app WARN: RAM 1/2MB\\n")
+    ('RAM 1/2MB\\nRAM 1/2MB\\n', ('another program ("[7] app INFO:")',))
     """
     removed: list[str] = []
     while len(removed) < _DEEPEST and (name := _prefix_of(text)):
@@ -96,7 +113,42 @@ def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
         matches = map(_PREFIXES[name].match, lines)
         text = "\n".join(line[match.end() :] if match else line for line, match in zip(lines, matches, strict=True))
         removed.append(name)
+    if unknown := _unknown_prefix(text):
+        pattern, example = unknown
+        text = "\n".join(pattern.sub("", line, count=1) for line in text.split("\n"))
+        removed.append(f'another program ("{printable(example)}")')
     return text, tuple(removed)
+
+
+def _unknown_prefix(text: str) -> "tuple[re.Pattern[str], str] | None":
+    """Return a pattern of what some program put before each line, with an example, or None if there is nothing.
+
+    It is found before lines of the known tools. Numbers, levels and dates in it may differ from line to line.
+    """
+    lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
+    shapes: dict[str, str] = {}
+    for line in lines:
+        begins = _BEGINNINGS.search(line)
+        if begins and 0 < begins.start() <= _MOST_PREFIX and line[: begins.start()].strip():
+            prefix = line[: begins.start()]
+            shapes.setdefault("".join(map(_shape_of, _TOKEN.findall(prefix))), prefix)
+    for shape, example in list(shapes.items())[:_DEEPEST]:
+        pattern = re.compile(rf"^{shape}")
+        # A line without content ends before the blank at the end of the prefix.
+        if sum(1 for line in lines if pattern.match(f"{line} ")) >= _SHARE * len(lines):
+            return re.compile(rf"^(?:{shape}|{shape.removesuffix(_BLANKS)}$)"), example
+    return None
+
+
+_BLANKS = r"\s+"
+
+
+def _shape_of(token: str) -> str:
+    if token.isspace():
+        return _BLANKS
+    if token[0].isdigit():
+        return "[0-9]+"
+    return "[A-Za-z]+" if _CHANGING.fullmatch(token) else re.escape(token)
 
 
 def _prefix_of(text: str) -> str | None:

@@ -64,7 +64,11 @@ MARK = re.compile(
     r"|^.{0,120}?\bInference \(avg\): +[0-9]",
     re.MULTILINE,
 )
-_STATS = re.compile(r"^(?!.*(?:Timings \(microseconds\)|Memory \(bytes\))).*?\bcount=([0-9]{1,10}) (.*)$", re.MULTILINE)
+_STATS = re.compile(
+    r"^(?!.*(?:Timings \(microseconds\)|Memory \(bytes\))).*?"
+    r"\bcount=([0-9]{1,10}) ((?:first|curr|min|max|avg)=.*)$",
+    re.MULTILINE,
+)
 _FIGURE = re.compile(rf"\b(first|curr|min|max|avg|std|p5|median|p95)={NUMBER}")
 _GRAPH = re.compile(r"Graph: \[([^\]\n]{1,4000})\]|benchmark_litert_model: Model: +(\S.{0,4000})$", re.MULTILINE)
 _DELEGATE = re.compile(r"node\(s\) with delegate \((\w{1,60})\) node")

@@ -122,14 +122,19 @@ def _tables(page: Page) -> Iterator[_Table]:
         title = _title(titles)
         end = page.text.find("\n", header.end())
         rows: list[_Row] = []
-        place = len(page.text) if end < 0 else end + 1
-        while (stop := page.text.find("\n", place)) >= 0 and (row := _row(page.text[place:stop])):
-            page.know(place, stop)
-            rows.append(row)
+        after = place = len(page.text) if end < 0 else end + 1
+        while (stop := page.text.find("\n", place)) >= 0:
+            line = page.text[place:stop]
+            if row := _row(line):
+                page.know(place, stop)
+                rows.append(row)
+                after = stop + 1
+            elif not line.strip() or _TITLE.search(line) or _HEADER.match(line):
+                break  # any other line within a table is of another program
             place = stop + 1
         if title not in seen or (title == "subgraph" and "= Top by " not in titles[-1]):
             seen.add(title)
-            yield _Table(title, tuple(rows), place)
+            yield _Table(title, tuple(rows), after)
 
 
 def _title(titles: Sequence[str]) -> str:

@@ -51,12 +51,17 @@ from edgetop.session.typed_json import JsonValue
 
 _HEAD = r"^(?:\[[^\]\n]{1,40}\] )?(?:\[[IVWE]\] )?"
 _TITLES = r"=== Performance summary ===|Host Latency|=== Profile \([0-9]+ iterations ?\) ==="
-MARK = re.compile(rf"&&&& \w+ TensorRT\.trtexec|{_HEAD}(?:{_TITLES})\s*$", re.MULTILINE)
+# TensorRT 5 and 6, samples/trtexec/trtexec.cpp: a mean of some inferences, without copies, and no summary.
+_AVERAGE = re.compile(
+    rf"{_HEAD}Average over ([0-9]{{1,7}}) runs is {NUMBER} ms \(host walltime is {NUMBER} ms", re.MULTILINE
+)
+MARK = re.compile(rf"&&&& \w+ TensorRT\.trtexec|{_HEAD}(?:{_TITLES})\s*$|{_AVERAGE.pattern}", re.MULTILINE)
 _FAILED = re.compile(r"&&&& FAILED TensorRT\.trtexec")
 _RUNNING = re.compile(r"&&&& RUNNING TensorRT\.trtexec(?: \[TensorRT v[0-9]{4,6}\])?(?: # (.*))?")
 _VERSION = re.compile(r"\[TensorRT v([0-9]{4,6})\]")
 _MODEL = re.compile(r"--(?:onnx|loadEngine|model|uff)=(\S+)")
-_MODEL_OPTION = re.compile(rf"{_HEAD}Model: (?!$)(\S.*?)\s*$", re.MULTILINE)
+_OLD_MODEL = re.compile(rf"{_HEAD}(?:onnx|uff|model|deploy|loadEngine): (\S+)[ \t]*$", re.MULTILINE)
+_MODEL_OPTION = re.compile(rf"{_HEAD}Model: (\S+)[ \t]*$", re.MULTILINE)
 
 _LINE = re.compile(rf"{_HEAD}([A-Z][A-Za-z0-9 -]{{2,40}}): (min = .*)$", re.MULTILINE)
 _FIGURE = re.compile(rf"(min|max|mean|median|percentile\(([0-9.]{{1,8}})%\)) = {NUMBER} ms")
@@ -77,7 +82,7 @@ _PRINTED_PARTS = {
     "D2H Latency": TO_HOST,
 }
 
-_BATCH = re.compile(rf"{_HEAD}Batch: ([0-9]{{1,7}})[ \t]*$", re.MULTILINE)
+_BATCH = re.compile(rf"{_HEAD}[Bb]atch: ([0-9]{{1,7}})[ \t]*$", re.MULTILINE)
 _BATCH_OPTION = re.compile(r"--batch[= ]([0-9]{1,7})\b")
 _STREAMS = re.compile(rf"{_HEAD}(?:Streams|Inference Streams): ([0-9]{{1,4}})[ \t]*$", re.MULTILINE)
 _STREAMS_OPTION = re.compile(r"--(?:streams|infStreams)[= ]([0-9]{1,4})\b")
@@ -93,6 +98,7 @@ OVERLAP = 3
 
 _PROFILE = re.compile(rf"{_HEAD}=== Profile \(([0-9]{{1,10}}) iterations ?\) ===[ \t]*\n", re.MULTILINE)
 _HEADER = re.compile(rf"{_HEAD}[ \t]*(Layer\b.*|Time ?\(ms\).*Layer)[ \t]*$")
+_TITLE = re.compile(rf"{_HEAD}===|&&&& ")
 _TOTAL = "Total"
 _ROUNDED = 0.01  # share by which the sum of all rows may differ from the total, since each is rounded
 
@@ -111,6 +117,8 @@ def read_output(page: Page) -> tuple[Found, ...]:
     latency = kinds.pop("Latency", None)
     if latency is None and layers and not rates:  # the table alone was kept
         return layers
+    if latency is None and not rates and (averages := list(page.found(_AVERAGE))):
+        return (_of_averages(page, averages), *layers)
     if latency is None:
         raise ValueError("trtexec's output without its performance summary: cut off, or it measured nothing")
     figures: dict[str, JsonValue] = {f"{key}_ms": ms for key, ms in latency.items() if key in _PERCENTILES.values()}
@@ -154,6 +162,26 @@ def read_output(page: Page) -> tuple[Found, ...]:
     return (summary, *layers)
 
 
+def _of_averages(page: Page, averages: "list[re.Match[str]]") -> Summary:
+    """Return the summary of TensorRT 5 and 6, which print the mean of each few inferences and nothing else."""
+    runs = [count(match[1]) for match in averages]
+    if not all(runs):
+        raise ValueError("trtexec's output has an average over 0 runs")
+    means = [
+        sum(n * time_ms(match[place]) for n, match in zip(runs, averages, strict=True)) / sum(runs) for place in (2, 3)
+    ]
+    running = page.first(_RUNNING)
+    options = (running and running[1]) or ""
+    model = _MODEL.search(options) or page.first(_OLD_MODEL)
+    page.notes.append(f"its mean is that of {len(runs)} averages, of the GPU's time without copies")
+    return Summary(
+        {"mean_ms": means[0], **known_figures(count=sum(runs))},
+        {"host_walltime_mean_ms": means[1]},
+        model=model and model[1],
+        batch=_told(page, _BATCH, _BATCH_OPTION, options) or None,
+    )
+
+
 def _told(page: Page, line: "re.Pattern[str]", option: "re.Pattern[str]", options: str) -> int | None:
     """Return the value of an option, from its own line of the output or from the command line, or None if neither has
     it.
@@ -183,14 +211,16 @@ def _profile(page: Page) -> tuple[Layers, ...]:
     rows: list[tuple[str, float, float]] = []
     pattern: re.Pattern[str] | None = None
     while (stop := page.text.find("\n", place)) >= 0:
-        line = page.text[place:stop]
+        line, row = page.text[place:stop], None
         if header := _HEADER.match(line):
             pattern = _row_pattern(header[1])
         elif pattern and (row := pattern.match(line)):
             rows.append((row["name"].strip(), float(row["total"]), float(row["average"])))
-        elif line.strip():
+        elif _TITLE.match(line):
             break
-        page.know(place, stop)
+        # Other lines may stand within the table. What is read must add up to the total.
+        if header or row or not line.strip():
+            page.know(place, stop)
         place = stop + 1
         if rows and rows[-1][0] == _TOTAL:
             return _layers(page, rows, runs)

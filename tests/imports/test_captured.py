@@ -220,3 +220,60 @@ def test_text_is_read_as_it_arrives(tmp_path: Path, name: str, way: str) -> None
     plain, arrived = read(HERE / name), read(path)
     assert arrived.origin is plain.origin
     assert [repr(each) for each in arrived.found] == [repr(each) for each in plain.found]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[2026-11-28 01:00:0{n}] ",  # ts '[%F %T]'
+        "170000000{n} ",
+        "2026-11-28 01:00:0{n},123 - bench - INFO - ",  # Python's logging
+        "2026-11-28T01:00:0{n}.123456789Z stdout F ",  # the container runtime of Kubernetes
+        "[INFO] [170000000{n}.123456789] [bench_node]: ",  # ROS 2
+        "<6>Nov 28 01:00:0{n} jetson bench[123{n}]: ",
+        "I0000 00:00:170000000{n}.123456   1234{n} tool.cc:7{n}] ",  # absl
+        "> ",
+    ],
+)
+@pytest.mark.parametrize(
+    "name", ["tegrastats-jetpack-7.txt", "benchmark-model-op-profiling.txt", "trtexec-7-batch-32.txt"]
+)
+def test_what_any_program_puts_before_each_line_is_removed_and_said(prefix: str, name: str, tmp_path: Path) -> None:
+    lines = (HERE / name).read_text().splitlines()
+    path = tmp_path / name
+    path.write_text("".join(f"{prefix.format(n=n % 10)}{line}\n" for n, line in enumerate(lines)))
+    plain, reading = read(HERE / name), read(path)
+    assert same(reading.found, plain.found)
+    assert reading.notes[0].startswith("what ")
+    assert reading.notes[0].endswith(" put before each line was removed")
+
+
+def test_trtexec_6_has_means_of_some_inferences_and_no_summary() -> None:
+    reading = read(HERE / "trtexec-6-averages.txt")
+    summary = only(reading.found, Summary)
+    assert (summary.figures["mean_ms"], summary.figures["count"]) == (pytest.approx(4.515), 20)
+    assert (summary.model, summary.batch) == ("googlenet.prototxt", 8)
+    assert summary.more == {"host_walltime_mean_ms": pytest.approx(4.605)}
+    assert reading.notes[0] == "its mean is that of 2 averages, of the GPU's time without copies"
+
+
+def same(found: tuple[Found, ...], other: tuple[Found, ...]) -> bool:
+    return [repr(each) for each in found] == [repr(each) for each in other]
+
+
+NOISE = (
+    "Latency of disk: min = 1 ms, max = 2 ms", "[  123.4567] usb 1-1: new high-speed USB device", "fps: 33.3",
+    "WARNING: Throughput: may vary", "count=7 items in cart", "Total inference memory: 12 MB", "RAM usage is 5 GB",
+    "Model: other.onnx loaded by another app", "P99 Latency target: 33 ms", "Batch: 16 images per file",
+    "Average latency of network 12.3 ms", "mean: see below", "percentile: 99", "throughput: good", "Runs: all done",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("name", sorted(path.name for path in HERE.glob("*.txt")))
+def test_a_line_that_is_not_known_changes_no_figure(name: str, noise: str, tmp_path: Path) -> None:
+    lines = (HERE / name).read_text().splitlines()
+    plain, path = read(HERE / name), tmp_path / name
+    for place in (1, len(lines) // 2, len(lines) - 1):
+        path.write_text("\n".join([*lines[:place], noise, *lines[place:]]) + "\n")
+        assert same(read(path).found, plain.found), place
