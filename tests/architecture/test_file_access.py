@@ -36,8 +36,6 @@ WRITES = {
     "recording/export/to_text.py": "new files (x) in a new private folder",
     "recording/session_folder.py": "locks, by open_regular",
     "recording/journal.py": "streams of a session, by open_regular",
-    "imports/power_trace.py": "the first bytes of a log, by open_regular",
-    "recording/csv_numbers.py": "a log in pieces, by open_regular",
     "recording/kept_outputs.py": "a new file (x) in a new session",
     "recording/recovery.py": "a stream of a session, by open_regular",
     "recording/registry.py": "a link in our own folder of running sessions",
@@ -54,6 +52,8 @@ WRITES = {
     "ui/screenshot.py": "a new file under the first free number",
 }
 READS = {
+    "imports/power_trace.py": "the first bytes of a log, by open_regular",
+    "recording/csv_numbers.py": "a log in pieces, by open_regular",
     "files.py": "the home of reads",
     "cli/board/archive_making.py": "our own program, and packages in a private folder",
     "cli/board/archive_program.py": "runs without edgetop; its own archive",
