@@ -212,7 +212,8 @@ def changed(document: dict[str, Any], path: tuple[Any, ...], value: object) -> d
         (("tables", 3), [[0] * 3]), (("state", 12, 1, 4), 0), (("state", 12, 1, 6), 10**15),
         (("state", 13, 4), 1), (("state", 13, 5), 10**9), (("state", 13, 8), {"load/others": 10**30}),
         (("state", 14), 1),
-        (("state", 14), True), (("state", 13, 0), -1),
+        (("state", 14), True), (("state", 13, 0), -1), (("state", 12, 0, 16), -1), (("state", 17), 1e6),
+        (("state", 16), [[9.0, 2.0, 1.0]]), (("state", 16), [[-9.0, 2.0]]), (("state", 16), [[9.0, 2.0] * 6]),
     ],
 )  # fmt: skip
 def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: object) -> None:

@@ -65,7 +65,7 @@ SECTIONS = {
 # a method, how much is stored, how often something is done, and how figures are written.
 NO_THRESHOLDS = {
     "baseline": {"EDGE_POINTS", "EDGE_S", "LEAST_SCATTER"},
-    "detector": {"CHECK_EVERY", "LEAST_REACH", "LEAVE_EVERY", "MAX_POINTS", "MAX_WINDOWS", "RECENT"},
+    "detector": {"CHECK_EVERY", "LEAST_REACH", "LEAVE_EVERY", "MAX_POINTS", "MAX_WINDOWS", "RECENT", "WILD_DENSITY"},
     "judgement": {"MAX_ROWS"},
     "slowdown": {"MAX_SLOWDOWNS"},
     "levels": {"MAX_LEVELS", "NEPER", "OF_FIVE", "OF_MEDIANS", "SIZES", "SURE", "_PER_MAD"},

@@ -102,6 +102,11 @@ BEGIN_SCATTERS = 1.5
 # Standard deviations below the level of a slowdown at which a window is no longer slow. Statistics: one normal value
 # in 740 is lower. Larger: the end is late; smaller: noise interrupts a slowdown.
 LEAVE_SCATTERS = 3.0
+# Share of the inferences of a slow model that are wild when the beginning of a slowdown is dated. Choice: of a hundred
+# inferences, a few are outliers. Larger: the beginning is less certain than it is; smaller: an outlier before it dates
+# it.
+WILD = 0.05
+WILD_DENSITY = 0.01  # Density of wild inferences, compared with that in the middle of the others.
 LEAST_REACH = 20_000  # A single window moves the sum of the calm ones by at most the border, or by this.
 MAX_WINDOWS, MAX_POINTS = 2 * SPAN, 1_024  # At least as many as are searched for a beginning.
 
@@ -132,6 +137,8 @@ class Span:
     is_proven: bool = False  # Whether it follows a span that was no noise.
     is_higher: bool = False  # Whether it rose out of a span that may have been noise.
     new_slow: list[SlowWindow] = field(default_factory=list)  # Windows whose evidence is not collected yet.
+    # By how much the start may be later, as far as inferences that take seconds show.
+    late_s: int = 0
 
     @property
     def is_certain(self) -> bool:
@@ -379,6 +386,8 @@ class Detector:
         if is_sparse and not self._is_more_than_a_sparse_blip(slow_points, border, before_level):
             return False
         span = Span(start_s, self._rise(start_s, level, before_level), apart, self.ended_s, self.noise.sigma)
+        if is_sparse:
+            span.late_s = self._late(slow_points, level, before_level)
         span.leave = self._leave(level + floor)
         for window in map(SlowWindow._make, windows[first:].tolist()):
             span.observe(window)
@@ -398,6 +407,22 @@ class Detector:
         earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]
         settled = earlier["second"][earlier["level"] <= before_level + SETTLED_PART * (level - before_level)]
         return min(int(settled[-1]) + 1, start_s) if len(settled) else start_s
+
+    def _late(self, points: Points, level: float, before_level: float) -> int:
+        """Return by how many seconds a slowdown may begin later than with the first of these inferences.
+
+        `points`: the inferences since then. `level`, `before_level`: of the slowdown and before it, in millionths of a
+        neper. The likelihood ratio has wild values (Huber 1964, Annals of Mathematical Statistics 35): an inference
+        that is slower than the slowdown tells as little of its beginning as one that is halfway.
+        """
+        scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
+        slow, usual = (
+            (1 - WILD) * np.exp(-(((points["level"] - one) / scatter) ** 2) / 2) + WILD * WILD_DENSITY
+            for one in (level, before_level)
+        )
+        since = np.cumsum((np.log(slow) - np.log(usual))[::-1])[::-1]
+        likely = points["second"][since >= since.max() - LIKELY]
+        return max(0, int(likely[-1]) - int(points["second"][0]))
 
     def _leave(self, level: float) -> int:
         return int(min(SLOWER, max(level / 2, level - LEAVE_SCATTERS * self.noise.sigma * NEPER)))

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.levels import ENOUGH
+from edgetop.analysis.slowdowns.serialization import require
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import Readings, of_sensors
 from edgetop.session.seconds import NS, SECOND
@@ -229,9 +230,9 @@ def imported(steps: list[list[float]], shift: float) -> EqualSize:
     """
     equal = EqualSize(shift=shift)
     for numbers in steps:
+        require(0 < len(numbers) <= 2 * OWN and len(numbers) % 2 == 0)
+        require(all(0 <= number <= LARGEST_LOG for number in numbers))
         own = tuple(zip(numbers[::2], numbers[1::2], strict=True))
-        if not 0 < len(own) <= OWN or not all(0 <= number <= LARGEST_LOG for number in numbers):
-            raise ValueError("impossible sizes")
         step = _step(own[0][0])
         equal.first = step if equal.first is None else equal.first
         equal.learned[step] = own

@@ -108,6 +108,7 @@ class Onset(NamedTuple):
     rise_s: int  # when it began to rise
     slack_s: int = 1  # by how much the start may be off
     after_s: int = 0  # when the slowdown before it was over
+    late_s: int = 0  # by how much more it may be later
 
 
 @dataclass(slots=True)
@@ -124,6 +125,7 @@ class Evidence:
     tallies: list[Tally] = field(default_factory=list)
     stood: int = 0  # slow seconds in which others took the CPU, as they did before
     stands: bool = False  # others took the CPU before it
+    late_s: int = 0  # by how much the beginning may be later than the latency shows
 
     @classmethod
     def begun(cls, onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
@@ -143,7 +145,8 @@ class Evidence:
             floor=floor,
             start_s=onset.start_s,
             until_s=from_s,
-            near_s=onset.start_s + NEAR_S + onset.slack_s,
+            near_s=onset.start_s + NEAR_S + onset.slack_s + onset.late_s,
+            late_s=onset.late_s,
             tallies=[
                 _begin(
                     channel, held, was_read, begin_s, contended if is_over and channel.cause == "contention" else None

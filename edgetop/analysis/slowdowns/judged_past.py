@@ -26,7 +26,7 @@ from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, SECOND
 from edgetop.session.typed_json import Document
 
-VERSION = 8
+VERSION = 9
 SEARCHED_BACK_S = RISE_S + 5  # Seconds before the stored windows in which a beginning may be searched.
 MAX_LEVEL = 100_000_000  # In millionths: a hundred nepers.
 
@@ -147,7 +147,7 @@ def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> No
     """Check the open span, and add to its evidence the channels, which are not exported. Raises ValueError."""
     span = given.span
     require(0 <= span.after_s <= span.start_s <= until_s and 0 <= span.rise_s <= span.start_s)
-    require(0 <= span.slack_s <= until_s)
+    require(0 <= span.slack_s <= until_s and 0 <= span.late_s <= until_s)
     require(span.end_s is None and not span.new_slow and span.sigma >= LEAST_SIGMA and span.slow > 0)
     require(_are_levels(span.recent) and _are_levels(span.first) and len(span.first) <= CHECKED)
     require(len(given.below) <= DEEPEST)
@@ -161,7 +161,7 @@ def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> No
 
 
 def _check_evidence(of: Evidence, channels: int) -> None:
-    require(all(0 <= seconds <= of.seconds for seconds in (*of.explained.values(), of.stood)))
+    require(all(0 <= seconds <= of.seconds for seconds in (*of.explained.values(), of.stood)) and of.late_s >= 0)
     require(all(0 <= tally.beyond <= tally.known <= of.seconds for tally in of.tallies))
     require(len(of.tallies) == channels and set(of.explained) == set(CAUSES) and abs(of.floor) <= MAX_LEVEL)
 

@@ -291,7 +291,8 @@ def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slo
     """Return the slowdown of a stage. `sigma`: the scatter of windows, in nepers."""
     finding, evidence = stage.best()
     start_s, clues = stage.start_s, finding.clues
-    if sigma > TOO_SCATTERED:  # Latency is so noisy that the signals of the cause date the beginning better
+    # Latency is so noisy, or inferences are so few, that the signals of the cause date the beginning better.
+    if sigma > TOO_SCATTERED or evidence.late_s:
         start_s = min(evidence.begins_s(finding.cause, start_s), stage.end_s or until_s)
     if finding.cause == "contention":  # The name of the process comes first.
         named = _process(signals, start_s, until_s if stage.end_s is None else stage.end_s)

@@ -160,7 +160,7 @@ class Stages:
 
     @classmethod
     def begun(cls, span: Span, signals: Signals) -> "Stages":
-        onset = Onset(span.start_s, span.rise_s, span.slack_s, span.after_s)
+        onset = Onset(span.start_s, span.rise_s, span.slack_s, span.after_s, span.late_s)
         return cls(span.sigma, span.slack_s, Stage(span.start_s, [Evidence.begun(onset, signals)]))
 
     def add(self, windows: Sequence[SlowWindow], signals: Signals) -> Iterator[Stage]:

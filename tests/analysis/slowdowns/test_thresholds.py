@@ -8,7 +8,7 @@ import pytest
 
 from edgetop.analysis.slowdowns.baseline import find_baseline, partial_baseline
 from edgetop.analysis.slowdowns.detector import Detector
-from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER, POINT, WINDOW, Ints, Noise, Points, Windows
+from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER, OF_FIVE, POINT, WINDOW, Ints, Noise, Points, Windows
 from edgetop.session.seconds import NS
 
 Shares = Sequence[float]  # of each second, how much slower than the baseline
@@ -331,3 +331,18 @@ def test_four_windows_are_no_proof_of_one_percent(scatter: float, ratio: float) 
     """
     rise = scattered(scatter, (4, 0.01))
     assert ratio_of(scattered(scatter, (40, 0.0)), rise) == pytest.approx(ratio, abs=0.05)
+
+
+@pytest.mark.parametrize(("scatters", "late_s"), [(3.35, 0), (3.4, 3)])
+def test_an_inference_far_below_the_level_leaves_the_beginning_open(scatters: float, late_s: int) -> None:
+    """In standard deviations of one inference below the level, of ten in all."""
+    detector = Detector(noise=Noise(np.empty(0, np.int64), 0, OF_FIVE * 0.02))
+    level = 0.2 * NEPER
+    points = np.array([(10, level - scatters * 0.02 * NEPER), (13, level), (16, level)], POINT)
+    assert detector._late(points, level, 0.0) == late_s
+
+
+def test_an_outlier_before_a_slowdown_leaves_its_beginning_open() -> None:
+    detector = Detector(noise=Noise(np.empty(0, np.int64), 0, OF_FIVE * 0.02))
+    points = np.array([(second, share * NEPER) for second, share in ((10, 2.0), (24, 0.2), (26, 0.2))], POINT)
+    assert detector._late(points, 0.2 * NEPER, 0.0) == 14

@@ -22,6 +22,7 @@ from tests.support.sessions import ended_event, make_manifest, phase_event
 
 CAUSES = ("thermal", "power-cap", "under-voltage", "contention", "memory-pressure", "clock-change", "unknown")
 BURST_S = 33.0
+SLOW_MODEL = "slow-model"  # one of these causes, and a model that takes 1.5 to 2.6 s an inference
 # What a session of a kind begins with, where not all can.
 _FIRST = {"from-start": ("thermal", "under-voltage", "power-cap"), ON_TOP: FIRST_OF_TWO}
 
@@ -32,7 +33,7 @@ class Generated:
 
     seed: int
     board: str
-    kind: str  # "single", "mixture", "several", "on-top", "from-start", "healthy", or one of WIDENED
+    kind: str  # "single", "mixture", "several", "on-top", "from-start", "healthy", SLOW_MODEL, or one of WIDENED
     load: LoadPlan
     truth: tuple[Truth, ...]
     manifest: Manifest
@@ -97,6 +98,8 @@ def _drawn_session(
 
 
 def _draw_load(random: np.random.Generator, kind: str) -> LoadPlan:
+    if kind == SLOW_MODEL:
+        return replace(draw_load(random, 1.5, 2.6), rate_hz=None)
     special = random.random()
     if special < 0.08:
         return replace(draw_load(random, 0.5, 2.5), rate_hz=None)
@@ -131,7 +134,7 @@ def _draw_effects(
         return tuple(effects)
     lasts = float(random.uniform(least_s, length_s - start_s)) if random.random() < 0.6 else length_s
     first = _drawn(random, cause, board, start_s, min(start_s + lasts, length_s + 1))
-    if kind == "single" or cause == "unknown":
+    if kind in ("single", SLOW_MODEL) or cause == "unknown":
         return _perhaps_interrupted(random, first, may=not slow_model)
     others = [c for c in BOARDS[board][2] if c not in (cause, "unknown", "clock-change")]
     if not others or cause == "clock-change":
