@@ -22,6 +22,9 @@ USUAL_SPAN_S = 600
 COLUMNS = 100  # columns of an axis if no screen says how many it has
 # Widths of a column. A chart whose columns are several seconds wide moves seldom.
 COLUMNS_S = (1, 2, 3, 5, 6, 10, 12, 15, 20, 30, 60, 120, 180, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 86_400)
+# Least width of a column that the user did not choose by zooming. At 1 s every chart moves at every refresh, and sends
+# 8 KB a second at 160x50; at 2 s, 3.4 KB.
+LEAST_COLUMN_S = 2
 ZOOMS_S = (20, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
 LEAST_SPAN_S = 5
 # Steps in a span. An axis that follows the time moves by one step at once, so that charts are seldom redrawn as a
@@ -73,7 +76,7 @@ def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
     It moves by a whole column at a time, so that a chart is redrawn as a whole only then.
     """
     shown_s = int(now_s) + 1
-    width = column_width(shown_s if whole else min(shown_s, USUAL_SPAN_S), columns)
+    width = max(LEAST_COLUMN_S, column_width(shown_s if whole else min(shown_s, USUAL_SPAN_S), columns))
     to_s = (int(now_s) // width + 1) * width
     return Axis(to_s - columns * width, to_s, width)
 

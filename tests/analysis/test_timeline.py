@@ -376,3 +376,9 @@ def test_the_axis_always_lies_in_the_session(todo: list[str], now_s: float, whol
 def test_an_axis_that_follows_time_moves_seldom(span: int, now_s: int) -> None:
     axes = {Lens(span).axis(now_s + i, whole=False) for i in range(100)}
     assert len(axes) <= 21
+
+
+def test_the_axis_of_a_young_session_does_not_move_each_second() -> None:
+    axes = [choose_axis(now_s, whole, columns=80) for now_s in range(60) for whole in (False, True)]
+    assert {axis.column_s for axis in axes} == {2}
+    assert len({axis.to_s for axis in axes}) == 30
