@@ -32,6 +32,7 @@ AUTO_WARMUP = -1  # the default of the kind of model
 MIN_MAX_BYTES = 4 * 2**20
 
 MAX_DURATION_NS = 10 * 366 * 86_400 * 10**9  # upper bound of a session's length
+SHORTEST_SAMPLE_NS, LONGEST_SAMPLE_NS = 100_000_000, 60_000_000_000
 _UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
 
 # Attributes of `--labels` and `--metric`, which several commands share.
@@ -76,6 +77,18 @@ def duration(text: str) -> int:
     ns = duration_or_zero(text)
     if ns == 0:
         raise BadParameter(f"{text!r} is not longer than zero")
+    return ns
+
+
+def sample_time(text: str) -> int:
+    """Return the interval of readings in ns, from 100 ms to one minute.
+
+    >>> sample_time("500ms")
+    500000000
+    """
+    ns = duration(text)
+    if not SHORTEST_SAMPLE_NS <= ns <= LONGEST_SAMPLE_NS:
+        raise BadParameter(f"{text!r} is not from 100ms to 1m")
     return ns
 
 

@@ -117,6 +117,17 @@ def hardware_disks(root: Root) -> list[tuple[str, str]]:
     return disks
 
 
+def refuse_without_io(root: Root = HOST) -> None:
+    """Raise InputError if the kernel cannot limit all disk traffic of a cgroup.
+
+    Version 1 does not limit what the kernel writes from the page cache (cgroup-v1/blkio-controller.rst).
+    """
+    levels = folders_of(root.text("proc/self/cgroup"), root.text("proc/self/mountinfo"), "")
+    if not levels or "io" not in root.text(f"{levels[-1]}/cgroup.controllers").split():
+        text = "--limit io: the cgroups of this machine have no io.max, which only version 2 has"
+        raise InputError(text, "boot with systemd.unified_cgroup_hierarchy=1, or leave io= out")
+
+
 def _scope(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[str, ...]:
     """Return the beginning of a command line that runs a program in a systemd scope with this limit.
 
@@ -173,9 +184,8 @@ def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[l
     levels = folders_of(memberships, mounts, "")
     newer = wanted & set(root.text(f"{levels[-1]}/cgroup.controllers").split()) if levels else set[str]()
     places = [("", newer, levels)] if newer else []
-    if "io" in wanted - newer:
-        text = "--limit io: the cgroups of this machine have no io.max, which only version 2 has"
-        raise InputError(text, "boot with systemd.unified_cgroup_hierarchy=1, or leave io= out")
+    if "io" in wanted:
+        refuse_without_io(root)
     places += [(name, {name}, folders_of(memberships, mounts, name)) for name in sorted(wanted - newer)]
     made: list[Path] = []
     for controller, names, parents in places:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from edgetop.runner.cgroup_limits import hardware_disks
+from edgetop.runner.cgroup_limits import hardware_disks, refuse_without_io
 from edgetop.runner.engine_limit import Limit
 from edgetop.sensors.cgroup import folders_of
 from edgetop.sensors.process_table import HOST
@@ -29,6 +29,7 @@ def limit_options(limit: Limit, cpus: AbstractSet[int], root: Root = HOST) -> It
         yield f"--cpu-period={limit.period_us}"
         yield f"--cpu-quota={limit.quota_us}"
     if limit.io_bytes_per_s is not None:
+        refuse_without_io(root)
         for name, _ in hardware_disks(root):
             yield f"--device-read-bps=/dev/{name.replace('!', '/')}:{limit.io_bytes_per_s}"
             yield f"--device-write-bps=/dev/{name.replace('!', '/')}:{limit.io_bytes_per_s}"
@@ -45,7 +46,7 @@ def why_unlimited(limit: Limit, cpus: AbstractSet[int], pid: int, root: Root = H
     for what, value, newer, controller, older in (
         ("memory", pages, "memory.max", "memory", "memory.limit_in_bytes"),
         ("CPU time", limit.quota_us, "cpu.max", "cpu", "cpu.cfs_quota_us"),
-        ("disk traffic", limit.io_bytes_per_s, "io.max", "blkio", "blkio.throttle.read_bps_device"),
+        ("disk traffic", limit.io_bytes_per_s, "io.max", "", "io.max"),
     ):
         places = (*folders_of(memberships, mounts, "")[:1], *folders_of(memberships, mounts, controller)[:1])
         there = next(filter(None, (root.line(f"{folder}/{name}") for folder in places for name in (newer, older))), "")

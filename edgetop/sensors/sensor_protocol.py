@@ -7,8 +7,8 @@ a function `discover` that returns its readers; `discovery.py` lists the familie
 import itertools
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import field, replace
 from typing import Protocol, TypeVar, runtime_checkable
 
 from edgetop.frozen import frozen
@@ -240,6 +240,21 @@ def paced(found: Found, hz: float | None = None) -> Found:
             mean_s = max(1 / hz if hz else source.cadence_s, fastest_s)
             interval_s = max((1 - JITTER) * mean_s, fastest_s), (1 + JITTER) * mean_s
             sources[place] = Reader(source.sensors, source.read, mean_s, source.name, fastest_s, interval_s)
+    return Found(tuple(sources), found.missing)
+
+
+def sampled(found: Found, interval_s: float | None, kinds: Collection[str] = ()) -> Found:
+    """Return the same sources, read every `interval_s` seconds. None: each at its own cadence.
+
+    `kinds`: if given, only sources of sensors of these kinds change.
+    """
+    if interval_s is None:
+        return found
+    sources = list(found.sources)
+    for place, source in enumerate(sources):
+        is_meant = not kinds or any(info.kind in kinds for info in source.sensors)
+        if is_meant and isinstance(source, Reader) and source.interval_s is None:
+            sources[place] = replace(source, cadence_s=interval_s)
     return Found(tuple(sources), found.missing)
 
 

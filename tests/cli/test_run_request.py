@@ -76,6 +76,7 @@ WORDS = {
     "hooks": "--on-event throttled=true",
     "i2c": "--i2c 1:0x40:ina226:0.002",
     "hz": "--hz 5",
+    "sample_time": "--sample-time 500ms",
     "battery": "--battery 3.7V,1000mAh",
     "power_log": "--power-log p.csv",
     "power_log_format": "--power-log p.csv --power-log-format csv",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from edgetop.sensors.sampler import NS, Schedule
-from edgetop.sensors.sensor_protocol import Found, Reader, Source, paced, sensor
+from edgetop.sensors.sensor_protocol import Found, Reader, Source, paced, sampled, sensor
 from edgetop.session.manifest import SensorInfo
 
 
@@ -98,3 +98,12 @@ def test_jitter_measures_a_load_that_even_sampling_gets_wrong() -> None:
     for begin_s in random.Random(1).sample(range(100), 10):
         assert busy_share(even, begin_s / 1000 + 1e-6) in (0, 1)  # always the same phase
         assert busy_share(uneven, begin_s / 1000) == pytest.approx(0.3, abs=0.06)
+
+
+def test_a_sample_time_sets_the_interval_of_the_kinds_that_are_meant() -> None:
+    network, memory = (Reader((sensor(kind, "x", "/x"),), lambda: [1.0]) for kind in ("net", "mem"))
+    power = Reader((sensor("power", "y", "/y"),), lambda: [1.0], interval_s=(0.1, 0.2))
+    found = Found((network, memory, power))
+    assert sampled(found, None) is found
+    assert [source.cadence_s for source in sampled(found, 0.5).sources] == [0.5, 0.5, 1.0]
+    assert [source.cadence_s for source in sampled(found, 0.5, ("net",)).sources] == [0.5, 1.0, 1.0]

@@ -216,6 +216,10 @@ POWER_OPTIONS = (
         help="Average rate at which power is read, at most the update rate of the sensor. Default: set by each sensor.",
     ),
     option(
+        "--sample-time", type=text.sample_time, metavar="TIME",
+        help="Interval of readings of the CPU, memory and traffic of the engine or program, 100ms to 1m. Default: 1s.",
+    ),
+    option(
         "--battery", type=text.battery, metavar="3.7V,1000mAh[,RATE][,+EXTRA mW]",
         help="Estimate how long this battery lasts at the measured rate or at RATE. EXTRA: power of other consumers.",
     ),

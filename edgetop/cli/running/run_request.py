@@ -240,11 +240,16 @@ class BoardRequest:
     sysroot: Path | None = None  # a captured file tree; None: this board
     i2c: tuple["I2cSpec", ...] = ()
     hz: float | None = None  # average rate at which power is read; None: set by each sensor
+    sample_ns: int | None = None  # interval of readings of the engine's or program's use; None: set by each sensor
     power_log: PowerLogRequest | None = None
     monitor_cpus: tuple[int, ...] = ()  # (): any
     cooldown_to_c: float | None = None
     cooldown_max_ns: int = 0
     cooldown_ns: int = 0  # length of a fixed rest
+
+    @property
+    def sample_s(self) -> float | None:
+        return None if self.sample_ns is None else self.sample_ns / 1e9
 
     @classmethod
     def of(cls, given: Given) -> "BoardRequest":
@@ -259,6 +264,7 @@ class BoardRequest:
             sysroot=given.get("sysroot"),
             i2c=given.get("i2c", ()),
             hz=given["hz"],
+            sample_ns=given.get("sample_time"),
             power_log=log,
             monitor_cpus=given["monitor_cpus"] or (),
             cooldown_to_c=given["cooldown_to"],

@@ -68,7 +68,7 @@ from edgetop.runner.session_state import SessionState
 from edgetop.runner.sized_inputs import SizedInputs
 from edgetop.sensors.discovery import discover_engine
 from edgetop.sensors.sampler import Sampler
-from edgetop.sensors.sensor_protocol import Found
+from edgetop.sensors.sensor_protocol import Found, sampled
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
 from edgetop.session.event_kinds import AlertRuleSet, GateSet, Remark
@@ -280,7 +280,7 @@ def _assemble(
         rotation = Rotation(request.keeping.rotate_ns, make, report)
     subject = request.subject
     url = None if isinstance(subject, ProgramSubject) else model_of(subject).url
-    of_engine = partial(_engine_sensors, board, isolation=engine.isolation, url=url)
+    of_engine = partial(_engine_sensors, board, isolation=engine.isolation, url=url, sample_s=request.board.sample_s)
     python = None if isinstance(subject, ProgramSubject) else session_parts.interpreter(model_of(subject).python)
     conductor = Conductor(
         engine=engine,
@@ -344,8 +344,13 @@ def _record_request(session_state: SessionState, request: RunRequest, model: Mod
         session_state.add_event(Remark("no-sensors"), "warning", "edgetop", text)
 
 
-def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str, url: str | None = None) -> Found:
-    """Return the sensors of the engine's process or, if a server on this machine generates, of the server."""
+def _engine_sensors(
+    board: BoardInUse, pid: int, *, isolation: str, url: str | None = None, sample_s: float | None = None
+) -> Found:
+    """Return the sensors of the engine's process or, if a server on this machine generates, of the server.
+
+    `sample_s`: the interval of readings in seconds; None: set by each sensor.
+    """
     if url is not None:
         from edgetop.sensors.listening import listener_of  # noqa: PLC0415  of servers alone
 
@@ -353,7 +358,7 @@ def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str, url: str | N
         pid = listener_of(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)) or pid
     board.engine_started(pid)
     kinds = {"shares_process": isolation == "thread", "is_program": isolation == "program"}
-    return discover_engine(pid, **kinds, board=board.root)
+    return sampled(discover_engine(pid, **kinds, board=board.root), sample_s)
 
 
 def _model_engine(

@@ -23,12 +23,14 @@ from edgetop.sensors.i2c import CADENCE_S, open_monitors
 from edgetop.sensors.log_formats import FORMATS, INTERVAL_S, TEGRASTATS
 from edgetop.sensors.power_log import BIN_S, LogSpec, follow, is_tegrastats
 from edgetop.sensors.root import Root
-from edgetop.sensors.sensor_protocol import Found, join, paced
+from edgetop.sensors.sensor_protocol import Found, join, paced, sampled
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
 
 if TYPE_CHECKING:
     from edgetop.simulation.virtual_board import VirtualBoard
+
+TRAFFIC = "net", "disk"  # kinds of sensors of the board that are part of the usage
 
 LINE_EVERY_S = 5.0  # interval of progress lines while cooling down, if stderr is not a terminal
 CAPTURED = "tree"  # folder of the board's files in a capture (edgetop sensors --capture)
@@ -149,6 +151,7 @@ def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable
     for info in (info for source in monitors.sources for info in source.sensors):
         if info.id in taken:
             raise InputError(f"--i2c: the board has a sensor {info.label} of its own", "give yours another NAME")
+    board = sampled(board, asked.sample_s, TRAFFIC)
     return join([paced(board, hz), paced(monitors, hz), log])
 
 

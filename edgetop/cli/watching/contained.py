@@ -31,13 +31,14 @@ def contained(
     `image`, `dockerfile` and `setup` are the options with these names, `given` are the further options of `run` in one
     text, and `limit` is what the program may use. Raises InputError.
     """
-    arguments, runtime, made = image_of(image, dockerfile, setup, given)
     cpus = spec.surroundings.cpus if spec.surroundings else frozenset(os.sched_getaffinity(0))
+    limits = tuple(limit_options(limit, cpus))  # refused before an image is pulled
+    arguments, runtime, made = image_of(image, dockerfile, setup, given)
     folder = str(Path.cwd())
     models = [word for word in spec.command if _is_model_outside(word, folder)]
     has_user = any(word.partition("=")[0] in USER for word in arguments)
     options = (
-        *limit_options(limit, cpus), "--mount", mount(folder, folder), f"--workdir={folder}", *security_options(),
+        *limits, "--mount", mount(folder, folder), f"--workdir={folder}", *security_options(),
         *(word for each in dict.fromkeys(models) for word in ("--mount", mount(each, each, is_readonly=True))),
         *(() if has_user else user_options(runtime, made)), *arguments,
     )  # fmt: skip
