@@ -199,6 +199,15 @@ class PowerShort:
     code: ClassVar[str] = "short-power"
 
 
+@frozen
+class OneInput:
+    """A long run in which every inference got the same arrays, which edgetop made."""
+
+    source: str  # "random" or "zeros", or several with the names of the inputs
+
+    code: ClassVar[str] = "one-input"
+
+
 Doubt = (
     PartsFailed
     | EventTold
@@ -217,6 +226,7 @@ Doubt = (
     | MonitorCost
     | SustainedShort
     | PowerShort
+    | OneInput
 )
 
 

@@ -4,6 +4,7 @@ They are the same on screen, in reports and in files. While a session is running
 are left out.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ from edgetop.analysis.findings import (
     MonitorCost,
     NotSettled,
     NotSustained,
+    OneInput,
     PartsFailed,
     PowerShort,
     QueueGrew,
@@ -44,6 +46,9 @@ from edgetop.analysis.tracks import SECONDS
 from edgetop.session.manifest import SessionKind
 from edgetop.session.quiet import BACKGROUND_PCT, STEAL_PCT
 from edgetop.session.seconds import NS
+
+# A source that gives every inference the same array. `random:N` and a folder give several in turn.
+_ONE_ARRAY = re.compile(r"(?:[^=]*=)?(?:random(?::1)?|zeros)")
 
 # Time that a session must measure to say something of sustained load. Choice: heat settles in minutes, and power with
 # it. Larger: most sessions get a warning; smaller: a burst passes as sustained.
@@ -101,7 +106,20 @@ def _doubts(folds: Folds) -> tuple[Doubt, ...]:
     if folds.manifest is None:
         return ()
     found: list[Doubt] = []
-    for doubt in (_events, _few, _leaks, _declared, _p99, _limits, _settings, _background, _stolen, _warming, _short):
+    for doubt in (
+        _events,
+        _few,
+        _leaks,
+        _declared,
+        _p99,
+        _limits,
+        _settings,
+        _background,
+        _stolen,
+        _warming,
+        _short,
+        _input,
+    ):
         name = f"warnings: {doubt.__name__.strip('_')}"
         found += folds.faults.attempt(name, partial(_all_of, doubt, folds), lambda: ())[0]
     return (*_faults(folds), *found)
@@ -261,6 +279,15 @@ def _stolen(folds: Folds) -> Iterator[Doubt]:
     mean = folds.own_load.mean
     if mean is not None and folds.own_load.count >= LEAST_READINGS and mean > OWN_PCT:
         yield MonitorCost(round(mean, 6))
+
+
+def _input(folds: Folds) -> Iterator[Doubt]:
+    """Yield a warning if a long run used one input only. A short run is doubtful for other reasons."""
+    load, measured_ns = folds.manifest.load if folds.manifest else None, folds.progress.view().measured_ns or 0
+    if load is None or _kind(folds) != "run" or not _is_over(folds) or measured_ns < LONG_ENOUGH_NS:
+        return
+    if all(_ONE_ARRAY.fullmatch(source) for source in load.input.split(", ")):
+        yield OneInput(load.input)
 
 
 def _short(folds: Folds) -> Iterator[Doubt]:

@@ -56,6 +56,7 @@ ADVICE: Mapping[str, str] = {
     "left-behind": "start it so that it stays in the foreground, or watch it as it runs: edgetop watch --pid N",
     "recovered": "the report says under lost what is missing; edgetop help recording tells what survives what",
     # Doubts that follow from figures.
+    "one-input": "measure with several: --input random:16, or a folder of real samples",
     "internal-error": "the recording and the other figures stand; edgetop report says what to send",
     "overloaded": "response times depend on the length of the run; ask for a --rate that the engine can keep",
     "background-load": "what shares the board with the model belongs in the measurement only if production has it too",
@@ -199,6 +200,11 @@ def _told(finding: Finding) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR
             lasted = duration(measured_ns)
             text = f"power was measured for {lasted}: too short for what the board draws when it is warm"
             return text, {"measured_s": round(measured_ns / NS, 3)}
+        case of.OneInput(source):
+            hidden = (
+                "what depends on the values (time, memory, power) does not show, nor do caches that new data would fill"
+            )
+            return f"every inference got the same input ({clean(source)}): {hidden}", {"input": source}
         case _:
             return _hint(finding), {}
 

@@ -18,7 +18,7 @@ def trace_unknown_words(view: TraceView) -> str:
             needed = formatting.percent(LEAST_CONFIDENCE)
             return (
                 f"the trace does not fit the inferences: {confidence} of its windows agree, and {needed} must; "
-                "give --offset or --marker"
+                "edgetop trace --offset or --marker tells where it begins"
             )
         case "few-inferences":
             return f"it covers {view.inferences} inferences, and it takes {LEAST_INFERENCES}"

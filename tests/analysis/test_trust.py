@@ -19,7 +19,7 @@ from edgetop.analysis.notices import notices
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
-from edgetop.session.manifest import Board
+from edgetop.session.manifest import Board, Load
 from edgetop.session.seconds import NS
 from tests.support.sessions import MS, ended_event, folded, make_inferences, make_manifest, phase_event, seconds_of
 from tests.support.slow_sessions import readings_of, sensor, stretch
@@ -64,7 +64,7 @@ def test_a_long_even_session_on_a_quiet_board_leaves_no_doubt() -> None:
         "temp/cpu-thermal": [60.0] * 400, "freqcap/cpu0": [1800.0] * 400, "load/others": [2.0] * 400,
         "load/steal": [0.0] * 400, "load/edgetop": [1.2] * 400, "power/total": [5.0] * 400,
     }  # fmt: skip
-    assert notices_of(400, quiet) == {}
+    assert notices_of(400, quiet, load=Load(input="random:16")) == {}
 
 
 def test_halves_of_which_the_p99_differs() -> None:
@@ -227,3 +227,15 @@ def test_a_rise_is_three_standard_errors_of_it(scatter_c: float, is_told: bool) 
 def test_a_rise_needs_five_readings_at_its_begin(readings: int, is_told: bool) -> None:
     heat = [40.0] * (280 + readings) + [float("nan")] * (60 - readings) + [50.0] * 60
     assert ("still-warming" in notices_of(400, {"temp/cpu-thermal": heat})) is is_told
+
+
+@pytest.mark.parametrize("source", ["random", "zeros", "random:1", "a=random, b=zeros"])
+def test_a_long_run_with_one_input_says_so(source: str) -> None:
+    assert "one-input" in notices_of(300, load=Load(input=source))
+    assert "one-input" not in notices_of(299, load=Load(input=source))
+    assert "one-input" not in notices_of(300, load=Load(input=source), is_over=False)
+
+
+@pytest.mark.parametrize("source", ["random:16", "pictures/", "a=random, b=samples.npz"])
+def test_several_inputs_are_no_doubt(source: str) -> None:
+    assert "one-input" not in notices_of(300, load=Load(input=source))

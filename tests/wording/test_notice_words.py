@@ -121,6 +121,12 @@ WORDS = [
         {"measured_s": 299.0},
     ),
     (
+        of.OneInput("random"),
+        ("every inference got the same input (random): what depends on the values (time, memory, power) does not show, "
+        "nor do caches that new data would fill"),
+        {"input": "random"},
+    ),
+    (
         of.FellBack((op("b", 0.1),), "CUDA", 3),
         ("1 operator ran on the CPU and not on CUDA, 10.0 % of the time, with 2 crossings between 3 partitions: "
         "b (Conv, 10.0 %)"),

@@ -34,12 +34,21 @@ OF_OPERATORS = {
 # Codes that a kind of session cannot have.
 NEVER: dict[SessionKind, set[str]] = {
     "run": {"coarse-times", "tool-summary", "no-starts", "no-inference", "calls-unseen", "streams-full"},
-    "ab": {"overloaded", "coarse-times", "tool-summary", "no-starts"},  # its turns run back to back
+    "ab": {"one-input", "overloaded", "coarse-times", "tool-summary", "no-starts"},  # its turns run back to back
     # edgetop loads no model in it and plans no starts.
-    "watch": {"assumed-shape", "data-dependent", "overloaded", "partly-accelerated", "short-warmup"} | OF_OPERATORS,
+    "watch": {
+        "one-input",
+        "assumed-shape",
+        "assumed-signature",
+        "data-dependent",
+        "overloaded",
+        "partly-accelerated",
+        "short-warmup",
+    }
+    | OF_OPERATORS,
     # Nothing of edgetop ran, so it has only the warnings of imports; operators without their threads.
     "import": (EVENT_CODES - {"coarse-times", "tool-summary", "no-starts"})
-    | {"overloaded", "monitor-cost", "thread-imbalance", "threads-moved"},
+    | {"one-input", "overloaded", "monitor-cost", "thread-imbalance", "threads-moved"},
 }
 
 
