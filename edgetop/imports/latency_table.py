@@ -24,6 +24,13 @@ _LONG = {"µs": "us", "μs": "us", "usec": "us", "msec": "ms", "sec": "s", "secs
 _LONG |= {"milliseconds": "ms", "millis": "ms", "microseconds": "us", "micros": "us", "nanoseconds": "ns"}
 _WORDS = "|".join(sorted((*_NS, *_LONG), key=len, reverse=True))
 _UNIT = re.compile(rf"^(.+?)(?:[ _.,/-]+(?:in[ _])?|[ _]*[(\[] *)({_WORDS})[ )\]]*$", re.IGNORECASE)
+_WITH_UNIT = re.compile(rf"(.*[0-9.]) ?({_WORDS})", re.IGNORECASE)
+# Cells of rows below a table that sum it up.
+_SUMMARY = re.compile(
+    r"(?:avg|average|mean|median|min|minimum|max|maximum|std|stdev|stddev|var|variance|sum|total|count|overall|summary"
+    r"|p ?[0-9]{1,3}(?:\.[0-9]+)?|[0-9.]+ ?%(?:ile)?|[0-9.]+(?:th)? percentile|percentile.*)(?:[ _(:].*)?",
+    re.IGNORECASE,
+)
 _CAMEL = re.compile(r"^(.*[a-z])(Ns|Us|Ms)$")
 _LATENCY = re.compile(r"latency|latencies|inference|infer|duration|elapsed|response", re.IGNORECASE)
 _TIME = re.compile(
@@ -54,9 +61,47 @@ def header_of(text: str) -> str:
 
 
 def is_table(text: str) -> bool:
-    """Whether the first row of a text names a column as a latency, with its unit."""
+    """Whether the first row of a text names a column as a latency, and the name or the next row has its unit.
+
+    A name without a unit counts, too, if a number stands below it: the user is then asked for the unit.
+    """
     header = header_of(text)
-    return bool(_candidates(separators_of(header).cells(header)))
+    separators = separators_of(header)
+    names = separators.cells(header)
+    if _candidates(names):
+        return True
+    is_split = separators.cell is not None or len(names) == 1
+    below = _first_cells(text, separators)
+    return is_split and any(_amount(below[place], separators) for place in _unitless(names) if place < len(below))
+
+
+def _first_cells(text: str, separators: Separators) -> list[str]:
+    """Return the cells of the first row below the names that has a number, or [] if there is none."""
+    for number, (_, line) in enumerate(_rows(text, skipped=True)):
+        cells = separators.cells(line)
+        if any(_amount(cell, separators) for cell in cells):
+            return cells
+        if number > LOOKED_AT:
+            break
+    return []
+
+
+def _unitless(names: Sequence[str]) -> list[int]:
+    """Return the positions (from 0) of the columns whose names say that they are latencies, without a unit."""
+    return [place for place, name in enumerate(names) if _LATENCY.search(name) and _split(name)[1] is None]
+
+
+def _amount(cell: str, separators: Separators) -> tuple[float, str | None] | None:
+    """Return the number in a cell and its unit, such as in `10.5 ms`, or None if there is no number.
+
+    The unit is None if the cell has none.
+    """
+    match = _WITH_UNIT.fullmatch(cell)
+    try:
+        number = separators.number(match[1] if match else cell)
+    except ValueError:
+        return None
+    return number, None if match is None else _LONG.get(match[2].lower(), match[2].lower())
 
 
 def read_table(page: Page, columns: Columns) -> Times:
@@ -64,7 +109,7 @@ def read_table(page: Page, columns: Columns) -> Times:
     header = header_of(page.text)
     separators = separators_of(header)
     names = separators.cells(header)
-    latency, unit = _latency_column(names, columns.latency)
+    latency, unit = _latency_column(names, columns.latency, _first_cells(page.text, separators), separators)
     time = _time_column(names, columns.time, latency)
     is_named = not _is_number(separators, names[latency])
     starts: list[int] = []
@@ -73,8 +118,9 @@ def read_table(page: Page, columns: Columns) -> Times:
     decimals = 0
     for number, line in _rows(page.text, skipped=is_named):
         cells = separators.cells(line)
+        _refuse_second(cells, names, number, is_named=is_named)
         try:
-            value = separators.number(cells[latency]) * _NS[unit]
+            value = _latency_ns(cells, latency, unit, separators)
             start = time[1](cells[time[0]], separators) if time else 0
         except (ValueError, IndexError):
             bad.add(number, line)
@@ -108,6 +154,26 @@ def read_table(page: Page, columns: Columns) -> Times:
     if end_ns > MAX_NS:
         raise ValueError("it takes longer than a run can")
     return Times(start_ns, latency_ns, end_ns, None, step_ns, {})
+
+
+def _refuse_second(cells: Sequence[str], names: Sequence[str], number: int, *, is_named: bool) -> None:
+    """Raise ValueError if the row `number` has the names of the columns, as in a file to which two runs were written.
+
+    `is_named`: whether the first row of the file has names.
+    """
+    if is_named and cells == names:
+        raise ValueError(f"row {number} names the columns again: of two runs, keep one in a file")
+
+
+def _latency_ns(cells: Sequence[str], place: int, unit: str, separators: Separators) -> float:
+    """Return the latency in ns in a row. Raises ValueError or IndexError if the row has none, or sums others up.
+
+    `place`: the position of its cell. `unit`: the unit of the column, if the cell has none of its own.
+    """
+    amount = _amount(cells[place], separators)
+    if amount is None or _SUMMARY.fullmatch(cells[0]):
+        raise ValueError("no latency")
+    return amount[0] * _NS[amount[1] or unit]
 
 
 class _Rows:
@@ -163,17 +229,32 @@ def _candidates(names: Sequence[str]) -> list[int]:
     return [place for place, name in enumerate(names) if (parts := _split(name))[1] and _LATENCY.search(parts[0])]
 
 
-def _latency_column(names: Sequence[str], asked: str | None) -> tuple[int, str]:
+def _latency_column(
+    names: Sequence[str], asked: str | None, below: Sequence[str], separators: Separators
+) -> tuple[int, str]:
     """Return the position (from 0) and the unit of the column of latencies. Raises ValueError if it is not clear.
 
-    `asked`: the column that the user chose, or None.
+    `asked`: the column that the user chose, or None. `below`: the cells of the first row of numbers, which may have the
+    unit.
     """
+
+    def unit_below(place: int) -> str | None:
+        amount = _amount(below[place], separators) if place < len(below) else None
+        return amount[1] if amount else None
+
     if asked is not None:
         place, unit = _find(names, asked)
+        unit = unit or unit_below(place)
         if unit is None:
             raise ValueError(f"column {names[place]!r} does not name its unit: --latency-column {asked}:ms")
         return place, unit
     found = _candidates(names)
+    unitless = [] if found else _unitless(names)
+    if len(unitless) == 1:
+        (place,) = unitless
+        if unit := unit_below(place):
+            return place, unit
+        raise ValueError(f"column {names[place]!r} does not name its unit: --latency-column {names[place]}:ms")
     if len(found) != 1:
         what = "several columns may be latencies" if found else "no column is named as a latency with a unit"
         raise ValueError(f"{what}: choose one with --latency-column ({_listed(names)})")

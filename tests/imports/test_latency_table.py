@@ -27,6 +27,8 @@ TABLES = {
     "tabs": "step\tinference_time_us\n1\t1500\n2\t2500\n",
     "quotes": '"id","duration [s]"\n"a, b","0.0015"\n"c","0.0025"\n',
     "camel case": "run,inferenceTimeMs\n1,1.5\n2,2.5\n",
+    "units in the cells": "frame,latency\n1,1.5 ms\n2,2500us\n",
+    "rows that sum up": "frame,latency_ms\n1,1.5\n2,2.5\nmean,2.0\np99,2.5\n95 %ile,2.5\n",
     "comments": "# by a script\nlatency_ms\n1.5\n2.5\n",
 }
 
@@ -91,3 +93,17 @@ def test_what_cannot_be_told_is_refused_in_one_line(tmp_path: Path, case: str) -
     with pytest.raises(InputError) as refused:
         of(tmp_path, text, latency)
     assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("frame,latency_ms\n1,1.5\nframe,latency_ms\n1,2.5\n", "row 3 names the columns again: of two runs"),
+        ("Latency\n1.5\n", "column 'Latency' does not name its unit: --latency-column Latency:ms"),
+    ],
+)
+def test_a_table_that_is_not_one_run_or_has_no_unit_is_refused_with_the_reason(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        of(tmp_path, text)
