@@ -16,8 +16,11 @@ from edgetop.taps.elf import Elf, ort_functions
 PYBIND, ORT = "onnxruntime_pybind11_state", "libonnxruntime.so"
 TFLITE = ("litert", "tensorflowlite", "tensorflow-lite", "tflite")
 # The innermost function that runs a TFLite model, then exported functions to use if that has no symbol.
+# llama.cpp: its own library, or the one that a package of Python has (llama-cpp-python, xllamacpp).
+LLAMA = ("libllama.so", "xllamacpp.")
+DECODES = ("llama_decode",)  # include/llama.h: one batch, which is one token if a single request is generated
 INVOKES = ("_ZN6tflite8Subgraph6InvokeEv", "TfLiteInterpreterInvoke", "LiteRtRunCompiledModel")
-MODELS = (".onnx", ".ort", ".tflite", ".litertlm")
+MODELS = (".onnx", ".ort", ".tflite", ".litertlm", ".gguf")
 MOST_MAPPINGS = 65_536  # more than vm.max_map_count, 65,530
 
 
@@ -64,10 +67,12 @@ def mappings(pid: int) -> list[Mapping]:
 
 
 def runtime_of(path: str) -> str:
-    """Return the runtime of a mapped file: "onnxruntime", "litert" or ""."""
+    """Return the runtime of a mapped file: "onnxruntime", "litert", "llama.cpp" or ""."""
     name = path.rpartition("/")[2]
     if name.startswith((PYBIND, ORT)):
         return "onnxruntime"
+    if ".so" in name and name.startswith(LLAMA):
+        return "llama.cpp"
     return "litert" if ".so" in name and any(word in name for word in TFLITE) else ""
 
 
@@ -97,10 +102,11 @@ def functions(path: str, library: int) -> list[Function]:
         if runtime_of(path) == "onnxruntime":
             offsets, version = ort_functions(elf)
             return [Function("onnxruntime", version, each, path, offset) for each, offset in offsets.items()]
-        found = elf.symbols(INVOKES)
+        names = DECODES if runtime_of(path) == "llama.cpp" else INVOKES
+        found = elf.symbols(names)
     except (OSError, ValueError, struct.error) as error:
         raise ValueError(f"{name}: the functions that run a model were not found: {error}") from None
     if not found:
         raise ValueError(f"{name}: it has no known function that runs a model")
-    symbol = next(each for each in INVOKES if each in found)
-    return [Function("litert", "", symbol, path, found[symbol])]
+    symbol = next(each for each in names if each in found)
+    return [Function(runtime_of(path), "", symbol, path, found[symbol])]

