@@ -126,6 +126,8 @@ def _cut(text: str, cells: int, *, is_only: bool = True) -> str:
 
     >>> [_cut("killed by SIGSEGV (it crashed)", cells) for cells in (17, 25)], _cut("no reason that is known", 17)
     (['killed by SIGSEGV', 'killed by SIGSEGV'], 'no reason that >')
+    >>> _cut("by a-program-with-a-long-name", 17)
+    'by a-program-wi >'
     >>> _cut("full in 12h31m", 12, is_only=False)
     ''
     """
@@ -135,7 +137,8 @@ def _cut(text: str, cells: int, *, is_only: bool = True) -> str:
     if not is_only and _NUMBER.search(text):
         return ""
     (part, *_) = fit((Span(text),), cells - 1)
-    return f"{part.text.rpartition(' ')[0].rstrip() or part.text} >"
+    words = part.text.rpartition(" ")[0].rstrip()
+    return f"{words if 2 * cells_of(words) > cells else part.text.rstrip()} >"  # a long word is cut within
 
 
 def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: int) -> list[tuple[str, str]]:
