@@ -16,6 +16,7 @@ from edgetop.analysis.folds import Folds
 from edgetop.analysis.heat import along, view_thermal
 from edgetop.analysis.notices import notices_now
 from edgetop.analysis.program_frames import FramesView
+from edgetop.analysis.report_operators import operator_energies
 from edgetop.analysis.rolling_latency import LatencyView, RollingLatency, StreamLatency
 from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.timeline import Axis, Lens
@@ -180,6 +181,7 @@ class MonitorView:
     memory = _Part(lambda view: view.analysis.memory_view(view.axis))
     counters = _Part(lambda view: view.analysis.event_figures())  # What was counted for an inference.
     operators = _Part(lambda view: view.analysis.operators.view())
+    operator_energies = _Part(lambda view: operator_energies(view.analysis))
     # The times at which operators were profiled.
     burst_marks = _Part(lambda view: view.analysis.operators.marks(view.axis))
     slowdowns = _Part(lambda view: view.analysis.slowdowns_view())

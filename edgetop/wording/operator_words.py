@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from edgetop import formatting
 from edgetop.analysis.operator_bounds import ABOVE_CEILING, TOO_SHORT, applicable
-from edgetop.analysis.operator_energy import LEAST_READINGS, NotTold
+from edgetop.analysis.operator_energy import LEAST_READINGS, NotTold, OperatorEnergies
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.formatting import UNKNOWN, clean, shortened
 from edgetop.session.ceilings import DTYPE, INTEGERS, Ceilings
@@ -102,6 +102,20 @@ def energy_cells(operators: Sequence[OperatorFigures]) -> list[str]:
         else f"{letters.get(one.energy_group, '')}{formatting.millijoules(one.energy_mj)}"
         for one in operators
     ]
+
+
+def operator_energy_words(energies: OperatorEnergies, position: int) -> str:
+    """Return the energy of an operator in an inference with its interval; "" if it is unknown.
+
+    `position`: the position of the operator in run order.
+    """
+    group = next((one for one in energies.groups if one.first <= position <= one.last), None)
+    if group is None:
+        return ""
+    low, high = (formatting.millijoules(end) for end in group.ci95_mj)
+    others = group.last - group.first
+    beside = f", together with {formatting.quantity(others, 'neighbour')}" if others else ""
+    return f"{formatting.millijoules(group.energy_mj)} mJ an inference, 95 % {low} to {high}{beside}"
 
 
 def energy_stands_out(operators: Sequence[OperatorFigures]) -> str:

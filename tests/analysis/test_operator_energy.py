@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgetop import formatting
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.operator_energy import LEAST_READINGS, TOLD_APART, OperatorEnergies
 from edgetop.analysis.session_report import report
@@ -16,9 +17,11 @@ from edgetop.session.event_kinds import ProfileBurst
 from edgetop.session.events import Event
 from edgetop.session.manifest import Watched
 from edgetop.session.operators import Operator, burst_of
-from edgetop.wording.operator_words import energy_cells, energy_unknown_words
+from edgetop.ui.panes.operators_pane import OPERATORS
+from edgetop.wording.operator_words import energy_cells, energy_unknown_words, operator_energy_words
 from edgetop.wording.report_document import report_document
 from tests.support.metered_operators import MS, Metered, metered
+from tests.support.screens import area
 from tests.support.sessions import phase_event
 
 SHARES = [12, 3, 20, 5, 8, 25, 4, 3, 10, 10]
@@ -134,6 +137,26 @@ def test_the_report_has_the_energy_of_each_operator() -> None:
     assert titles[-2:] == ["operators, % of the time", "operators, mJ in an inference"]
     text = summary(report(analysis))
     assert re.search(r"op5 takes 25% of the time and 4[5-8]% of the energy", text), text
+
+
+def test_the_details_of_an_operator_in_the_pane_have_its_energy() -> None:
+    session = replace(SLOW, minutes=4)
+    analysis = Analysis()
+    for batch in session.batches(metered(), [phase_event(0, "measure")]):
+        analysis.fold(batch)
+    shares = tuple(
+        Operator(f"op{n}", "Conv", "CPU", 1, round(1e6 * share)) for n, share in enumerate(session.true_shares)
+    )
+    told = burst_event(239_000.0, 239_001.0, 0)
+    analysis.fold(Batch(240 * 10**9, events=(told,), bursts=(burst_of(told.t_ns, 0, shares),)))
+    view = analysis.view(None).freeze()
+    group = next(one for one in view.operator_energies.groups if one.first <= 5 <= one.last)
+    words = operator_energy_words(view.operator_energies, 5)
+    assert words.startswith(f"{formatting.millijoules(group.energy_mj)} mJ an inference, 95 % ")
+    assert operator_energy_words(view.operator_energies, 99) == ""
+    items = OPERATORS.items(view, area(100, 30))
+    (of_fifth,) = [item for item in items if item.lines and "op5" in "".join(span.text for span in item.lines[0])]
+    assert any(words in line for line in of_fifth.detail())
 
 
 def test_the_report_says_why_it_has_none() -> None:

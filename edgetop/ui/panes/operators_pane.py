@@ -18,6 +18,7 @@ from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, 
 from edgetop.wording.counter_words import counter_words
 from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.notice_words import providers_words
+from edgetop.wording.operator_words import operator_energy_words
 
 ORDERS = ("share", "run order", "change")
 BAR_CELLS, FEW_BAR_CELLS = 10, 8
@@ -106,7 +107,9 @@ def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
     wide = area.resized(width=10 * WORK_FROM_CELLS)
     titles = [column.title for column in _columns(wide)]
     interval = f"{'95 %':<8} {formatting.interval_text(operator.share_ci95)}"
-    return [interval, *titled(titles, _cells(operator, 1.0, view, wide))]
+    energy = operator_energy_words(view.operator_energies, operator.position)
+    drawn = [f"{'energy':<8} {energy}"] if energy else []
+    return [interval, *titled(titles, _cells(operator, 1.0, view, wide)), *drawn]
 
 
 def _why_none(view: MonitorView) -> str:
