@@ -6,7 +6,8 @@ Source: TensorRT's samples/common/sampleReporting.cpp, exportJSONTrace and Profi
 times    `startEnqMs`, `endEnqMs`, `startH2dMs`, `endH2dMs`, `startComputeMs`, `endComputeMs`, `startD2hMs`,
          `endD2hMs`, `h2dMs`, `computeMs`, `d2hMs`, `latencyMs`, up to 8.0 `endToEndMs` as well. `latencyMs` is the
          sum of the three durations before it; trtexec prints it as Latency. Before 8.0 the names have `In` and `Out`
-         instead of `H2d` and `D2h`, and the values of `startEnqMs` and `startInMs` are swapped.
+         instead of `H2d` and `D2h`, and the values of `startEnqMs` and `startInMs` are swapped. The first versions have
+         no `startEnqMs` and `endEnqMs`.
 profile  `{"count": inferences}`, then `name`, `timeMs` of all calls, `averageMs`, `percentage`, from 8.4 on `medianMs`.
 
 Times are milliseconds since the start as 32-bit floats. Up to 8.4 the warm-up's inferences are included.
@@ -53,7 +54,8 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
     `warmup_ns`: an inference whose computation began before this time is warm-up, as in trtexec.
     """
     # Before 8.0 the start of the copy to the device is under the key of the start of enqueueing.
-    start_ms = _column(entries, "startH2dMs", "startEnqMs")
+    # The first versions do not have that key, and there the values are not swapped.
+    start_ms = _column(entries, "startH2dMs", "startEnqMs", "startInMs")
     order = np.argsort(start_ms, kind="stable")  # with several streams, each reports its own inferences
     start_ms = start_ms[order]
     compute_ms, latency_ms = (_column(entries, name)[order] for name in ("startComputeMs", "latencyMs"))

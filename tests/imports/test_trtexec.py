@@ -119,3 +119,12 @@ def test_profiles_that_cannot_be_are_refused(case):
     entries, why = BAD_PROFILES[case]
     with pytest.raises(ValueError, match=why):
         read_profile(entries)
+
+
+def test_the_first_versions_do_not_tell_when_work_was_enqueued():
+    """Without `startEnqMs`, `startInMs` is the start of the copy to the device."""
+    entries = json.loads(trtexec.times(count=3, version=7))
+    for entry in entries:
+        entry["startInMs"] = entry.pop("startEnqMs")
+        entry.pop("endEnqMs", None)
+    assert read_times(entries).start_ns.tolist() == [0, 2.5 * MS, 5 * MS]
