@@ -6,6 +6,7 @@ import numpy as np
 
 from edgetop.analysis.statistics import Statistics, Totals
 from edgetop.frozen import frozen
+from edgetop.session import histogram
 from edgetop.session.seconds import Seconds, TokenSeconds
 
 RECENT_S = 10  # length in seconds of the span that the present figures cover
@@ -61,6 +62,10 @@ class GenerationFold:
         self._recent.append(tokens.between(max(0, len(tokens) - RECENT_S), len(tokens)))
         while sum(map(len, self._recent[1:])) >= RECENT_S:
             del self._recent[0]
+
+    def counts(self) -> tuple[histogram.Counts, histogram.Counts]:
+        """Return the histograms of the times to the first token and between tokens so far."""
+        return self._ttft.buckets, self._itl.buckets
 
     def view(self) -> GenerationView | None:
         """Return the figures so far, or None if the session is not of a language model."""

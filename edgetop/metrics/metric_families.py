@@ -28,6 +28,7 @@ from edgetop.wording import verdict_words
 PREFIX = "edgetop_"
 STARTED = "session_start_timestamp_seconds"
 RUNNING, DURATION, FAILED = "session_running", "session_duration_seconds", "session_failed"
+TO_FIRST, BETWEEN = "time_to_first_token_seconds", "time_per_output_token_seconds"
 MOST = 64  # most samples of a family
 MOST_LABELS = 16  # most labels of the user
 MOST_CHARACTERS = 120  # longest value of a label
@@ -142,7 +143,8 @@ def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     Families that an internal error affects are left out, since their values are unknown.
     """
     made: list[Family] = []
-    for make in (_of_session, _of_progress, _verdict, _of_inferences, _throttled, _memory_growth, _energy, _of_sensors):
+    parts = (_of_session, _of_progress, _verdict, _of_inferences, _of_tokens, _throttled, _memory_growth, _energy)
+    for make in (*parts, _of_sensors):
         name = f"metrics: {make.__name__.strip('_')}"
         group, failed = analysis.faults.attempt(name, partial(_all_of, make, analysis, manifest), lambda: ())
         made += () if failed and make is not _verdict else group
@@ -266,6 +268,23 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
         yield _one("deadline_seconds", "gauge", "The deadline.", load.deadline_ns / 1e9, "seconds")
         misses = [(_labels(of, views), float((of.statistics.misses if of.statistics else 0) or 0)) for of in views]
         yield _each("deadline_misses", "counter", "Inferences that missed the deadline.", misses)
+
+
+def _of_tokens(analysis: Analysis, _: Manifest) -> Iterator[Family]:
+    """Yield the times and numbers of the tokens of a language model. Names for OpenTelemetry are in `otlp`."""
+    view = analysis.generation.view()
+    if view is None:
+        return
+    to_first, between = analysis.generation.counts()
+    for name, about, counts, of in (
+        (TO_FIRST, "Time from the due time of a request to its first token.", to_first, view.ttft),
+        (BETWEEN, "Time between two successive tokens of a request.", between, view.itl),
+    ):
+        if of is not None:
+            yield _one(name, "histogram", about, _distribution(counts, of), "seconds")
+    numbers = (("input", float(view.tokens_in)), ("output", float(view.tokens_out)))
+    samples = tuple(Sample((("type", kind),), value) for kind, value in numbers)
+    yield Family(f"{PREFIX}tokens", "counter", "Tokens of prompts, and generated tokens.", samples)
 
 
 def _labels(view: StreamView, views: Sequence[StreamView]) -> Labels:

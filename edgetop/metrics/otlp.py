@@ -9,6 +9,7 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from edgetop import __version__
 from edgetop.errors import InputError
 from edgetop.installation import extra_command
-from edgetop.metrics.metric_families import PREFIX, STARTED, Distribution, Family, Sample
+from edgetop.metrics.metric_families import BETWEEN, PREFIX, STARTED, TO_FIRST, Distribution, Family, Sample
 from edgetop.session import histogram
 
 try:
@@ -65,6 +66,15 @@ class Collector:
         self._exporter.shutdown(timeout_millis=0)
 
 
+# Names and attributes of the semantic conventions for generative AI, where they have the metric
+# (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/).
+GENERATIVE = {
+    PREFIX + TO_FIRST: "gen_ai.server.time_to_first_token",
+    PREFIX + BETWEEN: "gen_ai.server.time_per_output_token",
+}
+OPERATION = {"gen_ai.operation.name": "text_completion", "gen_ai.provider.name": "edgetop"}
+
+
 def metrics_data(found: Sequence[Family], resource: Resource, now_ns: int) -> sdk.MetricsData:
     """Return the metric families as data of the SDK, sent for `resource` at `now_ns` (Unix time).
 
@@ -74,8 +84,11 @@ def metrics_data(found: Sequence[Family], resource: Resource, now_ns: int) -> sd
     begin_ns = int(float(started.samples[0].value) * 1e9) if started else now_ns  # type: ignore[arg-type]
     metrics = []
     for family in found:
-        name = f"{family.name}_info" if family.kind == "info" else family.name
-        data = _data(family, begin_ns, now_ns)
+        name, samples = f"{family.name}_info" if family.kind == "info" else family.name, family.samples
+        if name in GENERATIVE:
+            name, labels = GENERATIVE[name], tuple(OPERATION.items())
+            samples = tuple(replace(one, labels=labels) for one in family.samples)
+        data = _data(replace(family, samples=samples), begin_ns, now_ns)
         metrics.append(sdk.Metric(name, family.about, _UNITS.get(family.unit, ""), data))
     scope = sdk.ScopeMetrics(InstrumentationScope("edgetop", __version__), metrics, "")
     return sdk.MetricsData([sdk.ResourceMetrics(resource, [scope], "")])

@@ -101,3 +101,19 @@ def test_without_the_sdk_a_line_says_what_to_install(monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "edgetop.metrics.otlp")
     with pytest.raises(InputError, match=r"pip install .*opentelemetry-sdk"):
         importlib.import_module("edgetop.metrics.otlp")
+
+
+def test_tokens_have_the_names_of_the_conventions_for_generative_ai() -> None:
+    from edgetop.metrics.otlp import metrics_data
+    from tests.analysis.test_equal_position import Model, session
+
+    analysis = folded([session(Model(most=40, noise=0.02), 30)])
+    view = analysis.generation.view()
+    found = metrics_data(families(analysis), None, 10**18).resource_metrics[0].scope_metrics[0].metrics
+    metrics = {metric.name: metric.data.data_points for metric in found}
+    [point] = metrics["gen_ai.server.time_per_output_token"]
+    assert (point.count, point.attributes["gen_ai.operation.name"]) == (view.itl.count, "text_completion")
+    [point] = metrics["gen_ai.server.time_to_first_token"]
+    assert point.count == view.ttft.count
+    numbers = {one.attributes["type"]: one.value for one in metrics["edgetop_tokens"]}
+    assert numbers == {"input": view.tokens_in, "output": view.tokens_out}
