@@ -9,7 +9,7 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.recording.reader import Recording
 from edgetop.wording.board_summary import Summaries
-from tests.support.one_answer import disagreements, figures
+from tests.support.one_answer import SESSION, disagreements, figures
 from tests.support.recordings import record
 from tests.support.same_everywhere import recorded
 from tests.support.scripts import Script, leaking, measured_with_power, paced
@@ -34,6 +34,16 @@ def test_a_figure_of_power_memory_and_deadline_is_the_same_in_each_output(script
     found = figures(folder, Analysis.of(Recording(folder).play()))
     assert disagreements(found) == []
     assert _shared(found) >= 18
+
+
+def test_alerts_are_compared(tmp_path: Path) -> None:
+    """They have the hottest sensor and the growth of memory in common with the report."""
+    folder = record(tmp_path / "one.edgetop", leaking().end().batches)
+    found = figures(folder, Analysis.of(Recording(folder).play()))
+    for key in (("hottest", SESSION), ("growth", SESSION)):
+        assert found["alerts"][key].agrees(found["report --json"][key])
+        found["alerts"][key] = replace(found["alerts"][key], value=1.1 * found["alerts"][key].value)
+    assert len(disagreements(found)) == 2
 
 
 def _shared(found: dict[str, dict[tuple[str, str], object]]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as of_prometheus
 
+from edgetop.analysis.alerts.alert_rules import parse_rule
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.session_gates import judge_gate, parse_gate
 from edgetop.analysis.session_report import report
@@ -284,9 +285,10 @@ def of_screen(view: MonitorView) -> Iterator[tuple[str, Figures]]:
     stream = f"[{view.latency.stream}]" if view.latency.stream else ""
     window = SESSION if view.latency.window_ns is None else WINDOW
     header = plain(verdict_line(view, area(400, 1), None))
+    felt = "response " if "resp. p50" in header else ""
     latency = {
-        (f"p50{stream}", window): (r"last p50 +#\??", "ms"),
-        (f"p99{stream}", window): (r"  p99 +#\??", "ms"),
+        (f"{felt}p50{stream}", window): (r"p50 +#\??", "ms"),
+        (f"{felt}p99{stream}", window): (r"  p99 +#\??", "ms"),
         (f"rate{stream}", window): (r" #/s", "/s"),
     }
     yield "header", found_in(header, latency) | of_verdict(header)
@@ -361,6 +363,22 @@ def of_gates(analysis: Analysis, streams: int) -> Figures:
     return found
 
 
+def of_alerts(folder: Path) -> Figures:
+    """Return the figures of alerts, as `report --json` states them: of a rule that always holds, and of growth.
+
+    An alert has no value of the whole session if it began late, so only those of the whole session are compared.
+    """
+    analysis = Analysis((parse_rule("temp>0C"),))
+    for batch in Recording(folder).play():
+        analysis.fold(batch)
+    found: Figures = {}
+    for alert in report_document(analysis)["alerts"]:
+        if alert["rule"] == "temp>0C" and not alert["begin_s"]:
+            found["hottest", SESSION] = stated(alert["max"], alert["unit"], 5e-4)
+        found |= found_in(alert["message"], {("growth", SESSION): (r"memory grows by # MiB/h", "MiB")})
+    return found
+
+
 def figures(folder: Path, analysis: Analysis) -> dict[str, Figures]:
     """Open every output on a recorded session. Return its figures by the name of the output."""
     document = json.loads(json.dumps(report_document(analysis)))
@@ -374,6 +392,7 @@ def figures(folder: Path, analysis: Analysis) -> dict[str, Figures]:
         "verdict": of_verdict(f"{words['words']}\n{words['brief']}"),
         "fleet": of_summary(analysis, folder, streams),
         "junit": of_gates(analysis, streams),
+        "alerts": of_alerts(folder),
         "metrics": of_metrics(rendered(families(analysis), openmetrics=True).decode(), streams),
         "textfile": of_textfile(folder, analysis, streams),
     }

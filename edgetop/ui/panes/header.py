@@ -24,6 +24,7 @@ from edgetop.wording.vital_words import elapsed_words, vital_words
 
 WIDE_FROM_CELLS = 100  # from this width on, the first line has the requested duration and longer words
 STREAM_FROM_CELLS = 120  # from this width on, it names the model of the figures, if there are several
+RESPONSE_FROM_CELLS = 80  # from this width on, it says that latencies are response times
 WALL_FROM_CELLS = 140  # from this width on, it has the time of day of the end
 LEAST_DETAIL_CELLS = 12  # least width of a cut text, since less would say nothing
 MS_CELLS, CLOCK_CELLS = 5, 7  # widths of a latency in ms and of the elapsed time
@@ -92,8 +93,9 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
     named = shortened(clean(view.latency.stream), STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
     before = f"{named:>{STREAM_CELLS}}  " if named else ""
     rate = f"{rate:>{WIDE_RATE_CELLS}}" if is_wide else f"{rate.replace(' ', ''):>{RATE_CELLS}}"
+    felt = "resp. " if latency.heat_is_response and area.width >= RESPONSE_FROM_CELLS else ""
     texts = (
-        f"{before}{last(view) if is_wide else ''}p50 {values[0]}{gap}",
+        f"{before}{last(view) if is_wide else ''}{felt}p50 {values[0]}{gap}",
         f"p99 {values[1]}ms {gap}",
         f"{rate}/s {gap}",
     )
