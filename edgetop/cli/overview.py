@@ -36,6 +36,7 @@ COMMANDS = {
         "Show the operators, weights and FLOPs of a model file, without a runtime.",
     ),
     "sensors": ("edgetop.cli.board.sensors", "List the sensors of this board, and what is missing."),
+    "engines": ("edgetop.cli.board.engines", "List the runtimes that can run models here, and what others need."),
     "doctor": ("edgetop.cli.board.doctor", "Check whether this board is fit to measure on, and how to fix it."),
     "board-report": (
         "edgetop.cli.board.board_report",

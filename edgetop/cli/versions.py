@@ -65,8 +65,8 @@ def _runtimes() -> Iterator[tuple[str, str]]:
     Two packages for one runtime overwrite each other.
     """
     providers = metadata.packages_distributions()
-    for name, (_, module, *_) in RUNTIMES.items():
-        packages = sorted(set(providers.get(module, ())))
+    for name, runtime in RUNTIMES.items():
+        packages = sorted(set(providers.get(runtime.module, ())))
         yield name, ", ".join(f"{package} {_of(package)}" for package in packages) or "-"
 
 

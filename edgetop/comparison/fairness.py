@@ -64,6 +64,8 @@ CONDITIONS = (
               "measure in the same enclosure"),
     Condition("runtime-version-differs", "runtime version", lambda one: one.session.engine.version,
               "install the same version; otherwise the ratio includes the difference of the versions"),
+    Condition("precision-differs", "precision of the runtime", lambda one: one.session.engine.settings.get("precision"),
+              "set the same one, as with --provider CPU:INFERENCE_PRECISION_HINT=f32"),
     Condition("input-differs", "input", lambda one: one.session.load.fed or None,
               "use the same input for both: edgetop run --input"),
     Condition("load-differs", "load", _load, "use the same rate, batch, streams and deadline for both"),

@@ -256,7 +256,7 @@ def read_inventory(python: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
     lines = done.stdout.decode("utf-8", "replace").splitlines()
     try:
         inventory = json.loads(lines[-1] if lines else "")  # runtimes may print lines before it
-        return {key: inventory[key] for key in ("python", "numpy", "runtimes")}
+        return {key: inventory[key] for key in ("python", "numpy", "runtimes", "plugins")}
     except (ValueError, KeyError, TypeError):
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise ValueError(words[-1] if words else f"exit status {done.returncode}") from None

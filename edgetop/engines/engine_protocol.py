@@ -42,6 +42,7 @@ class Loaded:
     context: int | None = None  # size of a server's context in tokens; None if unknown, or if the engine was told it
     # Elements in the inputs of each inference of a cycle; () if all inputs have one size.
     input_elements: tuple[int, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)  # what else changes speed or results
     buffers: Mapping[str, float] = field(default_factory=dict)  # MiB of a language model's buffers, as it reports them
 
     @property

@@ -2,23 +2,36 @@
 
 A TFLite file is a FlatBuffer with the file identifier "TFL3" (tensorflow/lite/schema/schema.fbs); that of ONNX
 Runtime's own format is "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs). A language model of llama.cpp begins with
-"GGUF" (ggml/include/gguf.h). An ONNX file is a protobuf ModelProto without a magic number, so its top-level fields are
+"GGUF" (ggml/include/gguf.h). OpenVINO's IR is XML with the root `net`
+(openvino/docs/articles_en/documentation/openvino-ir-format), and ncnn's param file begins with a magic number in
+decimal digits (ncnn/docs/developer-guide/param-and-model-file-structure.md); the weights of both are in a .bin file
+beside it. An ONNX file is a protobuf ModelProto without a magic number, so its top-level fields are
 checked (onnx/onnx.proto; wire format: https://protobuf.dev/programming-guides/encoding/).
 """
 
 import mmap
 import os
+import re
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from edgetop.engines.child.plugins import plugin_of_suffix
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.models.gguf_file import MAGIC as GGUF_MAGIC
 from edgetop.models.protobuf import fields
 from edgetop.models.reading_limits import Budget, MalformedError
 
-SUFFIXES = {".onnx": "onnx", ".ort": "onnx", ".tflite": "tflite", ".lite": "tflite", ".gguf": "gguf"}
+SUFFIXES = {
+    ".onnx": "onnx",
+    ".ort": "onnx",
+    ".tflite": "tflite",
+    ".lite": "tflite",
+    ".gguf": "gguf",
+    ".xml": "openvino",
+    ".param": "ncnn",
+}
 
 # Fields of ModelProto in onnx 1.23: those that are numbers, and those that are texts or messages.
 _NUMBERS, _MESSAGES = {1, 5}, {2, 3, 4, 6, 7, 8, 14, 20, 25, 26}
@@ -29,6 +42,10 @@ _REQUIRED = {1, 7, 8}
 
 _IDENTIFIERS = {b"TFL3": "tflite", b"ORTM": "onnx"}  # of a FlatBuffer, by the format that edgetop calls it
 
+NCNN_MAGIC = b"7767517"
+_IR = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>)?\s*(?:<!--.*?-->\s*)*<net\b", re.DOTALL)
+_HEAD = 4096  # bytes in which they must be
+
 # Beginning of the file that Git LFS leaves in place of a large file that was not fetched (git-lfs/docs/spec.md).
 _POINTER = b"version https://git-lfs"
 
@@ -36,13 +53,16 @@ _POINTER = b"version https://git-lfs"
 @frozen
 class ModelFile:
     path: Path
-    format: str  # "onnx", "tflite" or "gguf"
+    format: str  # "onnx", "tflite", "gguf", "openvino", "ncnn", or the name of the plug-in that runs it
     size_bytes: int
     misnamed: bool  # whether its suffix is that of another format
 
 
-def identify(path: Path) -> ModelFile:
-    """Identify a model file. Raises InputError if it is not an ONNX, TFLite or GGUF model, or cannot be read.
+def identify(path: Path, plugin: str = "") -> ModelFile:
+    """Identify a model file. Raises InputError if it is not a model of a known format, or cannot be read.
+
+    With `plugin`, the name of an engine, a file of any other content is a model of that engine. Without it, the suffix
+    may say which engine runs the file.
 
     A TFLite file that is cut short is not noticed here: the runtime verifies the FlatBuffer.
     """
@@ -54,7 +74,7 @@ def identify(path: Path) -> ModelFile:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for its writer
             what = "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file"
-            raise InputError(f"{path}: {what}", "give a .onnx, .tflite or .gguf file")
+            raise InputError(f"{path}: {what}", f"give a file: {', '.join(SUFFIXES)}")
         size = status.st_size
         with path.open("rb") as file:
             is_pointer = file.read(len(_POINTER)) == _POINTER
@@ -64,30 +84,42 @@ def identify(path: Path) -> ModelFile:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    if model_format is None and size and not is_pointer:
+        model_format = plugin or plugin_of_suffix(path.suffix) or None
     if model_format is None:
         if is_pointer:
             raise InputError(f"{path}: is a pointer of Git LFS, not the model itself", "get it: git lfs pull")
-        what = "is empty" if size == 0 else "is no ONNX, TFLite or GGUF model, or is cut short"
+        what = (
+            "is empty"
+            if size == 0
+            else "is no model of a known format (ONNX, TFLite, GGUF, OpenVINO, ncnn), or is cut short"
+        )
         raise InputError(f"{path}: {what}")
     suffix = SUFFIXES.get(path.suffix.lower())
     return ModelFile(path, model_format, size, misnamed=suffix not in (None, model_format))
 
 
 def _identify(file: BinaryIO, size: int) -> str | None:
-    head = file.read(8)
-    if head[:4] == GGUF_MAGIC:
-        return "gguf"
+    head = file.read(_HEAD)
     if head[4:8] in _IDENTIFIERS:
         return _IDENTIFIERS[head[4:8]]
-    if not size:
-        return None
-    # An ONNX file consists only of fields of ModelProto, with all the required ones.
+    known = {
+        "gguf": head[:4] == GGUF_MAGIC,
+        "ncnn": head.split(b"\n", 1)[0].strip() == NCNN_MAGIC,
+        "openvino": _IR.match(head) is not None,
+    }
+    found = next((name for name, is_it in known.items() if is_it), None)
+    return found or ("onnx" if size and _is_onnx(file) else None)
+
+
+def _is_onnx(file: BinaryIO) -> bool:
+    """Whether a file, which is not empty, consists only of fields of ModelProto, with all the required ones."""
     missing, data = set(_REQUIRED), memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     try:
         for field, value in fields(data, Budget()):
             if field not in (_NUMBERS if isinstance(value, int) else _MESSAGES):
-                return None
+                return False
             missing.discard(field)
     except MalformedError:
-        return None
-    return None if missing else "onnx"
+        return False
+    return not missing

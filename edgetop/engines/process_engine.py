@@ -21,6 +21,7 @@ from edgetop.engines.child.engine_error import is_out_of_memory
 from edgetop.engines.child.record_outlet import PIPE_BYTES, capacity, widen
 from edgetop.engines.decode import InOrder, LineReader, decode
 from edgetop.engines.engine_protocol import Backlog, Died, Ended, EngineUpdate, Failed, FillRate, Message, PhaseBegan
+from edgetop.engines.hang_watch import HangWatch, cpu_ns_of
 from edgetop.engines.spawn import CHILD, Child, OomWatch, explain_exit
 from edgetop.engines.spec import EngineSpec
 
@@ -66,6 +67,7 @@ class ProcessEngine:
         self._prefix = tuple(prefix)
         self._oom_watch = OomWatch(limit=memory_limit)
         self._over = self._is_up = self._began = False
+        self._hang_watch = HangWatch(spec, self._cpu_ns)
 
     @property
     def pid(self) -> int | None:
@@ -97,6 +99,10 @@ class ProcessEngine:
             self._over = True
             self._kill()
             messages.append(self._cannot_run(f"it said nothing for {self._hello_timeout_s:g} s"))
+        elif why := self._why_hung(update):
+            self._over = True
+            self._kill()
+            messages.append(Died(why, loading=not self._began))
         return self._order.release(
             replace(
                 update,
@@ -105,6 +111,16 @@ class ProcessEngine:
                 is_behind=self._has_backlog or held > FULL,
             )
         )
+
+    def _why_hung(self, update: EngineUpdate) -> str:
+        """Return in words that the engine hangs, or ""."""
+        began = any(isinstance(message, PhaseBegan) and message.phase == "measure" for message in update.messages)
+        if began or update.messages or len(update.records):
+            self._hang_watch.heard(began_measuring=began)
+        return "" if self._over else self._hang_watch.why()
+
+    def _cpu_ns(self) -> int:
+        return cpu_ns_of(self.pid) if self.pid is not None else 0
 
     def _follow(self, messages: tuple[Message, ...]) -> None:
         for message in messages:

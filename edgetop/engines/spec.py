@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any
 
-from edgetop.engines.child.adapters import RUNTIMES
+from edgetop.engines.child.adapters import RUNTIMES, runtimes_of
+from edgetop.engines.child.plugins import GROUP, entry_points
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
@@ -33,7 +34,8 @@ class GenerationSpec:
 @frozen
 class EngineSpec:
     model: str  # path
-    format: str  # "onnx", "tflite", "gguf", or "server" for a language model behind a URL
+    # One of formats.SUFFIXES, "server" for a language model behind a URL, or the name of a plug-in.
+    format: str
     engine: str = "auto"  # a name of the registry, or "auto"
     threads: int = 0  # 0 means the runtime's default
     batch: int | None = None
@@ -82,6 +84,7 @@ ALIASES = {
     "ort": "onnxruntime",
     "ai-edge-litert": "litert",
     "tflite_runtime": "tflite-runtime",
+    "ov": "openvino",
     **dict.fromkeys(("llamacpp", "llama-cpp", "llama_cpp", "xllamacpp"), "llama.cpp"),
 }
 
@@ -95,8 +98,11 @@ def engine_for(name: str | None, model_format: str) -> str:
         return "auto"
     canonical = ALIASES.get(name.lower(), name.lower())
     if canonical not in RUNTIMES:
-        raise InputError(f"--engine {name}: unknown", nearest_hint(canonical, RUNTIMES))
-    if RUNTIMES[canonical][0] != model_format:
-        fitting = ", ".join(engine for engine, runtime in RUNTIMES.items() if runtime[0] == model_format)
+        plugins = entry_points(GROUP)
+        if name in plugins:
+            return name
+        raise InputError(f"--engine {name}: unknown", nearest_hint(canonical, [*RUNTIMES, *plugins]))
+    if model_format not in RUNTIMES[canonical].formats:
+        fitting = ", ".join(runtimes_of(model_format))
         raise InputError(f"--engine {name} does not run {model_format} models", f"use {fitting}")
     return canonical

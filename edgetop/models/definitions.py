@@ -247,7 +247,52 @@ TFLITE: dict[str, Op] = {
 
 CUSTOM = {"TFLite_Detection_PostProcess": Op()}  # tensorflow/lite/kernels/detection_postprocess.cc
 
-_BY_DOMAIN = {**dict.fromkeys(DOMAINS, ONNX), "tflite": TFLITE, "custom": CUSTOM}
+# OpenVINO's operation sets (openvino/docs/articles_en/documentation/openvino-ir-format/operation-sets).
+OPENVINO: dict[str, Op] = {
+    **_all("""
+        ReLU PRelu Elu Selu Sigmoid HSigmoid Tanh SoftPlus SoftSign Clamp Gelu HSwish Mish Swish Abs Negative Sign Exp
+        Log Sqrt Floor Ceiling Round Erf Sin Cos Tan Maximum Minimum Power Mod FloorMod Equal NotEqual Less LessEqual
+        Greater GreaterEqual LogicalAnd LogicalOr LogicalNot LogicalXor CumSum Add Subtract Multiply Divide
+    """, Op(flops=each(1))),
+    "SquaredDifference": Op(flops=each(2)),
+    **_all("Softmax SoftMax LogSoftmax MVN NormalizeL2", Op(flops=each(5))),
+    "BatchNormInference": Op(flops=each(2)),
+    **_all("ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2", Op(flops=each_input(1))),
+    # Weights are [outputs, inputs, kernel...], and with groups [groups, outputs / group, inputs / group, kernel...].
+    "Convolution": Op(flops=none, macs=lambda node: node.out * math.prod(node.full_sizes(1)[1:])),
+    "GroupConvolution": Op(flops=none, macs=lambda node: node.out * math.prod(node.full_sizes(1)[2:])),
+    # Weights are [inputs, outputs, kernel...], and with groups [groups, inputs / group, outputs / group, kernel...].
+    "ConvolutionBackpropData": Op(flops=none, macs=lambda node: node.elements(0) * math.prod(node.full_sizes(1)[1:])),
+    "GroupConvolutionBackpropData": Op(
+        flops=none, macs=lambda node: node.elements(0) * math.prod(node.full_sizes(1)[2:])
+    ),
+    "MatMul": Op(flops=none, macs=work.openvino_matmul),
+    **_all("""
+        Reshape Squeeze Unsqueeze Transpose Concat Split VariadicSplit Slice StridedSlice Gather GatherND GatherElements
+        Pad Tile Broadcast Convert ConvertLike ShapeOf Range Select DepthToSpace SpaceToDepth OneHot TopK ScatterUpdate
+        ScatterNDUpdate ScatterElementsUpdate NonZero NonMaxSuppression ReverseSequence ShuffleChannels Assign ReadValue
+    """, Op(flops=none)),
+    # Operators without MACs whose other arithmetic is not counted.
+    **_all("MaxPool AvgPool AdaptiveAvgPool AdaptiveMaxPool Interpolate FakeQuantize LRN ROIPooling ROIAlign", Op()),
+}  # fmt: skip
+
+# ncnn's layers (ncnn/docs/developer-guide/operation-param-weight-table.md). The weights are one flat input.
+NCNN: dict[str, Op] = {
+    **_all("""
+        ReLU PReLU ELU SELU Sigmoid TanH Clip HardSwish HardSigmoid Mish Swish GELU UnaryOp BinaryOp Eltwise Bias Exp
+        Log AbsVal
+    """, Op(flops=each(1))),
+    **_all("BatchNorm Scale", Op(flops=each(2))),
+    **_all("Softmax InstanceNorm GroupNorm LayerNorm", Op(flops=each(5))),
+    **_all("Convolution ConvolutionDepthWise", Op(flops=none, macs=work.ncnn_convolution)),
+    "InnerProduct": Op(flops=none, macs=lambda node: node.elements(len(node.inputs) - 1)),
+    **_all("Split Concat Reshape Flatten Permute Crop Slice Padding Dropout Noop Cast Packing", Op(flops=none)),
+    **_all("Pooling Interp LRN Quantize Dequantize Requantize Reduction", Op()),
+}  # fmt: skip
+
+_BY_DOMAIN = {
+    **dict.fromkeys(DOMAINS, ONNX), "tflite": TFLITE, "custom": CUSTOM, "openvino": OPENVINO, "ncnn": NCNN,
+}  # fmt: skip
 _UNKNOWN = Op(macs=None)
 
 

@@ -4,7 +4,7 @@ The file is mapped and not loaded, so its size does not matter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
 from edgetop.errors import InputError
@@ -12,7 +12,9 @@ from edgetop.frozen import frozen
 from edgetop.models.cost.tensor_traffic import MemoryPlan, plan
 from edgetop.models.graph import OMITTED, Model, count, tensors_by_value
 from edgetop.models.mapped_file import map_file
+from edgetop.models.ncnn_file import read_ncnn
 from edgetop.models.onnx_file import read_onnx
+from edgetop.models.openvino_file import read_openvino
 from edgetop.models.operator_costs import OperatorCost, Totals, Weights, costs, totals, weights
 from edgetop.models.reading_limits import MalformedError
 from edgetop.models.shape_inference import with_shapes
@@ -62,17 +64,23 @@ def _is_open(model: Model) -> bool:
     return any(count(graph.tensors[place].shape) is None for place in places - tensors_by_value(model))
 
 
-READERS = {"onnx": read_onnx, "tflite": read_tflite}
+WEIGHTS_BESIDE = {"openvino", "ncnn"}  # formats whose weights are in a .bin file of the same name
+READERS = {"onnx": read_onnx, "tflite": read_tflite, "openvino": read_openvino, "ncnn": read_ncnn}
 
 
 def read_model(path: Path, fmt: str) -> Model:
-    """Read a model file of the format "onnx" or "tflite". Raises InputError if it cannot be read."""
+    """Read a model file. `fmt`: a format of READERS. Raises InputError if it cannot be read."""
     data = map_file(path)
     if bytes(data[4:8]) == b"ORTM":
         raise InputError(
             f"{path}: ONNX Runtime's own format cannot be read without it", "inspect the .onnx file it was made from"
         )
+    if fmt not in READERS:
+        raise InputError(f"{path}: edgetop does not know what is in a model of the engine {fmt}")
     try:
-        return READERS[fmt](data)
+        model = READERS[fmt](data)
     except MalformedError as error:
         raise InputError(f"{path}: it holds {error}", "the file is damaged or incomplete: get it again") from None
+    if fmt in WEIGHTS_BESIDE:
+        return replace(model, external={path.with_suffix(".bin").name: needs for needs in model.external.values()})
+    return model

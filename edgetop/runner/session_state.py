@@ -485,7 +485,7 @@ def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severit
 def _loaded_variant(variant: Variant, loaded: Loaded) -> Variant:
     engine = replace(
         variant.engine, runtime=loaded.runtime, version=loaded.version, providers=loaded.providers,
-        init_ns=loaded.init_ns,
+        init_ns=loaded.init_ns, settings=loaded.settings,
     )  # fmt: skip
     model = replace(variant.model, inputs=loaded.inputs, signature=loaded.signature or None)
     return replace(variant, engine=engine, model=model)

@@ -90,6 +90,7 @@ class EngineInfo:
     partitions: int | None = None
     asked: tuple[str, ...] = ()  # requested providers, accelerators or paths of delegates, first choice first
     xnnpack: bool | None = None  # whether XNNPACK was requested or switched off; None if neither
+    settings: Mapping[str, str] = field(default_factory=dict)  # what else changes speed or results: precision ...
 
     @property
     def preferred(self) -> tuple[str, ...]:

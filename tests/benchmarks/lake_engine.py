@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import psutil
 
-from edgetop.lake.engines import ask
 from edgetop.lake.lake_queries import QUESTIONS, Chosen, sql_of
 from edgetop.lake.place import Place
+from edgetop.lake.query_engines import ask
 
 VIEW = """CREATE TEMPORARY VIEW {table} AS SELECT *, regexp_extract(_metadata.file_name, '^([^.]+)', 1) AS session
   FROM parquet.`{target}/{table}`"""  # as in edgetop help lake

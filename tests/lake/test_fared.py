@@ -3,9 +3,9 @@
 from itertools import permutations
 from pathlib import Path
 
-from edgetop.lake.engines import ask
 from edgetop.lake.fared import fared
 from edgetop.lake.place import Place
+from edgetop.lake.query_engines import ask
 from tests.support.lakes import make_lake
 
 

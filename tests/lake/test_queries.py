@@ -12,11 +12,11 @@ from click import BadParameter
 
 from edgetop.cli.boards.lake import since
 from edgetop.errors import InputError
-from edgetop.lake import engines
-from edgetop.lake.engines import ask
+from edgetop.lake import query_engines
 from edgetop.lake.fared import fared
 from edgetop.lake.lake_queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.place import Place
+from edgetop.lake.query_engines import ask
 from edgetop.lake.regressions import regressions
 from edgetop.lake.transfer import pull
 from tests.support.lakes import SLOWER, Made, make_lake
@@ -84,8 +84,8 @@ def test_throttling_and_energy(place: Place) -> None:
 def test_a_question_of_a_day_opens_the_files_of_that_day(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     last = max(made.sessions.values())
     place, opened = Place(str(made.root)), []
-    known = engines.dataset
-    monkeypatch.setattr(engines, "dataset", lambda *given: opened.extend(given[2]) or known(*given))
+    known = query_engines.dataset
+    monkeypatch.setattr(query_engines, "dataset", lambda *given: opened.extend(given[2]) or known(*given))
     found = answered(place, "fleet", "date", since=last)
     assert [row["date"] for row in found] == [last]
     of_day = sum(day == last for day in made.sessions.values())

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.errors import InputError, OutputError, RecordingError
-from edgetop.lake.engines import ask
 from edgetop.lake.lake_tables import dataset
 from edgetop.lake.place import FIRST_PAUSE_S, Place
+from edgetop.lake.query_engines import ask
 from edgetop.lake.transfer import board_id, follow, pull, push, push_pieces, remove, row_until
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder

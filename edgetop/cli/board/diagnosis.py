@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from edgetop import demo
 from edgetop.cli.board.check_lines import check_lines
 from edgetop.cli.board.sensor_table import board_line
 from edgetop.cli.running import session_parts
@@ -168,11 +169,15 @@ def _specs(options: DoctorOptions) -> Iterator[EngineSpec]:
 
     Raises InputError if one is unknown, or if it lacks the provider or the delegate.
     """
-    formats = list(dict.fromkeys(runtime[0] for runtime in RUNTIMES.values()))
+    formats = list(dict.fromkeys(runtime.formats[0] for runtime in RUNTIMES.values()))
+    formats = [
+        model_format for model_format in formats if model_format in demo.FORMATS
+    ]  # of the models that measure it
     asked = options.engine
     if asked is not None:
         canonical = ALIASES.get(asked.lower(), asked.lower())
-        formats = [RUNTIMES[canonical][0]] if canonical in RUNTIMES else formats
+        own = RUNTIMES[canonical].formats if canonical in RUNTIMES else ()
+        formats = [model_format for model_format in formats if model_format in own][:1] or formats
     if options.providers:
         wanted = "tflite" if options.providers[0][0].upper() in LITERT_ONLY else "onnx"
         formats = [model_format for model_format in formats if model_format == wanted] or formats

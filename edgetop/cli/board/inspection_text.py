@@ -23,6 +23,9 @@ def inspect_summary(document: Document) -> str:
     return joined((_head, _ends, _weights, _work, _caches, _types, _largest), document)
 
 
+FORMATS = {"openvino": "OpenVINO IR", "ncnn": "ncnn param"}  # formats without a version of their own
+
+
 def joined(parts: Sequence[Callable[[Document], Iterator[str]]], document: Document) -> str:
     """Return the lines that all of `parts` yield for the document, then the document's hints, as one text."""
     lines = [line for part in parts for line in part(document)]
@@ -36,8 +39,10 @@ def _head(document: Document) -> Iterator[str]:
     if model["format"] == "onnx":
         opsets = ", ".join(f"{clean(domain)} {version}" for domain, version in model["opsets"].items())
         yield f"  format     ONNX, IR version {_text(model['ir_version'])}, opset {opsets}"
-    else:
+    elif model["format"] == "tflite":
         yield f"  format     TFLite, schema version {_text(model['schema_version'])}"
+    else:
+        yield f"  format     {FORMATS[model['format']]}"
     for key, label in (("producer", "producer"), ("description", "about"), ("graph", "graph")):
         if model[key]:
             yield f"  {label:<10} {shortened(model[key], 100)}"

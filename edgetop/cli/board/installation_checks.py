@@ -19,7 +19,7 @@ from edgetop.cli.config import load_config
 from edgetop.cli.running.child_run import ChildRun, Outcome
 from edgetop.cli.running.session_parts import EXTRAS
 from edgetop.doctor.check import Check, Status, ok, problem, warning, worst
-from edgetop.engines.child.adapters import RUNTIMES
+from edgetop.engines.child.adapters import RUNTIMES, runtimes_of
 from edgetop.errors import EdgetopError, InputError
 from edgetop.files import why
 from edgetop.formatting import clean, size
@@ -123,7 +123,7 @@ def _check_sessions(folder: Path, until_s: float) -> Iterator[Check]:
 def installed_formats() -> list[str]:
     """Return the formats of the built-in model for which a runtime is installed in this Python."""
     found = (
-        model_format for model_format, module, *_ in RUNTIMES.values() if importlib.util.find_spec(module) is not None
+        runtime.formats[0] for runtime in RUNTIMES.values() if importlib.util.find_spec(runtime.module) is not None
     )
     return [model_format for model_format in dict.fromkeys(found) if model_format in demo.FORMATS]
 
@@ -160,8 +160,7 @@ def check_engine(model_format: str, outcome: Outcome | None) -> Check:
     if outcome is None:
         return problem(name, "no result in time", "a slow or busy board needs longer: add --timeout 5m")
     if not outcome.is_complete or outcome.report is None:
-        runtimes = [runtime for runtime, found in RUNTIMES.items() if found[0] == model_format]
-        fix = extra_command(EXTRAS[runtimes[0]])
+        fix = extra_command(EXTRAS[runtimes_of(model_format)[0]])
         return problem(name, outcome.reason or f"the run ended: {outcome.end_reason}", "reinstall the runtime", fix)
     engine, latency = outcome.report["session"]["engine"], outcome.report["latency"]
     providers = ", ".join(engine["providers"])

@@ -17,6 +17,8 @@ PURPOSES = {
     "tflite": "TFLite models",
     "tflite-runtime": "TFLite models where LiteRT has no wheel",
     "llm": "language models (GGUF)",
+    "openvino": "OpenVINO: Intel CPUs, GPUs and NPUs",
+    "ncnn": "ncnn models",
     "perfetto": "edgetop export --to perfetto",
     "images": "pictures as inputs (--input photo.jpg)",
     "html": "charts of --html",
@@ -68,8 +70,7 @@ def _is_of_use(extra: str, root: Root) -> bool:
     if extra == "tflite-runtime":  # it is the other runtime for TFLite, for Python before 3.12 alone
         has_another = any(
             importlib.util.find_spec(module)
-            for model_format, module, *_ in RUNTIMES.values()
-            if model_format == "tflite"
+            for module in (runtime.module for runtime in RUNTIMES.values() if runtime.formats[0] == "tflite")
         )
         return not has_another and bool(package_names(extra))
     if extra == "jetson":

@@ -17,9 +17,9 @@ from edgetop.cli.printing.page import COLOURS, MOST_SERIES, Chart
 from edgetop.errors import InputError
 from edgetop.formatting import clean, shortened
 from edgetop.frozen import frozen
-from edgetop.lake.engines import Answer, ask, refuse_missing
 from edgetop.lake.lake_queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.place import TRIES_OF_READER, Place
+from edgetop.lake.query_engines import Answer, ask, refuse_missing
 from edgetop.lake.regressions import Regression, regressions
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session.typed_json import Document

@@ -47,7 +47,8 @@ def _subject(report: Report) -> str:
     model = shortened(clean(PurePath(session.model.path).name), _NAME_CELLS)
     runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
     threads = f"{engine.threads} threads" if engine.threads else "default threads"
-    return f"{model}  {clean(runtime)} on {clean(', '.join(engine.providers) or UNKNOWN)}, {threads}"
+    precision = f", {clean(engine.settings['precision'])}" if engine.settings.get("precision") else ""
+    return f"{model}  {clean(runtime)} on {clean(', '.join(engine.providers) or UNKNOWN)}{precision}, {threads}"
 
 
 def _lines(report: Report) -> Iterator[tuple[str, str]]:

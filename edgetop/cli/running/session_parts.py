@@ -33,11 +33,19 @@ from edgetop.cli.running.run_request import (
     VariantsSubject,
     model_of,
 )
-from edgetop.engines.child.adapters import RUNTIMES
+from edgetop.engines.child.adapters import RUNTIMES, runtimes_of
 from edgetop.engines.child.literals import input_words, is_literal, is_made_up
+from edgetop.engines.child.plugins import GROUP, entry_points
 from edgetop.engines.formats import ModelFile, identify
 from edgetop.engines.process_engine import ProcessEngine
-from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, GENERATION_WARMUP_RUNS, EngineSpec, GenerationSpec, engine_for
+from edgetop.engines.spec import (
+    ALIASES,
+    DEFAULT_WARMUP_RUNS,
+    GENERATION_WARMUP_RUNS,
+    EngineSpec,
+    GenerationSpec,
+    engine_for,
+)
 from edgetop.errors import InputError
 from edgetop.installation import extra_command
 from edgetop.paths import as_component, is_there, recordings_home
@@ -77,6 +85,8 @@ EXTRAS = {
     "litert": "tflite",
     "tflite-runtime": "tflite-runtime",
     "llama.cpp": "llm",
+    "openvino": "openvino",
+    "ncnn": "ncnn",
 }  # extra by runtime
 SERVER = "server"  # the format and the engine of a language model behind a URL
 POWER_TURN_NS = NS  # shortest turn if a sensor reads the power of the board, since few update more often
@@ -90,14 +100,17 @@ def find_model(choice: ModelChoice) -> ModelFile:
     if choice.url is not None:
         return server_file(choice.url)
     if choice.path is not None:
-        return identify(choice.path)
-    if choice.engine in RUNTIMES and RUNTIMES[choice.engine][0] in demo.FORMATS:
-        return identify(demo.model_path(RUNTIMES[choice.engine][0]))
+        is_plugin = choice.engine is not None and choice.engine not in (*RUNTIMES, *ALIASES, "auto")
+        return identify(choice.path, choice.engine if is_plugin and choice.engine in entry_points(GROUP) else "")
+    if choice.engine in RUNTIMES:
+        own = next((one for one in RUNTIMES[choice.engine].formats if one in demo.FORMATS), None)
+        if own is not None:
+            return identify(demo.model_path(own))
     if choice.python is not None:  # what another interpreter has installed is only known by running it
         return identify(demo.model_path("onnx"))
-    for model_format, module, *_ in RUNTIMES.values():  # ONNX first
-        if model_format in demo.FORMATS and importlib.util.find_spec(module) is not None:
-            return identify(demo.model_path(model_format))
+    for runtime in RUNTIMES.values():  # ONNX first
+        if runtime.formats[0] in demo.FORMATS and importlib.util.find_spec(runtime.module) is not None:
+            return identify(demo.model_path(runtime.formats[0]))
     raise InputError("no inference runtime is installed", f"{extra_command('onnx')}, or {extra_command('tflite')}")
 
 
@@ -183,8 +196,8 @@ def spec_of(request: RunRequest, model: ModelFile, virtual_board: str | None = N
 
 def _require_runtime(engine: str, model_format: str) -> None:
     """Raise InputError if this Python lacks the runtime. The advice depends on how edgetop was installed."""
-    names = [name for name, runtime in RUNTIMES.items() if engine in ("auto", name) and runtime[0] == model_format]
-    if not any(importlib.util.find_spec(RUNTIMES[name][1]) for name in names):
+    names = [name for name in runtimes_of(model_format) if engine in ("auto", name)]
+    if names and not any(importlib.util.find_spec(RUNTIMES[name].module) for name in names):
         what = f"no runtime for {model_format} models is" if engine == "auto" else f"{engine} is not"
         advice = f"{extra_command(EXTRAS[names[0]])}, or choose an interpreter that has it with --engine-python"
         raise InputError(f"{what} installed", advice)

@@ -20,6 +20,7 @@ from typing import Any, Dict, Sequence
 
 from .adapters import RUNTIMES, choose, why_unusable
 from .engine_error import EngineError, one_line
+from .plugins import GROUP, SUFFIX_GROUP, entry_points
 
 
 def main(argv: Sequence[str]) -> int:
@@ -36,12 +37,35 @@ def main(argv: Sequence[str]) -> int:
 
 
 def inventory() -> Dict[str, Any]:
-    modules = {name: _module(runtime[1]) for name, runtime in RUNTIMES.items()}
+    modules = {name: _module(runtime.module) for name, runtime in RUNTIMES.items()}
     runtimes = {name: module for name, module in modules.items() if module is not None}
     for name, module in runtimes.items():
         with contextlib.suppress(ImportError):  # without numpy, which is reported as missing
             module["error"] = module["error"] or why_unusable(name) or None
-    return {"python": platform.python_version(), "numpy": _module("numpy"), "runtimes": runtimes}
+    return {
+        "python": platform.python_version(),
+        "numpy": _module("numpy"),
+        "runtimes": runtimes,
+        "plugins": {name: _plugin(name, point) for name, point in entry_points(GROUP).items()},
+    }
+
+
+def _plugin(name: str, point: Any) -> Dict[str, Any]:
+    """Return what is known of a plug-in, and why it cannot be used; the error is None if it can."""
+    registered = entry_points(SUFFIX_GROUP).items()
+    suffixes = sorted("." + suffix for suffix, other in registered if other.value == point.value)
+    package = getattr(point, "dist", None)
+    described: Dict[str, Any] = {"suffixes": suffixes, "error": None}
+    described["package"] = None if package is None else "%s %s" % (package.metadata["Name"], package.version)
+    try:
+        from .adapters.public_engine import from_plugin  # noqa: PLC0415  imports numpy, which may be missing
+
+        described["error"] = from_plugin(name).unusable() or None
+    except EngineError as error:
+        described["error"] = error.message
+    except BaseException as error:  # SystemExit too
+        described["error"] = "%s: %s" % (type(error).__name__, one_line(error))
+    return described
 
 
 def _module(name: str) -> Any:

@@ -103,6 +103,16 @@ def tflite_matmul(node: Node) -> int:
     return node.out * node.full_sizes(0)[-2 if node.attribute("adj_x") else -1]
 
 
+def openvino_matmul(node: Node) -> int:
+    sizes = node.full_sizes(0)
+    return node.out * (sizes[-2] if node.attribute("transpose_a") == "true" and len(sizes) > 1 else sizes[-1])
+
+
+def ncnn_convolution(node: Node) -> int:
+    """Return the MACs of a convolution: each weight is used once for each place of the output."""
+    return math.prod(node.out_sizes()[1:]) * node.elements(len(node.inputs) - 1)
+
+
 def recurrent_macs(node: Node) -> int:
     """Return the MACs of a recurrent layer: one for each weight in every step of every sequence.
 

@@ -24,7 +24,7 @@ def test_what_is_installed_is_told_with_version_and_providers():
 
 
 def test_an_interpreter_without_anything_answers_too():
-    assert inventory("-I", "-S") == {"python": inventory()["python"], "numpy": None, "runtimes": {}}
+    assert inventory("-I", "-S") == {"python": inventory()["python"], "numpy": None, "runtimes": {}, "plugins": {}}
 
 
 def test_one_that_does_not_load_says_why(tmp_path):

@@ -1,8 +1,9 @@
 """The runtimes that the child can run, listed without importing any of them.
 
-An adapter is a class with `open(spec, imported)`, `inputs`, `bind(feeds)`, `describe()`, and `serves_all_streams`,
-which says whether one adapter can run several streams. Each has a file, and LiteRT's accelerators have another one.
-`choose` takes the first runtime that is installed, and says which ones it passed over.
+An engine of the public interface (edgetop/engine_interface.py) is adapted by `public_engine.py`. Any other adapter is
+a class with `open(spec, imported)`, `inputs`, `bind(feeds)`, `describe()`, and `serves_all_streams`, which says whether
+one adapter can run several streams. Each has a file, and LiteRT's accelerators have another one. `choose` takes the
+first runtime that is installed, and says which ones it passed over.
 """
 
 from __future__ import annotations
@@ -10,20 +11,44 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..engine_error import EngineError, one_line
 
 # Providers of a TFLite runtime's interpreter: its own kernels, and its default delegate.
 ON_THE_CPU = ("CPU", "XNNPACK")
 
-# engine name -> (format, module that must be importable, adapter module, adapter class, extra to install)
-RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {
-    "onnxruntime": ("onnx", "onnxruntime", "onnx", "OnnxRuntime", "onnxruntime"),
-    "litert": ("tflite", "ai_edge_litert", "tflite", "LiteRt", "ai-edge-litert"),
-    "tflite-runtime": ("tflite", "tflite_runtime", "tflite", "TfliteRuntime", "tflite-runtime"),
-    "llama.cpp": ("gguf", "xllamacpp", "llama_cpp", "LlamaCpp", "xllamacpp"),
+
+class Runtime(NamedTuple):
+    """A runtime that edgetop knows by itself, and where its adapter is."""
+
+    formats: Tuple[str, ...]  # formats of models that it runs; the first one is its own
+    module: str  # that must be importable
+    adapter: str  # module of this package
+    class_name: str
+    package: str  # what to install
+
+
+RUNTIMES: Dict[str, Runtime] = {
+    "onnxruntime": Runtime(("onnx",), "onnxruntime", "onnx", "OnnxRuntime", "onnxruntime"),
+    "litert": Runtime(("tflite",), "ai_edge_litert", "tflite", "LiteRt", "ai-edge-litert"),
+    "tflite-runtime": Runtime(("tflite",), "tflite_runtime", "tflite", "TfliteRuntime", "tflite-runtime"),
+    "llama.cpp": Runtime(("gguf",), "xllamacpp", "llama_cpp", "LlamaCpp", "xllamacpp"),
+    "openvino": Runtime(("openvino", "onnx", "tflite"), "openvino", "openvino_engine", "OpenVino", "openvino"),
+    "ncnn": Runtime(("ncnn",), "ncnn", "ncnn_engine", "Ncnn", "ncnn"),
 }
+
+
+def runtimes_of(model_format: str) -> List[str]:
+    """Return the names of the runtimes that run models of this format, the preferred one first.
+
+    A runtime whose own format is another one comes last: it is taken only if it was asked for, or if it is alone.
+
+    >>> runtimes_of("tflite")
+    ['litert', 'tflite-runtime', 'openvino']
+    """
+    names = [name for name, runtime in RUNTIMES.items() if model_format in runtime.formats]
+    return sorted(names, key=lambda name: RUNTIMES[name].formats[0] != model_format)
 
 
 def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tuple[Any, str]:
@@ -33,10 +58,14 @@ def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tup
     EngineError("runtime") if the requested one is not installed, or if none is.
     """
     if engine != "auto":
+        if engine not in RUNTIMES:
+            return _plugin(engine), "asked for"
         if not _is_installed(engine):
             raise EngineError("runtime", "%s is not installed for %s" % (engine, sys.executable), _install_hint(engine))
         return _adapter(engine, providers), "asked for"
-    names = [name for name, runtime in RUNTIMES.items() if runtime[0] == model_format]
+    names = runtimes_of(model_format)
+    if not names:
+        return _plugin(model_format), "the engine of such files"
     installed = [name for name in names if _is_installed(name)]
     if not installed:
         text = "no runtime for %s models is installed for %s" % (model_format, sys.executable)
@@ -59,19 +88,30 @@ def why_unusable(name: str) -> str:
 
 
 def _is_installed(name: str) -> bool:
-    module = RUNTIMES[name][1]
+    module = RUNTIMES[name].module
     return module in sys.modules or importlib.util.find_spec(module) is not None
 
 
 def _adapter(name: str, providers: Sequence[Any] = ()) -> Any:
-    _, _, module, class_name, _ = RUNTIMES[name]
+    module, class_name = RUNTIMES[name].adapter, RUNTIMES[name].class_name
     if name == "litert" and any(provider.upper() not in ON_THE_CPU for provider, _ in providers):
         module, class_name = "litert_compiled", "CompiledLiteRt"  # for the CPU alone, an interpreter is used
-    return getattr(importlib.import_module("." + module, __name__), class_name)()
+    made = getattr(importlib.import_module("." + module, __name__), class_name)
+    if not hasattr(made, "interface"):
+        return made()
+    from .public_engine import PublicEngine  # noqa: PLC0415  for such engines alone
+
+    return PublicEngine(name, lambda: made)
+
+
+def _plugin(name: str) -> Any:
+    from .public_engine import from_plugin  # noqa: PLC0415  as above
+
+    return from_plugin(name)
 
 
 def _install_hint(name: str) -> str:
-    command = "%s -m pip install %s" % (sys.executable, RUNTIMES[name][4])
+    command = "%s -m pip install %s" % (sys.executable, RUNTIMES[name].package)
     return command + ", or name an interpreter that has it with --engine-python"
 
 

@@ -1,0 +1,185 @@
+"""OpenVINO. The timed call is `InferRequest.infer()` with the inputs set before.
+
+API: https://docs.openvino.ai/2025/api/ie_python_api/api.html. Properties are those of
+openvino/runtime/properties.hpp.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+
+from ..engine_error import EngineError, one_line
+
+VIRTUAL = ("AUTO", "MULTI", "HETERO", "BATCH")  # devices that choose among the real ones
+
+
+# Places in OpenVINO's source that begin its messages.
+_PLACE = re.compile(r"(?:Exception from \S+:\d+:|Check '.*?' failed at \S+:\d+:)\s*")
+
+
+def essence(error: object) -> str:
+    """Return what an error of OpenVINO says, without the places in its source.
+
+    >>> essence("Exception from src/core.cpp:84:\\nCheck 'ok' failed at src/x.cpp:9:\\nIncorrect weights in bin file!")
+    'Incorrect weights in bin file!'
+    """
+    return _PLACE.sub("", " ".join(str(error).split())) or str(error)
+
+
+class OpenVino:
+    """Reads IR (.xml and .bin), ONNX and TFLite. A provider is a device, and its options are properties."""
+
+    interface = 1
+
+    def open(self, model: str, options: Mapping[str, Any]) -> None:
+        """Read the model. It is compiled in `reshape`, when the shapes are known."""
+        import openvino  # noqa: PLC0415  the runtime, which takes 50 MB
+
+        self._ov = openvino
+        self._core = openvino.Core()
+        asked = list(options["providers"]) or [("CPU", {})]
+        self._device = ",".join(name for name, _ in asked)
+        if len(asked) > 1:
+            self._device = "HETERO:" + self._device
+        self._refuse_unknown([name for name, _ in asked])
+        self._config: Dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY" if options["streams"] == 1 else "THROUGHPUT"}
+        if options["threads"]:
+            self._config["INFERENCE_NUM_THREADS"] = options["threads"]
+        for _, more in asked:
+            self._config.update(more)
+        try:
+            self._model = self._core.read_model(model)
+        except RuntimeError as error:
+            raise EngineError("model", "%s: OpenVINO cannot read it: %s" % (model, one_line(essence(error)))) from None
+        self._compiled: Any = None
+        self._request: Any = None
+        self._profiled: Any = None
+        self._tensors: List[Any] = []
+
+    def _refuse_unknown(self, names: Sequence[str]) -> None:
+        for name in names:
+            device = name.split(".")[0].upper()
+            available = [one.split(".")[0] for one in self._core.available_devices]
+            if device not in VIRTUAL and device not in available:
+                text = "--provider %s: OpenVINO finds no such device here" % name
+                raise EngineError("input", text, "it finds %s" % ", ".join(self._core.available_devices))
+
+    def inputs(self) -> List[Tuple[str, List[Any], str]]:
+        names = self._names()
+        return [
+            (name, [dim.get_length() if dim.is_static else None for dim in one.partial_shape], _dtype(one.element_type))
+            for name, one in zip(names, self._model.inputs)
+        ]
+
+    def _names(self) -> List[str]:
+        """Return a name for each input. A name that is missing or not unique gets the input's place."""
+        names = [one.any_name if one.names else "input" for one in self._model.inputs]
+        return [name if names.count(name) == 1 else "%s:%d" % (name, place) for place, name in enumerate(names)]
+
+    def reshape(self, shapes: Dict[str, List[int]]) -> None:
+        """Give the model these shapes, and compile it."""
+        wanted = dict(zip(range(len(self._model.inputs)), (shapes[name] for name in self._names())))
+        if any(list(shape) != _static(self._model.inputs[place]) for place, shape in wanted.items()):
+            self._attempt("input", "does not take these shapes", lambda: self._model.reshape(wanted))
+        self._compiled = self._attempt(
+            "model", "cannot be compiled", lambda: self._core.compile_model(self._model, self._device, self._config)
+        )
+
+    def _attempt(self, stage: str, what: str, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except RuntimeError as error:
+            text = "the model %s on %s: %s" % (what, self._device, one_line(essence(error)))
+            raise EngineError(stage, text) from None
+
+    def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
+        if self._request is None:
+            self._request = self._compiled.create_infer_request()
+        self._tensors = [self._tensor(feeds[name]) for name in self._names()]  # kept, since they share their memory
+        self._set_inputs(self._request)
+        return functools.partial(self._request.infer, share_outputs=True)
+
+    def _set_inputs(self, request: Any) -> None:
+        for place, tensor in enumerate(self._tensors):
+            request.set_input_tensor(place, tensor)
+
+    def _tensor(self, array: Any) -> Any:
+        return self._ov.Tensor(array, shared_memory=array.dtype != object)
+
+    def outputs(self, done: Any) -> List[Tuple[str, Any]]:
+        return [(node.any_name if node.names else "output:%d" % place, done[place].copy())
+                for place, node in enumerate(self._compiled.outputs)]  # fmt: skip
+
+    def another(self) -> "OpenVino":
+        """Return an engine with a request of its own, which may run while others do."""
+        other = OpenVino()
+        other.__dict__.update(self.__dict__, _request=None, _profiled=None, _tensors=[])
+        return other
+
+    def profile(self) -> Tuple[int, List[Tuple[str, str, str, int]]]:
+        """Run the model once, compiled with PERF_COUNT. Its operators' times have whole microseconds."""
+        if self._profiled is None:
+            config = dict(self._config, PERF_COUNT=True)
+            self._profiled = self._core.compile_model(self._model, self._device, config).create_infer_request()
+            self._set_inputs(self._profiled)
+            self._profiled.infer()
+        begin = time.monotonic_ns()
+        self._profiled.infer()
+        ns = time.monotonic_ns() - begin
+        devices = "/".join(self._devices())
+        return ns, [
+            (one.node_name, one.node_type, devices, int(one.real_time.total_seconds() * 1e9))
+            for one in self._profiled.profiling_info
+            if str(one.status).endswith("EXECUTED")
+        ]
+
+    def _devices(self) -> List[str]:
+        """Return the devices that run the model; AUTO reports what it has chosen."""
+        try:
+            return [str(one).strip("()") for one in self._compiled.get_property("EXECUTION_DEVICES")]
+        except RuntimeError:  # the device does not report it
+            return [self._device]
+
+    def describe(self) -> Dict[str, Any]:
+        return {
+            "version": self._ov.get_version().split("-")[0],
+            "providers": self._devices(),
+            "settings": {key: value for name, key in SETTINGS if (value := self._property(name)) is not None},
+        }
+
+    def _property(self, name: str) -> Any:
+        try:
+            value = self._compiled.get_property(name)
+        except RuntimeError:  # not every device has it
+            return None
+        if name == "INFERENCE_PRECISION_HINT":
+            return value.get_type_name() if hasattr(value, "get_type_name") else str(value)
+        return str(getattr(value, "name", value)).lower()
+
+
+# Properties of the compiled model that change how fast or how exactly it computes. On CPUs with AMX or AVX-512 BF16,
+# the precision may be bf16 although the model has f32.
+SETTINGS = (
+    ("INFERENCE_PRECISION_HINT", "precision"),
+    ("PERFORMANCE_HINT", "hint"),
+    ("NUM_STREAMS", "streams"),
+    ("INFERENCE_NUM_THREADS", "threads"),
+)
+
+
+def _static(node: Any) -> Any:
+    return list(node.shape) if node.partial_shape.is_static else None
+
+
+def _dtype(element_type: Any) -> str:
+    """Return numpy's name of an element type. Raises ValueError for one that numpy lacks."""
+    name: str = element_type.get_type_name()
+    if name == "string":
+        return name
+    try:
+        return str(element_type.to_dtype())
+    except RuntimeError:
+        raise ValueError("it has an input of type %s, which NumPy lacks" % name) from None

@@ -1,0 +1,84 @@
+"""ncnn runs what its two files say, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgetop.engines.child.adapters import choose
+from edgetop.engines.child.engine_error import EngineError
+from edgetop.engines.engine_protocol import BurstTaken, Ended, Failed, Loaded
+from edgetop.engines.process_engine import ProcessEngine
+from edgetop.engines.spec import EngineSpec
+from tests.support.engine_runs import run_whole
+from tests.support.ncnn_models import BIAS, WEIGHTS, write_products
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    return write_products(tmp_path / "net.param")
+
+
+def opened(path: Path, providers: Any = ()) -> Any:
+    adapter, _ = choose("ncnn", "ncnn")
+    adapter.open({"model": str(path), "threads": 1, "providers": providers, "delegates": [], "xnnpack": True})
+    return adapter
+
+
+FULL = [("CPU", {"fp16": "0", "bf16": "0"})]
+
+
+def test_it_computes_what_the_model_says(net: Path) -> None:
+    adapter = opened(net, FULL)
+    assert [(one.name, one.shape, one.dtype_name) for one in adapter.inputs] == [("x", [8], "float32")]
+    x = np.random.default_rng(0).random(8, np.float32)
+    ((name, y, _, _),) = adapter.outputs(adapter.bind({"x": x})())
+    assert name == "y"
+    np.testing.assert_allclose(y, np.maximum(WEIGHTS @ x + BIAS, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_it_says_which_options_it_uses(net: Path) -> None:
+    assert opened(net, FULL).describe()["settings"]["fp16"] == "False"
+
+
+def test_it_runs_as_an_engine_with_its_layers(net: Path) -> None:
+    spec = EngineSpec(str(net), "ncnn", threads=1, warmup_runs=2, duration_ns=10**9, profile_every_ns=10**8, streams=1)
+    told = run_whole(ProcessEngine(spec))
+    assert told.one(Loaded).runtime == "ncnn"
+    assert told.one(Ended).reason == "duration"
+    assert {operator.name for burst in told.all(BurstTaken) for operator in burst.operators} == {"product", "relu"}
+
+
+def test_several_streams_share_the_net(net: Path) -> None:
+    told = run_whole(ProcessEngine(EngineSpec(str(net), "ncnn", threads=1, warmup_runs=1, runs=4, streams=2)))
+    assert set(told.records["stream"]) == {0, 1}
+    assert told.records["ok"].all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: path.with_suffix(".bin").unlink(), "its weights are missing"),
+        (lambda path: path.with_suffix(".bin").write_bytes(b"\0" * 8), "does not hold all weights"),
+        (lambda path: path.write_text("\n".join(path.read_text().splitlines()[:3])), "names 3 layers and has 1"),
+        (lambda path: path.write_text("7767517\nx"), "no complete param file"),
+        (lambda path: path.write_text("7767517\n2 2\nInput x 0 1 x\nReLU r 9 1 x y\n"), "no complete param file"),
+    ],
+)
+def test_what_it_refuses_is_one_line(change: Any, words: str, net: Path) -> None:
+    change(net)
+    failed = run_whole(ProcessEngine(EngineSpec(str(net), "ncnn", warmup_runs=1, runs=3))).one(Failed)
+    assert failed.stage == "model"
+    assert words in failed.message
+    assert "\n" not in failed.message
+
+
+@pytest.mark.parametrize(
+    ("providers", "words"),
+    [([("GPU", {})], "ncnn has CPU and Vulkan"), ([("CPU", {"speed": "9"})], "CPU:speed=9: ncnn has fp16=0|1")],
+)
+def test_unknown_options_are_refused(providers: Any, words: str, net: Path) -> None:
+    with pytest.raises(EngineError, match="--provider") as refusal:
+        opened(net, providers)
+    assert words in refusal.value.message

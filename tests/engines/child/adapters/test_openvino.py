@@ -1,0 +1,123 @@
+"""OpenVINO runs what it says: results, shapes, precision, operators, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset13
+
+from edgetop.engines.child.adapters import choose
+from edgetop.engines.child.adapters.openvino_engine import essence
+from edgetop.engines.child.engine_error import EngineError
+from edgetop.engines.engine_protocol import BurstTaken, Ended, Failed, Loaded
+from edgetop.engines.process_engine import ProcessEngine
+from edgetop.engines.spec import EngineSpec
+from tests.support import onnx_models
+from tests.support.engine_runs import run_whole
+
+WEIGHTS = np.linspace(-1, 1, 4 * 3 * 9, dtype=np.float32).reshape(4, 3, 3, 3)
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a convolution with a batch that is open."""
+    x = opset13.parameter([-1, 3, 8, 8], np.float32, name="x")
+    x.output(0).set_names({"x"})
+    y = opset13.relu(opset13.convolution(x, opset13.constant(WEIGHTS), [1, 1], [1, 1], [1, 1], [1, 1]))
+    y.output(0).set_names({"y"})
+    path = tmp_path_factory.mktemp("ir") / "net.xml"
+    openvino.save_model(openvino.Model([opset13.result(y)], [x], "net"), path, compress_to_fp16=False)
+    return path
+
+
+def opened(path: Path, providers: Any = (), **more: Any) -> Any:
+    adapter, _ = choose("openvino", "openvino")
+    adapter.open({"model": str(path), "threads": 1, "providers": providers, "delegates": [], "xnnpack": True, **more})
+    return adapter
+
+
+F32 = [("CPU", {"INFERENCE_PRECISION_HINT": "f32"})]
+
+
+def test_it_computes_what_the_model_says(net: Path) -> None:
+    adapter = opened(net, F32)
+    assert [(one.name, one.shape, one.dtype_name) for one in adapter.inputs] == [("x", [None, 3, 8, 8], "float32")]
+    adapter.reshape({"x": [2, 3, 8, 8]})
+    x = np.random.default_rng(0).random((2, 3, 8, 8), np.float32)
+    ((name, y, _, _),) = adapter.outputs(adapter.bind({"x": x})())
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    assert name == "y"
+    np.testing.assert_allclose(y, np.maximum(np.einsum("nchwij,ocij->nohw", windows, WEIGHTS), 0), rtol=1e-4, atol=1e-4)
+
+
+def test_it_says_what_it_really_uses(net: Path) -> None:
+    adapter = opened(net, F32)
+    adapter.reshape({"x": [1, 3, 8, 8]})
+    described = adapter.describe()
+    assert described["providers"] == ["CPU"]
+    assert described["settings"]["precision"] == "f32"
+    assert described["settings"]["threads"] == "1"
+
+
+def test_another_stream_has_a_request_of_its_own(net: Path) -> None:
+    import copy
+
+    adapter = opened(net, F32, streams=2)
+    adapter.reshape({"x": [1, 3, 8, 8]})
+    other = copy.copy(adapter)
+    zeros, ones = (np.full((1, 3, 8, 8), value, np.float32) for value in (0, 1))
+    first, second = adapter.bind({"x": zeros}), other.bind({"x": ones})
+    (_, y_first, _, _), (_, y_second, _, _) = *adapter.outputs(first()), *other.outputs(second())
+    assert not y_first.any()
+    assert y_second.any()
+
+
+def test_it_runs_as_an_engine_with_its_operators(net: Path) -> None:
+    spec = EngineSpec(str(net), "openvino", threads=1, warmup_runs=2, duration_ns=10**9, profile_every_ns=10**8)
+    told = run_whole(ProcessEngine(spec))
+    assert told.one(Loaded).runtime == "openvino"
+    assert told.one(Ended).reason == "duration"
+    names = {operator.op_type for burst in told.all(BurstTaken) for operator in burst.operators}
+    assert "Convolution" in names
+
+
+def test_it_runs_onnx_when_it_is_asked_to(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.onnx"
+    path.write_bytes(onnx_models.onnx_tiny())
+    told = run_whole(ProcessEngine(EngineSpec(str(path), "onnx", engine="openvino", warmup_runs=1, runs=3)))
+    assert told.one(Loaded).runtime == "openvino"
+    assert told.one(Ended).reason == "runs"
+
+
+def refused(path: Path, **options: Any) -> Failed:
+    return run_whole(ProcessEngine(EngineSpec(str(path), "openvino", warmup_runs=1, runs=3, **options))).one(Failed)
+
+
+def test_what_it_refuses_is_one_line(net: Path, tmp_path: Path) -> None:
+    for name, data in (("cut.xml", net.read_bytes()[:900]), ("alone.xml", net.read_bytes())):
+        (tmp_path / name).write_bytes(data)
+        failed = refused(tmp_path / name)
+        assert failed.stage == "model"
+        assert failed.message.startswith(f"{tmp_path / name}: OpenVINO cannot read it: ")
+        assert "Exception from" not in failed.message
+    (tmp_path / "alone.bin").write_bytes(b"\0" * 8)
+    assert "Incorrect weights" in refused(tmp_path / "alone.xml").message
+
+
+def test_a_device_that_is_not_here_is_refused(net: Path) -> None:
+    failed = refused(net, providers=(("NPU", {}),))
+    assert failed.is_input_error
+    assert failed.message == "--provider NPU: OpenVINO finds no such device here"
+    assert "CPU" in failed.advice
+
+
+def test_the_options_of_tflite_are_refused(net: Path) -> None:
+    with pytest.raises(EngineError, match="--delegate is for"):
+        opened(net, delegates=[("libx.so", {})])
+
+
+def test_an_error_without_a_reason_keeps_its_text() -> None:
+    assert essence("Check 'x > 0' failed at src/a.cpp:1:") == "Check 'x > 0' failed at src/a.cpp:1:"

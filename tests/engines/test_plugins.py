@@ -1,0 +1,157 @@
+"""Engines of other packages: the example of the documentation, and packages that misbehave."""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgetop.engines.engine_protocol import Died, Ended, Failed, Loaded, LogLine
+from edgetop.engines.formats import identify
+from edgetop.engines.process_engine import ProcessEngine
+from edgetop.engines.spec import EngineSpec, engine_for
+from edgetop.errors import InputError
+from edgetop.recording.kept_outputs import read_outputs
+from tests.support import plugins
+from tests.support.commands import start_edgetop
+from tests.support.engine_runs import Heard, run_whole
+
+pytestmark = pytest.mark.slow
+
+PAGE = Path(__file__).parents[2] / "edgetop/docs/plugins.md"
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the package on the page, and install it into a folder for PYTHONPATH."""
+    blocks = dict(re.findall(r"```(toml|python)\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
+    (source / "pyproject.toml").write_text(blocks["toml"])
+    (source / "edgetop_product.py").write_text(blocks["python"])
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--target", target, source], check=True, capture_output=True)
+    return target
+
+
+def model(folder: Path) -> Path:
+    path = folder / "net.product"
+    with path.open("wb") as file:
+        np.savez(file, weights=np.eye(4, 3, dtype=np.float32))
+    return path
+
+
+def test_the_example_of_the_page_runs_a_session(example: Path, tmp_path: Path) -> None:
+    options = ("--headless", "--json", "--runs", 300, "--shape", "x:2,4", "--keep-outputs", 2, "-o", "made")
+    started = start_edgetop("run", model(tmp_path), *options, home=tmp_path, PYTHONPATH=str(example))
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, err
+    session = json.loads(out)["session"]
+    engine = session["engine"]
+    assert (engine["runtime"], engine["providers"]) == ("product", ["CPU"])
+    assert engine["settings"] == {"precision": "f32"}
+    assert session["model"]["inputs"] == [{"name": "x", "shape": [2, 4], "dtype": "float32"}]
+    assert "y" in str(read_outputs(tmp_path / "made.edgetop"))
+
+
+def test_the_list_of_engines_has_it(example: Path, tmp_path: Path) -> None:
+    started = start_edgetop("engines", "--json", home=tmp_path, PYTHONPATH=str(example))
+    rows = {row["name"]: row for row in json.loads(started.communicate(timeout=60)[0])["engines"]}
+    product = rows["product"]
+    assert (product["usable"], product["suffixes"], product["plugin"]) == (True, [".product"], True)
+    assert product["package"] == "edgetop-product 0.1"
+    assert rows["onnxruntime"]["usable"]
+    assert rows["openvino"]["suffixes"] == [".onnx", ".tflite", ".lite", ".xml"]
+
+
+@pytest.fixture
+def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the misbehaving engine for this process and its children, and return a model of it."""
+    folder = plugins.install(tmp_path / "packages", "odd_engine", plugins.MISBEHAVING)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.syspath_prepend(str(folder))
+    importlib.invalidate_caches()
+    path = tmp_path / "model.odd"
+    path.write_bytes(b"odd")
+    return path
+
+
+def heard(path: Path, **options: object) -> Heard:
+    fields = {"warmup_runs": 1, "runs": 5, **options}
+    return run_whole(ProcessEngine(EngineSpec(str(path), "odd", **fields)))  # type: ignore[arg-type]
+
+
+def test_it_is_found_by_its_suffix_and_by_its_name(odd: Path) -> None:
+    assert identify(odd).format == "odd"
+    other = odd.with_suffix(".bin")
+    odd.rename(other)
+    assert identify(other, "odd").format == "odd"
+    assert engine_for("odd", "odd") == "auto"
+    assert engine_for("odd", "onnx") == "odd"
+    with pytest.raises(InputError, match="no model of a known format"):
+        identify(other)
+
+
+def test_one_that_behaves_runs(odd: Path) -> None:
+    told = heard(odd)
+    assert told.one(Loaded).settings == {"mode": "fast"}
+    assert told.one(Ended).reason == "runs"
+
+
+@pytest.mark.parametrize(
+    ("what", "stage", "words"),
+    [
+        ("raise@open", "model", "odd cannot open it: 'boom'"),
+        ("raise@inputs", "model", "engine odd: inputs failed: KeyError: 'boom'"),
+        ("raise@bind", "first", "engine odd: bind failed: KeyError: 'boom'"),
+        ("raise@run", "first", "the first inference failed: 'boom'"),
+        ("raise@describe", "runtime", "engine odd: describe failed"),
+        ("exit@open", "engine", "SystemExit: 5"),
+    ],
+)
+def test_one_that_raises_ends_with_its_name_or_words(
+    what: str, stage: str, words: str, odd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_PLUGIN", what)
+    failed = heard(odd).one(Failed)
+    assert failed.stage == stage
+    assert words in failed.message
+
+
+@pytest.mark.parametrize(("what", "words"), [("vanish@run", "exit status 7"), ("crash@run", "SIGSEGV")])
+def test_one_that_is_gone_has_died(what: str, words: str, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_PLUGIN", what)
+    assert words in heard(odd).one(Died).cause
+
+
+def test_what_it_prints_is_logged_and_a_process_that_it_leaves_behind_holds_nothing_up(
+    odd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_PLUGIN", "print@open")
+    told = heard(odd)
+    assert any("a line with" in line.message for line in told.all(LogLine))
+    monkeypatch.setenv("TEST_PLUGIN", "fork@open")
+    assert heard(odd).one(Ended).reason == "runs"
+
+
+@pytest.mark.parametrize(
+    "given", ["5", "[1]", '[["x", [1], "float99"]]', '[["x", [1], "float32"], ["x", [1], "float32"]]', '"x"', "null"]
+)
+def test_nonsense_names_the_engine(given: str, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_INPUTS", given)
+    failed = heard(odd).one(Failed)
+    assert failed.message.startswith("engine odd: its inputs() gave what the interface does not allow")
+
+
+def test_another_version_of_the_interface_is_refused(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_INTERFACE", "9")
+    failed = heard(odd).one(Failed)
+    assert "version 9 of the interface, and this edgetop has 1" in failed.message
+
+
+def test_each_stream_without_another_opens_the_model_again(odd: Path) -> None:
+    told = heard(odd, streams=2, runs=4)
+    assert set(told.records["stream"]) == {0, 1}

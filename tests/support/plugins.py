@@ -1,0 +1,72 @@
+"""Plug-ins for tests: a folder on PYTHONPATH that looks like an installed package with an engine."""
+
+from pathlib import Path
+
+MISBEHAVING = """
+import json
+import os
+import sys
+import time
+
+
+class Engine:
+    interface = int(os.environ.get("TEST_INTERFACE", "1"))
+
+    def _maybe(self, where):
+        what, _, at = os.environ.get("TEST_PLUGIN", "").partition("@")
+        if at != where:
+            return
+        if what == "raise":
+            raise KeyError("boom")
+        if what == "exit":
+            sys.exit(5)
+        if what == "vanish":
+            os._exit(7)
+        if what == "crash":
+            import ctypes
+
+            ctypes.string_at(0)
+        if what == "print":
+            print("a line with \\x1b[31mred")
+        if what == "fork" and os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+
+    def open(self, model, options):
+        self._maybe("open")
+
+    def inputs(self):
+        self._maybe("inputs")
+        return json.loads(os.environ.get("TEST_INPUTS", '[["x", [1, 4], "float32"]]'))
+
+    def bind(self, feeds):
+        self._maybe("bind")
+        x = feeds["x"]
+
+        def run():
+            self._maybe("run")
+            return x * 2
+
+        return run
+
+    def outputs(self, result):
+        self._maybe("outputs")
+        return [("y", result)]
+
+    def describe(self):
+        self._maybe("describe")
+        return {"version": "1.2", "settings": {"mode": "fast"}}
+"""
+
+
+def install(folder: Path, module: str, code: str, *, engine: str = "odd", suffix: str = "odd") -> Path:
+    """Lay out an installed package in `folder`, and return it, for PYTHONPATH."""
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / f"{module}.py").write_text(code)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    entry = f"{module}:Engine\n"
+    (info / "entry_points.txt").write_text(
+        f"[edgetop.engines]\n{engine} = {entry}[edgetop.model_suffixes]\n{suffix} = {entry}"
+    )
+    return folder
