@@ -119,7 +119,7 @@ KEYS = {
     "histogram": "unit_ns sub_bucket_bits",
     "board": "model soc kernel os cpu cores memory_bytes power_mode governor simulated",
     "model": "path sha256 size_bytes format inputs precision signature",
-    "engine": "runtime version providers threads isolation init_ns first_ns partitions asked xnnpack",
+    "engine": "runtime version providers threads isolation init_ns first_ns partitions asked xnnpack settings",
     "load": "mode rate_hz deadline_ns streams batch input images delay_ns duty_on_ns duty_off_ns seed",
     "methodology": (
         "warmup_runs measure_runs cooldown_s idle_baseline_s ambient_c enclosure"
