@@ -25,6 +25,7 @@ from edgetop.session.clock import format_utc
 from edgetop.session.event_kinds import (
     CoarseTimes,
     PhaseBegan,
+    PhaseName,
     ProfileBurst,
     ProfilerChosen,
     Remark,
@@ -44,6 +45,7 @@ from edgetop.session.manifest import (
     Manifest,
     Methodology,
     Model,
+    Watched,
 )
 from edgetop.session.operators import burst_of
 from edgetop.session.records import INFERENCE, MEASURE, READING, TOKEN, WARMUP
@@ -56,6 +58,7 @@ UNKNOWN_MODEL = "unknown"
 BATCH_INFERENCES = 50_000
 ELSEWHERE = "name another place with -o"
 COARSE = 0.01  # times the median: latencies that are rounded to larger steps cause a warning
+PROGRAM_ENDED = "exit"  # end reason of an imported program
 RUNS = "runs"  # end reason of an imported session: all inferences of the file are done
 
 
@@ -79,7 +82,8 @@ class Imported:
             parts.append(f"{count} layer{'s' if count != 1 else ''}")
         if measured.log:
             readings = sum(map(len, measured.log.values))
-            parts.append(f"{formatting.count(readings)} readings of {len(measured.log.sensors)} sensors")
+            kinds = f"{formatting.count(readings)} readings of {len(measured.log.sensors)} sensors"
+            parts.append(kinds if readings else "the totals of a program")
         if measured.summary and not (measured.times or measured.generated):
             parts.append(f"the summary that {measured.origin.tool} prints, and no single inference")
         return " and ".join(parts)
@@ -134,9 +138,12 @@ class Imported:
             methodology=Methodology(notes=tuple(notes)),
             labels={IMPORTED: origin.tool},
             sensors=log.sensors if log else (),
+            watched=Watched(log.command) if log and log.command else None,
         )
         runs = replace(first.methodology, warmup_runs=measured.warmup, measure_runs=measured.measured)
-        last = replace(first, state="finished", end_reason=RUNS, duration_ns=measured.end_ns or None, methodology=runs)
+        last = replace(
+            first, state="finished", end_reason=self._end_reason, duration_ns=measured.end_ns or None, methodology=runs
+        )
         return first, last
 
     def _batches(self, first: Manifest, last: Manifest) -> Iterator[Batch]:
@@ -149,7 +156,9 @@ class Imported:
             yield from _readings(self.measured.log)
         if self.measured.layers:
             yield self._burst(self.measured.layers)
-        yield Batch(self.measured.end_ns, events=(self._ending(),), manifest=last)
+        used = self.measured.log and self.measured.log.used
+        told = [_event(self.measured.end_ns, used, "the program ended")] if used else []
+        yield Batch(self.measured.end_ns, events=(*told, self._ending()), manifest=last)
 
     def _opening(self, first: Manifest) -> Iterator[Event]:
         times, summary, log = self.measured.times, self.measured.summary, self.measured.log
@@ -174,7 +183,8 @@ class Imported:
             yield _event(0, Remark("no-starts"), text, "warning")
         elif times or log or self.measured.generated:
             began_ns = int(times.start_ns[times.warmup or 0]) if times else 0
-            yield _event(began_ns, PhaseBegan("measure"), "measurement begins")
+            phase: PhaseName = "program" if log and log.command else "measure"
+            yield _event(began_ns, PhaseBegan(phase), "measurement begins")
 
     def _burst(self, layers: Layers) -> Batch:
         """Return a batch with the layers as one profiling burst.
@@ -192,8 +202,13 @@ class Imported:
         times, summary = self.measured.times, self.measured.summary or NO_SUMMARY
         warmup_ns = int(times.latency_ns[: times.warmup].sum()) if times and times.warmup else summary.warmup_ns
         last_end_ns, warmup_runs = times.end_ns if times else None, self.measured.warmup
-        over = SessionOver("ended", RUNS, last_end_ns, warmup_runs, warmup_ns)
-        return _event(self.measured.end_ns, over, f"session over: {RUNS}")
+        over = SessionOver("ended", self._end_reason, last_end_ns, warmup_runs, warmup_ns)
+        return _event(self.measured.end_ns, over, f"session over: {self._end_reason}")
+
+    @property
+    def _end_reason(self) -> str:
+        log = self.measured.log
+        return PROGRAM_ENDED if log and log.command else RUNS
 
 
 @contextlib.contextmanager
@@ -260,6 +275,8 @@ def _phrase(key: str, value: float) -> str:
 
 
 def _readings(log: SensorLog) -> Iterator[Batch]:
+    if not log.sensors:
+        return
     lengths = [len(times) for times in log.times_ns]
     rows = np.zeros(sum(lengths), READING)
     rows["t_ns"], rows["value"] = np.concatenate(log.times_ns), np.concatenate(log.values)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.frozen import frozen
+from edgetop.session.event_kinds import ProgramEnded
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.operators import Operator
 from edgetop.session.records import MEASURE, Requests
@@ -65,7 +66,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SensorLog:
-    """Sensor readings of a board, without inferences."""
+    """Sensor readings of a board or of a program, without inferences."""
 
     sensors: tuple[SensorInfo, ...]
     times_ns: tuple[Numbers, ...]  # per sensor, the times of its readings; the log's first line is at 0
@@ -73,6 +74,8 @@ class SensorLog:
     end_ns: int
     memory_bytes: int | None  # the board's memory
     note: str  # how the log reports times
+    used: ProgramEnded | None = None  # what the program used, if the log is that of a program
+    command: tuple[str, ...] = ()  # the program; () for a board
 
 
 @dataclass(frozen=True, slots=True, eq=False)

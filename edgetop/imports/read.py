@@ -19,6 +19,7 @@ from edgetop.imports import (
     llama_bench,
     onnx_profile,
     perf_test,
+    program_usage,
     tegrastats_log,
     trtexec,
     trtexec_printed,
@@ -104,7 +105,7 @@ _KINDS: dict[type[Found], str] = {
     Times: "times",
     Layers: "a profile",
     Summary: "a summary",
-    SensorLog: "a board's readings",
+    SensorLog: "readings of a board or a program",
     Generated: "requests",
 }
 
@@ -115,6 +116,12 @@ _TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[Page, Options], t
     (perf_test.ORIGIN, perf_test.MARK.search, lambda page, _: (perf_test.read_text(page),)),
     (perf_test.ORIGIN, perf_test.is_result, lambda page, _: (perf_test.read_result(page),)),
     (tegrastats_log.ORIGIN, has_lines, lambda page, options: (tegrastats_log.read_log(page, options.interval_ns),)),
+)
+# The same for formats whose lines begin with times or names, which would be taken for the prefixes of another program.
+_WHOLE_TEXTS: tuple[tuple[Origin, Callable[[str], bool], Callable[[Page], SensorLog]], ...] = (
+    (program_usage.PROFILER, program_usage.is_profiler, program_usage.read_profiler),
+    (program_usage.PIDSTAT, program_usage.is_pidstat, program_usage.read_pidstat),
+    (program_usage.TIME, program_usage.is_time, program_usage.read_time),
 )
 # JSON formats that are lists: the tool, a test on the keys of the first entry, and the parser.
 _LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], Options, Page], Found]], ...] = (
@@ -130,6 +137,11 @@ _LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], Opt
         lambda entries, _, page: onnx_profile.read_trace(entries, page),
     ),
     (llama_bench.ORIGIN, lambda keys: keys >= llama_bench.KEYS, lambda entries, _, __: llama_bench.read_tests(entries)),
+    (
+        program_usage.DOCKER,
+        lambda keys: keys >= program_usage.STATS_KEYS or keys >= program_usage.PODMAN_KEYS,
+        lambda entries, options, _: program_usage.read_stats(entries, options.interval_ns),
+    ),
     (aiperf.ORIGIN, lambda keys: keys >= aiperf.KEYS, lambda entries, _, __: aiperf.read_records(entries)),
 )
 
@@ -141,7 +153,11 @@ def read(path: Path, options: Options = DEFAULTS) -> Reading:
         return _read_table(path, text, options)
     if _JSON_LIST.match(text) or text.lstrip()[:1] == "{":
         return _read_json(path, text, options)
-    plain, removed = without_prefixes(without_escapes(text))
+    whole = without_escapes(text)
+    for origin, is_it, reads_log in _WHOLE_TEXTS:
+        if is_it(whole):
+            return _read_whole(path, Page(_replaced(whole)), origin, reads_log)
+    plain, removed = without_prefixes(whole)
     readers = [(origin, reads) for origin, is_it, reads in _TEXTS if is_it(plain)]
     if not readers:
         return _read_table(path, text, options) if latency_table.is_table(text) else _read_json(path, text, options)
@@ -155,6 +171,14 @@ def read(path: Path, options: Options = DEFAULTS) -> Reading:
     except ValueError as error:
         raise InputError(f"{path}: {error}", HELP) from None
     return Reading(origin, found, _notes(page))
+
+
+def _read_whole(path: Path, page: Page, origin: Origin, reads: Callable[[Page], SensorLog]) -> Reading:
+    try:
+        log = reads(page)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}", HELP) from None
+    return Reading(origin, (log,), _notes(page))
 
 
 def _replaced(text: str) -> str:
@@ -240,7 +264,12 @@ def _json_lines(text: str) -> list[Any] | None:
         found = [_loads(line) for line in lines]
     except (ValueError, RecursionError):
         return None
-    is_single = len(found) > 1 or found[0].keys() >= llama_bench.KEYS or found[0].keys() >= aiperf.KEYS
+    is_single = (
+        len(found) > 1
+        or found[0].keys() >= program_usage.STATS_KEYS
+        or found[0].keys() >= llama_bench.KEYS
+        or found[0].keys() >= aiperf.KEYS
+    )
     return found if is_single else None
 
 

@@ -18,7 +18,7 @@ OPTIONS = (
     ),
     option(
         "--interval", type=text.duration, default="1s", show_default=True, metavar="TIME",
-        help="Interval of tegrastats, for a log whose lines have no time (JetPack 4).",
+        help="Interval of tegrastats or docker stats, for a log whose lines have no time.",
     ),
     option(
         "--latency-column", metavar="NAME[:UNIT]",
@@ -54,6 +54,7 @@ def command(
     litert-benchmark        its output; --result_json
     ONNX Runtime            a profile
     tegrastats              a log, which has the sensors of the board
+    docker stats, pidstat   samples of a program; /usr/bin/time -v: its totals
     a CSV                   latencies, one in a row
     \b
     Examples:

@@ -1,0 +1,275 @@
+"""Parse what other tools say of the CPU, memory and traffic of a program.
+
+The program becomes a watched one, of which no inference was seen. The tools:
+
+- `docker stats --format json` and `podman stats --format json`: a JSON object in each line.
+- The OUTPUTFILE of Auptimizer's Profiler: a line of `docker stats` with a time in ms (src/aup/profiler/statscript.sh).
+- `pidstat` of sysstat, also with `-r`, `-d`, `-h`: a table for each point in time.
+- `/usr/bin/time -v`: totals.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgetop.formatting import clean
+from edgetop.imports.captured_page import Page
+from edgetop.imports.measured import MAX_NS, NUMBER, Origin, SensorLog, number, time_ns
+from edgetop.sensors.sensor_protocol import sensor
+from edgetop.session.event_kinds import ProgramEnded
+
+DOCKER = Origin("docker stats", None)
+PROFILER = Origin("aup.profiler", None)
+PIDSTAT = Origin("pidstat", None)
+TIME = Origin("time", None)
+
+STATS_KEYS = {"CPUPerc", "MemUsage"}  # of Docker
+PODMAN_KEYS = {"cpu_percent", "mem_usage"}
+NS, MIB = 1_000_000_000, 2**20
+MOST_ROWS = 2_000_000
+_UNITS = {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SIZE = r"([0-9.]+\s?[kKMGT]?i?B)"
+_PAIR = rf"{_SIZE} / {_SIZE}"
+_SAMPLE = re.compile(
+    rf"^(?P<name>\S+) +(?P<cpu>[0-9.]+)% +(?P<mem>{_PAIR}) +(?P<net>{_PAIR}) +(?P<block>{_PAIR}) +"
+    r"(?P<ms>[0-9]{12,14}) *$",
+    re.MULTILINE,
+)
+# What the Profiler writes around its samples, and the table that it computes from them.
+_FRAME = re.compile(
+    r"^(?:Profiling script: .*|NAME +AVG CPU.*|FINISHED.*|[*]+ *|Usage [Ss]tats.*|Refer to the documentation.*"
+    r"|Encountered time stamps.*|\S+ +[0-9.]+% +[0-9.]+ +\S+ \S+ / .*)$",
+    re.MULTILINE,
+)
+_TIMED = re.compile(r'^\s*Command being timed: "(.*)"$', re.MULTILINE)
+_TOTAL = re.compile(r"^\s*([A-Z][^:\n]*(?:\(.*?\))?): ([0-9:.]+)%?$", re.MULTILINE)
+_PIDSTAT_HEAD = re.compile(r"^(?:#\s*Time|\S+(?: [AP]M)?)\s+UID\s+PID\s.*Command\s*$", re.MULTILINE)
+
+
+class _Rows:
+    """The samples of a program: for each point in time, values by sensor, and counts of bytes."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.values: dict[str, list[tuple[int, float]]] = {}
+        self.counts: dict[str, int] = {}  # bytes so far, by the field of ProgramEnded
+
+    def add(self, t_ns: int, **values: float) -> None:
+        for name, value in values.items():
+            rows = self.values.setdefault(_SENSORS[name], [])
+            rows.append((t_ns, value))
+            if len(rows) > MOST_ROWS:
+                raise ValueError(f"it has more than {MOST_ROWS} samples")
+
+    def pairs(self, net: str, block: str) -> None:
+        """Take two pairs of sizes as the bytes so far."""
+        for text, fields in ((net, ("net_rx_bytes", "net_tx_bytes")), (block, ("read_bytes", "write_bytes"))):
+            self.counts |= dict(zip(fields, map(round, _sizes(text)), strict=True))
+
+    def log(self, note: str, command: Sequence[str] = (), *, is_of_profiler: bool = False) -> SensorLog:
+        """Return the readings, and the totals of the program.
+
+        A sample is the mean since the one before it, so the first one belongs to an interval before it, as long as the
+        usual one. `is_of_profiler`: take the total time from the first to the last sample, and the mean of all samples,
+        as Auptimizer's Profiler does. Raises ValueError if there are no samples, or samples of two programs.
+        """
+        if not self.values:
+            raise ValueError("it has no sample")
+        if len(self.names) > 1:
+            raise ValueError(f"it has samples of {len(self.names)} programs: keep one in a file")
+        read_at = [np.array([t_ns for t_ns, _ in rows], np.int64) for rows in self.values.values()]
+        if any((np.diff(each) < 0).any() for each in read_at):
+            raise ValueError("its times go back")
+        first_ns, last_ns = min(int(each[0]) for each in read_at), max(int(each[-1]) for each in read_at)
+        if last_ns - first_ns > MAX_NS:
+            raise ValueError("it takes longer than a run can")
+        steps = np.diff(read_at[0])
+        lead_ns = int(np.median(steps)) if len(steps) else NS
+        times, end_ns = tuple(each - first_ns + lead_ns for each in read_at), last_ns - first_ns + lead_ns
+        parts = (name.split("/") for name in self.values)
+        infos = tuple(sensor(kind, label, "imported") for kind, label in parts)
+        values = tuple(np.array([value for _, value in rows], np.float64) for rows in self.values.values())
+        words = tuple(command) or (next(iter(self.names), "program"),)
+        counts, total_ns = self.counts, end_ns - lead_ns if is_of_profiler else end_ns
+        mean = float(np.mean([value for _, value in self.values[_SENSORS["cpu"]]])) if is_of_profiler else None
+        used = ProgramEnded(
+            total_ns,
+            None if mean is None else round(mean / 100 * total_ns),
+            read_bytes=counts.get("read_bytes"),
+            write_bytes=counts.get("write_bytes"),
+            net_rx_bytes=counts.get("net_rx_bytes"),
+            net_tx_bytes=counts.get("net_tx_bytes"),
+        )
+        return SensorLog(infos, times, values, end_ns, None, note, used, words)
+
+
+_SENSORS = {"cpu": "load/application", "mem": "mem/application", "limit": "mem/cgroup-limit"}
+
+
+def _size(text: str) -> float:
+    """Return a size such as `37.48MiB` in bytes.
+
+    >>> _size("1.5kB"), _size("2 MiB")
+    (1500.0, 2097152.0)
+    """
+    match = re.fullmatch(rf"{NUMBER}\s?([A-Za-z]+)", text.strip())
+    if not match or match[2].lower() not in _UNITS:
+        raise ValueError(f"{text[:40]!r} is no size")
+    return number(match[1]) * _UNITS[match[2].lower()]
+
+
+def _sizes(text: str) -> tuple[float, float]:
+    first, _, second = text.partition(" / ")
+    return _size(first), _size(second)
+
+
+def read_stats(entries: Sequence[Mapping[str, Any]], interval_ns: int) -> SensorLog:
+    """Return the samples of `docker stats` or `podman stats`, which have no time: `interval_ns` apart.
+
+    Raises ValueError if they cannot be read.
+    """
+    rows = _Rows()
+    for place, entry in enumerate(entries):
+        texts = {key: str(value) for key, value in entry.items()}
+        cpu = texts.get("CPUPerc") or texts.get("cpu_percent", "--")
+        memory = texts.get("MemUsage") or texts.get("mem_usage", "")
+        if "--" in (cpu.rstrip("%"), memory.partition(" ")[0]):  # the container begins or has ended
+            continue
+        name = texts.get("Name") or texts.get("name") or texts.get("Container", "container")
+        rows.names[clean(name)] = None
+        held, limit = _sizes(memory)
+        rows.add(place * interval_ns, cpu=number(cpu.rstrip("%")), mem=held / MIB, limit=limit / MIB)
+        net, block = (
+            texts.get(one) or texts.get(other, "") for one, other in (("NetIO", "net_io"), ("BlockIO", "block_io"))
+        )
+        if "--" not in net + block and net and block:
+            rows.pairs(net, block)
+    return rows.log(f"its lines have no time: one each {interval_ns / 1e9:g} s is assumed")
+
+
+def is_profiler(text: str) -> bool:
+    return "BLOCK I/O" in text and _SAMPLE.search(text) is not None
+
+
+def read_profiler(page: Page) -> SensorLog:
+    """Return the samples of Auptimizer's Profiler. Raises ValueError if they cannot be read."""
+    rows = _Rows()
+    for _ in page.found(_FRAME):
+        pass
+    for line in page.found(_SAMPLE):
+        rows.names[clean(line["name"])] = None
+        held, limit = _sizes(line["mem"])
+        if number(line["cpu"]) == held == 0:  # the container has ended
+            continue
+        rows.add(int(line["ms"]) * 1_000_000, cpu=number(line["cpu"]), mem=held / MIB, limit=limit / MIB)
+        rows.pairs(line["net"], line["block"])
+    return rows.log(
+        "its times are those of docker stats, which takes about two seconds for a sample", is_of_profiler=True
+    )
+
+
+def is_time(text: str) -> bool:
+    return _TIMED.search(text) is not None
+
+
+def read_time(page: Page) -> SensorLog:
+    """Return what `/usr/bin/time -v` counted. Raises ValueError if it cannot be read, or has several programs."""
+    timed = list(page.found(_TIMED))
+    if len(timed) > 1:
+        raise ValueError(f"it has {len(timed)} programs: keep one in a file")
+    found = {match[1].partition(" (")[0]: match[2] for match in page.found(_TOTAL)}
+    try:
+        total_ns = _clock_ns(found["Elapsed"]) if "Elapsed" in found else _clock_ns(found["Elapsed (wall clock) time"])
+        cpu_ns = sum(time_ns(found[name], 1000.0) for name in ("User time", "System time"))
+    except KeyError as error:
+        raise ValueError(f"it has no line {error}") from None
+    peak, inputs, outputs = (
+        None if name not in found else number(found[name])
+        for name in ("Maximum resident set size", "File system inputs", "File system outputs")
+    )
+    used = ProgramEnded(
+        total_ns,
+        cpu_ns,
+        rss_peak_mib=None if peak is None else round(peak / 1024, 3),
+        read_bytes=None if inputs is None else round(inputs * 512),
+        write_bytes=None if outputs is None else round(outputs * 512),
+    )
+    command = tuple(clean(word) for word in timed[0][1].split()) or ("program",)
+    return SensorLog((), (), (), total_ns, None, "totals, without readings", used, command)
+
+
+def _clock_ns(text: str) -> int:
+    """Return a time such as `1:02.50` or `1:00:02` in ns."""
+    parts = text.split(":")
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"{text[:40]!r} is no time")
+    seconds = 0.0
+    for part in parts:
+        seconds = 60 * seconds + number(part)
+    return time_ns(str(seconds), 1000.0)
+
+
+def is_pidstat(text: str) -> bool:
+    return _PIDSTAT_HEAD.search(text) is not None
+
+
+def read_pidstat(page: Page) -> SensorLog:
+    """Return the samples of pidstat. Those of several processes at one time are added up.
+
+    Raises ValueError if they cannot be read.
+    """
+    at: dict[int, dict[str, float]] = {}
+    commands: dict[str, None] = {}
+    for t_ns, row in _pidstat_rows(page):
+        commands[clean(row["Command"])] = None
+        values = at.setdefault(t_ns, {})
+        for name, column, scale in (("cpu", "%CPU", 1.0), ("mem", "RSS", 1 / 1024)):
+            if column in row:
+                values[name] = values.get(name, 0.0) + number(row[column]) * scale
+        if len(at) > MOST_ROWS:
+            raise ValueError(f"it has more than {MOST_ROWS} samples")
+    rows = _Rows()
+    rows.names[next(iter(commands), "program")] = None
+    for t_ns, values in sorted(at.items()):
+        rows.add(t_ns, **values)
+    return rows.log("its times are whole seconds", tuple(commands)[:1])
+
+
+def _pidstat_rows(page: Page) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the time of each line of a process, in ns, and its values by the head of their column."""
+    heads: list[str] = []
+    place = 0
+    day_ns, before_ns = 0, 0
+    for raw in page.text.split("\n"):
+        begin, place = place, place + len(raw) + 1
+        if _PIDSTAT_HEAD.match(raw):
+            page.know(begin, begin + len(raw))
+            heads = raw.lstrip("#").split()
+            heads = heads[heads.index("UID") :]
+        elif raw.startswith(("Linux ", "Average:")):
+            page.know(begin, begin + len(raw))
+        elif heads and (words := raw.split()):
+            since = 2 if len(words) > 1 and words[1] in ("AM", "PM") else 1
+            if len(words) < since + len(heads):
+                continue
+            t_ns = _time_of_day_ns(words[:since]) + day_ns
+            if t_ns < before_ns - 43_200 * NS:  # past midnight
+                day_ns, t_ns = day_ns + 86_400 * NS, t_ns + 86_400 * NS
+            before_ns = t_ns
+            page.know(begin, begin + len(raw))
+            fields = words[since : since + len(heads) - 1]
+            yield t_ns, dict(zip(heads, [*fields, words[since + len(heads) - 1]], strict=True))
+
+
+def _time_of_day_ns(words: Sequence[str]) -> int:
+    if ":" not in words[0]:
+        return int(number(words[0], 1e11)) * NS  # seconds since 1970, with -h
+    hours, *rest = (number(part, 60) for part in words[0].split(":"))
+    if len(words) > 1:
+        hours = hours % 12 + 12 * (words[1] == "PM")
+    seconds = hours
+    for part in rest:
+        seconds = 60 * seconds + part
+    return int(seconds) * NS
