@@ -48,8 +48,8 @@ TOLD_APART = 0.25
 # Number of shares that are drawn from their intervals, to see how much they matter. Choice. Larger: more time.
 DRAWS = 40
 # Standard error of an operator's share through the phases, as a share of an inference. Measured: with it, intervals of
-# 95 % hold the truth in 97 to 100 % of generated sessions. Larger: wide intervals; smaller: they miss the truth.
-BORDER = 1 / (12 * PHASES)
+# 95 % hold the truth in 95 to 98 % of generated sessions. Larger: wide intervals; smaller: they miss the truth.
+BORDER = 1 / (20 * PHASES)
 MOST_OPERATORS = 200  # Of longer models the shortest neighbours are joined at once.
 REPEATED = 0.01  # An operator with so many more calls than one in an inference has no single place in it.
 WAIT_NS = 3 * NS  # Readings and events of a second may come later than its inferences.
