@@ -49,6 +49,8 @@ class EventFigures:
     cache_references: float | None = field(default=None, metadata=OMIT)
     stalled_cycles: float | None = field(default=None, metadata=OMIT)
     bus_accesses: float | None = field(default=None, metadata=OMIT)
+    # What limits the whole model, from the bytes that were counted; None if the ceilings or the FLOPs are unknown.
+    bound: str | None = field(default=None, metadata=OMIT)
     why: tuple[str, ...] = ()  # Why events were not counted, as recorded.
 
 
@@ -86,6 +88,7 @@ class EventCounts:
             **of_one,
             ipc=rounded(instructions / cycles) if cycles and instructions is not None else None,
             clock_mhz=rounded(cycles / ran_ms / 1e3) if cycles and ran_ms else None,
+            bound=None,
             why=why,
         )
 

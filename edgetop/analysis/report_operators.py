@@ -1,9 +1,10 @@
 """Operators and how they were timed, in the report and in `edgetop ops --json`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetop.analysis.energy import EnergyView
+from edgetop.analysis.event_counts import EventFigures
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.hotspots import ThreadView, each_call_ns, partitions, scaled_ns
 from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
@@ -84,6 +85,21 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
             )
         )
     return tuple(figures) or None
+
+
+def counted_figures(analysis: Folds, manifest: Manifest) -> EventFigures | None:
+    """Return what was counted for an inference, with what limits the whole model by the bytes that were counted.
+
+    None in a session without counters.
+    """
+    figures, statistics = analysis.event_figures(), analysis.statistics()
+    if figures is None or figures.bytes is None or statistics is None:
+        return figures
+    operators = analysis.operators.session.views()
+    flops = [None if one.flops is None else one.flops * one.calls for one in operators]
+    total = None if not flops or None in flops else round(sum(filter(None, flops)))
+    limits = applicable(analysis.operators.ceilings, manifest.model.precision)
+    return replace(figures, bound=bound(total, round(figures.bytes), statistics.percentile_ns(0.50), limits))
 
 
 @once

@@ -28,6 +28,7 @@ from edgetop.analysis.report_generation import GenerationFigures, generation_fig
 from edgetop.analysis.report_operators import (
     OperatorFigures,
     Profile,
+    counted_figures,
     operator_figures,
     partition_count,
     profile,
@@ -220,7 +221,7 @@ class Report:
     memory: Memory = _part(lambda of: memory(of.analysis))
     usage: UsageFigures | None = _part(lambda of: of.analysis.usage_figures())  # None if nothing was measured.
     # Of an inference; None if the session has no counters.
-    counters: EventFigures | None = _part(lambda of: of.analysis.event_figures())
+    counters: EventFigures | None = _part(lambda of: counted_figures(of.analysis, of.manifest))
     # In run order; None if operators were not profiled.
     operators: tuple[OperatorFigures, ...] | None = _part(
         lambda of: operator_figures(of.analysis, of.manifest, of.energy_view)

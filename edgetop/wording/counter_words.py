@@ -28,6 +28,8 @@ def counter_words(figures: EventFigures | None) -> str:
     parts += [f"{_amount(value)} {words}" for value, words in counted if value is not None]
     if figures.bytes is not None:
         parts.append(f"at least {formatting.size(round(figures.bytes))} from memory")
+    if figures.bound is not None:
+        parts.append(f"{figures.bound} by these bytes")
     return ", ".join(parts)
 
 

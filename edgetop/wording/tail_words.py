@@ -18,6 +18,7 @@ TAIL_CAUSES = {
     "small-cores": ("on a slower core than usual", "slower cores"),
     "cache-misses": ("with more cache misses than usual", "cache misses"),
     "migration": ("after a move to another CPU", "moved to another CPU"),
+    "beside": ("while another process was busy", "{who} was busy"),
     "page-faults": ("with page faults", "page faults"),
     "burst": ("just after instrumented inferences", "operators profiled"),
     "sensor-read": ("during a slow read of a sensor", "slow sensor reads"),

@@ -1,10 +1,15 @@
 """What was counted for an inference: rates over the measured phase, divided by its inferences."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from edgetop.analysis.event_counts import EventFigures
+from edgetop.analysis.report_operators import counted_figures
 from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
+from edgetop.session.ceilings import Ceilings
 from edgetop.session.event_kinds import SensorMissing
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
@@ -81,3 +86,27 @@ def test_the_summary_names_them() -> None:
     text = " ".join(summary(report(folded(session().batches(())))).split())
     assert "counted 150 M cycles at 2000 MHz, 2.00 instructions a cycle, 400 cache misses, 1000 branch misses" in text
     assert "0.05 migrations, at least 25.0 KiB from memory; of an inference" in text
+
+
+@pytest.mark.parametrize(
+    ("moved", "flops", "found"),
+    [
+        (10e6, 1_000_000, "memory-bound"), (1e6, 100_000_000, "compute-bound"), (1e3, 1_000, "overhead"),
+        (10e6, None, None), (None, 1_000_000, None),
+    ],
+)  # fmt: skip
+def test_the_bytes_that_were_counted_tell_what_limits_the_model(
+    moved: float | None, flops: int | None, found: str | None
+) -> None:
+    """Of 1 ms; the board moves 10 bytes and computes 100 FLOPs in a nanosecond. The second operator runs twice."""
+    operators = [SimpleNamespace(flops=flops, calls=1.0), SimpleNamespace(flops=0, calls=2.0)]
+    analysis = SimpleNamespace(
+        event_figures=lambda: EventFigures(bytes=moved),
+        statistics=lambda: SimpleNamespace(percentile_ns=lambda _: 1e6),
+        operators=SimpleNamespace(
+            session=SimpleNamespace(views=lambda: operators), ceilings=Ceilings(100e9, 10e9, "2026-11-21T10:00:00Z")
+        ),
+    )
+    figures = counted_figures(analysis, make_manifest())  # type: ignore[arg-type]
+    assert figures is not None
+    assert figures.bound == found

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, NEAR_S, normal_range
-from edgetop.analysis.slowdowns.signals import LIMITS, QUOTA, THROTTLED, Signals, stalled_ms
+from edgetop.analysis.slowdowns.signals import LIMITS, LOAD_OF_OTHERS, QUOTA, THROTTLED, Signals, stalled_ms
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
@@ -50,6 +50,12 @@ CACHE_MISS_NS = 50
 # Time that a move to another CPU costs, at most. Choice: its caches are filled again, 1 MiB at 1 GB/s. Larger: long
 # delays are put down to a move by chance; smaller: moves are no cause on a slow memory.
 MIGRATION_NS = 1_000_000
+# Load of other processes above its median, in percent of a core, that disturbs an engine which waits for no CPU.
+# Choice: half a core beside the engine. Larger: shared caches and cores are no cause; smaller: housekeeping is one.
+BESIDE_PCT = 50.0
+# Share of the half minute before in which others may have been as busy. Choice: more is no news of this inference.
+# Larger: what is often there is a cause by chance; smaller: a program that is busy now and then never is one.
+OFTEN = 0.25
 USUAL_S = 30  # the seconds before an inference whose median count is the usual one
 
 # Sensors of what the CPU and the kernel counted of the engine's threads.
@@ -58,7 +64,7 @@ CYCLES, RAN_MS, CACHE_MISSES, MIGRATIONS = "rate/cycles", "rate/task-clock", "ra
 # In the order in which coincidences are believed.
 CAUSES = (
     "cpu-quota", "fewer-cpus", "contention", "page-faults", "small-cores", "burst", "sensor-read", "slowdown",
-    "memory-pressure", "limit", "clock", "cache-misses", "migration", "unexplained",
+    "memory-pressure", "limit", "clock", "cache-misses", "migration", "beside", "unexplained",
 )  # fmt: skip
 
 Rows = npt.NDArray[np.void]
@@ -186,7 +192,9 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
             cause = _counted_by_cpu(second, max_ns, lost_ns, signals) or cause
         if cause == "unexplained" and counted is not None and _moved(counted, second, lost_ns, signals):
             cause = "migration"
-    who = events.competitor_at(second) if cause == "contention" else ""
+        if cause == "unexplained" and _others_were_busy(second, signals):
+            cause = "beside"
+    who = events.competitor_at(second) if cause in ("contention", "beside") else ""
     share = _proven_share(counted, proven, lost_ns) if counted else None
     return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share)
 
@@ -286,6 +294,22 @@ def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> boo
     values, at = _counts(second, signals, MIGRATIONS)
     usual = _usual(values[MIGRATIONS][:at])
     return usual is not None and usual * counted.span_ns / NS < RARE
+
+
+def _others_were_busy(second: int, signals: Signals) -> bool:
+    """Whether other processes took more CPU in this second, or the next one, than in most of the half minute before."""
+    channel = next((one for one in signals.channels if one.name == LOAD_OF_OTHERS), None)
+    begin_s = max(0, second - USUAL_S)
+    if channel is None:
+        return False
+    held, _ = signals.of_channels(begin_s, second + 2)
+    load, at = channel.values(held), second - begin_s
+    usual_pct = _usual(load[:at])
+    if usual_pct is None:
+        return False
+    with np.errstate(invalid="ignore"):  # of a load that is unknown
+        busy: Bools = load >= usual_pct + BESIDE_PCT
+    return bool(busy[at:].any() and np.count_nonzero(busy[:at]) <= OFTEN * at)
 
 
 _AS_TAIL = {

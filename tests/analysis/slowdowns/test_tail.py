@@ -187,7 +187,7 @@ def test_cache_misses_must_be_many_enough_for_the_lost_time(more: int, cause: st
     ("usual", "migrations", "more_ms", "cause"),
     [
         (0.0, 1, 1, "unexplained"), (0.0, 2, 2, "migration"), (0.0, 1, 2, "unexplained"), (0.0, 0, 2, "unexplained"),
-        (0.9, 2, 2, "migration"), (1.1, 2, 2, "unexplained"),
+        (0.9, 2, 2, "migration"), (1.1, 2, 2, "unexplained"), (0.0, 6, 7, "unexplained"),
     ],
 )  # fmt: skip
 def test_a_move_that_is_rare_explains_a_short_delay(usual: float, migrations: int, more_ms: int, cause: str) -> None:
@@ -207,6 +207,21 @@ def test_what_is_usual_takes_ten_seconds_to_know(at_s: int, cause: str) -> None:
     sensors = {"rate/cycles": changing(9e8, 5e8, at_s)} | RAN
     (slow,) = tail_of(made({at_s: 40}, sensors=sensors)).slowest
     assert slow.cause == cause
+
+
+def others(then: float, *, often: int = 0) -> dict[str, list[float]]:
+    """The load of other processes in second 60, which was as high in some of the half minute before."""
+    return {"load/others": [then if second == 60 or 30 <= second < 30 + often else 10.0 for second in range(LENGTH_S)]}
+
+
+@pytest.mark.parametrize(
+    ("then", "often", "cause"),
+    [(62.0, 0, "beside"), (58.0, 0, "unexplained"), (62.0, 7, "beside"), (62.0, 8, "unexplained")],
+)
+def test_a_busy_process_beside_an_engine_that_did_not_wait_is_named(then: float, often: int, cause: str) -> None:
+    stress = told(61.2, "competing", name="stress-ng", cpu_pct=98.0)
+    found = cause_of(counted(60.5, 50, waited_ns=0), stress, sensors=others(then, often=often))
+    assert found == (cause, "stress-ng" if cause == "beside" else "", False)
 
 
 def test_one_after_instrumented_inferences_is_reported_as_such() -> None:
