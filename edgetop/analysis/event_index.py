@@ -74,14 +74,17 @@ class EventIndex:
         last = bisect_left(ends, (end_ns + KNOWN_WITHIN_S * NS,))
         return any(begun_ns < end_ns for _, begun_ns in ends[first:last])
 
-    def competitor_at(self, second: int) -> str:
-        """Return the name of the busy process that was reported nearest to this second.
+    def competitor_at(self, second: int) -> tuple[str, bool]:
+        """Return the name of the busy process that was reported nearest to this second, and whether it began then.
 
-        It is "" if none was reported near it.
+        The name is "" if none was reported near it.
         """
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
         near = [dated for one in about for dated in self.in_second(Competing, one)]
-        return min(near, key=lambda dated: abs(dated[0] - second * NS))[1].name if near else ""
+        if not near:
+            return "", False
+        t_ns, nearest = min(near, key=lambda dated: abs(dated[0] - second * NS))
+        return nearest.name, bool(nearest.began) and abs(t_ns - second * NS) <= KNOWN_WITHIN_S * NS
 
     def competitors(self, start_s: int, end_s: int) -> tuple[str, float] | None:
         """Return the name of the process that took most CPU in this time, and its CPU in % of a core.

@@ -74,6 +74,7 @@ class Competitors:
         self._cpus = 1  # the most that were online so far
         self._seen: Use = {}
         self._seen_at_s: float | None = None
+        self._began: set[str] = set()  # names whose processes all began between the last two looks
         self._taken: dict[str, float] = {}  # by name: percent of a core times seconds, since the survey began
         self._survey_began_s: float | None = None
         self._survey_ticks = 0  # ticks of other processes when the survey began
@@ -133,7 +134,8 @@ class Competitors:
             if names != self._reported[0] or at_s - self._reported[1] >= AGAIN_S:
                 self._reported = names, at_s
                 text = f"other processes took the CPU, of a core: {_words(top)}"
-                self._events.append(SensorEvent(Competing(names[0], round(top[0][1], 1)), text))
+                began = names[0] in self._began or None
+                self._events.append(SensorEvent(Competing(names[0], round(top[0][1], 1), began), text))
         return others
 
     def _count(self) -> int:
@@ -174,6 +176,9 @@ class Competitors:
             self._has_found |= not self._started.keys() >= set(started)
             self._started = {pid: self._root.file(f"proc/{pid}/stat") for pid in started}
         used = percent_by_name(before, self._seen, span_s, self._cpus) if before else {}
+        self._began = {name for name, _ in self._seen.values()} - {
+            self._seen[process][0] for process in self._seen.keys() & before.keys()
+        }
         for name, percent in used.items():
             self._taken[name] = self._taken.get(name, 0.0) + percent * span_s
         return _most(used)

@@ -416,12 +416,14 @@ class SensorSlow(Body):
 class Competing(Body):
     """Other processes took the CPU.
 
-    `name`: the process that took most. `cpu_pct`: how much, in percent of a core.
+    `name`: the process that took most. `cpu_pct`: how much, in percent of a core. `began`: whether all processes of
+    this name began since processes were last looked at; None: they did not.
     """
 
     kind = "competing"
     name: str
     cpu_pct: int | float
+    began: bool | None = _optional()
 
 
 @frozen

@@ -51,7 +51,7 @@ def inference_words(one: SlowInference) -> str:
     >>> inference_words(SlowInference(0, 50_000_000, "contention", "stress-ng", True, "det.onnx", 0.85))
     'while another process took the CPU (stress-ng), which took 85.0 % of the lost time, det.onnx'
     """
-    who = f" ({one.who})" if one.who else ""
+    who = f" ({one.who}{', which had just begun' if one.began else ''})" if one.who else ""
     share = "" if one.share is None else f", which took {formatting.percent(one.share)} of the lost time"
     return clean(f"{TAIL_CAUSES[one.cause][0]}{who}{share}{f', {one.stream}' if one.stream else ''}")
 
@@ -90,6 +90,8 @@ def tail_document(tail: TailView) -> Document:
 def _inference_document(one: SlowInference) -> Document:
     share = None if one.share is None else round(one.share, 4)
     cause = {"cause": one.cause, "share": share, "who": one.who or None, "proven": one.is_proven}
+    if one.began:
+        cause["began"] = True
     return {
         "t_s": round(one.t_ns / NS, 9),
         "latency_ms": round(one.latency_ns / 1e6, 6),

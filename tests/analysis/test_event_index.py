@@ -69,8 +69,8 @@ def test_the_nearest_competitor_is_named() -> None:
         event(30 * NS, Competing("near", 50)),
         event(36 * NS, Competing("later", 50)),
     )
-    assert event_index.competitor_at(32) == "near"
-    assert event_index.competitor_at(35) == "later"
-    assert event_index.competitor_at(99) == ""
+    assert event_index.competitor_at(32) == ("near", False)
+    assert event_index.competitor_at(35) == ("later", False)
+    assert event_index.competitor_at(99) == ("", False)
     assert event_index.in_second(Competing, 30) == [(30 * NS, Competing("near", 50))]
     assert event_index.in_second(SlowInference, 30) == ()

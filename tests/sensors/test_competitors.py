@@ -270,3 +270,16 @@ def test_a_survey_gives_averages_since_it_began(tmp_path: Path) -> None:
     machine.source.begin_survey()
     machine.run(engine=100)
     assert machine.source.survey() == []
+
+
+def test_a_process_that_began_since_the_last_look_is_reported_as_such(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.start(80, "old")
+    machine.run()
+    machine.run(10.0)
+    machine.start(81, "stress-ng")
+    _, news = machine.run(**{"stress-ng": 98})
+    assert [event.body.began for event in news if isinstance(event.body, Competing)] == [True]
+    machine.start(82, "stress-ng")  # another one of the same name
+    _, news = machine.run(AGAIN_S, **{"stress-ng": 98})
+    assert [event.body.began for event in news if isinstance(event.body, Competing)] == [None]

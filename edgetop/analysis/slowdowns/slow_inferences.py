@@ -83,6 +83,7 @@ class SlowInference:
     is_proven: bool = False  # Whether counters that the engine read around the inference prove the cause.
     stream: str = ""  # Name of its stream, in a session with several streams.
     share: float | None = None  # Share of the lost time that the counters prove; None if they measure no time.
+    began: bool = False  # Whether the process `who` began at that time.
 
 
 @frozen
@@ -194,9 +195,9 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
             cause = "migration"
         if cause == "unexplained" and _others_were_busy(second, signals):
             cause = "beside"
-    who = events.competitor_at(second) if cause in ("contention", "beside") else ""
+    who, began = events.competitor_at(second) if cause in ("contention", "beside") else ("", False)
     share = _proven_share(counted, proven, lost_ns) if counted else None
-    return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share)
+    return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share, began=began)
 
 
 def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:

