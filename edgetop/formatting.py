@@ -47,6 +47,16 @@ def milliseconds(ns: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+def unsettled_ms(ns: float) -> str:
+    """Format ns as ms with two significant digits, for a percentile of so few inferences that the third one varies.
+
+    >>> [unsettled_ms(x) for x in (21_300, 999_940, 5_020_000, 56_400_000, 99_700_000, 2_163_000_000)]
+    ['0.021', '1.0', '5.0', '56', '100', '2200']
+    """
+    value = float(f"{ns / 1e6:.1e}")
+    return f"{value:.{1 if value >= 1 else 2 if value >= 0.1 else 3}f}" if value < 10 else f"{value:.0f}"
+
+
 def millijoules(mj: float, digits: int = 3) -> str:
     """Format millijoules with `digits` significant digits, but never cut the digits before the decimal point.
 

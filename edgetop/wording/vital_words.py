@@ -20,7 +20,7 @@ def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each 
     """Return a vital sign with its limit and unit. A usual value has the same width as any other of its kind.
 
     >>> vital_words(of.Celsius(71.0, 85.0)), vital_words(of.Tail(31.2e6, is_settled=False, before_ns=20e6))
-    (' 71 of 85 C', '31.20? ms, was 20.00')
+    (' 71 of 85 C', '   31? ms, was 20.00')
     >>> vital_words(of.MemoryLeft(1024.0, 4096.0)), vital_words(of.MemoryLeft(1024.0, None))
     ('3.0 of 4.0 GiB', '   1.0 GiB free')
     """
@@ -49,7 +49,8 @@ def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each 
 
 
 def _tail(tail: of.Tail) -> str:
-    p99 = f"{formatting.or_unknown(tail.p99_ns, milliseconds):>{MS_CELLS}}{' ' if tail.is_settled else '?'}"
+    words = milliseconds if tail.is_settled else formatting.unsettled_ms
+    p99 = f"{formatting.or_unknown(tail.p99_ns, words):>{MS_CELLS}}{' ' if tail.is_settled else '?'}"
     if tail.deadline_ns is not None:
         stream = f", {formatting.clean(tail.stream)}" if tail.stream else ""
         return f"{p99} of {tail.deadline_ns / 1e6:g} ms{stream}"

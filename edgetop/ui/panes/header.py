@@ -85,10 +85,7 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
     gap, style = COLUMN_GAP if is_wide else "", "dim" if progress.phase == "over" else "text"
     values = [UNKNOWN.rjust(MS_CELLS) + " "] * 2
     if window is not None:
-        values = [
-            f"{milliseconds(window.percentile_ns(of)):>{MS_CELLS}}{' ' if window.is_settled(of) else '?'}"
-            for of in (0.50, 0.99)
-        ]
+        values = [_figure(window, of) for of in (0.50, 0.99)]
     rate = or_unknown(latency.window.throughput_hz if latency.window else None, formatting.rate)
     named = shortened(clean(view.latency.stream), STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
     before = f"{named:>{STREAM_CELLS}}  " if named else ""
@@ -100,6 +97,14 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
         f"{rate}/s {gap}",
     )
     return [Span(area.clean(text), style) for text in texts]
+
+
+def _figure(window: Statistics, quantile: float) -> str:
+    """Return a percentile of the window. If it is not settled, it has two significant digits and a mark."""
+    ns = window.percentile_ns(quantile)
+    if window.is_settled(quantile):
+        return f"{milliseconds(ns):>{MS_CELLS}} "
+    return f"{formatting.unsettled_ms(ns):>{MS_CELLS}}?"
 
 
 def _body(parts: Iterable[tuple[str, str]], cells: int, before: str) -> Line:
