@@ -248,7 +248,10 @@ def memory(analysis: Folds) -> Memory:
     if analysis.phases.program_from_ns is not None:  # that of the program with all its children is what runs out
         program, rss = analysis.usage_figures(), tracks.one("mem/application") or rss
     if rss and rss.read_ns is not None and (began_ns is None or rss.read_ns >= began_ns):
-        end_mib = rss.value  # A reading from before the measured phase does not count.
+        end_mib = rss.value or None  # A reading from before the measured phase, or after a program's end, is none.
+    hours_left = growth.hours_left
+    if hours_left is None and program is None:  # Of a session that is over, as if it had gone on.
+        hours_left = analysis.growth.view(analysis.progress.measured_until_ns, analysis.memory_left_mib()).hours_left
     # In a short run, the sensors may have read nothing since the model was loaded, so the engine's own reports count
     # too.
     peaks = [*(track.max for track in (tracks.one("mem/rss-peak"), rss) if track), *(one.rss_mib for one in stages)]
@@ -260,7 +263,7 @@ def memory(analysis: Folds) -> Memory:
         growth_ci95_mib_per_h=(rounded(slope.low), rounded(slope.high)) if slope else None,
         leak=growth.is_leak,
         left_mib=rounded(analysis.memory_left_mib()),
-        hours_to_limit=rounded(growth.hours_left),
+        hours_to_limit=rounded(hours_left),
         accelerator_peak_mib=rounded(accelerator.max) if accelerator else None,
         stages=stages or None,
     )

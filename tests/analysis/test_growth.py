@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.memory_use import (
     GrowthView,
     MemoryGrowth,
@@ -22,9 +23,11 @@ from edgetop.session.batch import Batch
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS
 from edgetop.wording.memory_words import leak_rate
+from edgetop.wording.report_document import report_document
 from tests.support import onnx_models
 from tests.support.engine_runs import run_whole, spec_for
 from tests.support.interpreters import with_runtime
+from tests.support.scripts import leaking
 from tests.support.sessions import differences, folded, make_manifest, make_sensor, phase_event
 
 BEGAN_S = 10
@@ -346,3 +349,9 @@ def test_six_of_seven_steps_grow_by_a_quarter_of_an_even_one(jumps: tuple[float,
     t_s, borders = np.arange(1_010), np.linspace(110, 1_010, 9)[1:-1]
     course = sum(jump * (t_s >= border) for jump, border in zip(jumps, borders, strict=True))
     assert view_of(100 + np.asarray(course)).is_leak is is_leak
+
+
+def test_a_session_that_is_over_says_how_long_its_memory_would_have_lasted() -> None:
+    memory = report_document(Analysis.of(leaking().end().batches))["memory"]
+    assert memory["growth_mib_per_h"] == pytest.approx(400, rel=0.02)
+    assert memory["hours_to_limit"] == pytest.approx(memory["left_mib"] / memory["growth_mib_per_h"], rel=0.01)
