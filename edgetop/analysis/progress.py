@@ -24,6 +24,7 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.phases import Phase, Phases
 from edgetop.session.records import WARMUP, last_end_ns
+from edgetop.session.seconds import NS
 
 # Time without an inference from which the engine is stalled. Choice: as long as a reader waits. Larger: a hang is
 # seen late; smaller: a pause of a program is a hang.
@@ -56,6 +57,8 @@ class ProgressView:
 def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
     """Whether an inference is overdue. `longest_ns`: the longest latency so far, or None if there was none."""
     if progress.silent_ns is None or progress.phase not in ("warmup", "measure"):
+        return False
+    if manifest and manifest.generation and manifest.generation.is_of_others:
         return False
     first_ns = manifest.engine.first_ns if manifest else None
     usual = first_ns or 0 if longest_ns is None else longest_ns
@@ -100,6 +103,9 @@ class Progress:
             self._saw_sign(batch.until_ns)
         if np.any(held := batch.seconds.rows["count"] > 0):  # Past seconds without single inferences.
             self._saw_sign(int(batch.seconds.rows["t_ns"][held][-1]))
+        tokens = batch.seconds.tokens  # A request may take minutes, but its tokens are signs of it.
+        if tokens is not None and np.any(held := tokens.rows["tokens_out"] > 0):
+            self._saw_sign(int(batch.seconds.rows["t_ns"][held][-1]) + NS)
         if len(batch.inferences) and self._phases.over is None:
             self._saw_sign(last_end_ns(batch.inferences))
             warmup = batch.inferences["phase"] == WARMUP

@@ -19,3 +19,8 @@ class Generation:
     url: str | None = None  # URL of the server that generates; None for an engine of edgetop
     # Sizes of buffers in MiB as the runtime reported them, by the name of the device and the kind; empty if unknown.
     buffers_mib: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether the requests come from others, so that edgetop cannot know when one is due."""
+        return self.url is not None and not self.prompts

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.progress import is_stalled
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.session.batch import Batch
 from edgetop.session.generation_settings import Generation
@@ -171,3 +172,13 @@ def test_a_step_of_the_cache_that_looks_like_a_slowdown_does_not_hide_a_later_th
     (slowdown,) = slowdowns_of(slow)
     assert slowdown.cause == "thermal"
     assert slowdown.latency_ratio == pytest.approx(1.2, abs=0.05)
+
+
+def test_a_request_that_takes_minutes_is_no_stall_while_its_tokens_come():
+    batch = session(Model(base=30, most=4000), 60)
+    analysis = folded([batch])
+    assert not is_stalled(analysis.progress.view(), None, batch.manifest)
+    assert not analysis.alerts.stalls.spans
+    held = batch.seconds.rows["t_ns"] < 20 * NS
+    stopped = folded([replace(batch, seconds=batch.seconds.where(held))])
+    assert is_stalled(stopped.progress.view(), None, batch.manifest)

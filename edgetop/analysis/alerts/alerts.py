@@ -167,6 +167,9 @@ class Incidents:
                         self.alerts.append(Alert(ENDED, "info", event.t_ns, event.t_ns, event.message))
 
 
+FOR_EVER_NS = 2**62  # the rest of a server whose requests come from others
+
+
 class Stalls:
     """The past stalls of a session.
 
@@ -190,12 +193,14 @@ class Stalls:
             match event.body:
                 case ProfileBurst(duration_ns=took_ns):
                     self._bursts.append((event.t_ns, event.t_ns + took_ns))
-        rows = batch.seconds.rows
-        rows = rows[int(np.searchsorted(rows["t_ns"], self._next_s * NS)) :]
+        rows, tokens = batch.seconds.rows, batch.seconds.tokens
+        first = int(np.searchsorted(rows["t_ns"], self._next_s * NS))
+        rows = rows[first:]
         if not len(rows):
             return
         self._next_s = int(rows["t_ns"][-1]) // NS + 1
-        ran = np.flatnonzero(rows["count"] + rows["errors"])
+        generated = 0 if tokens is None else tokens.rows["tokens_out"][first:]  # A request may take minutes.
+        ran = np.flatnonzero(rows["count"] + rows["errors"] + generated)
         if not len(ran):
             self._empty += len(rows)
             return
@@ -271,6 +276,7 @@ class Alerts(TracksReader):
         self._streams = {0: self._stream()}  # By stream number.
         self._sensors = SensorValues(self._tracks)
         self.stalls = Stalls()
+        self._rest_ns = 0
         self._incidents = Incidents()
         self._load = Load()
         self._now_ns = 0
@@ -314,7 +320,8 @@ class Alerts(TracksReader):
     def fold_part(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
         if batch.manifest is not None:
-            self._load = batch.manifest.load
+            self._load, generation = batch.manifest.load, batch.manifest.generation
+            self._rest_ns = FOR_EVER_NS if generation and generation.is_of_others else self._load.longest_rest_ns
             self._register()
         self._phases.fold(batch.events)
         for event in batch.events:
@@ -323,7 +330,7 @@ class Alerts(TracksReader):
                     with contextlib.suppress(ValueError):  # The rule is of another version or another program.
                         self._add(parse_rule(rule))
         self._incidents.fold(batch.events)
-        self.stalls.fold(batch, self._load.longest_rest_ns)
+        self.stalls.fold(batch, self._rest_ns)
         streams, self._by_stream = self._by_stream or ByStream(batch.seconds), None
         for number in streams.numbers:
             if number not in self._streams and len(self._streams) < MOST_JUDGED:
