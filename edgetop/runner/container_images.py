@@ -106,12 +106,14 @@ def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str]
         f"--label={LABEL}=setup", "--mount", mount(folder, folder), f"--workdir={folder}", *security_options(),
         *arguments, "--entrypoint=/bin/sh", image.id, "-c", setup,
     ]  # fmt: skip
-    order = ["/bin/sh", "-c", _STEP, "sh", runtime.program, f"edgetop-setup-{os.getpid()}", tag, *config, *words]
+    container = f"edgetop-setup-{os.getpid()}"
+    order = ["/bin/sh", "-c", _STEP, "sh", runtime.program, container, tag, *config, *words]
     with tempfile.TemporaryFile() as output:
         step = subprocess.Popen(order, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: S603  docker or podman
         try:
             status = step.wait()
-        except KeyboardInterrupt:  # the terminal sent it to the step as well, which removes its container
+        except KeyboardInterrupt:  # which the first process of a container may ignore (`ContainerRun.send`)
+            runtime.ask("kill", container)
             step.wait()
             raise
         output.seek(0)
