@@ -5,6 +5,8 @@ from dataclasses import field
 
 from edgetop.frozen import frozen
 
+FOR_EVER_NS = 2**62  # the longest pause of a server whose requests come from others
+
 
 @frozen
 class Generation:

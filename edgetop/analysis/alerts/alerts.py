@@ -41,6 +41,7 @@ from edgetop.session.event_kinds import (
     SessionOver,
 )
 from edgetop.session.events import Event
+from edgetop.session.generation_settings import FOR_EVER_NS
 from edgetop.session.manifest import Load
 from edgetop.session.phases import Phases
 from edgetop.session.seconds import NS, Seconds
@@ -165,9 +166,6 @@ class Incidents:
                         self.alerts.append(Alert(name, "critical", event.t_ns, event.t_ns, self._why or event.message))
                     if reason != "input-error":  # Nothing ran.
                         self.alerts.append(Alert(ENDED, "info", event.t_ns, event.t_ns, event.message))
-
-
-FOR_EVER_NS = 2**62  # the rest of a server whose requests come from others
 
 
 class Stalls:
