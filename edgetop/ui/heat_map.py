@@ -70,7 +70,8 @@ class HeatMap:
         """Return (label, style) of each line, from the top."""
         rows = self.height - 1
         edges = self.latency.row_edges(rows)[:-1][::-1]
-        labels = [(milliseconds(max(column.high_ns for column in self.columns)), "dim")]
+        greatest_ns = max(column.high_ns for column in self.columns)
+        labels = [(milliseconds(greatest_ns) if greatest_ns >= self.latency.high_ns else "", "dim")]
         labels += [(milliseconds(ns) if (rows - 1 - y) % LABEL_ROWS == 0 else "", "dim") for y, ns in enumerate(edges)]
         if self.deadline_ns is not None and self.latency.low_ns <= self.deadline_ns < self.latency.high_ns:
             labels[rows - self.latency.row_of(self.deadline_ns, rows)] = (f"{self.deadline_ns / 1e6:g}", "limit")

@@ -90,10 +90,15 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
     named = shortened(clean(view.latency.stream), STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
     before = f"{named:>{STREAM_CELLS}}  " if named else ""
     rate = f"{rate:>{WIDE_RATE_CELLS}}" if is_wide else f"{rate.replace(' ', ''):>{RATE_CELLS}}"
+    p99 = f"{values[1]}ms "
+    if is_wide and "?" in p99:  # the unit moves by a cell, and what follows keeps its place
+        p99, gap_after = p99.replace("?", "? "), gap[1:]
+    else:
+        gap_after = gap
     felt = "resp. " if latency.heat_is_response and area.width >= RESPONSE_FROM_CELLS else ""
     texts = (
-        f"{before}{last(view) if is_wide else ''}{felt}p50 {values[0]}{gap}",
-        f"p99 {values[1]}ms {gap}",
+        f"{before}{last(view) if is_wide or view.verdict.level == 'critical' else ''}{felt}p50 {values[0]}{gap}",
+        f"p99 {p99}{gap_after}",
         f"{rate}/s {gap}",
     )
     return [Span(area.clean(text), style) for text in texts]

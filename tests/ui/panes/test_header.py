@@ -102,7 +102,7 @@ def test_the_figures_are_those_of_the_chosen_window() -> None:
 
 def test_a_percentile_of_too_few_inferences_has_a_question_mark() -> None:
     text = header(Script().load().warm_up().begin().measure(20, rate_hz=5))
-    assert re.search(r"p50 \d\.\d+   p99 +5\.\d\?ms", text)
+    assert re.search(r"p50 \d\.\d+   p99 +5\.\d\? ms", text)
 
 
 def test_a_frozen_screen_says_how_far_it_is_behind() -> None:
