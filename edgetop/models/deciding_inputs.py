@@ -1,7 +1,10 @@
-"""The inputs whose values decide what a model does: which branch runs, how often a loop runs, which shape a tensor has.
+"""Find the inputs whose values decide what a model does:
 
-With a random value there, another branch may be measured than in deployment. A value is followed from the inputs
-through the main graph. The shape of a tensor does not depend on its values, so `Shape` ends the path.
+which branch runs, how often a loop runs, how large tensors are.
+
+A measurement with random values in such an input may take another branch than in deployment. Each input is followed
+through the main graph to the operators that depend on its value. The operator `Shape` ends a path, because a shape does
+not depend on values.
 """
 
 from collections import Counter
@@ -25,14 +28,17 @@ _ENDS = frozenset({"Shape", "Size", "SHAPE", "RANK"})  # their outputs follow fr
 
 @frozen
 class Deciding:
-    """The types of operators whose work depends on values, and the inputs that have these values."""
+    """The types of operators whose work depends on values, and the inputs that give these values."""
 
     types: Mapping[str, int]  # number of operators by type, the most first
     inputs: Mapping[str, frozenset[str]]  # names of the inputs that decide, by type; a type of unknown inputs is absent
 
 
 def deciding_inputs(model: Model) -> Deciding:
-    """Return the operators whose work depends on values, in all graphs, and the inputs that have these values."""
+    """Return the types of operators whose work depends on values, and the model inputs that give these values.
+
+    Operators of all graphs count. Inputs are only found for operators of the main graph.
+    """
     counts: Counter[str] = Counter()
     sets: dict[str, set[str]] = {}
     unknown = set()
@@ -60,7 +66,7 @@ def _deciding(operator: Operator, values: "_Values", *, is_base: bool) -> set[st
 
 
 class _Values:
-    """The inputs on whose values each tensor depends, as a bit mask by tensor."""
+    """For each tensor, the model inputs on whose values it depends, as a bit mask: bit n stands for input n."""
 
     def __init__(self, names: list[str], inputs: tuple[int, ...]) -> None:
         self._names = names

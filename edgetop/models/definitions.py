@@ -1,7 +1,8 @@
 """Rules for each type of operator: sizes and dtypes of its outputs, multiply-accumulates, and other arithmetic.
 
 Operators of ONNX (onnx/docs/Operators.md) and com.microsoft (onnxruntime/docs/ContribOperators.md) have all four rules.
-Operators of TFLite (tensorflow/lite/kernels) only have rules for the work, since files contain shapes and dtypes.
+Operators of TFLite (tensorflow/lite/kernels) only have the two rules for the work, because their files contain shapes
+and dtypes.
 """
 
 import math
@@ -37,7 +38,10 @@ def _of_input(*places: int) -> DtypesRule:
 
 
 def _of_zero_point(place: int, otherwise: str = "uint8") -> DtypesRule:
-    """Return a rule that gives the output the dtype of the zero point at `place`, or `otherwise` if that is omitted."""
+    """Return a rule for the dtype of an output: the dtype of the zero point, or `otherwise` if that input is omitted.
+
+    `place` is the number of the zero point among the inputs, from 0.
+    """
     return lambda node: [node.tensor(place).dtype if node.has(place) else otherwise]
 
 
@@ -57,7 +61,11 @@ def _constant_of_shape(node: Node) -> list[str | None]:
 
 
 def _generated(node: Node) -> list[str | None]:
-    """Return the dtype of a generated output: that of the attribute, else that of the input, else float32."""
+    """Return the dtype of a generated output, in a list.
+
+    It is the dtype in the attribute `dtype`. Without that attribute it is the first input's dtype, and without an input
+    float32.
+    """
     return [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")]
 
 
@@ -297,7 +305,10 @@ _UNKNOWN = Op(macs=None)
 
 
 def op_of(operator: Operator) -> Op:
-    """Return the rules for an operator. An unknown operator only has one for dtypes; the others are None."""
+    """Return the rules for an operator, by its domain and type.
+
+    For an unknown operator, the rules for sizes, multiply-accumulates and other arithmetic are None.
+    """
     return _BY_DOMAIN.get(operator.domain, {}).get(operator.op_type, _UNKNOWN)
 
 

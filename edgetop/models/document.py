@@ -13,9 +13,10 @@ from edgetop.session.caches import Cache, smallest_holding
 
 
 def inspection_document(inspection: Inspection, caches: Sequence[Cache] = ()) -> dict[str, Any]:
-    """Return the document of an inspection. Its keys are documented in edgetop/docs/inspect.md; None means unknown.
+    """Return the document that `inspect --json` prints. Unknown values are None.
 
-    `caches`: those of the CPU on which the model shall run, lowest level first; empty if unknown.
+    The keys are documented in edgetop/docs/inspect.md. `caches` are the caches of the CPU that will run the model,
+    lowest level first. They are empty if unknown.
     """
     totals, declared = inspection.totals, inspection.declared.graph
     precision = Counter(cost.dtype or "unknown" for cost in inspection.operators if not cost.is_folded)
@@ -137,9 +138,9 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Return the sums of MACs, FLOPs and bytes, and for each the number of operators for which it is unknown.
+    """Return the sums under the keys `macs`, `flops` and `bytes`, and counts under `macs_unknown` and so on.
 
-    A sum is None if it is unknown for every operator.
+    A count is the number of operators whose figure is unknown. A sum is None if it is unknown for every operator.
     """
     sums: dict[str, int | None] = {}
     for key in ("macs", "flops", "bytes"):

@@ -1,7 +1,7 @@
-"""Find the operators of a model's file that belong to those that ran. A runtime has merged, split and renamed them.
+"""Find, for each operator that a runtime ran, the operators of the model's file from which the runtime made it.
 
-An origin is only given if it follows from documented behaviour of the runtime. Names that merely look alike prove
-nothing.
+A runtime merges, splits and renames operators. A match is only given if it follows from documented behaviour of the
+runtime. Names that merely look alike prove nothing.
 """
 
 import itertools
@@ -21,7 +21,7 @@ _LONGEST_MERGER = 6  # most operators that become one: convolution, normalisatio
 
 @frozen
 class Origin:
-    """The operators of the file that ran as one: a single operator, or several that were fused, in the file's order."""
+    """The operators of the file that ran as one operator: one, or several that were fused, in the file's order."""
 
     costs: tuple[OperatorCost, ...]
     has_other_dtypes: bool = False  # whether it runs on other dtypes than in the file, as after quantisation
@@ -33,9 +33,9 @@ class Origin:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes that the first operator reads and the last one writes, or None if they are unknown.
+        """Bytes that the first operator reads plus bytes that the last one writes, or None if unknown.
 
-        Data between them stays in registers.
+        Data between the operators stays in registers and does not count.
         """
         read, written = self.costs[0].read_bytes, self.costs[-1].written_bytes
         return None if read is None or written is None or self.has_other_dtypes else read + written
@@ -52,9 +52,9 @@ class Origin:
 
 
 def origins(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """Return, for each operator in `infos`, the operators of the file from which it came, or None if they are unknown.
+    """Return, for each operator that ran, the operators of the file from which it was made, or None if unknown.
 
-    `infos` must be in run order.
+    `infos` are the operators that ran, in run order. The result has the same length.
     """
     if inspection.model.format == "onnx":
         return _OnnxRuntime(inspection).origins(infos)
@@ -95,10 +95,10 @@ def _kind(op_type: str) -> str:
 
 
 class _Named:
-    """Operators by name. An ambiguous name gives None.
+    """Finds an operator of the file by its name. An ambiguous name gives None.
 
-    A name may occur in several calls of a function. If the work is the same in all calls, each `get` gives the operator
-    of another call, because it does not matter which call it is.
+    A function that is called several times has the same names in each call. If the work is the same in all calls, each
+    `get` returns the operator of the next call, because the calls need not be told apart.
     """
 
     def __init__(self, named: Iterable[tuple[str, OperatorCost]]) -> None:
@@ -139,9 +139,9 @@ class _OnnxRuntime:
         )
 
     def _last(self, info: OperatorInfo) -> OperatorCost | None:
-        """Return the operator of the file that gave `info`, an operator that ran, its name.
+        """Return the operator of the file whose name the runtime gave to `info`, or None if it is unknown.
 
-        It is the only operator of `info`, or the last one that was merged into it.
+        `info` is an operator that ran. It was made from the result alone, or from the result and operators before it.
         """
         name = info.name.removeprefix(_FUSED)
         if token := _TOKEN.match(name):
@@ -157,10 +157,10 @@ class _OnnxRuntime:
         return cost
 
     def _merged(self, info: OperatorInfo, last: OperatorCost, taken: set[int]) -> Origin | None:
-        """Return the operators that were merged into `info`, or None. They are a chain that ends with `last`.
+        """Return the chain of operators of the file that the runtime merged into `info`, or None if it is unknown.
 
-        The chain begins with an operator of the same kind as `info`. `taken` are the positions of operators that belong
-        to others.
+        The chain begins with an operator of the same kind as `info` and ends with `last`. `taken` are the positions of
+        operators that other matches use already.
         """
         if info.op_type == "QuickGelu":
             return self._swish(last)
@@ -176,9 +176,9 @@ class _OnnxRuntime:
         return Origin(tuple(chain), has_other_dtypes=became.startswith("Q") and not was.startswith("Q"))
 
     def _swish(self, product: OperatorCost) -> Origin | None:
-        """Return the operators of x * sigmoid(x) or x * sigmoid(a * x), or None. `product` is the last of them.
+        """Return the operators that compute x * sigmoid(x) or x * sigmoid(a * x), or None if it is something else.
 
-        Source: onnxruntime/core/optimizer/quick_gelu_fusion.cc.
+        `product` is the multiplication at the end. Source: onnxruntime/core/optimizer/quick_gelu_fusion.cc.
         """
         for x, gated in itertools.permutations(product.operator.inputs, 2):
             gate = self._makers.get(gated)
@@ -208,10 +208,10 @@ _XNNPACK: dict[str, tuple[str, ...]] = {
 
 
 def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """Return the origin of each of `infos`, or None if it is unknown.
+    """Return, for each operator that TFLite ran, the operator of the file from which it was made, or None if unknown.
 
-    An operator that ran alone, under any provider, has the file's type and the name of its first output. XNNPACK's
-    operators have other names, but the order of the file.
+    An operator that ran alone has the type of the file, and its name is the name of its first output. Operators of
+    XNNPACK have other names, so they are matched by their order.
     """
     by_name = {(cost.operator.name, cost.operator.op_type): cost for cost in inspection.operators}
     ran = [by_name.get((info.name, info.op_type)) for info in infos]
@@ -223,9 +223,9 @@ def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Orig
 
 
 def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> Iterator[tuple[int, OperatorCost]]:
-    """Yield (place in `infos`, operator of the file) for the operators that XNNPACK ran.
+    """Yield `(place, operator)` for the operators that XNNPACK ran: the place in `infos`, and the operator of the file.
 
-    `left` are the operators of the file that have no match yet. Operators of one kind are matched only if as many of
+    `left` are the operators of the file that have no match yet. Operators of one kind are only matched if as many of
     them ran as are in `left`.
     """
     places: dict[tuple[str, ...], list[int]] = {}
@@ -246,7 +246,10 @@ def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> It
 
 
 def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[OperatorInfo, ...]:
-    """Return `infos` with the names in the file, the FLOPs and the bytes of each operator, as far as they are known."""
+    """Return `infos` with each operator's name in the model's file, FLOPs and bytes filled in where they are known.
+
+    `infos` are the operators that a runtime ran, in run order.
+    """
     return tuple(
         info if origin is None else replace(info, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
         for info, origin in zip(infos, origins(inspection, infos), strict=True)
@@ -254,7 +257,7 @@ def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Op
 
 
 def main_dtype(costs: Iterable[OperatorCost]) -> str | None:
-    """Return the dtype of most multiply-accumulates, or None if no operator is known to have any."""
+    """Return the dtype in which most multiply-accumulates are done, such as `float32`, or None if unknown."""
     macs: Counter[str] = Counter()
     for cost in costs:
         macs[cost.dtype or ""] += cost.macs or 0

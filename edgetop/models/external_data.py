@@ -1,7 +1,7 @@
-"""The files beside an ONNX model that hold its weights, and their problems: a file may be missing or too short.
+"""Check the files beside an ONNX model that hold its weights: a file may be missing or too short.
 
-Only their sizes are asked for. A model may come from anybody, so a name that leads out of the model's folder is not
-followed; ONNX Runtime refuses it too.
+Only the sizes of the files are read. A model may come from anybody, so a name that leads out of the model's folder is
+not followed. ONNX Runtime refuses such a name too.
 """
 
 import os
@@ -28,7 +28,10 @@ class ExternalFile:
 
 
 def external_files(external: Mapping[str, External], folder: Path) -> tuple[ExternalFile, ...]:
-    """Return the files that a model in `folder` needs, at most MAX_FILES."""
+    """Return the files beside the model that it needs, with their sizes and problems; at most MAX_FILES of them.
+
+    `external` says, by file name, what the model needs of each file. `folder` is the folder of the model.
+    """
     return tuple(_file(name, needs, folder) for name, needs in list(external.items())[:MAX_FILES])
 
 

@@ -124,7 +124,10 @@ class _Reader:
         return bytes(self._take(int(self._number("Q")))[:MAX_TEXT_BYTES]).decode(errors="replace")
 
     def _value(self, kind: int, key: str) -> Scalar | Numbers | None:
-        """Read a value; None stands for an array that is skipped."""
+        """Read a value of the metadata. Return None for an array that is skipped: texts, or too many numbers.
+
+        `kind` is the number of the value's type in the format, and `key` is the name of the value.
+        """
         if kind in _NUMBERS:
             return self._number(_NUMBERS[kind])
         if kind == _STRING:
@@ -144,7 +147,7 @@ class _Reader:
         return struct.unpack(f"<{length}{layout}", stored) if length <= MAX_ARRAY else None
 
     def _tensor(self) -> tuple[GgufTensor, int]:
-        """Read the description of a tensor; the second value is the offset of its data."""
+        """Read the description of one tensor. Return `(tensor, offset of its data in bytes)`."""
         name = self._text()
         dimensions = int(self._number("I"))
         if dimensions > MAX_DIMENSIONS:
@@ -160,9 +163,10 @@ class _Reader:
         return GgufTensor(name, shape, named, size), offset
 
     def _check_ends(self, placed: list[tuple[GgufTensor, int]], begin: int) -> None:
-        """Raise MalformedError if the file ends before the data of a tensor does.
+        """Raise MalformedError if the file ends before the data of a tensor ends.
 
-        `placed` has each tensor with the offset of its data from `begin`.
+        `placed` has `(tensor, offset of its data)` pairs. Offsets are in bytes and count from `begin`, a position in
+        the file.
         """
         needed = max((begin + offset + (tensor.bytes or 0) for tensor, offset in placed), default=begin)
         if needed > len(self._data) and placed:

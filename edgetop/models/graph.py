@@ -1,7 +1,7 @@
 """A model as it is in its file: tensors, operators in order of execution, and metadata.
 
-Tensors are identified by their place in `Graph.tensors`, since in TFLite names may be missing or equal. An omitted
-optional input is -1. Profiles refer to operators by position and name.
+Tensors are identified by their index in `Graph.tensors`, called `place`, because names may be missing or equal in
+TFLite. An omitted optional input has the index -1. Measured operators are matched by position and name.
 """
 
 import math
@@ -81,7 +81,7 @@ class Graph:
 
 @frozen
 class External:
-    """The need of a model for one file beside it: how many tensors are in it, and how large it must be."""
+    """What a model needs of one file beside it: how many tensors are in the file, and how large it must be."""
 
     tensors: int
     needed_bytes: int  # size that the file must have at least
@@ -103,14 +103,17 @@ class Model:
 
 
 def input_names(model: Model) -> list[str]:
-    """Return distinct names of the inputs. A name that is missing or not unique, as in TFLite, gets its place added."""
+    """Return a distinct name for each input, in the order of the inputs.
+
+    A name that is missing or not unique gets the number of the input appended, as in `input:0`.
+    """
     names = [model.graph.tensors[place].name for place in model.graph.inputs]
     places = [f"{name or 'input'}:{place}" for place, name in enumerate(names)]
     return [name if name and names.count(name) == 1 else place for name, place in zip(names, places, strict=True)]
 
 
 def count(shape: Sequence[Dim] | None) -> int | None:
-    """Return the number of elements, or None if a size is open, negative or absurd.
+    """Return the number of elements of a tensor, or None if a size is unknown, negative or absurdly large.
 
     >>> count((2, 3)), count(()), count(("N", 3)), count((2**40, 2**40))
     (6, 1, None, None)
@@ -136,23 +139,26 @@ def size_bytes(shape: Sequence[Dim] | None, dtype: str | None) -> int | None:
 
 
 def may_be_read(dtype: str | None, shape: Sequence[Dim] | None) -> bool:
-    """Whether a constant is worth reading: it is short, and of a dtype from which shapes may follow.
+    """Whether the value of a constant is worth reading, because shapes may be computed from it.
 
-    These dtypes are integers, single floats and booleans.
+    It must be of dtype float32, int32, int64 or bool, with at most MAX_VALUE_ELEMENTS elements.
     """
     elements = count(shape)
     return dtype in {"float32", "int32", "int64", "bool"} and elements is not None and elements <= MAX_VALUE_ELEMENTS
 
 
 def stored_value(data: memoryview, dtype: str, shape: tuple[int, ...]) -> Array | None:
-    """Return a constant's value from its bytes, or None if their number does not match the shape."""
+    """Return a constant as an array, made from its bytes in the file.
+
+    `data` are the bytes, little-endian. Return None if their number does not match the shape.
+    """
     if len(data) != size_bytes(shape, dtype):
         return None
     return small_value(np.frombuffer(data, np.dtype(dtype).newbyteorder("<")), dtype, shape)
 
 
 def small_value(values: Sequence[float] | Array, dtype: str, shape: tuple[int, ...]) -> Array | None:
-    """Return a constant's value, or None if the number of elements does not match the shape."""
+    """Return the values as an array of the given dtype and shape, or None if their number does not match the shape."""
     array = np.asarray(values).astype(dtype)  # numbers in a file may be too wide; their lower bits are kept
     return array.reshape(shape) if array.size == math.prod(shape) else None
 
@@ -173,9 +179,9 @@ _BRANCHES, _LOOPS = "If", "Loop"
 
 
 def tensors_by_value(model: Model) -> set[int]:
-    """Return the tensors of the main graph whose shapes may depend on values, as a set of places.
+    """Return the indices of the main graph's tensors whose shapes may depend on input values.
 
-    They are the outputs of operators whose work depends on values, and all tensors that are computed from those.
+    They are the outputs of operators whose work depends on values, and everything that is computed from those outputs.
     """
     found: set[int] = set()
     for operator in model.graph.operators:
@@ -187,7 +193,10 @@ def tensors_by_value(model: Model) -> set[int]:
 
 
 def depends_on_values(graph: Graph, operator: Operator, *, is_onnx: bool) -> bool:
-    """Whether the work of an operator depends on the values of its inputs, and not only on their shapes."""
+    """Whether the work of an operator depends on the values of its inputs. If not, it only depends on their shapes.
+
+    `is_onnx` is True for a model of ONNX and False for TFLite.
+    """
     if not is_onnx:
         return operator.op_type in _TFLITE
     if operator.op_type == _BRANCHES:
@@ -199,6 +208,5 @@ def depends_on_values(graph: Graph, operator: Operator, *, is_onnx: bool) -> boo
 
 
 def _is_constant(graph: Graph, operator: Operator) -> bool:
-    """Whether an operator's first input is constant."""
     first = next(iter(operator.inputs), OMITTED)
     return first != OMITTED and graph.tensors[first].is_constant

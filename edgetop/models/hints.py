@@ -1,4 +1,4 @@
-"""Advice that follows from the model's file alone, before it has run."""
+"""Hints that follow from the model's file alone, before it has run."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ _DYNAMIC = {"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger", "C
 
 
 def hints(inspection: Inspection) -> tuple[Notice, ...]:
-    """Return the hints that apply. Those about incomplete figures are the first."""
+    """Return the hints that apply to the model. Hints about incomplete figures come first."""
     return (
         *_unknown(inspection),
         *_open_shapes(inspection),
@@ -88,9 +88,10 @@ def _readers(graph: Graph) -> dict[int, list[Operator]]:
 
 
 def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
-    """Whether an activation could be fused into a TFLite operator.
+    """Whether a TFLite operator could also compute the activation that follows it, but does not.
 
-    The operator has none yet, and only an activation reads its output.
+    True if the operator has no fused activation, and the only reader of its output is an activation. `readers` are the
+    operators that read a tensor, by the tensor's index.
     """
     if operator.attributes.get("activation") != 0 or len(operator.outputs) != 1:
         return False
@@ -99,9 +100,10 @@ def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Opera
 
 
 def _stays_apart(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
-    """Whether an ONNX convolution is followed by an activation that runtimes do not merge into it.
+    """Whether an ONNX convolution is followed by an activation that runtimes cannot merge into it.
 
-    They do not merge its type, or other operators read the output of the convolution as well.
+    They cannot if they do not support the type of activation, or if other operators read the convolution's output as
+    well. `readers` are the operators that read a tensor, by the tensor's index.
     """
     place = operator.outputs[0] if operator.outputs else OMITTED
     after = readers.get(place, [])
@@ -130,15 +132,15 @@ def _conversions(inspection: Inspection) -> Iterator[Notice]:
 
 
 def _notable_share(costs: Iterable[OperatorCost], inspection: Inspection) -> str:
-    """Return which share of all bytes these operators move, as text, or "" if it is below NOTABLE_SHARE."""
+    """Return which share of the model's bytes the operators move, such as `12 %`. It is "" below NOTABLE_SHARE."""
     moved, total = sum(cost.bytes or 0 for cost in costs), inspection.totals.bytes
     return percent(moved / total) if moved and moved >= NOTABLE_SHARE * total > 0 else ""
 
 
 def _annotations(graph: Graph) -> set[int]:
-    """Return the positions of QuantizeLinear and DequantizeLinear operators that form pairs.
+    """Return the positions of the QuantizeLinear and DequantizeLinear operators that form pairs.
 
-    Runtimes merge such pairs with their neighbours.
+    Such a pair only marks its neighbours as quantised. Runtimes merge it with them, so it costs nothing.
     """
     makers = {place: operator for operator in graph.operators for place in operator.outputs}
     readers = _readers(graph)
@@ -174,7 +176,10 @@ def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
 
 
 def _keeps_activations(operator: Operator) -> bool:
-    """Whether MatMulNBits keeps float activations: it quantises them only if requested (ContribOperators.md)."""
+    """Whether an operator is a MatMulNBits that computes on float activations.
+
+    It does, unless its attribute `accuracy_level` asks for int8 (ContribOperators.md).
+    """
     return operator.op_type == "MatMulNBits" and operator.attributes.get("accuracy_level", 0) != _INT8_ACTIVATIONS
 
 

@@ -1,4 +1,4 @@
-"""Inspect a model: everything that follows from its file, for inputs of given shapes.
+"""Inspect a model: compute everything that follows from its file, for inputs of given shapes.
 
 The file is mapped and not loaded, so its size does not matter.
 """
@@ -23,7 +23,7 @@ from edgetop.models.tflite_file import read_tflite
 
 @frozen
 class RuntimeShapes:
-    """The shapes of tensors in a runtime that ran the model once. The inputs had the shapes of the inspection."""
+    """The shapes of a model's tensors in a runtime that ran the model once, with inputs of the inspected shapes."""
 
     runtime: str  # its name and version
     shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # by the tensor's place in the main graph
@@ -43,10 +43,11 @@ class Inspection:
 def inspected(
     declared: Model, inputs: Mapping[str, Sequence[int]], measure: Callable[[], RuntimeShapes | None] = lambda: None
 ) -> Inspection:
-    """Return everything that follows from a model's file. `inputs` has the concrete shape of each input by name.
+    """Return the operators, costs, weights and memory of a model, for inputs of given shapes.
 
-    `measure` asks a runtime for shapes, and is called if the file of a TFLite model lacks some. Its answer is not used
-    for shapes that depend on values, because it only holds for the values of one input.
+    `declared` is the model as read from its file. `inputs` has the shape of each input by name, as in `{"image": (1, 3,
+    224, 224)}`. `measure` asks a runtime for the shapes. It is only called for a TFLite model whose file lacks some. A
+    measured shape is not used if it depends on the values of the inputs.
     """
     model, measured = with_shapes(declared, inputs), None
     if declared.format == "tflite" and _is_open(model):
@@ -69,7 +70,10 @@ READERS = {"onnx": read_onnx, "tflite": read_tflite, "openvino": read_openvino, 
 
 
 def read_model(path: Path, fmt: str) -> Model:
-    """Read a model file. `fmt`: a format of READERS. Raises InputError if it cannot be read."""
+    """Read a model file. `fmt` is its format: `onnx`, `tflite`, `openvino` or `ncnn`.
+
+    Raises InputError if the file cannot be read, or if the format is another one.
+    """
     data = map_file(path)
     if bytes(data[4:8]) == b"ORTM":
         raise InputError(

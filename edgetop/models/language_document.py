@@ -6,7 +6,10 @@ from edgetop.session.typed_json import Document
 
 
 def language_document(file: GgufFile, model: LanguageModel) -> Document:
-    """Return the document of a language model. Its keys are documented in edgetop/docs/inspect.md; None is unknown."""
+    """Return the document of `inspect --json` for a language model. Unknown values are None.
+
+    The keys are documented in edgetop/docs/inspect.md. `model` is what `described(file)` returned.
+    """
     return {
         "model": {
             "format": "gguf",

@@ -1,8 +1,8 @@
 """What a language model needs: the size of its KV cache and the work for each token, from the header of its GGUF file.
 
-A multiply-accumulate is 2 FLOPs, as for other models. Each token passes every weight matrix once. Of a mixture of
-experts, only the experts that are used count, and of the embedding only one row. Attention adds work for every earlier
-token.
+A multiply-accumulate is 2 FLOPs, as for other models. Each token passes every weight matrix once. Two exceptions: of a
+mixture of experts, only the experts that are used count; of the embedding, only one row counts. Attention adds work for
+every earlier token.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ FILE_TYPES = {
 
 @frozen
 class StoredAs:
-    """How many tensors a file stores with one type, and how large they are."""
+    """One type in which a file stores tensors, such as `Q4_K`: how many tensors, parameters and bytes have it."""
 
     type: str
     tensors: int
@@ -69,7 +69,7 @@ class LanguageModel:
 
 
 def described(file: GgufFile) -> LanguageModel:
-    """Describe the language model in a GGUF file. Values that the file does not determine are None."""
+    """Return what a GGUF file says about its language model. Values that the file does not determine are None."""
     keys = _Keys(file)
     experts, used = keys.number("expert_count"), keys.number("expert_used_count")
     layers, heads = keys.number("block_count"), keys.per_layer("attention.head_count")
@@ -105,7 +105,7 @@ def described(file: GgufFile) -> LanguageModel:
 
 
 class _Keys:
-    """Typed access to the metadata. A value of another type than expected counts as absent."""
+    """Reads values of the file's metadata by type. A value of another type than expected counts as missing."""
 
     def __init__(self, file: GgufFile) -> None:
         self._metadata = file.metadata
@@ -120,11 +120,17 @@ class _Keys:
         return value if type(value) is int and 0 <= value < 2**48 else None
 
     def number(self, key: str) -> int | None:
-        """Return an integer of the architecture's own keys, `llama.context_length` for example."""
+        """Return an integer whose key begins with the architecture's name, or None if it is missing.
+
+        `key` is the rest: `context_length` gives the value of `llama.context_length` in a model of that architecture.
+        """
         return self.plain(f"{self.architecture}.{key}")
 
     def per_layer(self, key: str) -> tuple[int, ...] | None:
-        """Return a number for each layer. The file has one number for all layers, or an array."""
+        """Return one number for each layer, or None if unknown. `key` is as for `number`.
+
+        The file has an array, or a single number that holds for all layers.
+        """
         layers = self.number("block_count")
         if layers is None or layers > MAX_LAYERS:
             return None
@@ -137,9 +143,10 @@ class _Keys:
 
 
 def _head_lengths(keys: _Keys, heads: Sequence[int] | None) -> tuple[int | None, int | None]:
-    """Return the lengths of an attention head's key and value, or None if they are unknown.
+    """Return `(key length, value length)` of an attention head, in elements. Each is None if unknown.
 
-    If the file does not have them, the length of the embedding is divided by the number of heads.
+    `heads` is the number of heads in each layer. If the file lacks a length, the embedding length is divided by the
+    number of heads.
     """
     key_length, value_length = keys.number("attention.key_length"), keys.number("attention.value_length")
     width, most = keys.number("embedding_length"), max(heads or (0,))

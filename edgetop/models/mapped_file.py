@@ -7,7 +7,10 @@ from edgetop.errors import InputError
 
 
 def map_file(path: Path) -> memoryview:
-    """Return the bytes of a file without reading them. Raises InputError if the file is empty or cannot be opened."""
+    """Return a view of a file's bytes, mapped into memory. Nothing is read until it is used.
+
+    Raises InputError if the file is empty or cannot be opened.
+    """
     try:
         with path.open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

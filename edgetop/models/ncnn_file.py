@@ -1,8 +1,9 @@
-"""Read the param file of an ncnn model: a line for each layer, with its blobs and its parameters by number.
+"""Read the param file of an ncnn model: one text line for each layer.
 
-Format: ncnn/docs/developer-guide/param-and-model-file-structure.md, and operation-param-weight-table.md beside it for
-the parameters of each layer.
-The file has no sizes but those of inputs, so the other sizes follow here, for the layers that most models are made of.
+A line has the layer's type and name, the names of its tensors ("blobs"), and its numbered parameters, such as `0=64`.
+Format: ncnn/docs/developer-guide/param-and-model-file-structure.md. The parameters of each layer are in
+operation-param-weight-table.md in the same folder. The file only has the sizes of inputs. This module computes the
+other sizes, for the common types of layers.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ _WEIGHTS = {
 
 
 def read_ncnn(data: memoryview) -> Model:
-    """Read a param file. Raises MalformedError."""
+    """Return the model in the bytes of a .param file. Raises MalformedError."""
     if len(data) > MAX_BYTES:
         raise MalformedError("more text than any param file has")
     lines = [line for line in bytes(data).decode("utf-8", "replace").splitlines() if line.strip()]
@@ -88,7 +89,10 @@ class _Reader:
         return place
 
     def _weights(self, kind: str, name: str, parameters: _Parameters) -> list[int]:
-        """Return the place of the layer's weights, if it has any. The file says how many, not how they are stored."""
+        """Return the index of the tensor with the layer's weights, in a list; [] if the layer has none.
+
+        The file only says how many weights there are. They are counted as 4 bytes each.
+        """
         count = int(parameters.get(_WEIGHTS.get(kind, -1), "0"))
         if count <= 0:
             return []
@@ -96,7 +100,10 @@ class _Reader:
 
 
 def _input_shape(parameters: _Parameters) -> Shape | None:
-    """Return [channels, height, width] as far as the file has them: parameters 2, 1 and 0."""
+    """Return the shape of an input: [channels, height, width], or fewer sizes if the file lacks the first ones.
+
+    Parameters 2, 1 and 0 are these sizes. Return None if the file has none of them.
+    """
     sizes = [int(parameters.get(key, "0")) for key in (2, 1, 0)]
     given = [size or None for size in sizes]
     while given and given[0] is None:
@@ -105,7 +112,11 @@ def _input_shape(parameters: _Parameters) -> Shape | None:
 
 
 def _shape(kind: str, parameters: _Parameters, inputs: Sequence[Shape | None]) -> Shape | None:
-    """Return the shape of a layer's outputs, or None if it does not follow from what is known here."""
+    """Return the shape of a layer's outputs, or None if it is unknown.
+
+    `kind` is the layer's type, such as `Convolution`. `parameters` are its parameters by number. `inputs` are the
+    shapes of its inputs.
+    """
     first = inputs[0] if inputs else None
     if kind in _SAME:
         return first
@@ -114,7 +125,11 @@ def _shape(kind: str, parameters: _Parameters, inputs: Sequence[Shape | None]) -
 
 
 def _convolved(parameters: _Parameters, shape: Shape) -> Shape | None:
-    """Return the shape after a convolution: 0 is its outputs, 1 and 11 kernel, 2 and 12 dilation, 3 and 13 stride."""
+    """Return the shape after a convolution, or None if the input does not have three dimensions.
+
+    `shape` is the input's shape. Parameter 0 is the number of output channels. Others: 1 and 11 kernel, 2 and 12
+    dilation, 3 and 13 stride.
+    """
     if len(shape) != 3:
         return None
     return int(parameters.get(0, "0")) or shape[0], *_windows(
@@ -123,7 +138,11 @@ def _convolved(parameters: _Parameters, shape: Shape) -> Shape | None:
 
 
 def _pooled(parameters: _Parameters, shape: Shape) -> Shape | None:
-    """Return the shape after a pool: 1 and 11 kernel, 2 and 12 stride, 4 global, 5 rounding mode (0 rounds up)."""
+    """Return the shape after a pool, or None if the input does not have three dimensions.
+
+    `shape` is the input's shape. Parameters: 1 and 11 kernel, 2 and 12 stride, 4 global pool, 5 rounding mode (0 rounds
+    up).
+    """
     if len(shape) != 3:
         return None
     if parameters.get(4, "0") == "1":
@@ -143,7 +162,11 @@ def _windows(
     pads: tuple[int, int, int, int],
     rounds_up: bool = False,
 ) -> Shape:
-    """Return height and width after a window has moved over them. `pads` are the keys of left, top, right, bottom."""
+    """Return (height, width) of the output of a convolution or pool.
+
+    `shape` is the input's shape. `dilation`, `stride` and `pads` (left, top, right, bottom) are numbers of parameters,
+    not their values. `rounds_up` says whether an incomplete last step of the window counts.
+    """
 
     def number(key: int | None, default: int) -> int:
         return default if key is None else int(parameters.get(key, str(default)))

@@ -1,8 +1,8 @@
 """Read an ONNX file: only the fields of onnx/onnx.proto that say which operators run on which tensors.
 
-Weights are skipped, and files beside the model are not opened. As in ONNX Runtime when it loads a model, `Constant`
-nodes become constant tensors, and a call of a function that the model defines is replaced by the function's nodes
-(onnxruntime/core/graph/graph.cc, core/graph/function_utils.cc).
+Weights are skipped, and files beside the model are not opened. Two things are changed as ONNX Runtime does when it
+loads a model. `Constant` nodes become constant tensors. A call of a function that the model defines is replaced by the
+function's nodes (onnxruntime/core/graph/graph.cc, core/graph/function_utils.cc).
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from edgetop.models.reading_limits import MAX_DEPTH, MAX_OPERATORS, MAX_TENSORS,
 
 @dataclass(slots=True)
 class Function:
-    """An operator that the model defines by other operators (FunctionProto)."""
+    """An operator that the model itself defines by other operators (FunctionProto)."""
 
     name: str = ""
     domain: str = ""
@@ -31,12 +31,15 @@ class Function:
 
     @property
     def prefix(self) -> str:
-        """The prefix that ONNX Runtime gives to the names of the function's nodes, without the number of the call."""
+        """The text with which ONNX Runtime begins the names of the function's nodes, such as `_inlfunc_MyNorm`.
+
+        From the second call on, the runtime appends the number of the call to it.
+        """
         return f"_inlfunc_{self.name}"
 
 
 class Drafts:
-    """The tensors of a graph while it is read, by name. They may be declared and defined in any order."""
+    """The tensors of a graph while the graph is read, by name. A tensor may be used before it is defined."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
@@ -44,7 +47,7 @@ class Drafts:
         self.arguments: Mapping[str, Any] = {}  # only calls have any
 
     def place(self, name: str) -> int:
-        """Return the place of the tensor with this name. A new name gets a new place."""
+        """Return the index of the tensor with this name. A new name gets a new tensor."""
         place = self.places.get(name)
         if place is None:
             if len(self.tensors) >= MAX_TENSORS:
@@ -54,7 +57,7 @@ class Drafts:
         return place
 
     def declare(self, name: str, dtype: str | None, shape: Shape | None) -> int:
-        """Set a tensor's dtype and shape unless a constant has defined it, and return its place."""
+        """Set a tensor's dtype and shape, and return its index. A tensor that is a constant already stays as it is."""
         place = self.place(name)
         if not self.tensors[place].is_constant:
             self.tensors[place] = Tensor(name, dtype, shape)
@@ -69,15 +72,16 @@ class Drafts:
 
 
 class Call:
-    """The tensors of one call of a function, by their names in the function.
+    """The tensors of one call of a function. They are found by their names in the function.
 
-    They are tensors of the graph that has the call.
+    The tensors themselves belong to the graph that contains the call.
     """
 
     def __init__(self, graph: Drafts, function: Function, number: int, operator: Operator) -> None:
-        """Inline `operator`, a call of `function`, into `graph`.
+        """Map the function's tensors to tensors of `graph`, for the call `operator`.
 
-        `number` is the number of earlier calls. It makes the names of this call different from theirs.
+        `number` is the number of earlier calls of the same function. It is part of the new names, so that they differ
+        from call to call.
         """
         self.graph = graph
         self.function = function
@@ -102,12 +106,12 @@ Scopes = tuple[Scope, ...]
 
 
 def read_onnx(data: memoryview) -> Model:
-    """Read the model in the bytes of a .onnx file. Raises MalformedError."""
+    """Return the model in the bytes of an .onnx file. Raises MalformedError."""
     return _ModelReader(Budget()).read(data)
 
 
 class _ModelReader:
-    """Reads one ModelProto. Graphs within operators are collected as subgraphs."""
+    """Reads one ModelProto. Graphs inside operators, such as the branches of `If`, are collected as subgraphs."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -165,12 +169,12 @@ class _ModelReader:
         )
 
     def _counted(self, value: wire.Value, _: Budget) -> memoryview:
-        """Return the bytes of a node, and count the node: their number is limited."""
+        """Return the bytes of a node, and count the node. Raises MalformedError if there are too many."""
         self._count_operators(1)
         return wire.message(value)
 
     def _graph(self, data: memoryview, around: Scopes = ()) -> Graph:
-        """Read a graph. `around` are the surrounding graphs, the outermost first."""
+        """Read a graph from its bytes. `around` are the graphs that contain it, the outermost first."""
         self._enter()
         drafts = Drafts()
         lists: dict[int, wire.Reader] = {1: self._counted, 5: values.read_tensor, 15: values.read_sparse}
@@ -189,10 +193,11 @@ class _ModelReader:
     def _captures(
         self, drafts: Drafts, operators: tuple[Operator, ...], given: set[int], outputs: list[int], around: Scopes
     ) -> dict[int, int]:
-        """Return the tensors of a graph that are read in it but defined in a surrounding graph.
+        """Return the tensors that a graph reads but a surrounding graph defines.
 
-        Each is given as its place here and its place in the innermost graph of `around`. Dtype and shape are copied
-        from the definition. `given` are the tensors that are defined here without an operator.
+        The result maps the tensor's index in this graph to its index in the graph directly around it. Its dtype and
+        shape are copied from the definition. `given` are the tensors of this graph that no operator needs to make.
+        `around` are the surrounding graphs, the outermost first.
         """
         if not around:
             return {}
@@ -226,7 +231,12 @@ class _ModelReader:
             self._external[constant.external_file] = External(before.tensors + 1, needed)
 
     def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
-        """Read nodes, of which the first one has the position `first`."""
+        """Read operators from the bytes of their nodes.
+
+        The first operator gets the position `first`, the next ones count up.
+
+        `scopes` hold the tensors by name: those of surrounding graphs first, those of the present graph last.
+        """
         operators: list[Operator] = []
         for data in nodes:
             operator, function = self._node(data, first + len(operators), scopes)
@@ -254,7 +264,10 @@ class _ModelReader:
         return True
 
     def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
-        """Read an operator, and return it with the function of the model that it calls, or None."""
+        """Read one operator. Return it with the function of the model that it calls, or None if it calls none.
+
+        `scopes` hold the tensors by name: those of surrounding graphs first, those of the present graph last.
+        """
         texts = {3: "", 4: "", 7: "", 8: ""}
         sides: dict[int, list[int]] = {1: [], 2: []}
         attributes: dict[str, Any] = {}
@@ -287,9 +300,9 @@ class _ModelReader:
 
 
 def _same_in_every_call(node: memoryview, budget: Budget) -> list[str]:
-    """Return the outputs of a node in a function if they are the same in every call, else [].
+    """Return the output names of a function's node if it gives the same values in every call, else [].
 
-    They are for a `Constant` that does not depend on the call's attributes.
+    That holds for a `Constant` whose value is not an attribute of the call.
     """
     known = wire.read(node, budget, {4: wire.text}, {2: wire.text, 5: values.read_attribute})
     is_same = known.get(4) == "Constant" and not any(attribute.reference for attribute in known[5])

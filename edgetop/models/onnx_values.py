@@ -48,7 +48,7 @@ class Attribute:
 
 
 def pair(value: wire.Value, budget: Budget) -> tuple[str, str]:
-    """Return the key and the value of a StringStringEntryProto."""
+    """Return `(key, value)` of a StringStringEntryProto."""
     texts = wire.read(value, budget, {1: wire.text, 2: wire.text})
     return texts.get(1, ""), texts.get(2, "")
 
@@ -62,7 +62,7 @@ _TENSOR_LISTS: dict[int, wire.Reader] = {1: wire.numbers, 13: pair, **dict.fromk
 
 
 def read_tensor(value: wire.Value, budget: Budget) -> Constant:
-    """Read a TensorProto: dtype and shape, and the value of a small one."""
+    """Return the constant in a TensorProto: name, dtype and shape, and the values if there are few."""
     # A tensor with more contents is too long to be read.
     known = wire.read(value, budget, _TENSOR, _TENSOR_LISTS, most=MAX_VALUE_ELEMENTS + 1)
     dtype, shape = DTYPES.get(known.get(2, 0)), checked_shape([dim for dims in known[1] for dim in dims])
@@ -75,7 +75,8 @@ def read_tensor(value: wire.Value, budget: Budget) -> Constant:
 def _end(beside: Mapping[str, str], stored_bytes: int | None) -> int | None:
     """Return the position in bytes at which a tensor ends in its external file, or None if it is unknown.
 
-    `beside` are the keys that describe its place (onnx/docs/ExternalData.md), and `stored_bytes` is its size.
+    `beside` has the keys `offset` and `length`, which say where the tensor is (onnx/docs/ExternalData.md).
+    `stored_bytes` is the tensor's size, which is used if there is no length.
     """
     offset, length = beside.get("offset", "0"), beside.get("length", str(stored_bytes))
     if not (offset.isdecimal() and length.isdecimal() and max(len(offset), len(length)) < MAX_DIGITS):
@@ -84,7 +85,10 @@ def _end(beside: Mapping[str, str], stored_bytes: int | None) -> int | None:
 
 
 def read_sparse(value: wire.Value, budget: Budget) -> Constant:
-    """Read a SparseTensorProto, whose name is that of its values. It stores values and indices."""
+    """Return the constant in a SparseTensorProto. Its name is the name of the tensor with its values.
+
+    Its stored size is the size of values and indices together.
+    """
     known = wire.read(value, budget, {1: read_tensor, 2: read_tensor}, {3: wire.numbers})
     values: Constant | None = known.get(1)
     if values is None:
@@ -111,7 +115,7 @@ def checked_shape(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def read_info(value: wire.Value, budget: Budget) -> tuple[str, str | None, Shape | None]:
-    """Read a ValueInfoProto: name, dtype and shape. Sequences, maps and optionals have neither dtype nor shape."""
+    """Return `(name, dtype, shape)` of a ValueInfoProto. Dtype and shape are None for sequences, maps and optionals."""
     known = wire.read(value, budget, {1: wire.text, 2: wire.message})
     dtype_and_shape = wire.read(known.get(2, memoryview(b"")), budget, {1: _tensor_type}).get(1, (None, None))
     return known.get(1, ""), *dtype_and_shape
@@ -141,7 +145,10 @@ def _dim(value: wire.Value, budget: Budget) -> Dim:
 
 
 def _listed(read: Callable[[wire.Value, Budget], Sequence[Any]]) -> wire.Reader:
-    """Return a reader of a repeated field that skips long lists, such as weights in operators of old models."""
+    """Return a reader of a list of numbers. It gives () for a long list, such as weights in attributes of old models.
+
+    `read` reads a list of any length.
+    """
 
     def reader(value: wire.Value, budget: Budget) -> Sequence[Any]:
         return () if not isinstance(value, int) and len(value) > _MAX_ATTRIBUTE_BYTES else read(value, budget)
@@ -183,7 +190,10 @@ _CONSTANT_KINDS: dict[str, type] = {
 
 
 def constant_of(attributes: Mapping[str, Any]) -> Constant | None:
-    """Return the value of a `Constant` node (onnx/docs/Operators.md), or None if its type is not supported."""
+    """Return the value of a `Constant` node, or None if its type is not supported.
+
+    `attributes` are the attributes of the node (onnx/docs/Operators.md).
+    """
     for name, value in attributes.items():
         if name == "value" and isinstance(value, Constant):
             return value

@@ -1,8 +1,8 @@
 """Read OpenVINO's intermediate representation (IR): an XML file that describes layers, beside a .bin file of weights.
 
-Format: openvino/docs/articles_en/documentation/openvino-ir-format/intermediate-representation-int8-inference.rst and
-src/core/xml_util/src/xml_deserialize_util.cpp. Every output port has its precision and its sizes, with -1 for a size
-that the model leaves open.
+Every output port of a layer has its precision and its sizes. A size of -1 is left open by the model. Format:
+openvino/docs/articles_en/documentation/openvino-ir-format/intermediate-representation-int8-inference.rst and
+src/core/xml_util/src/xml_deserialize_util.cpp.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _Port = tuple[str, str]  # ids of a layer and of one of its output ports
 
 
 def read_openvino(data: memoryview) -> Model:
-    """Read the XML file of an IR. Raises MalformedError."""
+    """Return the model in the bytes of the .xml file of an IR. Raises MalformedError."""
     if len(data) > MAX_BYTES:
         raise MalformedError(f"more than {MAX_BYTES // 2**20} MiB of XML")
     text = bytes(data)
@@ -76,7 +76,7 @@ class _Reader:
         )
 
     def _is_decompression(self, layer: ET.Element) -> bool:
-        """Whether a layer only converts stored weights, which OpenVINO does once, when it loads the model."""
+        """Whether a layer only converts stored weights. OpenVINO does that once, when it loads the model."""
         places = self._read_by(layer)
         return bool(places) and self._tensors[places[0]].is_constant
 
@@ -117,7 +117,11 @@ def _ports(layer: ET.Element, side: str) -> list[ET.Element]:
 
 
 def _in_order(layers: list[ET.Element], sources: dict[_Port, _Port]) -> Iterator[ET.Element]:
-    """Yield the layers so that each comes after those that it reads. Raises MalformedError if there is a circle."""
+    """Yield the layers in an order in which each comes after the layers whose outputs it reads.
+
+    `sources` has, for each input port, the output port that feeds it. Raises MalformedError if layers wait for each
+    other.
+    """
     by_id = {layer.attrib["id"]: layer for layer in layers}
     needs: dict[str, set[str]] = {number: set() for number in by_id}
     for (reader, _), (writer, _) in sources.items():

@@ -1,7 +1,7 @@
 """The cost of every operator of a model, and sums of the costs: for the model, by type, and by dtype.
 
-Bytes are counted as if every tensor were read or written once and no cache held data from one operator to the next. An
-unknown cost is None, and totals say for how many operators it is unknown.
+Bytes are counted as if every tensor were read or written once, and no cache held data from one operator to the next. An
+unknown cost is None. Totals say for how many operators the cost is unknown.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ Place = tuple[int, int]  # of a tensor: (number of its graph, 0 for the main one
 
 @frozen
 class OperatorCost:
-    """The work of an operator in one inference. None means unknown."""
+    """The work of one operator in one inference: arithmetic, bytes and parameters. None means unknown."""
 
     operator: Operator
     is_folded: bool  # whether its outputs are constant: computed once at load, and free afterwards
@@ -43,25 +43,26 @@ class OperatorCost:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes moved to and from memory if only this operator's own tensors are cached."""
+        """Bytes that are read from and written to memory if each tensor is moved once, or None if unknown."""
         return None if self.read_bytes is None or self.written_bytes is None else self.read_bytes + self.written_bytes
 
     @property
     def intensity(self) -> float | None:
-        """FLOPs per byte (Williams et al. 2009, doi:10.1145/1498765.1498785)."""
+        """FLOPs per byte, or None if unknown (Williams et al. 2009, doi:10.1145/1498765.1498785)."""
         return self.flops / self.bytes if self.flops is not None and self.bytes else None
 
 
 def costs(model: Model) -> tuple[OperatorCost, ...]:
-    """Return the costs in the order of the graph's operators. `model` must come from `with_shapes`."""
+    """Return the cost of each operator of the main graph, in order. `model` must come from `with_shapes`."""
     stored = StoredForms(model.graph)
     return tuple(_cost(model.graph, operator, stored) for operator in model.graph.operators)
 
 
 class StoredForms:
-    """Finds the stored constant from which a constant is made by a change of type or layout.
+    """Finds the constant in the file from which another constant is made by a change of type or layout.
 
-    TFLite stores float16 weights before a DEQUANTIZE. A model's precision is that of the stored constants.
+    For example, TFLite stores float16 weights and converts them with DEQUANTIZE. The precision of a model is the dtype
+    of its stored constants.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -108,15 +109,19 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
 
 
 def is_weight(tensor: Tensor, operator: Operator) -> bool:
-    """Whether a tensor has parameters of the operator. An int32 constant of a product has its biases."""
+    """Whether a tensor holds parameters of the operator: its weights or biases.
+
+    It must be a constant of a floating-point or narrow integer dtype. An int32 constant counts if the operator is a
+    product, because such a constant holds biases.
+    """
     is_parameter = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and has_products(operator))
     return tensor.is_constant and is_parameter
 
 
 def _parameters(tensor: Tensor, operator: Operator) -> int | None:
-    """Return the number of parameters in a tensor, or None.
+    """Return the number of parameters in a tensor, or None if unknown. Usually it is the number of elements.
 
-    MatMulNBits packs several into a byte (ContribOperators.md).
+    The operator MatMulNBits packs several parameters into a byte (ContribOperators.md).
     """
     if operator.op_type != "MatMulNBits" or tensor.dtype != "uint8" or tensor.elements is None:
         return tensor.elements
@@ -135,7 +140,10 @@ def _counted(rule: Rule | None, node: Node) -> int | None:
 
 @frozen
 class Totals:
-    """Sums over the operators whose figure is known. The fields `..._unknown` count the other operators."""
+    """Sums over the operators whose figure is known.
+
+    A field `..._unknown` is the number of operators whose figure is not.
+    """
 
     operators: int
     folded: int  # number of operators that are computed once at load
@@ -174,9 +182,11 @@ def totals(operators: Sequence[OperatorCost]) -> Totals:
 
 
 def by_type(operators: Sequence[OperatorCost]) -> dict[str, Totals]:
-    """Return sums of the costs by type of operator, ordered by FLOPs and then by bytes.
+    """Return the sums of the costs by type of operator, such as `Conv`.
 
-    Only operators that run in each inference count.
+    The type with most FLOPs comes first, then most bytes.
+
+    Operators that are computed once, when the model is loaded, do not count.
     """
     groups: dict[str, list[OperatorCost]] = {}
     for cost in operators:
@@ -193,9 +203,9 @@ def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
 
 
 def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
-    """Return the weights of the main graph and of the graphs inside its operators.
+    """Return the number and size of the weights in all graphs of the model.
 
-    `model` must come from `with_shapes`.
+    `model` must come from `with_shapes`. `operators` are the costs of its main graph.
     """
     parameters = size = unknown = 0
     counts: Counter[str] = Counter()
@@ -225,10 +235,10 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
 
 
 def _start_states(graphs: Sequence[Graph]) -> set[Place]:
-    """Return the places of operators that set a state to its first value, as (graph, position in the graph).
+    """Return `(number of the graph, position)` of each operator that sets a variable to its first value.
 
-    They are in a graph of CALL_ONCE, which runs before the first inference. The result is empty if no inference assigns
-    a variable, because the variables are weights then.
+    Such operators are in a graph that CALL_ONCE runs before the first inference. The result is empty if no inference
+    assigns a variable. The variables are weights then.
     """
     once = {
         1 + inner for graph in graphs for op in graph.operators if op.op_type == "CALL_ONCE" for inner in op.subgraphs
@@ -244,7 +254,10 @@ def _start_states(graphs: Sequence[Graph]) -> set[Place]:
 
 
 def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
-    """Return, for each tensor of an inner graph that is defined in a surrounding graph, the place of its definition."""
+    """Return where tensors are defined that an inner graph reads from a surrounding graph.
+
+    Keys and values are `(number of the graph, index of the tensor)`: where it is read, and where it is defined.
+    """
     homes: dict[Place, Place] = {}
     within = {1 + inner for graph in graphs for operator in graph.operators for inner in operator.subgraphs}
     waiting = [number for number in range(len(graphs)) if number not in within]
@@ -262,7 +275,12 @@ def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
 
 
 def _unread(graphs: Sequence[Graph], captured: Mapping[Place, Place]) -> int:
-    """Return the number of elements in constants that no operator reads. Exporters leave such constants behind."""
+    """Return the number of elements in constants that no operator reads.
+
+    Some exporters leave such constants in the file.
+
+    `captured` says for tensors of inner graphs where they are defined.
+    """
     read = {*captured, *captured.values()}
     for number, graph in enumerate(graphs):
         read.update((number, place) for operator in graph.operators for place in (*operator.inputs, *operator.outputs))

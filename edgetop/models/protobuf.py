@@ -1,8 +1,8 @@
 """Read the wire format of protocol buffers in place, field by field, without copying contents.
 
 Source: https://protobuf.dev/programming-guides/encoding/. A file may be cut short, hostile or larger than memory. So
-every length is checked against the end of the file, contents are views of the mapped file, and the number of fields is
-limited.
+every length is checked against the end of the file. Contents are views of the mapped file. The number of fields is
+limited by a budget.
 """
 
 import struct
@@ -20,9 +20,9 @@ _NONE: Mapping[int, Reader] = {}
 
 
 def fields(value: Value, budget: Budget, steps: int = 1) -> Iterator[tuple[int, Value]]:
-    """Yield (number, value) of each field of a message. Raises MalformedError if it is invalid.
+    """Yield `(number, value)` of each field of a message. Raises MalformedError if the message is invalid.
 
-    Each field takes `steps` from the budget.
+    `budget` limits the work: each field takes `steps` from it.
     """
     data = message(value)
     position, end = 0, len(data)
@@ -54,10 +54,10 @@ def read(
     each: int = 0,
     most: int = 2**62,
 ) -> defaultdict[int, Any]:
-    """Read the fields of a message that have a reader, and return their values by number.
+    """Return values of a message's fields, by field number. Only fields that have a reader are read.
 
-    A field in `repeated` gives a list of at most `most` items; a field in `single` gives its last value, or is missing.
-    Every field takes 1 + `each` steps from the budget.
+    `single` has readers for fields that occur once; if such a field is repeated, its last value counts. `repeated` has
+    readers for fields that give a list, of at most `most` items. Every field takes 1 + `each` steps from the budget.
     """
     known: defaultdict[int, Any] = defaultdict(list)
     for number, part in fields(value, budget, 1 + each):
@@ -71,7 +71,10 @@ def read(
 
 
 def varint(data: memoryview, position: int) -> tuple[int, int]:
-    """Read an unsigned number of at most 64 bits. Returns the number and the position after it."""
+    """Return `(number, position after it)` for the unsigned number of at most 64 bits at `position`.
+
+    Raises MalformedError if the number has no end.
+    """
     if position < len(data) and (byte := data[position]) < 0x80:  # nearly all are this short
         return byte, position + 1
     value = 0
@@ -83,7 +86,7 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def signed(value: Value, _: Budget | None = None) -> int:
-    """Return the value of an int64 or int32 field, which is two's complement in 64 bits."""
+    """Return the signed integer in an int64 or int32 field."""
     number = whole(value)
     return number - 2**64 if number >= 2**63 else number
 
@@ -101,14 +104,17 @@ def message(value: Value, _: Budget | None = None) -> memoryview:
 
 
 def text(value: Value, budget: Budget) -> str:
-    """Return the value of a string field. Bytes that are not UTF-8 become escapes."""
+    r"""Return the text in a string field. Bytes that are not UTF-8 become escapes, such as `\xff`."""
     data = message(value)
     budget.spend(len(data) // 16)
     return bytes(data).decode("utf-8", "backslashreplace")
 
 
 def numbers(value: Value, budget: Budget) -> list[int]:
-    """Return the integers in one part of a repeated int64 or int32 field, which has one of them or a packed list."""
+    """Return the integers in one occurrence of a repeated int64 or int32 field.
+
+    An occurrence holds a single integer, or a packed list of them.
+    """
     if isinstance(value, int):
         return [signed(value)]
     result, position = [], 0
@@ -120,7 +126,7 @@ def numbers(value: Value, budget: Budget) -> list[int]:
 
 
 def real(value: Value, _: Budget | None = None) -> float:
-    """Return the value of a float field."""
+    """Return the number in a float field (32 bits)."""
     data = message(value)
     if len(data) != 4:
         raise MalformedError("a float of another size")
@@ -128,7 +134,7 @@ def real(value: Value, _: Budget | None = None) -> float:
 
 
 def reals(value: Value, budget: Budget) -> list[float]:
-    """Return the floats in one part of a repeated float field, which has one of them or a packed list."""
+    """Return the numbers in one occurrence of a repeated float field: a single float, or a packed list of them."""
     data = message(value)
     if len(data) % 4:
         raise MalformedError("floats of another size")

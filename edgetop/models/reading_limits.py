@@ -15,11 +15,11 @@ BROKEN_NODE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErr
 
 
 class MalformedError(Exception):
-    """The file violates its format; the message says where."""
+    """Raised if a file violates its format. The message says what is wrong."""
 
 
 class Budget:
-    """Limits how much of a file may be read, counted in steps."""
+    """Limits the work of reading a file, in steps: fields, elements and offsets that are read."""
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self._left = steps

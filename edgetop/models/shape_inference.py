@@ -1,7 +1,7 @@
 """Determine the shape and dtype of every tensor, and the values of small ones, operator by operator.
 
-A TFLite file contains the shapes. Shapes that it leaves open, or that change with the sizes of the inputs, are only
-known to its runtime (`edgetop.engines.process_engine`).
+A TFLite file contains its shapes. Only its runtime (`edgetop.engines.process_engine`) knows a shape that the file
+leaves open, or that changes when inputs are resized.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _CACHED_BY_TFLITE = {"DEQUANTIZE", "DENSIFY"}
 
 
 class Result(NamedTuple):
-    """The sizes, dtype and value that the rules give for one output; None means unknown."""
+    """The sizes, dtype and value that rules determined for one output of an operator. None means unknown."""
 
     sizes: Sizes | None = None
     dtype: str | None = None
@@ -36,10 +36,11 @@ class Result(NamedTuple):
 def with_shapes(
     model: Model, inputs: Mapping[str, Sequence[int]], measured: Mapping[int, tuple[int, ...]] | None = None
 ) -> Model:
-    """Return the model with every shape that follows from the shapes of its inputs, which are given by name.
+    """Return the model with all shapes filled in that follow from the shapes of its inputs.
 
-    Sizes that do not follow are None. An operator's outputs are constant if all its inputs are, since runtimes compute
-    them once when they load the model. `measured` are shapes of a TFLite model's tensors in a runtime, by place.
+    `inputs` has the shape of each input by name. `measured` has shapes that a runtime gave, by the tensor's index; it
+    is only used for TFLite. Unknown sizes are None. If all inputs of an operator are constant, its outputs are marked
+    as constant, because runtimes compute them once, at load.
     """
     tensors = _onnx(model, inputs) if model.format == "onnx" else _tflite(model, inputs, measured or {})
     return replace(model, graph=replace(model.graph, tensors=tuple(tensors)))
@@ -68,11 +69,11 @@ def _onnx(model: Model, inputs: Mapping[str, Sequence[int]]) -> list[Tensor]:
 
 
 def _overruled(graph: Graph) -> set[int]:
-    """Return the model's outputs whose declared sizes are ignored, even if no size follows from a rule.
+    """Return the indices of model outputs whose sizes in the file are not trusted.
 
-    They are outputs of operators with a rule, in a model whose inputs have open sizes. Exporters then declare the sizes
-    that they saw, or names that nothing checks. For an operator without a rule, the declared sizes are the only ones,
-    so they are used.
+    If inputs have open sizes, exporters often declare output sizes that hold for one input only, or names without a
+    meaning. These sizes are ignored if the output's operator has a rule for sizes. Without a rule, the declared sizes
+    are used.
     """
     if all(isinstance(dim, int) for place in graph.inputs for dim in graph.tensors[place].shape or ()):
         return set()
@@ -101,7 +102,10 @@ def _outputs(node: Node) -> list[Result]:
 
 
 def _possible(sizes: Sizes | None) -> Sizes | None:
-    """Return `sizes`, or None if no tensor can have them. Attributes of a broken node may give such sizes."""
+    """Return `sizes` if a tensor can have them, else None.
+
+    A broken file may give negative sizes or too many dimensions.
+    """
     if sizes is None or len(sizes) > MAX_RANK:
         return None
     is_possible = all(size is None or (isinstance(size, int) and size >= 0) for size in sizes)
@@ -109,7 +113,7 @@ def _possible(sizes: Sizes | None) -> Sizes | None:
 
 
 def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) -> list[T | None]:
-    """Return the results of `rule` for the first `number` outputs, with None for each that it cannot give."""
+    """Return what `rule` gives for each of the first `number` outputs, with None where it fails or gives nothing."""
     results: list[T | None] = []
     with contextlib.suppress(*BROKEN_NODE):
         results = rule(node)
@@ -117,7 +121,10 @@ def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) ->
 
 
 def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Return the sizes of named dimensions. A name that has different sizes in different inputs is left out."""
+    """Return the size of each named dimension, such as `batch`, from the shapes of the inputs.
+
+    A name that has different sizes in different inputs is left out.
+    """
     by_name: dict[str, set[int]] = {}
     for place in graph.inputs:
         tensor = graph.tensors[place]
@@ -128,9 +135,11 @@ def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str,
 
 
 def _merged(result: Result, declared: Tensor) -> Tensor:
-    """Return the tensor that the file declares, with the result of a rule in place of what it declares.
+    """Return the tensor with the sizes, dtype and value from a rule.
 
-    What the rule leaves open stays as declared (value_info).
+    Sizes and dtype that the rule leaves open stay as declared.
+
+    `declared` is the tensor as the file declares it (value_info).
     """
     sizes, stated = result.sizes, declared.shape
     shape: Shape | None = stated if sizes is None else sizes
@@ -142,7 +151,8 @@ def _merged(result: Result, declared: Tensor) -> Tensor:
 def _is_constant(node: Node) -> bool:
     """Whether ONNX Runtime computes an operator once, when it loads the model.
 
-    Source: core/optimizer/constant_folding.cc, which does not fold DequantizeLinear, so that it can be fused.
+    It does if all inputs are constant. DequantizeLinear is an exception, because the runtime fuses it later
+    (core/optimizer/constant_folding.cc).
     """
     operator = node.operator
     if operator.domain not in DOMAINS or operator.subgraphs or operator.op_type in _RANDOM:
@@ -152,9 +162,10 @@ def _is_constant(node: Node) -> bool:
 
 
 def _tflite(model: Model, inputs: Mapping[str, Sequence[int]], measured: Mapping[int, tuple[int, ...]]) -> list[Tensor]:
-    """Return tensors with the shapes in the file, or those that a runtime measured.
+    """Return the tensors of a TFLite model with the shapes in the file, or measured ones.
 
-    Shapes that change because inputs were resized are unknown unless they were measured.
+    `inputs` has the new shape of each input by name. `measured` has the shapes in a runtime, by tensor index. A shape
+    that changes with a resized input is None unless it was measured.
     """
     graph, tensors = model.graph, list(model.graph.tensors)
     changed: set[int] = set()

@@ -1,6 +1,6 @@
 """Read a TFLite file: the tables of tensorflow/lite/schema/schema.fbs that say which operators run on which tensors.
 
-Weights are skipped. Only small constants from which shapes may follow are read.
+Weights are skipped. Of constants, only small ones are read, because shapes may be computed from them.
 """
 
 import struct
@@ -24,7 +24,7 @@ SCALARS = {
 
 
 def root(data: memoryview, budget: Budget) -> "Table":
-    """Return the root table. Raises MalformedError."""
+    """Return the root table of a FlatBuffers file. `budget` limits how much is read. Raises MalformedError."""
     return Table(data, _read(_U32, data, 0), budget)
 
 
@@ -35,7 +35,7 @@ def _read(kind: struct.Struct, data: memoryview, position: int) -> Any:
 
 
 class Table:
-    """A FlatBuffers table. Its fields are identified by their ids in the schema."""
+    """A FlatBuffers table. `field` in its methods is the number of a field in the schema."""
 
     __slots__ = ("_budget", "_data", "_position", "_vtable", "_vtable_size")
 
@@ -58,7 +58,7 @@ class Table:
             yield Table(self._data, position, self._budget)
 
     def text(self, field: int) -> str:
-        """Return a string field, or a vector of bytes as text. Bytes that are not UTF-8 become escapes."""
+        """Return a field that is a string, or a vector of bytes, as text. Bytes that are not UTF-8 become escapes."""
         data = self.bytes_of(field)
         self._budget.spend(len(data) // 16)
         return bytes(data).decode("utf-8", "backslashreplace")
@@ -68,12 +68,12 @@ class Table:
         return tuple(self._elements(field, scalar.size, lambda at: _read(scalar, self._data, at)))
 
     def bytes_of(self, field: int) -> memoryview:
-        """Return a view of the contents of a vector of bytes."""
+        """Return a view of a field that is a vector of bytes."""
         start, length = self._vector(field, 1)
         return self._data[start : start + length]
 
     def length(self, field: int, size: int = 1) -> int:
-        """Return the length of a vector whose elements take `size` bytes each."""
+        """Return the number of elements of a field that is a vector. `size` is the size of an element in bytes."""
         return self._vector(field, size)[1]
 
     def _elements(self, field: int, size: int, read: Callable[[int], int]) -> Iterator[int]:
@@ -188,9 +188,9 @@ def read_tflite(data: memoryview) -> Model:
 
 
 def _operator_code(table: Table) -> tuple[str, str]:
-    """Return an operator's name and domain.
+    """Return `(name, domain)` of an operator type, such as `("CONV_2D", "tflite")`.
 
-    The code is in two fields; the older one only has room for 7 bits (schema.fbs, OperatorCode).
+    The number of the type is in two fields. The older field only has room for 7 bits (schema.fbs, OperatorCode).
     """
     code = max(table.scalar(0, "i8"), table.scalar(3, "i32"))
     if code == CUSTOM:
@@ -199,7 +199,7 @@ def _operator_code(table: Table) -> tuple[str, str]:
 
 
 def _metadata(model: Table, buffers: list[Table]) -> dict[str, str]:
-    """Return the metadata by name. An entry that is not a short text is replaced by its size in bytes."""
+    """Return the metadata as texts, by name. For an entry that is not a short text, the text is its size in bytes."""
     metadata = {}
     for entry in model.tables(6):
         number = entry.scalar(1, "u32")
@@ -246,7 +246,7 @@ def _tensor(table: Table, buffers: list[Table]) -> Tensor:
 
 
 def _stored_bytes(buffer: Table) -> int:
-    """Return a buffer's size. It is in the FlatBuffer or, in files over 2 GB, after it, by offset and size."""
+    """Return the size of a buffer in bytes. In files over 2 GB, the contents are after the FlatBuffer."""
     size: int = buffer.scalar(2, "u64")
     return buffer.length(0) or (size if buffer.scalar(1, "u64") > 1 else 0)
 
@@ -280,9 +280,10 @@ def _places(table: Table, field: int, tensors: tuple[Tensor, ...]) -> tuple[int,
 
 
 def _shape(table: Table) -> Shape | None:
-    """Return the shape, with None for sizes that the model leaves open. Raises MalformedError if the rank is too large.
+    """Return the shape of a tensor, with None for sizes that the model leaves open.
 
-    An empty shape is returned as it is, although it may be a scalar's or unknown (schema.fbs, Tensor, has_rank).
+    Raises MalformedError if there are too many dimensions. An empty shape is a scalar or unknown; the file does not say
+    which (schema.fbs, Tensor, has_rank).
     """
     stored, signature = table.numbers(0), table.numbers(7)
     if len(stored) > MAX_RANK:

@@ -1,4 +1,4 @@
-"""The results of an A/B session in words and as a document: the same on the screen and in reports."""
+"""The results of an A/B session in words and as a document. The words are the same on the screen and in reports."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -18,10 +18,10 @@ def p50_words(view: AbView) -> str:
 
 
 def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
-    """Return the difference of p50 in words.
+    """Return how B differs from A at p50, such as `B is slower at p50: +4.9 % (4.1 to 5.7)`.
 
-    `ratio`: B divided by A; None if it is unknown. `smallest`: the smallest difference that can be detected; None if
-    unknown.
+    `ratio` is B divided by A, or None if unknown. `smallest` is the smallest difference that this session could detect,
+    as a share (0.01 is 1 %), or None if unknown.
     """
     if ratio is None:
         resolvable = "" if smallest is None else f", {_share(smallest)} can be told apart here"
@@ -32,7 +32,7 @@ def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
 
 
 def turn_words(turn: Turn) -> str:
-    """Return the present turn of an A/B session in words.
+    """Return which turn of an A/B session runs now, in words.
 
     >>> turn_words(Turn("", 3, 12)), turn_words(Turn("B", 4, 12)), turn_words(Turn("B", 1, 3, 2, 9))
     ('A alone, turn 3 of 12', 'quad 4 of 12, B', 'load 2 of 9, quad 1 of 3, B')
@@ -46,19 +46,22 @@ def turn_words(turn: Turn) -> str:
 
 
 def verdict_words(ratio: Ratio) -> str:
-    """Return the verdict on a ratio: `slower`, `the same within 0.8 %`, or `not told apart`."""
+    """Return how B compares with A in a few words, such as `slower`, `the same within 0.8 %`, or `not told apart`."""
     if ratio.verdict == "same":
         return f"the same within {_share(ratio.within)}"
     return "not told apart" if ratio.verdict == "unknown" else ratio.verdict
 
 
 def change_words(ratio: Ratio) -> str:
-    """Return a change, such as `+4.9 % (4.1 to 5.7)`, or `x 0.012 (0.011 to 0.013)` for a factor of two and more."""
+    """Return the change from A to B with its 95 % interval, such as `+4.9 % (4.1 to 5.7)`.
+
+    A change by a factor of two or more is a factor: `x 0.012 (0.011 to 0.013)`.
+    """
     return change_text(ratio.value, ratio.ci95)
 
 
 def change_text(value: float, ci95: tuple[float, float] | None) -> str:
-    """Return a ratio as a change with its interval.
+    """Return a ratio as a change, with its interval if there is one. From a factor of two on, it stays a factor.
 
     >>> change_text(1.049, (1.041, 1.057)), change_text(0.012, (0.011, 0.013)), change_text(0.9, None)
     ('+4.9 % (4.1 to 5.7)', 'x 0.012 (0.011 to 0.013)', '-10.0 %')
@@ -75,7 +78,7 @@ def _share(share: float) -> str:
 
 
 def needs_words(view: AbView) -> str:
-    """Return the ratios that are not precise enough yet, and the time that each needs; "" if all are precise."""
+    """Return how long turns would take until each ratio is precise enough, or "" if all ratios are precise."""
     needs = {name: ratio.needs_s for name, ratio in view.ratios.items() if ratio and ratio.needs_s is not None}
     if not needs:
         return ""
@@ -84,7 +87,7 @@ def needs_words(view: AbView) -> str:
 
 
 def ab_lines(view: AbView) -> Iterator[str]:
-    """Yield the lines of the text report: the answer, how to read it, and the table."""
+    """Yield the lines of the text report about an A/B session: the answer, how to read it, and a table of figures."""
     if not view.variants:
         yield "A/B        too few turns to compare"
         return
@@ -111,7 +114,7 @@ def ab_lines(view: AbView) -> Iterator[str]:
 
 
 def reading_words(view: AbView) -> str:
-    """Return how to read the difference of p50 and its interval."""
+    """Return a sentence that explains the interval of the difference of p50."""
     ratio = view.ratios["p50"]
     if ratio is None:
         return "an interval needs more turns (longer --max-duration)"
@@ -126,7 +129,7 @@ def reading_words(view: AbView) -> str:
 
 
 def loads_words(view: AbView) -> str:
-    """Return the number of loads from which the ratios are computed, in words."""
+    """Return how often each model was loaded, and whether that is enough to detect a small difference."""
     loads = "one load" if view.loads == 1 else f"{view.loads} loads"
     if view.loads >= LEAST_PAIRS:
         return f"{loads} of each model; the intervals hold what loads differ by"
@@ -134,7 +137,10 @@ def loads_words(view: AbView) -> str:
 
 
 def ab_value(view: AbView, metric: str, side: int) -> str:
-    """Return a figure of a variant with its unit. `side`: 0 for A, 1 for B."""
+    """Return a figure of one variant with its unit, such as `4.20 ms`, or `-` if unknown.
+
+    `metric` is a key of METRICS, such as `p50` or `energy`. `side` is 0 for A and 1 for B.
+    """
     value = getattr(view.variants[side], METRICS[metric][1])
     if value is None:
         return formatting.UNKNOWN
@@ -144,7 +150,7 @@ def ab_value(view: AbView, metric: str, side: int) -> str:
 
 
 def ab_document(view: AbView) -> dict[str, Any]:
-    """Return the part `ab` of `report --json`."""
+    """Return the results of an A/B session as the part `ab` of `report --json`."""
     return {
         "variants": [_variant(figures) for figures in view.variants],
         "ratios": {name: ratio and _ratio(ratio) for name, ratio in view.ratios.items()},

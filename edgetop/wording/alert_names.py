@@ -1,4 +1,7 @@
-"""The names of all alerts and their meanings, for `--on-event` and its completion, which load no NumPy."""
+"""The names of all alerts and their meanings, for `--on-event` and shell completion.
+
+This module loads no NumPy, so that completion is fast.
+"""
 
 from collections.abc import Mapping
 

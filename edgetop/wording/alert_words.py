@@ -1,4 +1,4 @@
-"""Alerts in words and as JSON, the same on screen, in the report and for hooks."""
+"""Alerts in words and as JSON, the same on screen, in the report and for commands that run on an alert."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ _BY_NAME = {
 
 
 def problem_words(alert: Alert) -> str:
-    """Return the problem of an alert in words, without the figures of a rule."""
+    """Return the problem of an alert in words, without measured values: `an inference has not come back`."""
     return f"{clean(alert.stream)}: {_problem(alert)}" if alert.stream else _problem(alert)
 
 
@@ -48,7 +48,7 @@ def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of
 
 
 def began_words(alert: Alert) -> str:
-    """Return the problem of an alert in words. For a rule, it has the worst value so far."""
+    """Return the message for the begin of an alert: its problem. For a rule, the worst value so far is added."""
     figures = alert.figures
     if figures is None or alert.name == "leak":
         return problem_words(alert)
@@ -68,14 +68,14 @@ def ended_words(alert: Alert) -> str:
 
 
 def title_words(manifest: Manifest | None) -> str:
-    """Return the title of an alert's message: edgetop, and the session, for a person away from the screen."""
+    """Return the title of an alert's message: `edgetop` and the session's name, for a reader away from the screen."""
     if manifest is None:
         return "edgetop"
     return f"edgetop {manifest.name}{' SIMULATED' if manifest.board.simulated else ''}"
 
 
 def alert_words(alert: Alert) -> str:
-    """Return an alert as one line.
+    """Return an alert as one line: its name and its problem.
 
     >>> alert_words(Alert("engine-died", "critical", 0, 0, "killed by SIGSEGV"))
     'engine-died: killed by SIGSEGV'
@@ -99,12 +99,12 @@ def alert_document(alert: Alert) -> dict[str, Any]:
 
 
 def alerts_document(view: AlertsView) -> list[dict[str, Any]]:
-    """Return the alerts as JSON, oldest first, without the end of the session."""
+    """Return the alerts as JSON, oldest first. The alert that only reports the end of the session is left out."""
     return [alert_document(alert) for alert in reversed(view.newest_first) if alert.name != ENDED]
 
 
 def met_again_words(missing: Alert) -> str:
-    """Return the message for the end of a time of missed deadlines."""
+    """Return the message that a deadline is met again. `missing` is the alert about the missed deadlines."""
     worst = f": {missing.figures.max:.3g} % of a minute's inferences at worst" if missing.figures else ""
     return f"the deadline is met again, after {_lasted(missing)}{worst}"
 

@@ -1,10 +1,13 @@
-"""The memory that TFLite's interpreter takes for tensors, and how it is known."""
+"""The memory that TFLite's interpreter reserves for tensors (its arena), and how the size is known, in words."""
 
 from edgetop import formatting
 
 
 def arena_words(arena_bytes: float, arena_from: str | None) -> str:
-    """Return the size of the arena and its source.
+    """Return the size of TFLite's tensor memory (its arena) and how the size is known.
+
+    `arena_from` is `tensors` if it was computed from the tensors' addresses; otherwise it was measured as memory
+    growth.
 
     >>> arena_words(2_224_184, "tensors")
     '2.1 MiB in the arena of the interpreter, from the places of its tensors'

@@ -1,4 +1,4 @@
-"""The summary of a session, made on its board for a viewer of many boards: its verdict, gates and figures."""
+"""The summary of a session for a viewer of many boards: its verdict, gates and figures. It is made on the board."""
 
 from collections.abc import Sequence
 
@@ -23,12 +23,12 @@ MAX_MESSAGE = 160
 
 
 class Summaries:
-    """The summaries of one session for one viewer."""
+    """Makes the summaries of one session for one viewer. Each message only has what changed."""
 
     def __init__(self, gates: Sequence[str]) -> None:
-        """Begin without data.
+        """Begin without data. `gates` are conditions such as `p99>33ms`, whose results the summary shows.
 
-        `gates`: texts of gates. Raises ValueError for an invalid gate, or for too many gates.
+        Raises ValueError for an invalid gate, or for too many gates.
         """
         if len(gates) > MAX_GATES:
             raise ValueError(f"at most {MAX_GATES} gates")
@@ -42,7 +42,7 @@ class Summaries:
         self._analysis.fold(batch)
 
     def message(self) -> dict[str, Json]:
-        """Return the fields of the summary that changed since the last message."""
+        """Return the fields of the summary that changed since the last message, and new events."""
         view = self._analysis.view(WINDOW_NS, Lens())
         now = to_json(self._summary(view))
         changed, self._sent = changes(self._sent, now), now
@@ -97,7 +97,11 @@ class Summaries:
         )  # fmt: skip
 
     def _take_courses(self, view: MonitorView) -> tuple[int, int, Course, Course]:
-        """Return the series of the summary, in whole steps of time. They change once a step, and are sent then."""
+        """Return `(step_s, end_s, p99 course, heat course)`: two series of values at equal steps of time.
+
+        `step_s` is the length of a step and `end_s` the end of the last step, in seconds. The result changes once per
+        step.
+        """
         now_s = view.progress.now_ns // NS
         step_s = next((step for step in STEPS_S if now_s < COURSE * step), STEPS_S[-1])
         end_s = now_s // step_s * step_s
@@ -111,7 +115,10 @@ class Summaries:
 
 
 def _course(points: Points | None, steps: int, scale: float) -> Course:
-    """Return the highest value of each step of a timeline, multiplied by `scale`."""
+    """Return the highest value of each step of time, multiplied by `scale`. A step without a value gives None.
+
+    `points` is the timeline, and `steps` is the number of steps to return.
+    """
     if points is None or not steps:
         return ()
     highest = np.fmax.reduce(points.high.reshape(COURSE, -1), axis=1)[:steps] * scale

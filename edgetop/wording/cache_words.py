@@ -1,4 +1,4 @@
-"""Which operators fit into the caches of a CPU, with sizes."""
+"""Which operators fit into the caches of a CPU, in words."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from edgetop.session.caches import Cache, cache_name, smallest_holding
 
 
 def cache_sizes(caches: Sequence[Cache]) -> str:
-    """Return the sizes of the caches.
+    """Return the sizes of the caches as text.
 
     >>> cache_sizes([Cache(1, 32 * 1024), Cache(2, 1024 * 1024)])
     'L1 32.0 KiB, L2 1.0 MiB'
@@ -16,10 +16,12 @@ def cache_sizes(caches: Sequence[Cache]) -> str:
 
 
 def fit_words(working_sets: Sequence[tuple[str, int | None]], caches: Sequence[Cache]) -> list[str]:
-    """Return how many operators do not fit into each cache, and the largest operator; empty if nothing is known.
+    """Return two lines: how many operators are too large for each cache, and the largest operator.
 
-    `working_sets`: the name of each operator, and the bytes that it reads and writes, with its weights; None if
-    unknown. Names must be safe to print.
+    [] if nothing is known.
+
+    `working_sets` has, for each operator, its name and the bytes that it reads and writes, or None if they are unknown.
+    Names must be safe to print.
     """
     known = [(name, size) for name, size in working_sets if size is not None]
     if not caches or not known:

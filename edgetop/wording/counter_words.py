@@ -1,4 +1,4 @@
-"""What the CPU and the kernel counted for an inference, in words."""
+"""What the counters of the CPU and the kernel say about an inference, in words."""
 
 from edgetop import formatting
 from edgetop.analysis.event_counts import EventFigures
@@ -11,7 +11,7 @@ FEW = 100  # numbers below it have two digits
 
 
 def counter_words(figures: EventFigures | None) -> str:
-    """Return the known counts of an inference, or "" if nothing is known.
+    """Return the known counts for a mean inference, or "" if nothing is known.
 
     >>> counter_words(EventFigures(cycles=2_104_000, ipc=1.874, clock_mhz=1795.2, cache_misses=310, migrations=0.066))
     '2.10 M cycles at 1795 MHz, 1.87 instructions a cycle, 310 cache misses, 0.066 migrations'

@@ -11,7 +11,7 @@ MOST_FIGURES = 6  # in a sentence
 
 @frozen
 class Compared:
-    """A figure of one side compared with that of the baseline."""
+    """One figure, such as p50, of a session or group compared with the same figure of the baseline."""
 
     label: str
     verdict: str  # slower, faster, higher, lower, same or unknown
@@ -23,7 +23,9 @@ class Compared:
 
 
 def difference_sentence(name: str, base: str, figures: Sequence[Compared]) -> str:
-    """Return one sentence about the figures. The first figure decides which side is called faster.
+    """Return one sentence about how `name` differs from `base`.
+
+    The first figure decides which of them is called faster.
 
     >>> p50 = Compared("p50", "faster", 0.69, (0.67, 0.71))
     >>> difference_sentence("int8", "fp32", [p50, Compared("p99", "unknown", 0.95, (0.8, 1.1))])
@@ -72,10 +74,10 @@ def _unknown(one: Compared) -> str:
 
 
 def needs_text(sessions: int | None, seconds: float | None, *, is_lone: bool = False) -> str:
-    """Return the measuring in total that would settle a figure, in words; "" if it is not known.
+    """Return how much measuring in total would make a difference certain, or "" if that is not known.
 
-    `sessions`: the number of sessions of each side. `seconds`: the time of all of them. `is_lone`: whether each side
-    has one session now, so that the number is the least one.
+    `sessions` is the number of sessions that each side needs. `seconds` is the time of all of them together. `is_lone`
+    says that each side has one session now, so the number is a lower limit.
 
     >>> needs_text(7, 840.0), needs_text(5, None, is_lone=True), needs_text(None, 90.0), needs_text(None, None)
     ('7 sessions of each (14m00s in all)', 'at least 5 sessions of each', '1m30s of measuring in all', '')

@@ -9,7 +9,7 @@ _MORE = "run longer, or read more often (edgetop run --hz)"
 
 
 def unknown_words(unknown: EnergyUnknown | None) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each reason
-    """Return the sentence that says why a figure of energy is unknown; "" for None.
+    """Return a sentence that says why a figure of energy is unknown, or "" if `unknown` is None.
 
     >>> unknown_words(EnergyUnknown("few-inferences", count=99))
     '99 inferences are too few: it takes 100'
@@ -57,7 +57,7 @@ def _interval(unknown: EnergyUnknown) -> str:
 
 
 def meter_unknown_words(unknown: MeterUnknown | None) -> str:
-    """Return the sentence that says why the error of a meter is unknown; "" for None.
+    """Return a sentence that says why the error of a power meter is unknown, or "" if `unknown` is None.
 
     >>> meter_unknown_words(MeterUnknown("no-meter"))
     'the recording does not name the meter'
@@ -89,12 +89,15 @@ _METERS = {
 
 
 def meter_name(kind: str | None) -> str:
-    """Return the name of a kind of meter, such as INA226."""
+    """Return the name of a power meter for reading, such as `INA226`, or `meter` if `kind` is None."""
     return "meter" if kind is None else _METERS.get(kind, kind.upper()).removeprefix("the ")
 
 
 def meter_parts_words(uncertainty: Uncertainty) -> str:
-    """Return the parts of a meter's error in mJ, the largest first; "" if the error is unknown."""
+    """Return the parts of a power meter's error in mJ, the largest first, such as `shunt 1.2, gain 0.3`.
+
+    Return "" if the error is unknown.
+    """
     of = uncertainty.parts
     if of is None:
         return ""

@@ -1,4 +1,4 @@
-"""The messages of the events that the analysis derives."""
+"""The messages of events that the analysis found, such as a slowdown. Recorded events have a message already."""
 
 from edgetop.analysis.alerts.alert import Alert, Missed
 from edgetop.analysis.derived_event import DerivedEvent
@@ -12,7 +12,7 @@ from edgetop.wording.throttle_words import throttle_begin_words, throttle_end_wo
 
 
 def worded(event: Event) -> Event:
-    """Return the event with a message. If it was recorded with one, it is the same object."""
+    """Return the event with a message. An event that was recorded with a message is returned unchanged."""
     if not isinstance(event, DerivedEvent):
         return event
     return Event(event.t_ns, event.body, event.severity, event.source, _message(event))

@@ -1,4 +1,7 @@
-"""The forecast of heat in words and as JSON, the same on screen and in the report."""
+"""The forecast of temperatures and throttling in words and as JSON.
+
+The words are the same on screen and in the report.
+"""
 
 import math
 from collections.abc import Mapping
@@ -32,17 +35,17 @@ SHARE_SILENCES: Mapping[ShareSilence, str] = {
 
 
 def silence_words(silence: Silence | None) -> str:
-    """Return why there is no forecast, or "" if there is one."""
+    """Return why there is no forecast of temperatures. Return "" if `silence` is None, because there is a forecast."""
     return SILENCES[silence] if silence else ""
 
 
 def share_silence_words(silence: ShareSilence | None) -> str:
-    """Return why the remaining throughput is unknown, or "" if it is known or was not asked for."""
+    """Return why it is unknown how much throughput is left after throttling. Return "" if `silence` is None."""
     return SHARE_SILENCES[silence] if silence else ""
 
 
 def unsuitable_words(error: UnsuitableError, ambient_c: float) -> str:
-    """Return why a session is not suitable for a forecast at the ambient temperature `ambient_c`.
+    """Return why a recorded session cannot be used for a forecast at the ambient temperature `ambient_c` (in °C).
 
     >>> unsuitable_words(UnsuitableError("too-far", 20.0), 40.0)
     'it was measured at 20 C, farther than 15 C from 40 C'
@@ -57,7 +60,7 @@ def unsuitable_words(error: UnsuitableError, ambient_c: float) -> str:
 
 
 def outlook(view: ForecastView) -> str:
-    """Return the forecast, or "" if there is none.
+    """Return the forecast as a sentence, or "" if there is none.
 
     For example: `throttles at 80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`.
     """
@@ -72,7 +75,7 @@ def outlook(view: ForecastView) -> str:
 
 
 def time_left(view: ForecastView) -> str:
-    """Return the forecast for a short line, such as `trip in 4m10s`, or "" if there is none."""
+    """Return the forecast in a few words, such as `trip in 4m10s` or `steady 71 C`, or "" if there is none."""
     if view.will_throttle and view.trip_in_s:
         return f"trip in {_duration(view.trip_in_s.value)}"
     if view.will_throttle is False and view.steady_c:
@@ -81,7 +84,10 @@ def time_left(view: ForecastView) -> str:
 
 
 def left(view: ForecastView) -> str:
-    """Return the remaining throughput, such as `then 71 to 89 % of the throughput`, or "" if it is unknown."""
+    """Return how much throughput is left after throttling, or "" if that is unknown.
+
+    For example: `then 71 to 89 % of the throughput`.
+    """
     if view.throughput_share is None:
         return ""
     low, high = (100 * share for share in view.throughput_share)
@@ -100,13 +106,13 @@ def time_words(trip: Estimate) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration as text, without tenths: no forecast is so precise."""
+    """Return a duration as text without tenths of a second, such as `12s`, because no forecast is that precise."""
     whole = round(seconds)
     return f"{whole}s" if whole < 60 else duration(whole * NS)
 
 
 def forecast_document(view: ForecastView) -> dict[str, Any]:
-    """Return the forecast as JSON. Unknown values and an infinite end are None."""
+    """Return the forecast as JSON. An unknown value is None, and so is an upper limit that is infinite."""
     share = view.throughput_share
     return {
         "sensor": view.sensor.id if view.sensor else None,

@@ -1,4 +1,4 @@
-"""The frames of a watched program in words."""
+"""The frames of a watched program, such as camera images, in words."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ _NAMES: Mapping[str, str] = {TOTAL: "frame", BETWEEN: "between stages", QUEUE: "
 
 
 def stage_name(stage: StageView) -> str:
-    """Return the name of a stage, or of a part of the frame outside of all stages.
+    """Return the name of one part of a frame. Time outside of all named parts has a name too.
 
     >>> [stage_name(StageView(id, 1, 1.0, 1.0, 1.0, 1.0)) for id in ("stage/capture", BETWEEN)]
     ['capture', 'between stages']
@@ -19,7 +19,7 @@ def stage_name(stage: StageView) -> str:
 
 
 def frame_words(view: FramesView) -> str:
-    """Return the time of a frame, and the late and dropped frames, in words."""
+    """Return a line about frames: their p50 and p99 in ms, their number, and how many were late or dropped."""
     total, missed = view.total, ""
     if view.misses is not None:
         share = fine_percent(view.misses / max(total.count, 1))
@@ -29,7 +29,10 @@ def frame_words(view: FramesView) -> str:
 
 
 def stage_document(stage: StageView) -> Document:
-    """Return the times of a stage as their JSON document. The keys are a contract."""
+    """Return the times of one part of a frame as JSON.
+
+    The keys must stay the same, because programs of users read them.
+    """
     return {
         "name": stage_name(stage),
         "count": stage.count,

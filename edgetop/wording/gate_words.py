@@ -1,4 +1,4 @@
-"""The results of gates in words."""
+"""The results of gates (conditions such as `p99>33ms`) in words."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,10 @@ ABSENT: Mapping[str, str] = {
 
 
 def gate_words(result: GateResult) -> str:
-    """Return the gate and its value or, if the value is unknown, the reason."""
+    """Return a gate with its measured value, or with the reason why the value is unknown.
+
+    The text begins with the gate itself, such as `p99>33ms`.
+    """
     gate = result.gate
     stream = f"{result.stream}: " if result.stream else ""
     return f"{gate.text}: {stream}{_unknown(result) if result.value is None else _value(result, result.value)}"
@@ -64,7 +67,7 @@ def _value(result: GateResult, value: float | bool) -> str:
 
 
 def _plain(value: float) -> str:
-    """Return a value as text with four digits, or with all digits before the point.
+    """Return a value as text with four significant digits. A large value has all its digits before the point.
 
     >>> _plain(40.3312), _plain(24431.07), _plain(0.000125)
     ('40.33', '24431', '0.000125')
@@ -73,5 +76,5 @@ def _plain(value: float) -> str:
 
 
 def gate_document(result: GateResult) -> Document:
-    """Return the result as its JSON document. The keys are a contract."""
+    """Return the result of a gate as JSON. The keys must stay the same, because programs of users read them."""
     return {"expr": result.gate.text, "value": result.value, "ok": result.ok, "reason": gate_words(result)}

@@ -1,4 +1,4 @@
-"""The load, its deadline, and why it is missed, in words."""
+"""How inferences arrive, their deadline, and why the deadline is missed, in words."""
 
 from edgetop import formatting
 from edgetop.analysis.deadline import TOO_SLOW, MissCause
@@ -8,7 +8,7 @@ from edgetop.wording.tail_words import TAIL_CAUSES, tail_words
 
 
 def late_words(cause: MissCause) -> str:
-    """Return the cause of misses for the log and the report.
+    """Return why deadlines are missed, as a sentence for the log and the report.
 
     >>> late_words(MissCause(TOO_SLOW, 38.2e6, 33e6, 38e6))
     'the model needs 38.2 ms and has 33 ms: too slow, at full speed too'
@@ -62,7 +62,7 @@ def _late_start_words(cause: str, starts: LateStarts | None) -> str:
 
 
 def late_in_brief(cause: MissCause) -> str:
-    """Return the cause of misses for the first line of a screen.
+    """Return why deadlines are missed, in a few words for the first line of a screen.
 
     >>> late_in_brief(MissCause(TOO_SLOW, 38.2e6, 33e6, 38e6)), late_in_brief(MissCause("waiting", 10e6, 33e6))
     ('needs 38.2 of 33 ms', 'calls wait for earlier ones')
@@ -86,7 +86,7 @@ def _ms(ns: float) -> str:
 
 
 def load_words(load: Load) -> str:
-    """Return the arrival of inferences in words; "" if they come back to back, one at a time.
+    """Return how inferences arrive, in words. Return "" for the usual way: back to back, one at a time.
 
     >>> load_words(Load(mode="poisson", rate_hz=30.0, streams=2, duty_on_ns=2 * 10**9, duty_off_ns=8 * 10**9))
     '30 Hz at random in each of 2 streams, 2s on and 8s off'
@@ -153,7 +153,9 @@ _UNSEEN = {
 
 
 def unseen_words(why: str | None) -> str:
-    """Return why other processes cannot all be seen (`Methodology.background_unseen`), or "" if they can.
+    """Return why some other processes cannot be seen, or "" if all can be seen.
+
+    `why` is the code in `Methodology.background_unseen`, or None.
 
     >>> unseen_words("container")
     'processes outside this container cannot be seen'

@@ -14,6 +14,6 @@ def leak_rate(growth: GrowthView) -> str:
 
 
 def leak_ends(growth: GrowthView) -> str:
-    """Return when memory is full, such as `full in 12h32m`; "" if that is unknown."""
+    """Return how long the memory will last, such as `full in 12h32m`, or "" if that is unknown."""
     left = growth.hours_left
     return "" if left is None else f"full in {formatting.duration(left * HOUR_S * NS)}"

@@ -1,4 +1,4 @@
-"""The findings of the analysis as notices: the message of each, what to do about it, and the figures as JSON.
+"""The findings of the analysis as notices: a message, what to do about it, and figures for JSON.
 
 The screen, the report, its JSON document and comparisons show the same notice.
 """
@@ -117,13 +117,13 @@ _Figures = dict[str, JsonValue]
 
 
 def notice(finding: Finding) -> Notice:
-    """Return the finding with its message, its advice and its figures."""
+    """Return a finding of the analysis as a notice: with its message, its advice and its figures."""
     message, figures = _told(finding)
     return Notice(finding.code, message, _advice(finding), figures)
 
 
 def notice_words(finding: Finding) -> str:
-    """Return the message alone."""
+    """Return only the message of a finding."""
     return _told(finding)[0]
 
 
@@ -144,7 +144,7 @@ def _advice(finding: Finding) -> str:
 
 
 def _told(finding: Finding) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR0912  a sentence for each finding
-    """Return the message of a finding, and the figures in it by their keys of the JSON document."""
+    """Return `(message, figures)` of a finding. The keys of the figures are their keys in the JSON document."""
     match finding:
         case of.PartsFailed(parts, fault):
             names = ", ".join(parts)
@@ -243,7 +243,7 @@ def _hint(hint: Hint) -> str:  # noqa: C901, PLR0911  a sentence for each hint
 
 
 def providers_words(providers: Iterable[str]) -> str:
-    """Return the names of providers, joined to a phrase.
+    """Return the names of what runs operators, such as accelerators, joined to a phrase without repetitions.
 
     >>> providers_words(("XNNPACK", "CPU", "CPU"))
     'the CPU and XNNPACK'
@@ -264,7 +264,7 @@ def _share(operators: Iterable[OperatorView]) -> str:
 
 
 def _names(operators: Sequence[OperatorView]) -> str:
-    """Return the names of the operators that take most of the time."""
+    """Return the names of the operators with the largest share of the time, with that share."""
     largest = sorted(operators, key=lambda operator: -operator.share)
     named = ", ".join(
         f"{short_name(o)} ({o.op_type}{f', {percent(o.share)}' if o.settled else ''})" for o in largest[:_NAMED]
@@ -273,9 +273,9 @@ def _names(operators: Sequence[OperatorView]) -> str:
 
 
 def _event(lasting: Lasting) -> tuple[str, _Figures]:
-    """Return the message of a recorded warning or error, and its figures.
+    """Return `(message, figures)` of a recorded warning or error.
 
-    If it occurred more than once, the message has the number of times and the sum.
+    If it occurred several times, the message says how often and when. For lost inferences it has their total number.
     """
     event, times = lasting.first, lasting.times
     if times == 1:
@@ -301,6 +301,9 @@ def _not_settled(finding: of.NotSettled) -> tuple[str, _Figures]:
 
 
 def _between(slope: Slope, rate: str) -> str:
-    """Return the interval of a leak in the unit of its rate, without the unit."""
+    """Return the 95 % interval of a memory leak as `low to high`, in the unit of `rate` but without the unit.
+
+    `rate` is the leak as text, such as `12 MiB/h`.
+    """
     scale = 1024 if rate.endswith("GiB/h") else 1
     return f"{slope.low / scale:.1f} to {slope.high / scale:.1f}"

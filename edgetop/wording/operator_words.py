@@ -1,4 +1,4 @@
-"""The limits of operators, and the energy that they take, in words."""
+"""What limits the speed of operators, and the energy that operators take, in words."""
 
 from collections.abc import Sequence
 
@@ -15,10 +15,10 @@ STANDS_OUT = 1.2
 
 
 def bound_unknown_words(ceilings: Ceilings | None, precision: str | None) -> str:
-    """Return why it is unknown what limits operators, or "" if it can be known.
+    """Return why it is unknown whether arithmetic or memory limits operators, or "" if it can be known.
 
-    `ceilings`: the measured ceilings of the board; None if they were not measured. `precision`: the data type with
-    which the model computes; None if unknown.
+    `ceilings` are the measured limits of the board, or None if they were not measured. `precision` is the data type
+    with which the model computes, such as `float32`, or None if unknown.
     """
     if ceilings is None:
         return "the ceilings of this board with this runtime are not measured: edgetop doctor --roofline"
@@ -30,7 +30,7 @@ def bound_unknown_words(ceilings: Ceilings | None, precision: str | None) -> str
 
 
 def ceiling_words(ceilings: Ceilings) -> str:
-    """Return the ceilings.
+    """Return the measured limits of the board: arithmetic per second, and bytes per second.
 
     >>> ceiling_words(Ceilings(26.9e9, 7e9, "2026-11-28T01:41:29Z", 364.7e9))
     '26.9 GFLOP/s (float32), 364.7 GOP/s (int8), 7.0 GB/s'
@@ -41,17 +41,17 @@ def ceiling_words(ceilings: Ceilings) -> str:
 
 
 def rate_mark(not_measurable: str | None) -> str:
-    """Return what stands in place of a bandwidth that cannot be measured, or "" if it can be.
+    """Return the mark that a table shows for a bandwidth that cannot be measured, such as `<1us`.
 
-    `not_measurable`: the reason, as in `Rates`.
+    `not_measurable` is the reason, as in `Rates`. Return "" if it is None, because the bandwidth is known.
     """
     return {None: "", TOO_SHORT: "<1us", ABOVE_CEILING: ">max"}.get(not_measurable, UNKNOWN)
 
 
 def not_measurable_words(reasons: Sequence[str | None]) -> str:
-    """Return how many operators have a rate that cannot be measured, and why; "" if there are none.
+    """Return how many operators have a bandwidth that cannot be measured, and why. Return "" if there are none.
 
-    `reasons`: for each operator, as in `Rates`.
+    `reasons` has, for each operator, the reason as in `Rates`, or None if its bandwidth is known.
 
     >>> not_measurable_words([None, ABOVE_CEILING, TOO_SHORT, TOO_SHORT])
     'not measurable: >max of 1 operator, whose bytes came from a cache; <1us of 2 operators, too short for the clock'
@@ -89,9 +89,9 @@ def energy_unknown_words(unknown: NotTold) -> str:
 
 
 def energy_cells(operators: Sequence[OperatorFigures]) -> list[str]:
-    """Return the energy of each operator in mJ, as text.
+    """Return the energy of each operator in mJ as text, such as `1.25`, or `-` if it is unknown.
 
-    A letter marks operators whose energy is only known together.
+    If only the sum of some operators is known, each of them shows the sum after the same letter: `a1.25`.
     """
     groups = [one.energy_group for one in operators]
     several = sorted({number for number in groups if number is not None and groups.count(number) > 1})
@@ -105,9 +105,10 @@ def energy_cells(operators: Sequence[OperatorFigures]) -> list[str]:
 
 
 def operator_energy_words(energies: OperatorEnergies, position: int) -> str:
-    """Return the energy of an operator in an inference with its interval; "" if it is unknown.
+    """Return the energy of one operator in an inference with its interval, or "" if it is unknown.
 
-    `position`: the position of the operator in run order.
+    `position` is the operator's position in run order, from 0. If only the sum with neighbours is known, the text says
+    so.
     """
     group = next((one for one in energies.groups if one.first <= position <= one.last), None)
     if group is None:
@@ -119,9 +120,10 @@ def operator_energy_words(energies: OperatorEnergies, position: int) -> str:
 
 
 def energy_stands_out(operators: Sequence[OperatorFigures]) -> str:
-    """Return a sentence about the operator that takes most energy for its time.
+    """Return a sentence about the operator whose share of the energy exceeds its share of the time most.
 
-    It is "" if no operator takes much more than its share. Operators whose energy is only known together are left out.
+    Return "" if the difference is small for all operators. Operators whose energy is only known as a sum with others do
+    not count.
     """
     groups = {one.energy_group: one.energy_mj for one in operators if one.energy_mj and one.energy_group is not None}
     whole, numbers = sum(groups.values()), [one.energy_group for one in operators]

@@ -1,4 +1,4 @@
-"""What to try about a trouble, as a few words for the second line of a screen."""
+"""What to try against a problem, in a few words for the second line of a screen."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ _OF_STATE: Mapping[State, str] = {
 
 
 def remedy_words(verdict: Verdict) -> str:
-    """Return what to try about the present trouble, or "" if there is none or nothing is known to help.
+    """Return what to try against the present problem. Return "" if there is no problem, or no known remedy.
 
     >>> remedy_words(Verdict(State.THROTTLING, "critical", (why.LimitedBy("thermal"),)))
     'cool the board, or lower the load'

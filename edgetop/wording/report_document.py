@@ -1,6 +1,6 @@
 """The report of a session as the document that `--json` prints: values, and the sentences that explain them.
 
-The keys are a contract (`edgetop help report`).
+The keys must stay the same, because programs of users read them (`edgetop help report`).
 """
 
 import dataclasses
@@ -48,13 +48,16 @@ from edgetop.wording.tail_words import tail_words
 
 
 def report_document(analysis: Folds) -> dict[str, Any]:
-    """Return the document that `--json` prints."""
+    """Return the report of an analysed session as the document that `--json` prints."""
     document: dict[str, Any] = to_json(report(analysis))
     return document
 
 
 def to_json(value: Any) -> Any:
-    """Return a value as plain JSON. A field with `omit` in its metadata is left out if it is None."""
+    """Return a value as plain JSON: dicts, lists, numbers, texts and None.
+
+    A dataclass becomes a dict. A field whose metadata has `omit` is left out if its value is None.
+    """
     if type(value) in _AS_JSON:
         return _AS_JSON[type(value)](value)
     if dataclasses.is_dataclass(value):
@@ -69,7 +72,10 @@ def to_json(value: Any) -> Any:
 
 
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return the part `verdict` of the document. If the session is over, `now` is the state in which it ended."""
+    """Return the part `verdict` of the document: the state of the session in words.
+
+    `now` is the present state or, if the session is over, the state in which it ended.
+    """
     return {
         "now": verdict_words.now(verdict),
         "words": verdict_words.words(verdict),
@@ -111,7 +117,10 @@ def _threads_json(threads: ThreadView) -> dict[str, Any]:
 
 
 def _tail_json(tail: TailView) -> dict[str, Any]:
-    """Return the part `tail` of the document. Its lists are empty if no inference stands out."""
+    """Return the part `tail` of the document: the slowest inferences and their causes.
+
+    Its lists are empty if no inference is much slower than the rest.
+    """
     return {
         "stands_out": STANDS_OUT,
         "summary": tail_words(tail.parts) or None,

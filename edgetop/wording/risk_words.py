@@ -1,4 +1,4 @@
-"""The risk of missing a deadline in words."""
+"""The probability that an inference misses its deadline, in words."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ REFUSED: Mapping[str, str] = {
 
 
 def refusal_words(risk: MissRisk) -> str:
-    """Return why the risk is unknown.
+    """Return why the probability of missing the deadline is unknown.
 
     >>> refusal_words(MissRisk(None, None, "few-inferences", 5000))
     'there are too few inferences (5000 are needed)'
@@ -31,7 +31,9 @@ def refusal_words(risk: MissRisk) -> str:
 
 
 def risk_words(risk: MissRisk, rate_hz: float | None) -> str:
-    """Return the risk of a miss with its interval and, if the rate in Hz is known, the time from miss to miss.
+    """Return the probability of missing the deadline with its interval, and the mean time between misses.
+
+    `rate_hz` is the number of inferences per second. If it is None, the time is left out.
 
     >>> risk_words(MissRisk(1.234e-5, (4e-6, 3.1e-5)), 30.0)
     '1.2e-05 an inference (95 %: 4e-06 to 3.1e-05, estimated), a miss every 45m01s'
@@ -52,7 +54,7 @@ def risk_words(risk: MissRisk, rate_hz: float | None) -> str:
 
 
 def between_misses_s(risk: MissRisk, rate_hz: float | None) -> float | None:
-    """Return the mean time from one miss to the next in seconds, or None if it is unknown or more than ten years."""
+    """Return the mean time between two missed deadlines in seconds. Return None if it is unknown or over ten years."""
     if not rate_hz or not risk.per_inference:
         return None
     seconds = 1 / (risk.per_inference * rate_hz)
@@ -60,7 +62,10 @@ def between_misses_s(risk: MissRisk, rate_hz: float | None) -> float | None:
 
 
 def risk_document(deadline: DeadlineView) -> Document | None:
-    """Return the risk of a deadline as its JSON document, or None if it was not computed. The keys are a contract."""
+    """Return the probability of missing a deadline as JSON, or None if it was not computed.
+
+    The keys must stay the same, because programs of users read them.
+    """
     risk = deadline.risk
     if risk is None:
         return None

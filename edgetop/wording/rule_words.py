@@ -1,4 +1,4 @@
-"""Gates and alert rules from text. If a text cannot be used, the message of the error says what to write instead."""
+"""Read gates and alert rules, such as `p99>33ms`, from text. An error says what to write instead."""
 
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def gate_of(text: str, noun: str = "a gate") -> Gate:
-    """Return the gate of a text. `noun`: what an error message calls the text.
+    """Return the gate (a condition on a session) that a text such as `p99>33ms` describes.
 
-    Raises ValueError with a message that shows how to write a gate.
+    `noun` is what an error message calls the text. Raises ValueError with a message that shows how to write a gate.
     """
     try:
         return parse_gate(text)
@@ -22,7 +22,10 @@ def gate_of(text: str, noun: str = "a gate") -> Gate:
 
 
 def rule_of(text: str) -> "AlertRule":
-    """Return the alert rule of a text. Raises ValueError with a message that shows how to write a rule."""
+    """Return the alert rule that a text such as `p99>33ms` describes.
+
+    Raises ValueError with a message that shows how to write a rule.
+    """
     from edgetop.analysis.alerts.alert_rules import parse_rule  # noqa: PLC0415  A command line with a gate needs none.
 
     try:
@@ -32,7 +35,9 @@ def rule_of(text: str) -> "AlertRule":
 
 
 def refusal_words(refused: RefusedRuleError, noun: str) -> str:
-    """Return what is wrong with the text of a gate or rule, and what to write. `noun`: what the message calls it.
+    """Return what is wrong with the text of a gate or rule, and what to write instead.
+
+    `noun` is what the message calls the text, such as `a gate`.
 
     >>> refusal_words(RefusedRuleError("p99>33mJ", Flaw.WRONG_UNIT, "p99", "mJ"), "a gate")
     "'p99>33mJ': mJ is no unit of p99; it is given in ms, us, µs, ns, s, as in p99>33ms"

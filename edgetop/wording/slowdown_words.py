@@ -1,4 +1,4 @@
-"""Slowdowns in words, the same in verdict, report, alerts and event log."""
+"""Slowdowns in words. The words are the same on screen, in the report, in alerts and in the event log."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def slower_words(slowdown: Slowdown) -> str:
 
 
 def cause_words(slowdown: Slowdown) -> str:
-    """Return the cause of a slowdown, with the first piece of evidence."""
+    """Return the cause of a slowdown with the first piece of evidence in brackets, or `unknown cause`."""
     if slowdown.cause == "unknown":
         return "unknown cause"
     if not slowdown.evidence:
@@ -30,7 +30,7 @@ def cause_words(slowdown: Slowdown) -> str:
 
 
 def sizes_words(sizes: InputSizes) -> str:
-    """Return why the burst and the sustained span cannot be compared.
+    """Return a sentence that says why early and late inferences cannot be compared: their inputs differ in size.
 
     >>> sizes_words(InputSizes(3_600.0, 21_500.0))
     'inputs had 3600 elements on average then, and 21.5 k later'
@@ -52,7 +52,9 @@ def slowdown_words(slowdown: Slowdown) -> str:
 
 
 def streams_words(names: Sequence[str]) -> str:
-    """Return the names of the first of some streams, and the number of the others.
+    """Return the first of the names, and how many more there are.
+
+    `names` are the names of models that run side by side.
 
     >>> streams_words(("yolo.onnx", "cls.onnx", "rec.onnx")), streams_words(("yolo.onnx",))
     ('yolo.onnx and 2 more', 'yolo.onnx')
@@ -62,7 +64,7 @@ def streams_words(names: Sequence[str]) -> str:
 
 
 def slowdown_end_words(slowdown: Slowdown) -> str:
-    """Return the message for the end of a slowdown.
+    """Return the message at the end of a slowdown: what came after it, how long it took, and its cause.
 
     >>> slowdown_end_words(Slowdown(0, 20 * 10**9, "thermal", 1.314, 0.9, (), then="slower"))
     'slower still after 20.0s (thermal)'

@@ -1,4 +1,4 @@
-"""The slowest inferences by their causes, in words."""
+"""The slowest inferences (the tail) and their causes, in words."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ TAIL_CAUSES = {
 
 
 def part_words(part: TailPart) -> str:
-    """Return a part of the tail in words: the number of inferences, and their cause.
+    """Return how many of the slowest inferences have one cause, and the cause.
 
     >>> part_words(TailPart("contention", 22, (("stress-ng", 20),)))
     '22 while another process took the CPU (stress-ng)'
@@ -41,7 +41,7 @@ def part_words(part: TailPart) -> str:
 
 
 def tail_words(parts: Sequence[TailPart]) -> str:
-    """Return all parts of the tail in words; "" without a tail."""
+    """Return all causes of the slowest inferences with their numbers, in one line; "" if `parts` is empty."""
     return ", ".join(map(part_words, parts))
 
 
@@ -57,7 +57,10 @@ def inference_words(one: SlowInference) -> str:
 
 
 def tail_lines(tail: TailView, most: int) -> list[str]:
-    """Return the causes of the slowest inferences with their shares, and then the `most` slowest ones."""
+    """Return a table of the causes of the slowest inferences, and below it a table of single inferences.
+
+    `most` is the number of inferences in the second table, the slowest first.
+    """
     count = len(tail.slowest)
     lines = [f"the {count} slowest inferences, one a second at most", "", " share  inferences  cause"]
     for part in tail.parts:
@@ -72,7 +75,10 @@ def tail_lines(tail: TailView, most: int) -> list[str]:
 
 
 def tail_document(tail: TailView) -> Document:
-    """Return the tail as its JSON document. The keys are a contract."""
+    """Return the slowest inferences and their causes as JSON.
+
+    The keys must stay the same, because programs of users read them.
+    """
     count = len(tail.slowest)
     shares = {part.cause: round(part.count / count, 4) for part in tail.parts}
     unexplained = shares.pop("unexplained", 0.0) if count else None
@@ -101,7 +107,7 @@ def _inference_document(one: SlowInference) -> Document:
 
 
 def _evidence(part: TailPart, tail: TailView) -> list[str]:
-    """Return the evidence for the cause of a part of the tail, in words."""
+    """Return the evidence for one cause of slow inferences, one text for each kind of evidence."""
     of_cause = [one for one in tail.slowest if one.cause == part.cause]
     proven = sum(one.is_proven for one in of_cause)
     shares = sorted(one.share for one in of_cause if one.share is not None)

@@ -9,7 +9,9 @@ from edgetop.session.typed_json import Document
 
 
 def throttle_words(throttle: ThrottleAt) -> str:
-    """Return the cause of a throttling, with the clock that fell. If no clock fell, it has the sensor instead.
+    """Return the cause of a throttling, and the clock that fell because of it.
+
+    If none fell, the sensor is named instead.
 
     >>> from edgetop.analysis.slowdowns.throttles import ThrottleSpan
     >>> fell = ThrottleSpan(0, None, "thermal", "throttle/thermal", None, None, None, 1267.0, 85.5, 1728.0)
@@ -31,10 +33,7 @@ def throttle_begin_words(throttle: ThrottleAt) -> str:
 
 
 def throttle_end_words(throttle: ThrottleAt) -> str:
-    """Return the length of a throttling, with its lowest clock and highest temperature.
-
-    Its effect on latency is left out, because the slowdown has it.
-    """
+    """Return the message at the end of a throttling: how long it took, its lowest clock and highest temperature."""
     span = throttle.span
     lasted_ns = 0 if span.end_ns is None else span.end_ns - span.start_ns
     worst = _worst(throttle.clock, rounded(span.min_clock_mhz), rounded(span.max_temp_c), best_mhz=span.best_mhz)
@@ -42,7 +41,10 @@ def throttle_end_words(throttle: ThrottleAt) -> str:
 
 
 def throttles_words(throttles: Sequence[Document], share: float | None) -> str:
-    """Return the report's `throttles` and `throttled_share` in one line; "" if there was no throttling.
+    """Return a summary of all throttling in a session in one line, or "" if there was none.
+
+    `throttles` and `share` are the values of `throttles` and `throttled_share` in the JSON report. The share of the
+    time is 0 to 1.
 
     >>> span = {"cause": "thermal", "min_clock_mhz": 1037.0, "max_temp_c": 85.2, "latency_ratio": 1.32}
     >>> throttles_words([span] * 3, 0.12)
@@ -62,7 +64,10 @@ def throttles_words(throttles: Sequence[Document], share: float | None) -> str:
 
 
 def _worst(clock: str, mhz: float | None, heat_c: float | None, *, best_mhz: float | None = None) -> Iterator[str]:
-    """Yield the lowest clock and the highest temperature in words. `best_mhz`: the clock before; None if unknown."""
+    """Yield the lowest clock and the highest temperature of a throttling in words. Unknown values are left out.
+
+    `clock` is the name of the clock, and `mhz` its lowest value. `best_mhz` is its value before, or None if unknown.
+    """
     if mhz is not None and best_mhz is None:  # The clock may not have fallen.
         yield f"lowest {clock} {reading(mhz, 'MHz')} MHz"
     elif mhz is not None and best_mhz is not None and mhz <= SAME_CLOCK * best_mhz:

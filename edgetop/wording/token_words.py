@@ -1,4 +1,4 @@
-"""The tokens of a language model in a few words, for lines that have no room for a table."""
+"""The speed at which a language model generates tokens, in a few words for lines without room for a table."""
 
 from edgetop import formatting
 from edgetop.analysis.token_figures import GenerationView
@@ -6,9 +6,10 @@ from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 
 
 def token_words(view: GenerationView) -> str:
-    """Return the figures of tokens in words, as in `12.4 tok/s TTFT 812 ITL 80.1 ms`.
+    """Return the speed of token generation in words, such as `12.4 tok/s TTFT 812 ITL 80.1 ms`.
 
-    The rate and ITL are of the last ten seconds, TTFT is of all requests.
+    The rate and ITL (the time between tokens) are of the last ten seconds. TTFT (the time to the first token) is of all
+    requests.
     """
     rate = or_unknown(view.recent_decode_per_s, formatting.rate)
     ttft = milliseconds(view.ttft.percentile_ns(0.5)) if view.ttft else UNKNOWN

@@ -1,4 +1,4 @@
-"""The result of a fast power trace: a JSON document, and lines of text."""
+"""The result of a power trace from a fast external meter: a JSON document, and lines of text."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from edgetop.session.typed_json import Document
 
 
 def trace_unknown_words(view: TraceView) -> str:
-    """Return why a trace gives no figures; "" if it does."""
+    """Return why a power trace gives no figures, or "" if it gives figures."""
     match view.unknown:
         case "not-aligned":
             confidence = formatting.percent(view.alignment.confidence or 0.0)
@@ -29,7 +29,10 @@ def trace_unknown_words(view: TraceView) -> str:
 
 
 def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Document:
-    """Return the JSON document. The keys are a contract (`edgetop help power`)."""
+    """Return the result of a power trace as JSON. `operators` gives names to the operators of the model, by position.
+
+    The keys must stay the same, because programs of users read them (`edgetop help power`).
+    """
     alignment, energy, peak = view.alignment, view.energy_j, view.peak
     ends = None if energy is None else (energy.value - energy.half_width, energy.value + energy.half_width)
     names = [(clean(one.name), one.op_type) for one in operators]
@@ -82,7 +85,7 @@ def alignment_words(alignment: Alignment) -> str:
 
 
 def trace_lines(view: TraceView, operators: Sequence[OperatorFigures]) -> Iterator[str]:
-    """Yield the result as lines of text."""
+    """Yield the result of a power trace as lines of text. `operators` gives names to the operators, by position."""
     yield f"aligned    {alignment_words(view.alignment)}"
     if view.unknown or view.energy_j is None:
         yield f"energy     not known: {trace_unknown_words(view)}"

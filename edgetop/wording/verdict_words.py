@@ -1,4 +1,4 @@
-"""The verdict in words: the state in capitals, its reasons, and past troubles in the past tense."""
+"""The verdict on a session in words: the present state in capitals, its reasons, and past problems."""
 
 from collections.abc import Mapping
 
@@ -39,7 +39,7 @@ ENDS: Mapping[str, str] = {
 
 
 def state_word(verdict: Verdict) -> str:
-    """Return the state of a verdict in capitals.
+    """Return the present state of a session in capitals.
 
     >>> state_word(Verdict(State.MISSING_DEADLINE, "warning"))
     'MISSING DEADLINE'
@@ -48,12 +48,12 @@ def state_word(verdict: Verdict) -> str:
 
 
 def details(verdict: Verdict) -> tuple[str, ...]:
-    """Return the reasons of a verdict in words, the most needed first. The change of p50 is left out."""
+    """Return the reasons for the present state in words, the most important first. The change of p50 is left out."""
     return tuple(reason_words(reason) for reason in verdict.reasons)
 
 
 def first(verdict: Verdict) -> str:
-    """Return the state with its reasons.
+    """Return the present state with its reasons.
 
     >>> first(Verdict(State.THROTTLING, "critical", (why.LimitedBy("thermal"), why.Lasts(27 * 10**9)), p50_change=0.32))
     'THROTTLING: thermal, for 0:27, p50 +32 %'
@@ -64,7 +64,7 @@ def first(verdict: Verdict) -> str:
 
 
 def _with_streams(verdict: Verdict) -> str:
-    """Return the state with the stream that it is about.
+    """Return the present state, followed by the model that it is about if several models run.
 
     >>> _with_streams(Verdict(State.SLOWED, "warning", streams=("yolo.onnx", "cls.onnx")))
     'SLOWED yolo.onnx and 1 more'
@@ -74,7 +74,7 @@ def _with_streams(verdict: Verdict) -> str:
 
 @frozen
 class Headline:
-    """The parts of a verdict for the first line of a screen, from the most important to the least."""
+    """The parts of the first line of a screen, from the most important to the least."""
 
     state: str  # in capitals
     figure: str  # what proves the state; "" for nothing
@@ -88,7 +88,7 @@ _FROM_START = " FROM THE START"
 
 
 def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912  a place for each reason
-    """Return the parts of the first line of a screen.
+    """Return the parts of the first line of a screen. `now_ns` is the present time of the session in ns.
 
     >>> headline(Verdict(State.LEAKING, "warning", (why.LimitedBy("thermal"), why.Lasts(9**10))), 0)
     Headline(state='LEAKING', figure='', brief='', since='for 0:03', causes=('thermal',), evidence=())
@@ -141,13 +141,13 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
 
 
 def also(verdict: Verdict) -> tuple[str, ...]:
-    """Return the other present troubles, each in a few words."""
+    """Return the other problems that exist now, besides the state itself, each in a few words."""
     is_explained = verdict.state is not State.GATE_EXCEEDED
     return tuple(_in_short(other, is_explained=is_explained) for other in verdict.also)
 
 
 def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
-    """Return the verdict in a few words. `is_explained`: whether the text before it says more."""
+    """Return the state in a few words. `is_explained` says that the text before it explains the state already."""
     if verdict.state is State.MISSING_DEADLINE:
         share = next(one.share for one in verdict.reasons if isinstance(one, why.MissedNow))
         because = next((reason_words(one) for one in verdict.reasons if isinstance(one, why.LateBecause)), "")
@@ -160,12 +160,12 @@ def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
 
 
 def past(verdict: Verdict) -> tuple[str, ...]:
-    """Return the past troubles in words, in the past tense."""
+    """Return the problems that are over, in words in the past tense."""
     return tuple(past_words(trouble) for trouble in verdict.past)
 
 
 def words(verdict: Verdict) -> str:
-    """Return the whole verdict in one line.
+    """Return everything that the verdict says, in one line: present state, other problems, and past problems.
 
     >>> words(Verdict(State.FINISHED, "good", (why.EndedBy("runs"),), past=(why.WasThrottled(2, ("thermal",), None),)))
     'FINISHED: all runs are done; was throttled 2 times (thermal)'
@@ -174,12 +174,12 @@ def words(verdict: Verdict) -> str:
 
 
 def now(verdict: Verdict) -> str:
-    """Return the present state or, if the session is over, the state in which it ended, in capitals."""
+    """Return the present state in capitals. If the session is over, it is the state in which the session ended."""
     return STATES[verdict.now]
 
 
 def brief(verdict: Verdict) -> str:
-    """Return the course of a session that is over in a few words, for a list; "" if it is not over."""
+    """Return how a session went in a few words, for a list of sessions. Return "" while it still runs."""
     if verdict.at_end is None:
         return ""
     if isinstance(verdict.gist, why.AbDifference):
@@ -193,7 +193,7 @@ def brief(verdict: Verdict) -> str:
 
 
 def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each reason
-    """Return one reason of a state in words."""
+    """Return one reason for the present state in words."""
     match reason:
         case why.Told(text):
             return text
@@ -257,7 +257,7 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
 
 
 def past_words(trouble: why.Past, *, of_several: bool = False) -> str:  # noqa: C901, PLR0911  a sentence for each
-    """Return one past trouble in the past tense. `of_several`: whether it is of several streams.
+    """Return one past problem in the past tense. `of_several` says that several models had it, for the grammar.
 
     >>> past_words(why.OfStreams(("det.onnx", "cls.onnx"), why.MissedDeadline(33, 0.02, None)))
     'det.onnx and 1 more missed their deadline of 33 ms: 2.0 %'
@@ -294,7 +294,7 @@ def past_words(trouble: why.Past, *, of_several: bool = False) -> str:  # noqa: 
 
 
 def past_in_brief(trouble: why.Past) -> str:  # noqa: PLR0911  as above
-    """Return a past trouble in a few words.
+    """Return one past problem in a few words.
 
     >>> past_in_brief(why.WasThrottled(6, ("thermal",), 0.22))
     'throttled 6x, 22 %'

@@ -1,4 +1,4 @@
-"""The vital signs in words: each figure with its limit and unit."""
+"""The vital signs of a session (temperature, power, memory and so on) in words: each with its limit and unit."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ MS_CELLS = 5  # width of a latency in ms
 
 
 def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each figure
-    """Return a vital sign with its limit and unit. A usual value has the same width as any other of its kind.
+    """Return a vital sign with its limit and unit. Usual values are padded, so that the text keeps its width.
 
     >>> vital_words(of.Celsius(71.0, 85.0)), vital_words(of.Tail(31.2e6, is_settled=False, before_ns=20e6))
     (' 71 of 85 C', '   31? ms, was 20.00')
@@ -68,7 +68,7 @@ def _memory(memory: of.MemoryLeft) -> str:
 
 
 def elapsed_words(view: "MonitorView") -> str:
-    """Return the elapsed time, the requested duration, and the wall-clock time at which the session ends."""
+    """Return the elapsed time and, if a duration was requested, that duration and the time of day at which it ends."""
     progress, manifest = view.progress, view.manifest
     now = formatting.stopwatch(progress.now_ns)
     if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":

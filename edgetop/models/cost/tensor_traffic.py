@@ -10,10 +10,10 @@ from edgetop.models.shapes.node import Node
 
 @frozen
 class MemoryPlan:
-    """The memory for activations that an ideal allocator needs, which leaves no gaps.
+    """The memory for activations that an ideal allocator, which leaves no gaps, needs.
 
-    Real allocators need as much or more. Inputs and outputs of the model count, weights do not. Tensors of unknown size
-    are left out; if there are any, the figures are lower bounds.
+    Real allocators need as much or more. Inputs and outputs of the model count. Weights do not. Tensors of unknown size
+    are left out, so the figures are lower bounds if `unknown` is above 0.
     """
 
     peak_bytes: int
@@ -24,9 +24,9 @@ class MemoryPlan:
 
 
 def plan(graph: Graph) -> MemoryPlan:
-    """Return the memory that a graph needs for its tensors, from when each is made and when it is needed last.
+    """Return how much memory the graph's activations need, if each tensor is freed after its last use.
 
-    `graph` must come from `with_shapes`.
+    `graph` must come from `with_shapes`, which fills in the shapes of all tensors.
     """
     buffers = _buffers(graph)
     sizes = {root: graph.tensors[root].size_bytes for root in set(buffers)}
@@ -46,7 +46,10 @@ def plan(graph: Graph) -> MemoryPlan:
 
 
 def _buffers(graph: Graph) -> list[int]:
-    """Return, for each tensor, the tensor that owns its memory: itself, or the one of which it is a view."""
+    """Return, for each tensor of the graph, the index of the tensor that owns its memory.
+
+    A tensor owns its own memory, unless it is a view, such as the output of `Reshape`.
+    """
     buffers = list(range(len(graph.tensors)))
     for operator in graph.operators:
         if operator.op_type in VIEWS and operator.inputs and operator.outputs:
@@ -57,9 +60,10 @@ def _buffers(graph: Graph) -> list[int]:
 
 
 def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return (number of the first operator that needs a buffer, number of the last one), by buffer.
+    """Return `(first, last)` by buffer: the numbers of the first and the last operator that need the buffer.
 
-    A tensor that is neither an input nor made by an operator is a state, which is kept to the end.
+    `buffers` has, for each tensor, the index of the tensor that owns its memory. A tensor that is neither an input nor
+    made by an operator is a state. It is kept to the end.
     """
     end = max(len(graph.operators) - 1, 0)
     spans: dict[int, tuple[int, int]] = dict.fromkeys((buffers[place] for place in graph.inputs), (0, 0))
@@ -105,9 +109,9 @@ _SHAPE_ONLY = {"Shape", "Size", "SHAPE", "RANK", "ZEROS_LIKE"}
 
 
 def total_bytes(tensors: Iterable[Tensor | None]) -> int | None:
-    """Return the bytes of all tensors together, or None if a size is unknown.
+    """Return the sum of the tensors' sizes in bytes, or None if one size is unknown.
 
-    Omitted tensors are None, and do not count.
+    An omitted optional tensor is given as None. It counts 0.
     """
     total = 0
     for tensor in tensors:

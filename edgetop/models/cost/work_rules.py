@@ -24,17 +24,18 @@ Rule = Callable[[Node], int]
 
 
 def convolution(node: Node) -> int:
-    """Return the MACs of a convolution.
+    """Return the number of multiply-accumulates of a convolution.
 
-    Weights are [outputs, inputs / groups, kernel...] in ONNX and [outputs, kernel..., inputs / groups] in TFLite.
+    The shape of its weights is [outputs, inputs / groups, kernel...] in ONNX and [outputs, kernel..., inputs / groups]
+    in TFLite.
     """
     return node.out * math.prod(node.full_sizes(WEIGHTS.get(node.operator.op_type, 1))[1:])
 
 
 def einsum(node: Node) -> int:
-    """Return the MACs of Einsum: one for each combination of all labels.
+    """Return the number of multiply-accumulates of Einsum: one for each combination of values of all labels.
 
-    Raises UnknownError unless there are two operands: with a third one, the order of the products is unknown.
+    Raises UnknownError unless there are two operands. With three, the number depends on the order of the products.
     """
     inputs, _, sizes = einsum_labels(node)
     if len(inputs) != 2:
@@ -43,9 +44,9 @@ def einsum(node: Node) -> int:
 
 
 def attention(node: Node) -> int:
-    """Return the MACs of com.microsoft's Attention: projections, scores and weighted values.
+    """Return the multiply-accumulates of com.microsoft's Attention: projections, scores and weighted values.
 
-    Raises UnknownError if it also gets keys and values of the past.
+    Raises UnknownError if the operator also has keys and values of the past as an input.
     """
     if node.has(4):
         raise UnknownError
@@ -56,7 +57,11 @@ def attention(node: Node) -> int:
 
 
 def multi_head(node: Node) -> int:
-    """Return the MACs of the scores and weighted values of attention. Its projections are other operators."""
+    """Return the multiply-accumulates of multi-head attention: scores and weighted values.
+
+    The projections are separate operators and do not count here. Raises UnknownError if the operator also has keys and
+    values of the past as inputs, or if keys or values do not have three dimensions.
+    """
     if any(node.has(place) for place in (6, 7)) and node.operator.op_type == "MultiHeadAttention":
         raise UnknownError
     (batch, length, width), keys, values = node.full_sizes(0), node.full_sizes(1), node.full_sizes(2)
@@ -73,9 +78,11 @@ def onnx_attention(node: Node) -> int:
 
 
 def tflite_recurrent(node: Node) -> int:
-    """Return the MACs of a recurrent layer of TFLite: one for each weight in every step of every sequence.
+    """Return the multiply-accumulates of a recurrent layer of TFLite:
 
-    Weights are those of the input and of the state.
+    one for each weight in every step of every sequence.
+
+    The weights for the input, for the state and for the projection of the output count.
     """
     last = 2 if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
     weights = sum(node.elements(place) for place in range(1, last + 1) if node.has(place))
@@ -88,9 +95,9 @@ def any_attention(node: Node) -> int:
 
 
 def transposed_convolution(node: Node) -> int:
-    """Return the MACs of a transposed convolution.
+    """Return the number of multiply-accumulates of a transposed convolution.
 
-    There is one for each input element and each weight that spreads it over the output.
+    Each input element counts one for each weight that spreads it over the output.
     """
     return node.elements(0) * math.prod(node.full_sizes(1)[1:])
 
@@ -109,14 +116,16 @@ def openvino_matmul(node: Node) -> int:
 
 
 def ncnn_convolution(node: Node) -> int:
-    """Return the MACs of a convolution: each weight is used once for each place of the output."""
+    """Return the number of multiply-accumulates of an ncnn convolution: each weight counts once per output position."""
     return math.prod(node.out_sizes()[1:]) * node.elements(len(node.inputs) - 1)
 
 
 def recurrent_macs(node: Node) -> int:
-    """Return the MACs of a recurrent layer: one for each weight in every step of every sequence.
+    """Return the multiply-accumulates of a recurrent layer of ONNX:
 
-    Its weights are W, for the input, and R, for the state.
+    one for each weight in every step of every sequence.
+
+    The weights for the input (W) and for the state (R) count.
     """
     return math.prod(node.full_sizes(0)[:2]) * (node.elements(1) + node.elements(2))
 
@@ -134,9 +143,9 @@ def none(_: Node) -> int:
 
 
 def of_many(node: Node) -> int:
-    """Return the operations of Sum, Max and the like.
+    """Return the number of operations of an operator that combines several tensors, such as Sum or Max.
 
-    For each element of the output, there is one fewer than there are tensors.
+    Each output element takes one operation fewer than there are inputs, but at least one.
     """
     return max(len(node.inputs) - 1, 1) * node.out
 
@@ -146,18 +155,18 @@ def reduction(node: Node) -> int:
 
 
 def bias(place: int) -> Rule:
-    """Return a rule that counts the operations of a bias and of a fused activation.
+    """Return a rule that counts the operations of a bias and of an activation that is fused into the operator.
 
-    Each of the two counts one operation per element of the output. The bias counts only if the operator has an input at
-    `place`.
+    Each of the two counts one operation per output element. The bias only counts if the operator has an input number
+    `place`, counted from 0.
     """
     return lambda node: (node.out if node.has(place) else 0) + activation(node)
 
 
 def activation(node: Node) -> int:
-    """Return one operation per element of the output if an activation is fused, else 0.
+    """Return the number of operations of a fused activation: one per output element, or 0 without one.
 
-    Operators of com.microsoft have the activation's name as an attribute, and those of TFLite a number; 0 means none.
+    The attribute `activation` is a name in operators of com.microsoft, and a number in TFLite, where 0 means none.
     """
     return node.out if node.attribute("activation") else 0
 
@@ -173,11 +182,11 @@ def resize(node: Node) -> int:
 
 
 def recurrent(node: Node) -> int:
-    """Return the operations of a recurrent layer besides its products.
+    """Return the number of operations of a recurrent layer, without its matrix products.
 
-    For each element of the state, they are two biases per gate, the gates' functions, and the operations that join the
-    gates. LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and (1 - z) * n + z * h.
-    RNN: one function.
+    Each element of the state takes two biases per gate, the gates' functions, and the operations that join the gates.
+    LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and (1 - z) * n + z * h. RNN: one
+    function.
     """
     gates = GATES[node.operator.op_type]
     hidden = node.full_sizes(2)[2]

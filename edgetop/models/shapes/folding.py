@@ -1,7 +1,7 @@
 """Compute the values of small tensors from which models compute shapes.
 
-A shape that a model computes from other shapes (`Shape`, `Gather`, `Mul`, `Concat` before a `Reshape`) is known if
-those are. Only tensors with few elements are computed.
+Many models compute a shape from other shapes: `Shape`, `Gather`, `Mul`, `Concat` before a `Reshape`. Only tensors with
+few elements are computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -122,9 +122,10 @@ FOLDS: dict[str, Fold] = {
 
 
 def folded(node: Node, sizes: Sizes | None) -> list[Array]:
-    """Return the values of a node's outputs. Raises UnknownError or numpy's errors if they cannot be computed.
+    """Return the value of each output of an operator, computed from the values of its inputs.
 
-    Nothing is computed unless its size is known to be small. That of NonZero is bounded by the size of its input.
+    `sizes` is the shape of the first output. Raises UnknownError if it is unknown or the output is not small. For
+    NonZero, the size of the input is the limit. Errors of numpy pass through.
     """
     fold = FOLDS[node.operator.op_type]
     wanted = () if node.operator.op_type == "NonZero" else complete((None,) if sizes is None else sizes)

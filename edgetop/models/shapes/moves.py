@@ -26,9 +26,12 @@ def _copied(sizes: Sizes, axis: int) -> int:
 
 
 def filled(sizes: Sizes, wanted: list[int]) -> Sizes:
-    """Return `wanted` with the size that follows from `sizes` in place of -1.
+    """Return the shape `wanted` with its -1 replaced, so that the number of elements is the same as in `sizes`.
 
-    Raises UnknownError if they do not match.
+    Raises UnknownError if the numbers of elements do not match.
+
+    >>> filled((2, 3, 4), [6, -1])
+    (6, 4)
     """
     elements = count(sizes)
     rest = math.prod(size for size in wanted if size != -1)
@@ -137,9 +140,9 @@ def pad(node: Node) -> list[Sizes | None]:
 
 
 def resize(node: Node) -> list[Sizes | None]:
-    """Return the sizes after Resize or its predecessor Upsample.
+    """Return the shape after Resize, or after Upsample, as the older operator is called.
 
-    Inputs give sizes or scales, for all axes or for some.
+    An input gives the new sizes or the scales, for all axes or for some.
     """
     sizes = node.full_sizes()
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -217,9 +220,9 @@ def concat(node: Node) -> list[Sizes | None]:
 
 
 def quantised_concat(node: Node) -> list[Sizes | None]:
-    """Return the sizes after QLinearConcat.
+    """Return the shape after QLinearConcat, which joins quantised tensors.
 
-    Its inputs are scale and zero point of the output, then tensor, scale and zero point of each part.
+    Its inputs are scale and zero point of the output, then a tensor, its scale and its zero point for each part.
     """
     return [joined([node.sizes(place) for place in range(2, len(node.inputs), 3)], node.attribute("axis", 1))]
 
@@ -239,7 +242,7 @@ def shape(node: Node) -> list[Sizes | None]:
 
 
 def layer_norm(node: Node) -> list[Sizes | None]:
-    """Return the sizes after LayerNormalization: the result, and a mean and a deviation for each normalised part."""
+    """Return the shapes of the three outputs of LayerNormalization: the result, the means and the deviations."""
     sizes = node.sizes()
     axis = node.attribute("axis", -1) % len(sizes)
     part = (*sizes[:axis], *(1 for _ in sizes[axis:]))
@@ -251,7 +254,7 @@ def skip_norm(node: Node) -> list[Sizes | None]:
 
 
 def pooled_regions(node: Node) -> list[Sizes | None]:
-    """Return the sizes after RoiAlign or MaxRoiPool."""
+    """Return the shape after RoiAlign or MaxRoiPool, which pool regions of an image."""
     sides = node.attribute("pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1)))
     return [(node.sizes(1)[0], node.sizes()[1], *sides)]
 

@@ -1,4 +1,4 @@
-"""An operator with its tensors, as rules need it."""
+"""An operator together with its tensors, in the form that the rules for operators take."""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +11,15 @@ from edgetop.models.graph import OMITTED, Array, Operator, Sizes, Tensor
 
 
 class UnknownError(ValueError):
-    """Raised if a rule needs something that is unknown, so that its result is unknown as well."""
+    """Raised by a rule that needs an unknown value or size. The result of the rule is unknown then."""
 
 
 @frozen
 class Node:
-    """An operator and its tensors, with the shapes known so far. Omitted tensors are None."""
+    """An operator together with its tensors, whose shapes are filled in as far as they are known.
+
+    An omitted optional tensor is None.
+    """
 
     operator: Operator
     inputs: tuple[Tensor | None, ...]
@@ -34,18 +37,21 @@ class Node:
         return place < len(self.inputs) and self.inputs[place] is not None
 
     def tensor(self, place: int) -> Tensor:
-        """Return the input at `place`. Raises UnknownError if it is missing."""
+        """Return the input number `place`, counted from 0. Raises UnknownError if it is missing."""
         tensor = self.inputs[place] if place < len(self.inputs) else None
         if tensor is None:
             raise UnknownError
         return tensor
 
     def sizes(self, place: int = 0) -> Sizes:
-        """Return the shape of the input at `place`. Raises UnknownError if its rank is unknown."""
+        """Return the shape of the input number `place`. A size is None if unknown.
+
+        Raises UnknownError if even the number of dimensions is unknown.
+        """
         return _sizes(self.tensor(place))
 
     def full_sizes(self, place: int = 0) -> tuple[int, ...]:
-        """Return the shape of the input at `place`. Raises UnknownError unless every size is known."""
+        """Return the shape of the input number `place`. Raises UnknownError unless every size is known."""
         return complete(self.sizes(place))
 
     def elements(self, place: int = 0) -> int:
@@ -76,9 +82,9 @@ class Node:
         return default if value is None else value
 
     def ints(self, name: str, place: int) -> list[int] | None:
-        """Return integers that newer versions of an operator have as an input, and older ones as an attribute.
+        """Return integers that an operator has as an input or, in older versions, as an attribute.
 
-        `place` is the place of the input, and `name` the name of the attribute. Return None if neither is given. Raises
+        `name` is the attribute's name, and `place` is the number of the input. Return None if neither is given. Raises
         UnknownError if the value of the input is unknown.
         """
         given = self.attribute(name)
@@ -101,14 +107,26 @@ def complete(sizes: Sequence[int | None]) -> tuple[int, ...]:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """Return an axis, which may count from the end, as a number from 0. Raises UnknownError if it does not exist."""
+    """Return the axis as a number from 0. A negative axis counts from the end.
+
+    Raises UnknownError if a tensor of `rank` dimensions has no such axis.
+
+    >>> axis_of(-1, 4)
+    3
+    """
     if not -rank <= axis < rank:
         raise UnknownError
     return axis % rank
 
 
 def broadcast(*shapes: Sequence[int | None]) -> Sizes:
-    """Broadcast shapes as numpy and ONNX do (onnx/docs/Broadcasting.md). Raises UnknownError if they do not fit."""
+    """Return the shape that results if tensors of these shapes are combined, as numpy and ONNX broadcast them.
+
+    Raises UnknownError if the shapes do not fit (onnx/docs/Broadcasting.md).
+
+    >>> broadcast((8, 1, 3), (4, 1))
+    (8, 4, 3)
+    """
     rank = max(map(len, shapes), default=0)
     columns = zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes), strict=True)
     return tuple(_broadcast_dim(column) for column in columns)

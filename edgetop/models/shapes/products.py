@@ -40,14 +40,15 @@ def _turned(sizes: Sizes) -> Sizes:
 
 
 def matmul_of_blocks(node: Node) -> list[Sizes | None]:
-    """Return the sizes after MatMulNBits. Its second matrix is packed, so the matrix's sizes K and N are attributes."""
+    """Return the shape after MatMulNBits. The size N of its packed matrix is an attribute."""
     return [(*node.sizes()[:-1], node.operator.attributes["N"])]
 
 
 def einsum_labels(node: Node) -> tuple[list[str], str, dict[str, int]]:
     """Return the labels of each input, the labels of the output, and the size of each label.
 
-    Raises UnknownError for ellipses, which are not supported.
+    The equation `ij,jk->ik` gives `["ij", "jk"]` and `"ik"`. Raises UnknownError for an equation with an ellipsis
+    (`...`).
     """
     terms, arrow, out = node.attribute("equation", "").replace(" ", "").partition("->")
     inputs = terms.split(",")
@@ -68,7 +69,12 @@ def einsum(node: Node) -> list[Sizes | None]:
 
 
 def recurrent(node: Node) -> list[Sizes | None]:
-    """Return the sizes after LSTM, GRU or RNN: all hidden states, the last one and, for LSTM, the last cell."""
+    """Return the shapes of the outputs of LSTM, GRU or RNN:
+
+    all hidden states, the last hidden state, the last cell state.
+
+    Only LSTM has the cell state.
+    """
     first, second, _ = node.sizes()
     directions, rows, _ = node.full_sizes(1)
     hidden = rows // GATES[node.operator.op_type]
@@ -80,7 +86,7 @@ def recurrent(node: Node) -> list[Sizes | None]:
 
 
 def attention(node: Node) -> list[Sizes | None]:
-    """Return the sizes after com.microsoft's Attention, whose weights give queries, keys and values side by side."""
+    """Return the shape after com.microsoft's Attention. Its weights hold queries, keys and values side by side."""
     batch, length, _ = node.sizes()
     return [(batch, length, value_width(node))]
 
@@ -91,7 +97,10 @@ def value_width(node: Node) -> int:
 
 
 def multi_head_attention(node: Node) -> list[Sizes | None]:
-    """Return the sizes after attention on queries, keys and values with three dimensions each, which are not packed."""
+    """Return the shape after attention whose queries, keys and values are three separate inputs.
+
+    Each of them has three dimensions. Raises UnknownError if keys or values are missing, because they are packed then.
+    """
     batch, length, width = node.sizes()
     if not (node.has(1) and node.has(2)):
         raise UnknownError
@@ -114,7 +123,7 @@ def any_attention(node: Node) -> list[Sizes | None]:
 
 
 def embeddings(node: Node) -> list[Sizes | None]:
-    """Return the sizes after EmbedLayerNormalization, which maps ids of words to vectors."""
+    """Return the shape after EmbedLayerNormalization, which maps word ids to vectors."""
     batch, length = node.sizes()
     return [(batch, length, node.sizes(2)[1])]
 
@@ -125,7 +134,7 @@ WEIGHTS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvT
 
 @frozen
 class Window:
-    """The window of one operator, with an entry for each spatial axis."""
+    """How the window of a convolution or pool moves over its input. Tuples have an entry for each spatial axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -171,11 +180,11 @@ class Window:
         return places - 1 if (places - 1) * stride >= size + before else places
 
     def _places_without_room(self, room: int, stride: int) -> int:
-        """Return the number of places of a window that is larger than the input: 0 or 1, and only for a pool.
+        """Return the number of positions of a window that is larger than the input: 0 or 1.
 
-        `room` is the input's size less the window's, which is negative. ONNX Runtime's pools round the quotient towards
-        0 (onnxruntime/core/providers/cpu/nn/pool_attributes.h, ComputeOutputSize). Raises UnknownError for a
-        convolution, which the runtime refuses.
+        `room` is the input's size less the window's size, so it is negative. Only a pool may have such a window. ONNX
+        Runtime's pools round towards 0 (onnxruntime/core/providers/cpu/nn/pool_attributes.h, ComputeOutputSize). Raises
+        UnknownError for a convolution, because the runtime refuses it.
         """
         places = 1 - -room // stride
         if not self.may_overhang or places < 0:
@@ -212,7 +221,10 @@ def _spread(window: Window, axis: int, size: int | None, extra: int) -> int | No
 
 
 def pool(node: Node) -> list[Sizes | None]:
-    """Return the sizes after a pool. MaxPool's second output, the places of the maxima, has the size of the first."""
+    """Return the shapes of the two outputs of a pool. They are the same.
+
+    The second output, which only MaxPool has, holds the positions of the maxima.
+    """
     sizes = node.sizes()
     last = bool(node.attribute("channels_last", 0))  # com.microsoft's QLinearAveragePool has it
     head, spatial, tail = (sizes[:1], sizes[1:-1], sizes[-1:]) if last else (sizes[:2], sizes[2:], ())
