@@ -42,7 +42,13 @@ def is_summary(document: Mapping[str, Any]) -> bool:
 
 
 def read_records(lines: Sequence[Any]) -> Generated:
-    """Return the requests of a `profile_export.jsonl`. Raises ValueError if none can be used."""
+    """Return the requests of a `profile_export.jsonl`, sorted by start.
+
+    `lines` are the parsed JSON values of its lines.
+
+    Requests that failed, were cancelled, or lack a latency are left out, and a note in the result counts them. Raises
+    ValueError if no request remains.
+    """
     rows, gaps_ns, left_out = [], [], 0
     for line in lines:
         row, gap_ns = _request(line)
@@ -66,7 +72,11 @@ def read_records(lines: Sequence[Any]) -> Generated:
 
 
 def _request(line: Any) -> tuple[Any, int]:
-    """Return a request and the mean time between its tokens in ns, or (None, 0) if it cannot be used."""
+    """Return `(request, gap_ns)`, or `(None, 0)` if the request failed, was cancelled or lacks a latency.
+
+    `line` is the parsed JSON value of one line. `request` is an array with one row. `gap_ns` is the mean time between
+    its tokens.
+    """
     metadata, metrics = (line.get(key) if isinstance(line, dict) else None for key in ("metadata", "metrics"))
     if not isinstance(metadata, dict) or not isinstance(metrics, dict):
         return None, 0
@@ -104,7 +114,10 @@ def _tokens(metric: Any) -> int:
 
 
 def read_summary(document: Mapping[str, Any]) -> Summary:
-    """Return the figures of a `profile_export_aiperf.json`. Raises ValueError if they contradict each other."""
+    """Return the figures of all requests together. `document` is the parsed `profile_export_aiperf.json`.
+
+    Raises ValueError if the document has no figure, or if its figures contradict each other.
+    """
     latency, count = document.get("request_latency"), _average(document.get("request_count"), MAX_COUNT)
     figures: dict[str, JsonValue] = {"count": None if count is None else round(count)}
     figures |= {key: _figure(latency, name) for name, key in _LATENCY.items()}
@@ -125,7 +138,10 @@ def read_summary(document: Mapping[str, Any]) -> Summary:
 
 
 def _figure(metric: Any, name: str) -> float | None:
-    """Return a figure of a metric in ms, or None if the metric lacks it."""
+    """Return one figure of a metric in ms, or None if the metric does not have the figure.
+
+    `metric` is a JSON object such as `{"p50": 2, "unit": "ms"}`, and `name` is one of its keys, such as `p50`.
+    """
     if not isinstance(metric, dict):
         return None
     ns = _ns({"value": metric.get(name), "unit": metric.get("unit", "ms")})

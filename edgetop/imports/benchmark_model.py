@@ -108,9 +108,10 @@ _UNKNOWN_FORM = (
 
 
 def read_text(page: Page) -> tuple[Found, ...]:
-    """Return the summary of one run's output, followed by its table of operators if it has one.
+    """Return a tuple of the run's summary and, if the output has a table of operators, their times.
 
-    Raises ValueError if the output contradicts itself.
+    `page` holds the printed output of one run. Raises ValueError if the output contradicts itself, is cut off, or has
+    several runs.
     """
     _one_run(page)
     layers = read_tables(page)
@@ -140,7 +141,10 @@ def read_text(page: Page) -> tuple[Found, ...]:
 
 
 def _one_run(page: Page) -> None:
-    """Raise ValueError if the output has the results of several runs. A line may be repeated directly after itself."""
+    """Raise ValueError if the output has the results of several runs.
+
+    A result line that is printed twice in direct succession counts once.
+    """
     ends: list[str] = []
     last_end = -1
     for match in _END.finditer(page.text):
@@ -172,7 +176,10 @@ def _memory(page: Page) -> dict[str, JsonValue]:
 
 
 def _of_lines(page: Page) -> Summary:
-    """Return the summary in output that has one value per line."""
+    """Return the summary of output that has one figure per line, such as `Inference (avg): 12.34 ms`.
+
+    Raises ValueError if the mean is missing, or if two lines contradict each other.
+    """
     told, runs = dict[str, float](), dict[str, int]()
     is_exact = dict[str, bool]()  # whether a figure was in microseconds
     in_us = page.first(_IN_US)
@@ -230,11 +237,12 @@ def _summary(
 
 
 def _split(page: Page, told: Mapping[str, float]) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """Return two mappings: the figures that a report has too, and further ones.
+    """Divide printed figures into two dicts: those that edgetop's reports have too, and further ones.
 
-    `told`: the printed figures in ms, by name.
+    `told` has the printed figures in ms, by name such as `mean` or `p5`. The keys of the results are names with a unit,
+    such as `mean_ms`.
 
-    Figures of 0 are left out, since no inference takes 0 ms. Raises ValueError if the mean is 0.
+    Figures of 0 are left out, with a note in `page`, since no inference takes 0 ms. Raises ValueError if the mean is 0.
     """
     zeros = [f"{name} {told[name]:g} ms" for name in told if not told[name] and name != "stdev"]
     if zeros:
@@ -259,7 +267,7 @@ def _note_step(page: Page, told: Mapping[str, float], is_exact: Mapping[str, boo
 
 
 def is_result(document: Mapping[str, Any]) -> bool:
-    """Whether a JSON document is what `litert-benchmark --result_json` writes."""
+    """Return whether a JSON document is in the form that `litert-benchmark --result_json` writes."""
     latency = document.get("latency")
     return isinstance(latency, dict) and "avg_ms" in latency
 
@@ -276,7 +284,8 @@ _OTHERS = ("model", "model_size_mb", "accelerators", "signature", "fully_acceler
 def read_result(document: Mapping[str, Any], page: Page) -> Summary:
     """Return the summary in a document of `litert-benchmark --result_json`.
 
-    Raises ValueError if the document is not valid.
+    `document` is the parsed JSON. `page` only takes the notes about it, such as one on unknown keys. Raises ValueError
+    if a figure is no number or is out of range.
     """
     latency = document["latency"]
     told = {name: _time(latency, key) for key, name in _RESULT_KEYS.items() if key in latency}
@@ -331,10 +340,11 @@ def _number(document: Mapping[str, Any], key: str, least: float, most: float) ->
 def _figures(
     stats: Sequence[tuple[str, str]], mean_ms: float, is_mean: Callable[[float], bool]
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue], int | None]:
-    """Return the figures of the measured inferences, further figures, and the number of warm-up inferences.
+    """Return `(figures, further figures, number of warm-up inferences)`, all about one run.
 
-    `stats`: the count and the text of each line with `count=`. `mean_ms`: the mean that the end of the output repeats.
-    `is_mean`: whether a mean in microseconds is equal to it, which identifies the line of the measured inferences.
+    `stats` has a pair of texts for each line with `count=`: the count, and the rest of the line. `mean_ms` is the mean
+    that the end of the output repeats. `is_mean` takes a line's mean in microseconds and returns whether it equals
+    `mean_ms`. The first such line describes the measured inferences. Without such a line, only the mean is returned.
     """
     figures: dict[str, JsonValue] = {"mean_ms": mean_ms}
     places = (*range(1, len(stats)), 0)[: len(stats)]  # the first one last: it is usually the warm-up's

@@ -1,4 +1,7 @@
-"""The text of a file that notes which lines its reader has understood. So the other lines can be counted and named."""
+"""The text of a file, with a mark on each line that its parser has understood.
+
+The other lines can be counted and shown.
+"""
 
 import bisect
 import re
@@ -8,10 +11,13 @@ from edgetop.captured_text import LeftOut
 
 
 class Page:
-    """The text of one file, the lines that its reader has understood, and the reader's notes."""
+    """The text of one file, with a mark on each line that its parser has understood, and the parser's notes."""
 
     def __init__(self, text: str, removed: tuple[str, ...] = ()) -> None:
-        """Hold the text of a file. `removed`: the programs whose prefixes were removed from the lines."""
+        """Hold the text of a file, with no line marked yet.
+
+        `removed` names the programs whose prefixes were removed from the lines, such as `journalctl`.
+        """
         self.text = text
         self.notes: list[str] = []  # what the user should know about these figures
         if removed:
@@ -20,13 +26,16 @@ class Page:
         self._is_known = bytearray(len(self._begins))
 
     def know(self, begin: int, end: int) -> None:
-        """Mark lines as understood: those with any of the characters from `begin` to `end` (positions in the text)."""
+        """Mark as understood each line that has a character from `begin` up to, but not including, `end`.
+
+        Both are positions in the text, from 0.
+        """
         first = bisect.bisect_right(self._begins, begin) - 1
         last = bisect.bisect_left(self._begins, max(end, begin + 1)) - 1
         self._is_known[first : last + 1] = b"\1" * (last + 1 - first)
 
     def found(self, pattern: "re.Pattern[str]", begin: int = 0) -> Iterator["re.Match[str]"]:
-        """Yield the matches of a pattern from position `begin` on, and mark their lines as understood."""
+        """Yield the matches of a pattern from position `begin` of the text on. Their lines are marked as understood."""
         for match in pattern.finditer(self.text, begin):
             self.know(*match.span())
             yield match
@@ -35,7 +44,7 @@ class Page:
         return next(self.found(pattern), None)
 
     def left_out(self) -> LeftOut | None:
-        """Return how many lines are not marked as understood, and the first of them, or None if there are none.
+        """Return the number of lines that no parser has understood, with the first of them, or None if there are none.
 
         Blank lines and lines that only separate parts, such as `-----`, do not count.
         """

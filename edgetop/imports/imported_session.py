@@ -1,4 +1,4 @@
-"""The recording of another tool's measurement as a finished session. Values that the tool did not report stay unknown.
+"""Write another tool's measurement as a finished edgetop session. Values that the tool did not report stay unknown.
 
 The recorder of live sessions also writes imported ones, so every reader of recordings can read them.
 """
@@ -64,7 +64,7 @@ RUNS = "runs"  # end reason of an imported session: all inferences of the file a
 
 @frozen
 class Imported:
-    """A session to be made from another tool's files."""
+    """A measurement of another tool, ready to be written as a session."""
 
     name: str
     model: str | None  # the model's name; None: the name in the files
@@ -72,7 +72,7 @@ class Imported:
 
     @property
     def summary(self) -> str:
-        """Return the session's content in words, such as the number of inferences and of layers."""
+        """Return what the session contains, in words, such as `3,015 inferences and 12 layers`."""
         measured = self.measured
         parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
         if measured.generated:
@@ -89,9 +89,12 @@ class Imported:
         return " and ".join(parts)
 
     def record(self, folder: Path, now: datetime, *, force: bool = False) -> None:
-        """Write the session into `folder`. `now`: the time of the import. `force`: replace a session imported earlier.
+        """Write the session as a recording into the new folder `folder`.
 
-        Raises InputError or RecordingError, and then leaves everything as it was.
+        `now` is the time of the import, which the recording keeps as its creation time. With `force`, an imported
+        session at `folder` is replaced.
+
+        Raises InputError or RecordingError. After an error, everything is as it was before.
         """
         first, last = self._manifests(now)
         with _place(folder, force=force):
@@ -187,9 +190,9 @@ class Imported:
             yield _event(began_ns, PhaseBegan(phase), "measurement begins")
 
     def _burst(self, layers: Layers) -> Batch:
-        """Return a batch with the layers as one profiling burst.
+        """Return a batch with the times of the layers, in the form of profiled inferences.
 
-        Its time is after all inferences, outside the measured time.
+        The batch has the time at which the last inference ended, so that it lies outside the measured time.
         """
         t_ns, times = 0, self.measured.times
         if times:
@@ -213,9 +216,10 @@ class Imported:
 
 @contextlib.contextmanager
 def _place(folder: Path, *, force: bool) -> Iterator[None]:
-    """Set an imported session at `folder` aside until the block ends. If the block raises, put the session back.
+    """Make `folder` free for the block of the `with` statement, and delete the old session there after the block.
 
-    Raises InputError if anything is at `folder` and `force` is False, or if it is no imported session.
+    If the block raises, the old session is put back. Raises InputError if anything is at `folder` and `force` is False,
+    or if what is there was not imported by edgetop.
     """
     aside = None
     if os.path.lexists(folder):
@@ -243,7 +247,7 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
 
 
 def _drop(aside: Path, folder: Path) -> None:
-    """Remove the session at `aside`, which was replaced. Files that edgetop did not write are moved into `folder`."""
+    """Delete the replaced session at `aside`. Files that edgetop did not write are moved into `folder`."""
     with contextlib.suppress(OSError, RecordingError):
         for name in remove_session(aside).left:
             if not os.path.lexists(folder / name):
@@ -252,10 +256,10 @@ def _drop(aside: Path, folder: Path) -> None:
 
 
 def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
-    """Return an event with the figures that the tool printed.
+    """Return an event that lists the figures that the tool printed.
 
-    `is_all`: whether the session has no single inferences, so that these are its only figures. The event is then a
-    warning.
+    `tool` is the tool's name. `is_all` says that the session has no single inferences, so these figures are all there
+    is. The event is then a warning.
     """
     words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
     text = f"{tool} says: {words}" if words else f"{tool} gives single inferences"
@@ -264,7 +268,7 @@ def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
 
 
 def _phrase(key: str, value: float) -> str:
-    """Return a figure of the tool as text. `key`: the figure's key, which tells its unit.
+    """Return one figure of the tool as words. `key` is the figure's name with its unit.
 
     >>> _phrase("p50_ms", 1.1897), _phrase("throughput_hz", 1004.27), _phrase("count", 3015)
     ('p50 1.1897 ms', '1004.27/s', '3015 inferences')
@@ -299,7 +303,11 @@ def _inferences(times: Times) -> Iterator[Batch]:
 
 
 def _requests(made: Generated) -> Batch:
-    """Return the requests with their tokens. Of the times between tokens, only the mean of each request is known."""
+    """Return a batch with the requests and what is known of their tokens.
+
+    Each request gives at most two rows of tokens: one for its first token, and one with the mean time between its later
+    tokens.
+    """
     requests = made.requests
     inferences = np.zeros(len(requests), INFERENCE)
     for name in ("t_ns", "latency_ns", "phase"):

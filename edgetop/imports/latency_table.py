@@ -46,9 +46,9 @@ MANY = 12  # columns that an error message lists
 
 @frozen
 class Columns:
-    """The columns that the user chose, as `NAME`, `NAME:UNIT` or a number.
+    """The columns that the user chose, each as `NAME`, `NAME:UNIT`, or a number from 1.
 
-    None: the column's name in the file decides.
+    With None, the names in the file decide which column is used.
     """
 
     latency: str | None = None
@@ -56,14 +56,15 @@ class Columns:
 
 
 def header_of(text: str) -> str:
-    """Return the first row of a text that is neither blank nor a comment, or "" if there is none."""
+    """Return the first row of a text, or "" if it has none. Blank rows and comments (`# ...`) are skipped."""
     return next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "")
 
 
 def is_table(text: str) -> bool:
-    """Whether the first row of a text names a column as a latency, and the name or the next row has its unit.
+    """Return whether a text is a table of latencies with a row of names.
 
-    A name without a unit counts, too, if a number stands below it: the user is then asked for the unit.
+    The first row must name a column as a latency, such as `latency_ms`. If that name has no unit, a number must stand
+    below the name, with or without a unit.
     """
     header = header_of(text)
     separators = separators_of(header)
@@ -76,7 +77,7 @@ def is_table(text: str) -> bool:
 
 
 def _first_cells(text: str, separators: Separators) -> list[str]:
-    """Return the cells of the first row below the names that has a number, or [] if there is none."""
+    """Return the cells of the first row of numbers below the row of names, or [] if there is none."""
     for number, (_, line) in enumerate(_rows(text, skipped=True)):
         cells = separators.cells(line)
         if any(_amount(cell, separators) for cell in cells):
@@ -87,12 +88,12 @@ def _first_cells(text: str, separators: Separators) -> list[str]:
 
 
 def _unitless(names: Sequence[str]) -> list[int]:
-    """Return the positions (from 0) of the columns whose names say that they are latencies, without a unit."""
+    """Return the positions (from 0) of the columns that are named as latencies but have no unit in the name."""
     return [place for place, name in enumerate(names) if _LATENCY.search(name) and _split(name)[1] is None]
 
 
 def _amount(cell: str, separators: Separators) -> tuple[float, str | None] | None:
-    """Return the number in a cell and its unit, such as in `10.5 ms`, or None if there is no number.
+    """Return `(number, unit)` for a cell such as `10.5 ms`, or None if the cell is no number.
 
     The unit is None if the cell has none.
     """
@@ -105,7 +106,11 @@ def _amount(cell: str, separators: Separators) -> tuple[float, str | None] | Non
 
 
 def read_table(page: Page, columns: Columns) -> Times:
-    """Return the inferences in a table. Raises ValueError that says what is missing or ambiguous."""
+    """Return the inferences in a table. `columns` names the columns that the user chose.
+
+    Rows that cannot be used are left out, and notes in `page` count them. Raises ValueError if a column or its unit is
+    missing or ambiguous, or if no latency remains.
+    """
     header = header_of(page.text)
     separators = separators_of(header)
     names = separators.cells(header)
@@ -157,18 +162,21 @@ def read_table(page: Page, columns: Columns) -> Times:
 
 
 def _refuse_second(cells: Sequence[str], names: Sequence[str], number: int, *, is_named: bool) -> None:
-    """Raise ValueError if the row `number` has the names of the columns, as in a file to which two runs were written.
+    """Raise ValueError if a row repeats the names of the columns, as when two runs were written to one file.
 
-    `is_named`: whether the first row of the file has names.
+    `cells` are the row's cells, and `number` is its number in the file, from 1. `names` are the cells of the file's
+    first row, which are names of columns if `is_named`.
     """
     if is_named and cells == names:
         raise ValueError(f"row {number} names the columns again: of two runs, keep one in a file")
 
 
 def _latency_ns(cells: Sequence[str], place: int, unit: str, separators: Separators) -> float:
-    """Return the latency in ns in a row. Raises ValueError or IndexError if the row has none, or sums others up.
+    """Return the latency in ns in one row. Raises ValueError or IndexError if the row has none.
 
-    `place`: the position of its cell. `unit`: the unit of the column, if the cell has none of its own.
+    A row that begins with a word such as `mean` or `total` sums up others, so it has no latency. `place` is the
+    position of the latency's cell, from 0. `unit` is the column's unit, which counts if the cell has no unit of its
+    own.
     """
     amount = _amount(cells[place], separators)
     if amount is None or _SUMMARY.fullmatch(cells[0]):
@@ -177,7 +185,7 @@ def _latency_ns(cells: Sequence[str], place: int, unit: str, separators: Separat
 
 
 class _Rows:
-    """A count of rows that are left out, and the first of them."""
+    """Counts the rows that are left out, and keeps the first of them for a message."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""
@@ -191,9 +199,9 @@ class _Rows:
 
 
 def _rows(text: str, *, skipped: bool) -> Iterator[tuple[int, str]]:
-    """Yield (row number in the file, from 1; row) for each row of inferences. Blank rows and comments are left out.
+    """Yield `(row number, row)` for each row of inferences. The first line of the file has number 1.
 
-    `skipped`: whether the first row names the columns and is left out too.
+    Blank rows and comments are left out. With `skipped`, the first row names the columns, and is left out too.
     """
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("#"):
@@ -213,7 +221,7 @@ def _is_number(separators: Separators, cell: str) -> bool:
 
 
 def _split(name: str) -> tuple[str, str | None]:
-    """Return a column's name without its unit, and the unit, or None if the name has no unit.
+    """Return `(name without unit, unit)` for a column's name. The unit is None if the name has none.
 
     >>> _split("latency_ms"), _split("Duration (µs)"), _split("inferenceTimeMs"), _split("latency")
     (('latency', 'ms'), ('Duration', 'us'), ('inferenceTime', 'ms'), ('latency', None))
@@ -225,17 +233,17 @@ def _split(name: str) -> tuple[str, str | None]:
 
 
 def _candidates(names: Sequence[str]) -> list[int]:
-    """Return the positions (from 0) of the columns whose names say that they are latencies, with a unit."""
+    """Return the positions (from 0) of the columns that are named as latencies with a unit, such as `latency_ms`."""
     return [place for place, name in enumerate(names) if (parts := _split(name))[1] and _LATENCY.search(parts[0])]
 
 
 def _latency_column(
     names: Sequence[str], asked: str | None, below: Sequence[str], separators: Separators
 ) -> tuple[int, str]:
-    """Return the position (from 0) and the unit of the column of latencies. Raises ValueError if it is not clear.
+    """Return `(position from 0, unit)` of the column of latencies. Raises ValueError if it is ambiguous or has no unit.
 
-    `asked`: the column that the user chose, or None. `below`: the cells of the first row of numbers, which may have the
-    unit.
+    `names` are the columns' names. `asked` is the column that the user chose, or None. `below` has the cells of the
+    first row of numbers, which may contain the unit.
     """
 
     def unit_below(place: int) -> str | None:
@@ -265,9 +273,10 @@ _Time = tuple[int, Callable[[str, Separators], int]]
 
 
 def _time_column(names: Sequence[str], asked: str | None, latency: int) -> _Time | None:
-    """Return the position of the column of times and the function that reads a cell of it, or None if there is none.
+    """Return `(position from 0, function)` for the column of start times, or None if there is none.
 
-    `asked`: the column that the user chose, or None. `latency`: the position of the column of latencies.
+    The function reads a cell of that column as ns. `asked` is the column that the user chose, or None. `latency` is the
+    position of the column of latencies.
     """
     if asked is not None:
         place, unit = _find(names, asked)
@@ -280,7 +289,11 @@ def _time_column(names: Sequence[str], asked: str | None, latency: int) -> _Time
 
 
 def _find(names: Sequence[str], asked: str) -> tuple[int, str | None]:
-    """Return the position (from 0) and the unit of the column `asked`, which the user chose. Raises ValueError."""
+    """Return `(position from 0, unit)` of the column that the user chose. The unit is None if nothing names it.
+
+    `asked` is what the user wrote, such as `latency`, `latency:ms` or `3`. Raises ValueError if `names` lacks that
+    column.
+    """
     name, _, unit = asked.rpartition(":")
     unit = _LONG.get(unit, unit)
     if not name or unit not in _NS:
@@ -328,9 +341,10 @@ def _date(cell: str, _: Separators) -> int:
 
 
 def _checked(start_ns: Numbers | None, names: Sequence[str], time: _Time | None, page: Page) -> Numbers | None:
-    """Return the starts of the inferences, or None if the table has none or all are equal.
+    """Return the start times as they were given, or None if the table has none or all of them are equal.
 
-    A note is added to `page` if times stand still or go back.
+    If times stand still or go back, a note is added to `page`. `time` is the column of the times, as `_time_column`
+    returns it.
     """
     if start_ns is None or time is None:
         return None

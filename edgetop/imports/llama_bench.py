@@ -26,7 +26,14 @@ NOTE = "a time between tokens is the mean of a repetition"
 
 
 def read_tests(tests: Sequence[Any]) -> Generated:
-    """Return the repetitions of all tests as requests. Raises ValueError if they are of several settings."""
+    """Return each repetition of each test as a request to a language model.
+
+    `tests` are the parsed JSON objects of the tests.
+
+    If there is one prompt test and one generation test with equal numbers of repetitions, a request is one repetition
+    of each. Tests that mix both are left out, with a note. Raises ValueError if the tests differ in their settings, or
+    if no test can be used.
+    """
     rows = [_checked(test) for test in tests]
     first = rows[0]
     for row in rows[1:]:
@@ -75,7 +82,10 @@ def read_tests(tests: Sequence[Any]) -> Generated:
 
 
 def _checked(test: Any) -> Mapping[str, Any]:
-    """Return a test whose figures can be right. Raises ValueError."""
+    """Return the test with its times rounded to whole ns.
+
+    Raises ValueError if a figure is missing or cannot be right.
+    """
     if not isinstance(test, dict) or not test.keys() >= KEYS:
         raise ValueError("llama-bench's output has a test without n_prompt, n_gen or samples_ns")
     samples = test["samples_ns"]

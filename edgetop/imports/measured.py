@@ -1,4 +1,7 @@
-"""The common form of what the files of other tools contain. Unknown values are absent."""
+"""The common form into which the files of all other tools are parsed.
+
+Values that a file does not have are None or absent.
+"""
 
 import itertools
 import math
@@ -30,7 +33,7 @@ _COPIES = {TO_DEVICE: "inputs to the device", TO_HOST: "outputs to the host"}
 
 @frozen
 class Summary:
-    """Figures of all inferences together. A figure that the tool did not print is absent."""
+    """Figures about all inferences of a run together. A figure that the tool did not print is absent or None."""
 
     figures: Mapping[str, JsonValue]  # by the keys of the report's `latency`: count, mean_ms, p50_ms, throughput_hz ...
     more: Mapping[str, JsonValue] = field(default_factory=dict)  # further figures, with the unit in the name
@@ -52,7 +55,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Times:
-    """Single inferences, sorted by when they started. The first one starts at time 0."""
+    """The start and the duration of each inference, sorted by start. The first inference starts at time 0."""
 
     start_ns: Numbers  # if `has_starts` is false, the end of the inference before
     latency_ns: Numbers
@@ -66,7 +69,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SensorLog:
-    """Sensor readings of a board or of a program, without inferences."""
+    """Readings of the sensors of a board or of a program. It has no inferences."""
 
     sensors: tuple[SensorInfo, ...]
     times_ns: tuple[Numbers, ...]  # per sensor, the times of its readings; the log's first line is at 0
@@ -80,7 +83,7 @@ class SensorLog:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generated:
-    """Requests to a language model, sorted by when they started. The first one starts at time 0."""
+    """Requests to a language model, sorted by start. The first request starts at time 0."""
 
     requests: Requests
     gap_ns: Numbers  # of each request, the mean time between two tokens; 0 if there is none
@@ -96,7 +99,7 @@ class Generated:
 
 @frozen
 class Layers:
-    """The time of each layer, summed over the instrumented inferences."""
+    """The time of each layer, summed over all inferences in which layers were timed."""
 
     runs: int
     operators: tuple[Operator, ...]  # in run order
@@ -107,9 +110,10 @@ class Layers:
         return sum(operator.total_ns for operator in self.operators)
 
     def with_copies(self, times: Times, provider: str) -> "Layers":
-        """Return the layers with the copies to and from the device added, so that shares refer to the whole latency.
+        """Return the layers with two more: the copies of inputs to the device and of outputs back to the host.
 
-        `times` has the time of the copies. `provider`: the provider of the device.
+        With them, the shares of the layers refer to the whole latency. `times` has the durations of the copies.
+        `provider` names what runs the copies, such as `TensorRT`.
         """
         copies = {
             part: Operator(name, "Transfer", provider, self.runs, round(times.parts_ms[part] * 1e6) * self.runs)
@@ -122,7 +126,7 @@ class Layers:
 
 @frozen
 class Origin:
-    """The tool that wrote a file, and how it measured."""
+    """The tool that wrote a file, and how the tool measured."""
 
     tool: str
     runtime: str | None  # None: the tool runs no model
@@ -135,7 +139,7 @@ Found = Times | Layers | Summary | SensorLog | Generated
 
 @frozen
 class Reading:
-    """The contents of one file, with the tool that wrote it."""
+    """What one file contains, and the tool that wrote it."""
 
     origin: Origin
     found: tuple[Found, ...]
@@ -144,7 +148,7 @@ class Reading:
 
 @frozen
 class Measured:
-    """The data of one run, or of two runs of the same model."""
+    """What the files of one import contain. They describe one run, or two runs of the same model."""
 
     origin: Origin
     files: tuple[str, ...]  # the names of the files
@@ -157,9 +161,12 @@ class Measured:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Return the providers that ran an operator. The CPU comes last, since runtimes prefer the others.
+        """Return the names of the providers that ran an operator, with the CPU last.
 
-        Without operators, returns the providers that the tool named.
+        Runtimes prefer them in that order.
+
+        Without operators, the names are those that the tool printed, and otherwise the tool's usual provider. () if
+        none is known.
         """
         found = dict.fromkeys(operator.provider for operator in self.layers.operators) if self.layers else {}
         names = tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.summary or NO_SUMMARY).providers
@@ -167,13 +174,16 @@ class Measured:
 
     @property
     def warmup(self) -> int | None:
-        """Return the number of warm-up inferences, or None if it is unknown."""
+        """Return the number of warm-up inferences, or None if the files do not say."""
         warmup = self.times.warmup if self.times else None
         return warmup if warmup is not None else (self.summary or NO_SUMMARY).warmup
 
     @property
     def measured(self) -> int | None:
-        """Return the number of measured inferences, 0 if the files have none, or None if it is unknown."""
+        """Return the number of inferences or requests after the warm-up.
+
+        It is 0 if the files have none, and None if a summary does not say.
+        """
         if self.times:
             return len(self.times.start_ns) - (self.times.warmup or 0)
         if self.generated:
@@ -201,7 +211,11 @@ MAX_PER_SECOND = 1e12  # higher than any board: trtexec counts a batch of 8 as 8
 
 
 def number(text: str, most: float = 1e15) -> float:
-    """Return the number in a text. Raises ValueError if it is not finite, negative, or greater than `most`."""
+    """Return the number in a text. Raises ValueError if it is negative, infinite, or greater than `most`.
+
+    >>> number("1.5e3")
+    1500.0
+    """
     value = float(text)
     if not (math.isfinite(value) and 0 <= value <= most):
         raise ValueError(f"{text[:40]} is no figure of such a run")
@@ -209,12 +223,24 @@ def number(text: str, most: float = 1e15) -> float:
 
 
 def time_ms(text: str, scale: float = 1.0) -> float:
-    """Return the time in a text, in ms. `scale`: how many ms one unit of the text is. Raises ValueError."""
+    """Return a time in ms. `text` is its number, and `scale` is how many ms one unit of that number is.
+
+    Raises ValueError if the time is negative or longer than two days.
+
+    >>> time_ms("1.5", 1000)
+    1500.0
+    """
     return number(text, MAX_NS / 1e6 / scale) * scale
 
 
 def time_ns(text: str, scale: float = 1.0) -> int:
-    """Return the time in a text, in ns. `scale`: how many ms one unit of the text is. Raises ValueError."""
+    """Return a time in ns. `text` is its number, and `scale` is how many ms one unit of that number is.
+
+    Raises ValueError if the time is negative or longer than two days.
+
+    >>> time_ns("1.5", 1000)
+    1500000000
+    """
     return round(time_ms(text, scale) * 1e6)
 
 
@@ -223,21 +249,29 @@ def count(text: str) -> int:
 
 
 def known_figures(**figures: JsonValue) -> dict[str, JsonValue]:
-    """Return those of the figures that are not None."""
+    """Return the figures that are not None.
+
+    >>> known_figures(min_ms=1.5, max_ms=None)
+    {'min_ms': 1.5}
+    """
     return {name: value for name, value in figures.items() if value is not None}
 
 
 def one_run(marks: Sequence[str], what: str) -> None:
-    """Raise ValueError if a file has several runs.
+    """Raise ValueError if a file has the output of several runs.
 
-    `marks`: all matches of a text that each run prints once. `what`: the kind of the file, for the message.
+    `marks` has all occurrences of a text that each run prints once. `what` names the tool for the message, such as
+    `trtexec`.
     """
     if len(marks) > 1:
         raise ValueError(f"it holds {len(marks)} runs of {what}: keep one in a file")
 
 
 def refuse_contradictions(figures: Mapping[str, JsonValue]) -> None:
-    """Raise ValueError if the figures of a run contradict each other, such as a minimum above the maximum."""
+    """Raise ValueError if figures of a run contradict each other, such as a minimum above the maximum.
+
+    `figures` has values in ms by name, such as `min_ms` and `p99_ms`.
+    """
     times = [(key, value) for key in ORDER if isinstance(value := figures.get(key), float)]
     for (low, below), (high, above) in itertools.pairwise(times):
         if below > above * (1 + 1e-4):  # tools print six digits

@@ -26,9 +26,10 @@ _LAUNCHING = frozenset(("CUDA", "ROCM", "MIGraphX", "Tensorrt", "NvTensorRTRTX",
 
 
 def read_trace(entries: Sequence[Any], page: Page) -> Layers:
-    """Return the time of each operator in the entries of a trace.
+    """Return the time of each operator of the model. `entries` are the events of the profile's JSON list.
 
-    Raises ValueError if they are no profile of ONNX Runtime.
+    At most the last 100 runs count. Notes about what is left out are added to `page`. Raises ValueError if the events
+    are not as ONNX Runtime writes them.
     """
     try:
         runs = _runs(entries, page)
@@ -96,9 +97,9 @@ def _runs(entries: Sequence[Any], page: Page) -> list[dict[str, Any]]:
 
 
 def _note_others(entries: Sequence[Any], used: int, page: Page) -> None:
-    """Add a note to `page` about the events that are not read: those of loading, of fences and of the executor.
+    """Add a note to `page` that counts the events that are not read, such as those of loading the model.
 
-    `used`: the number of entries that were read.
+    `used` is the number of events that were read.
     """
     first = next((e for e in entries if not (is_run(e) or is_gpu(e) or e["name"].endswith("_kernel_time"))), None)
     if first is not None:
@@ -107,10 +108,10 @@ def _note_others(entries: Sequence[Any], used: int, page: Page) -> None:
 
 
 def _operator(key: tuple[Any, ...], per_run: Sequence[tuple[int, int]], runs: int) -> Operator:
-    """Return an operator with its total time: its median time multiplied by `runs`. So one disturbed run has no effect.
+    """Return an operator with its total time: its median time in a run, multiplied by the number of runs.
 
-    `key`: the name, type and provider. `per_run`: (calls, ns) in each run that has the operator. `runs`: the number of
-    runs.
+    Because of the median, one disturbed run has no effect. `key` is `(name, type, provider)`. `per_run` has `(calls,
+    ns)` for each run that has the operator. `runs` is the number of runs.
     """
     name, op_type, provider = key
     calls = sum(calls for calls, _ in per_run)

@@ -73,7 +73,10 @@ class _Table:
 
 
 def read_tables(page: Page) -> tuple[Layers, ...]:
-    """Return the operators of a whole inference, or () if the output has no table of them, or one that is cut off."""
+    """Return the operators of a whole inference as a tuple with one element, or () if there are none to use.
+
+    A table that is cut off, or whose times cannot be right, is left out with a note in `page`.
+    """
     tables = list(_tables(page))
     for pattern in (_BY_TYPE, _CHATTER):
         for _ in page.found(pattern):
@@ -115,7 +118,10 @@ def read_tables(page: Page) -> tuple[Layers, ...]:
 
 
 def _tables(page: Page) -> Iterator[_Table]:
-    """Yield the first table of each part of the output. Further tables have the same operators in another order."""
+    """Yield each table of operators in run order: the first one of each part of the output, and one for each subgraph.
+
+    The further tables repeat the same operators in another order, so they are left out.
+    """
     seen = set[str]()
     for header in page.found(_HEADER):
         titles = [match[0] for match in _TITLE.finditer(page.text, 0, header.start())]
@@ -138,9 +144,9 @@ def _tables(page: Page) -> Iterator[_Table]:
 
 
 def _title(titles: Sequence[str]) -> str:
-    """Return the kind of part that a table describes: "init", "runs", "subgraph" or "delegate".
+    """Return what a table describes: "init" (loading), "runs" (inferences), "subgraph" or "delegate".
 
-    `titles`: all titles before the table. The last one that is known decides.
+    `titles` are all titles in the output before the table. The last known one decides.
     """
     for title in reversed(titles):
         if "Initialization" in title:
@@ -164,15 +170,15 @@ def _row(line: str) -> _Row | None:
 
 
 def _delegate_of(row: _Row) -> str:
-    """Return the provider of an operator that stands for a whole delegate, or "" for any other operator."""
+    """Return the provider, such as `XNNPACK`, if an operator stands for a whole delegate. Otherwise return ""."""
     match = _DELEGATE.match(row.op_type)
     return _PROVIDERS.get(match[1], match[1]) if match else ""
 
 
 def _operators(page: Page, rows: Sequence[_Row], provider: str, runs: int) -> Iterator[Operator]:
-    """Yield the operators of a table's rows. Operators that did not run in every inference are left out, with a note.
+    """Yield the operators in the rows of a table. Those that did not run in every inference are left out, with a note.
 
-    `provider`: the provider of all rows, or "" if each row tells. `runs`: the number of inferences.
+    `provider` runs all rows; with "", each row says which provider ran it. `runs` is the number of inferences.
     """
     is_counted = any(row.times for row in rows)
     rare = [row for row in rows if is_counted and not row.times]

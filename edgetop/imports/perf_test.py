@@ -64,7 +64,10 @@ _DIGITS = 6  # significant digits with which C++ prints a number
 
 
 def read_text(page: Page) -> Times | Summary:
-    """Return the single inferences in the output, if it was run with -v, else the summary. Raises ValueError."""
+    """Return each inference of the output if it lists them (option -v). Otherwise return the summary of all inferences.
+
+    Raises ValueError if the output is cut off, contradicts itself, or has several runs.
+    """
     means = [match[1] for match in page.found(_MEAN)]
     if not means:
         raise ValueError("onnxruntime_perf_test's output without its results: cut off, or it failed")
@@ -89,7 +92,10 @@ def read_text(page: Page) -> Times | Summary:
 
 
 def _value(page: Page, pattern: "re.Pattern[str]", convert: Callable[[str], T]) -> T | None:
-    """Return the first match's first group, converted by `convert`, or None if nothing matches."""
+    """Return the first group of a pattern's first match in `page`, converted by `convert`.
+
+    None if there is no match.
+    """
     match = page.first(pattern)
     return convert(match[1]) if match else None
 
@@ -103,7 +109,10 @@ def is_result(text: str) -> bool:
 
 
 def read_result(page: Page) -> Times:
-    """Return the inferences in a result file, with the model's name in their summary. Raises ValueError."""
+    """Return the inferences in a result file, with the model's name and the peak memory as their summary.
+
+    Raises ValueError if a line has another form, or if inferences are missing.
+    """
     rows = list(page.found(_ROW))
     for _ in page.found(_LATENCY):
         pass

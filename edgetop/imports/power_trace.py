@@ -39,7 +39,7 @@ _WORDS = {"time": ("time", "seconds", "x"), "current": ("current",), "voltage": 
 
 @frozen
 class Scale:
-    """A column of an oscilloscope and the factor from its values to A, V or W."""
+    """A column of an oscilloscope's log, with the factor that turns its values into A, V or W."""
 
     name: str
     factor: float
@@ -47,7 +47,7 @@ class Scale:
 
 @frozen
 class TraceSpec:
-    """A trace as the user describes it."""
+    """The log of a power meter, as the user describes it on the command line."""
 
     path: Path
     format: str
@@ -69,7 +69,10 @@ class _Layout:
 
 @frozen
 class Piece:
-    """Samples in order of time: time of the log in s, W, and whether the marker is set (None without one)."""
+    """Successive samples of a power log: their times in s on the log's own clock, and their power in W.
+
+    `marked` says for each sample whether the digital marker was set. It is None if the log has no marker.
+    """
 
     t_s: Floats
     watts: Floats
@@ -77,10 +80,13 @@ class Piece:
 
 
 class PowerTrace:
-    """A log that can be read several times."""
+    """The log of a power meter, which can be read several times."""
 
     def __init__(self, spec: TraceSpec) -> None:
-        """Read the head of the log. Raises OSError, and ValueError that says what the log lacks."""
+        """Read the beginning of the log, to find its columns.
+
+        Raises OSError, or ValueError whose message names what the log lacks.
+        """
         self._spec = spec
         self._layout = _find_layout(spec)
 
@@ -89,10 +95,10 @@ class PowerTrace:
         return self._layout.marker is not None
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the samples. Raises OSError and ValueError.
+        """Yield all samples of the log, in pieces of successive rows.
 
-        Rows without a number, and rows whose time is before that of the row before, are left out. Rows of one time are
-        spread evenly up to the next time.
+        Left out are rows without a number, and rows whose time lies before an earlier row's time. Rows with the same
+        time are spread evenly up to the next time. Raises OSError and ValueError.
         """
         layout = self._layout
         places = [layout.time[0], *(place for place, _ in layout.factors)]
@@ -116,7 +122,10 @@ class PowerTrace:
 
 
 def _spread(t_s: Floats) -> Floats:
-    """Spread the rows that share a time (a packet of PyMonsoon) evenly up to the next time."""
+    """Return the times with rows of equal time spread evenly up to the next time.
+
+    PyMonsoon writes equal times, because it stamps whole packets of samples.
+    """
     firsts = np.flatnonzero(np.diff(t_s, prepend=-np.inf) > 0)
     if len(firsts) == len(t_s) or len(firsts) < 2:
         return t_s
@@ -173,7 +182,12 @@ def _place(names: Sequence[str], wanted: str) -> int:
 
 
 def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], Sequence[tuple[int, float]], float]:
-    """Return the column of the time, those whose product is the power, and a constant factor. Raises ValueError."""
+    """Return `(time, factors, constant)`, which say how a row gives its time in s and its power in W.
+
+    `time` is a pair of a column's position (from 0) and a factor to s. `factors` has a pair for each column whose
+    values are multiplied. The power is their product, multiplied by `constant`. `names` are the columns' names in lower
+    case. Raises ValueError if a column is missing.
+    """
     if spec.format in NAMED and not spec.columns:
         return layout_of(spec.format, names, spec.volts)
     found = {quantity: _loose(names, quantity) for quantity in _WORDS}
@@ -192,7 +206,13 @@ def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], 
 
 
 def _loose(names: Sequence[str], quantity: str) -> tuple[int, float] | None:
-    """Return the first column whose name begins with or contains the quantity, and the factor of its unit."""
+    """Return the first column that measures `quantity`, as `(position from 0, factor of its unit)`.
+
+    None if there is none.
+
+    `names` are the columns' names in lower case, such as `current (ma)`. `quantity` is "time", "current", "voltage" or
+    "power".
+    """
     for place, name in enumerate(names):
         words = name.replace("_", " ").split()
         is_named = any(word in name for word in _WORDS[quantity]) if quantity != "time" else bool(words) and any(

@@ -1,6 +1,6 @@
-"""Parse what other tools say of the CPU, memory and traffic of a program.
+"""Parse what other tools report about the CPU, memory and traffic of a program.
 
-The program becomes a watched one, of which no inference was seen. The tools:
+The result is imported like a watched program of which no inference was seen. The tools:
 
 - `docker stats --format json` and `podman stats --format json`: a JSON object in each line.
 - The OUTPUTFILE of Auptimizer's Profiler: a line of `docker stats` with a time in ms (src/aup/profiler/statscript.sh).
@@ -49,7 +49,7 @@ _PIDSTAT_HEAD = re.compile(r"^(?:#\s*Time|\S+(?: [AP]M)?)\s+UID\s+PID\s.*Command
 
 
 class _Rows:
-    """The samples of a program: for each point in time, values by sensor, and counts of bytes."""
+    """The samples of a program: for each sensor, pairs of time and value, and the newest counts of bytes."""
 
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
@@ -64,16 +64,24 @@ class _Rows:
                 raise ValueError(f"it has more than {MOST_ROWS} samples")
 
     def pairs(self, net: str, block: str) -> None:
-        """Take two pairs of sizes as the bytes so far."""
+        """Keep two pairs of sizes as the counts of bytes so far.
+
+        `net` has the bytes received and sent, such as `1.5kB / 2MB`. `block` has the bytes read and written, in the
+        same form.
+        """
         for text, fields in ((net, ("net_rx_bytes", "net_tx_bytes")), (block, ("read_bytes", "write_bytes"))):
             self.counts |= dict(zip(fields, map(round, _sizes(text)), strict=True))
 
     def log(self, note: str, command: Sequence[str] = (), *, is_of_profiler: bool = False) -> SensorLog:
-        """Return the readings, and the totals of the program.
+        """Return all samples as sensor readings, with the program's totals.
 
-        A sample is the mean since the one before it, so the first one belongs to an interval before it, as long as the
-        usual one. `is_of_profiler`: take the total time from the first to the last sample, and the mean of all samples,
-        as Auptimizer's Profiler does. Raises ValueError if there are no samples, or samples of two programs.
+        A sample is a mean over the time since the sample before. The first one is given an interval of the usual
+        length. `note` tells the user how the times were found. `command` is the program's command line; without it, the
+        program's name stands.
+
+        With `is_of_profiler`, the totals are computed as Auptimizer's Profiler does: the time from the first to the
+        last sample, and the mean CPU load of all samples. Raises ValueError if there are no samples, or samples of two
+        programs.
         """
         if not self.values:
             raise ValueError("it has no sample")
@@ -109,7 +117,7 @@ _SENSORS = {"cpu": "load/application", "mem": "mem/application", "limit": "mem/c
 
 
 def _size(text: str) -> float:
-    """Return a size such as `37.48MiB` in bytes.
+    """Return the number of bytes in a size such as `37.48MiB`. Raises ValueError if the text is no size.
 
     >>> _size("1.5kB"), _size("2 MiB")
     (1500.0, 2097152.0)
@@ -126,9 +134,10 @@ def _sizes(text: str) -> tuple[float, float]:
 
 
 def read_stats(entries: Sequence[Mapping[str, Any]], interval_ns: int) -> SensorLog:
-    """Return the samples of `docker stats` or `podman stats`, which have no time: `interval_ns` apart.
+    """Return the samples of `docker stats` or `podman stats`. `entries` are the parsed JSON objects.
 
-    Raises ValueError if they cannot be read.
+    The objects have no time, so `interval_ns` is assumed from each to the next. Raises ValueError if a value cannot be
+    read, or if there are no samples.
     """
     rows = _Rows()
     for place, entry in enumerate(entries):
@@ -154,7 +163,7 @@ def is_profiler(text: str) -> bool:
 
 
 def read_profiler(page: Page) -> SensorLog:
-    """Return the samples of Auptimizer's Profiler. Raises ValueError if they cannot be read."""
+    """Return the samples that Auptimizer's Profiler wrote. Raises ValueError if a value cannot be read."""
     rows = _Rows()
     for _ in page.found(_FRAME):
         pass
@@ -175,7 +184,10 @@ def is_time(text: str) -> bool:
 
 
 def read_time(page: Page) -> SensorLog:
-    """Return what `/usr/bin/time -v` counted. Raises ValueError if it cannot be read, or has several programs."""
+    """Return the totals that `/usr/bin/time -v` printed, as a log without readings.
+
+    Raises ValueError if a total is missing, or if there are several programs.
+    """
     timed = list(page.found(_TIMED))
     if len(timed) > 1:
         raise ValueError(f"it has {len(timed)} programs: keep one in a file")
@@ -201,7 +213,11 @@ def read_time(page: Page) -> SensorLog:
 
 
 def _clock_ns(text: str) -> int:
-    """Return a time such as `1:02.50` or `1:00:02` in ns."""
+    """Return a duration in ns. Raises ValueError if the text is no duration.
+
+    >>> _clock_ns("1:02.50")
+    62500000000
+    """
     parts = text.split(":")
     if not 1 <= len(parts) <= 3:
         raise ValueError(f"{text[:40]!r} is no time")
@@ -216,9 +232,9 @@ def is_pidstat(text: str) -> bool:
 
 
 def read_pidstat(page: Page) -> SensorLog:
-    """Return the samples of pidstat. Those of several processes at one time are added up.
+    """Return the samples that pidstat printed. At each time, the values of several processes are added up.
 
-    Raises ValueError if they cannot be read.
+    Raises ValueError if a value cannot be read, or if there are no samples.
     """
     at: dict[int, dict[str, float]] = {}
     commands: dict[str, None] = {}
@@ -238,7 +254,10 @@ def read_pidstat(page: Page) -> SensorLog:
 
 
 def _pidstat_rows(page: Page) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the time of each line of a process, in ns, and its values by the head of their column."""
+    """Yield `(time in ns, values)` for each line about a process.
+
+    The values are texts by column name, such as `%CPU`.
+    """
     heads: list[str] = []
     place = 0
     day_ns, before_ns = 0, 0

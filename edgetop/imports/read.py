@@ -49,7 +49,7 @@ INTERVAL_NS = round(INTERVAL_S * 1e9)
 
 @frozen
 class Options:
-    """What the user told about the files, in options of the command line."""
+    """What the user says about the files, with options of the command line."""
 
     warmup_ns: int = trtexec.WARMUP_NS  # duration of the warm-up of trtexec
     interval_ns: int = INTERVAL_NS  # time between the lines of tegrastats
@@ -64,9 +64,9 @@ _RAW_NAME = re.compile(r'("name" : )"(.*)"(, "timeMs" : )')
 
 
 def read_all(paths: Sequence[Path], options: Options = DEFAULTS) -> Measured:
-    """Return the data of one run, from one or more files.
+    """Return what one or more files contain together. All must be of one tool and one run.
 
-    Raises InputError if the files are of several tools, or if two of them have the same kind of content.
+    Raises InputError if files are of different tools or runs, or if two have the same kind of content.
     """
     held: dict[type[Found], tuple[Path, Found]] = {}
     origins: dict[Origin, Path] = {}
@@ -147,7 +147,10 @@ _LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], Opt
 
 
 def read(path: Path, options: Options = DEFAULTS) -> Reading:
-    """Return the contents of a file, with the tool that wrote it. Raises InputError if no tool is recognised."""
+    """Return what a file contains, and the tool that wrote the file.
+
+    Raises InputError if no tool is recognised, or if the content cannot be read.
+    """
     text = _text(path)
     if options.columns.latency is not None:
         return _read_table(path, text, options)
@@ -253,9 +256,9 @@ def _parsed(path: Path, text: str) -> Any:
 
 
 def _json_lines(text: str) -> list[Any] | None:
-    """Return the objects of a text in the format JSON Lines, or None if it has another format or only one object.
+    """Return the JSON objects of a text that has one in each line, or None if the text has another form.
 
-    A test or request of the tools that write this format may also stand alone.
+    A text with a single object gives a list only if the object is of a tool that writes one object per line.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not all(line.startswith("{") and line.rstrip().endswith("}") for line in lines):

@@ -23,9 +23,9 @@ _NOTES = {"load/cpu": "of all cores together, 100 for each", "mem/system-used": 
 
 
 class _Columns:
-    """The values of each sensor in all lines: an array of line numbers and one of values.
+    """Collects the values of each sensor over all lines, as an array of line numbers and an array of values.
 
-    (A day has two million values.)
+    Arrays save memory: a day has two million values.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class _Columns:
         self._columns: dict[str, tuple[array[int], array[float]]] = {}
 
     def add(self, line: Line) -> None:
-        """Add the values of a line. Raises ValueError if there are more than `MAX_SENSORS` sensors."""
+        """Add the values of the next line. Raises ValueError if there are more than `MAX_SENSORS` sensors."""
         place = len(self.times)
         self.times.append(line.time)
         self.memory_mib = self.memory_mib or line.memory_mib
@@ -57,9 +57,10 @@ class _Columns:
 
 
 def read_log(page: Page, interval_ns: int) -> SensorLog:
-    """Return the sensor readings in a log. Raises ValueError if it cannot be read.
+    """Return the sensor readings in a log of tegrastats.
 
-    `interval_ns`: the time from one line to the next, used if the lines have no time stamps.
+    `interval_ns` is the time from one line to the next. It is used if the lines have no time stamps. Raises ValueError
+    if no line is whole, or if time stamps go back.
     """
     text, columns = page.text, _Columns()
     parts = {"not understood": _Parts(), "left out, as their value cannot be": _Parts()}
@@ -94,7 +95,7 @@ def read_log(page: Page, interval_ns: int) -> SensorLog:
 
 
 class _Parts:
-    """A count of the lines that have parts of some kind, such as unknown ones, and the parts of the first such line."""
+    """Counts lines that have parts of one kind, such as unknown ones. It keeps these parts of the first line."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""  # the number of lines that have such parts, and those of the first one
@@ -106,12 +107,11 @@ class _Parts:
 
 
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
-    """Return the time of each line in ns after the first line.
+    """Return the time of each line, in ns after the first line.
 
-    Lines of the same second are spread evenly over that second.
-
-    `times`: the time stamp of each line, or None for a line without one. `interval_ns`: the time from one line to the
-    next, used if no line has a stamp. Raises ValueError if the stamps are inconsistent.
+    Lines of the same second are spread evenly over that second. `times` has the time stamp of each line, or None for a
+    line without one. `interval_ns` is the time from one line to the next, used if no line has a stamp. Raises
+    ValueError if only some lines have stamps, or if the stamps go back.
     """
     stamped = [time for time in times if time is not None]
     if 0 < len(stamped) < len(times):

@@ -49,9 +49,10 @@ Floats = npt.NDArray[np.float64]
 
 
 def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
-    """Return the inferences in the entries of a times file. Raises ValueError if the entries are not valid.
+    """Return the inferences in a file of `--exportTimes`. `entries` are the objects of its JSON list.
 
-    `warmup_ns`: an inference whose computation began before this time is warm-up, as in trtexec.
+    `warmup_ns` is the duration of the warm-up: an inference whose computation began earlier counts as warm-up, as in
+    trtexec. Raises ValueError if a value is missing or cannot be right.
     """
     # Before 8.0 the start of the copy to the device is under the key of the start of enqueueing.
     # The first versions do not have that key, and there the values are not swapped.
@@ -79,15 +80,18 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
 
 
 def _column(entries: Sequence[Any], *names: str) -> Floats:
-    """Return one value of each entry. Its name is the first of `names` that the first entry has. Raises ValueError."""
+    """Return one value in ms of each entry: the value under the first of `names` that the first entry has.
+
+    Raises ValueError if an entry lacks that value.
+    """
     name = next((name for name in names if name in entries[0]), names[0])
     return np.array([_number(entry, name, place) for place, entry in enumerate(entries)], np.float64)
 
 
 def _number(entry: Any, name: str, place: int) -> float:
-    """Return the time in ms under `name` in an entry.
+    """Return the time in ms under the key `name` of an entry.
 
-    Raises ValueError, whose message has the entry's number `place`.
+    `place` is the entry's number, for the message of the ValueError that is raised if there is no valid time.
     """
     if not isinstance(entry, dict) or name not in entry:
         raise ValueError(f"entry {place} has no {name}")
@@ -98,7 +102,10 @@ def _number(entry: Any, name: str, place: int) -> float:
 
 
 def read_profile(entries: Sequence[Any]) -> Layers:
-    """Return the layers in the entries of a profile. Raises ValueError if the entries are not valid."""
+    """Return the time of each layer in a file of `--exportProfile`. `entries` are the objects of its JSON list.
+
+    Raises ValueError if a value is missing or cannot be right.
+    """
     runs = entries[0]["count"]
     if not isinstance(runs, int) or isinstance(runs, bool) or not 0 < runs <= MAX_COUNT:
         raise ValueError(f"count is no number of inferences: {str(runs)[:40]!r}")
@@ -125,6 +132,6 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
 
 
 def layer(name: str, calls: int, total_ms: float) -> Operator:
-    """Return a layer of TensorRT as an operator. `total_ms`: the time of all `calls`."""
+    """Return a layer of TensorRT as an operator. `calls` is its number of calls, and `total_ms` their time together."""
     op_type = REFORMAT if name.startswith(_REFORMATS) else LAYER
     return Operator(name, op_type, ORIGIN.provider, calls, round(total_ms * 1e6))

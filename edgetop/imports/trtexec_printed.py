@@ -104,9 +104,10 @@ _ROUNDED = 0.01  # share by which the sum of all rows may differ from the total,
 
 
 def read_output(page: Page) -> tuple[Found, ...]:
-    """Return the summary of one run's output, followed by its table of layers if it has one.
+    """Return a tuple of the run's summary and, if the output has a table of layers, their times.
 
-    Raises ValueError if the run failed, or if the output is cut off or contradicts itself.
+    Output that has only the table gives only the layers. Raises ValueError if the run failed, or if the output is cut
+    off or contradicts itself.
     """
     if _FAILED.search(page.text):
         raise ValueError("trtexec failed (&&&& FAILED): nothing was measured")
@@ -163,7 +164,10 @@ def read_output(page: Page) -> tuple[Found, ...]:
 
 
 def _of_averages(page: Page, averages: "list[re.Match[str]]") -> Summary:
-    """Return the summary of TensorRT 5 and 6, which print the mean of each few inferences and nothing else."""
+    """Return the summary for TensorRT 5 and 6, which print nothing but means over a few inferences.
+
+    `averages` are the matches of these lines.
+    """
     runs = [count(match[1]) for match in averages]
     if not all(runs):
         raise ValueError("trtexec's output has an average over 0 runs")
@@ -183,10 +187,10 @@ def _of_averages(page: Page, averages: "list[re.Match[str]]") -> Summary:
 
 
 def _told(page: Page, line: "re.Pattern[str]", option: "re.Pattern[str]", options: str) -> int | None:
-    """Return the value of an option, from its own line of the output or from the command line, or None if neither has
-    it.
+    """Return the number that an option of trtexec was given, or None if the output does not say.
 
-    `line`, `option`: patterns for the two places. `options`: the command line.
+    The pattern `line` finds it in the printed list of options. Otherwise the pattern `option` searches `options`, which
+    is the command line.
     """
     match = page.first(line) or option.search(options)
     return int(match[1]) if match else None
@@ -195,14 +199,17 @@ def _told(page: Page, line: "re.Pattern[str]", option: "re.Pattern[str]", option
 def _per_batch(queries: "re.Match[str] | None", batch: int | None) -> int | None:
     """Return the number of inferences, or None if it is 0 or unknown.
 
-    trtexec counts the items of each batch as queries. `queries`: the match with their number. `batch`: the items of a
-    batch.
+    trtexec counts each item of a batch as a query. `queries` is the match whose first group is the number of queries.
+    `batch` is the number of items in a batch; None stands for 1.
     """
     return (count(queries[1]) // (batch or 1) or None) if queries else None
 
 
 def _profile(page: Page) -> tuple[Layers, ...]:
-    """Return the layers in the table of layers, or () if the output has no such table, or one that is cut off."""
+    """Return the layers in the output's table of layers as a tuple with one element.
+
+    Returns () if there is no table, or if the table is cut off.
+    """
     tables = list(page.found(_PROFILE))
     if not tables:
         return ()
@@ -238,9 +245,10 @@ def _row_pattern(header: str) -> "re.Pattern[str]":
 
 
 def _layers(page: Page, rows: list[tuple[str, float, float]], runs: int) -> tuple[Layers, ...]:
-    """Return the layers of a table, or () if they do not add up to the table's total.
+    """Return the layers of a table as a tuple with one element, or () if they do not add up to the table's total.
 
-    `rows`: (name, total time in ms, average time in ms), the last one for the total. `runs`: the number of inferences.
+    `rows` has `(name, total time in ms, average time in ms)` for each layer, and last for the total. `runs` is the
+    number of inferences.
     """
     *layers, (_, total_ms, _) = rows
     found_ms = sum(ms for _, ms, _ in layers)
@@ -255,8 +263,10 @@ def _layers(page: Page, rows: list[tuple[str, float, float]], runs: int) -> tupl
 
 
 def _calls(total_ms: float, average_ms: float, runs: int) -> int:
-    """Return a layer's number of calls: total time divided by average time, or `runs` if that is equal within
-    rounding."""
+    """Return a layer's number of calls, which is its total time divided by its average time.
+
+    The average is rounded. So `runs`, the number of inferences, is returned if the quotient is close to it.
+    """
     if average_ms < 0.01:  # two digits of four decimals
         return runs
     calls = total_ms / average_ms
@@ -264,8 +274,7 @@ def _calls(total_ms: float, average_ms: float, runs: int) -> int:
 
 
 def _kinds(page: Page) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the name of each kind of time, with its figures in ms under the keys `min`, `max`, `mean`, `p50`, `p99`
-    ..."""
+    """Yield `(kind of time, figures)`, such as `("Latency", {"min": 39.4, "p50": 42.4})`. The figures are in ms."""
     for line in page.found(_LINE):
         yield line[1], {_key(match[1], match[2]): time_ms(match[3]) for match in _FIGURE.finditer(line[2])}
     name, figures = "", dict[str, float]()
@@ -292,7 +301,7 @@ def _key(name: str, percent: str | None) -> str:
 
 
 def _version(digits: str) -> str:
-    """Return TensorRT's version as text, from the digits that trtexec prints.
+    """Return TensorRT's version as text. `digits` is the number that trtexec prints.
 
     >>> _version("8401"), _version("100300")
     ('8.4.1', '10.3.0')
