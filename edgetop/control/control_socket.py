@@ -35,19 +35,19 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the order was refused. A stop counts as carried out if the session ended, even with an error."""
+        """Whether the session refused the order. False for a stop after which the session ended, even with an error."""
         return bool(self.error) and not self.end_reason
 
 
 def pack_order(order: Order) -> bytes:
-    """Return the line that carries an order. Raises ValueError if the order's note is too long."""
+    """Return an order as a line of JSON for the control socket. Raises ValueError if the order's note is too long."""
     if len(order.note) > MAX_NOTE:
         raise ValueError(f"a note may have {MAX_NOTE} characters")
     return _line({"do": order.do, "note": order.note})
 
 
 def parse_order(line: bytes) -> Order:
-    """Return the order in a line. Raises ValueError that says what is wrong with the line."""
+    """Return the order in a line of JSON. Raises ValueError, whose message says what is wrong, for any other line."""
     document = _document(line)
     do, note = document.get("do"), document.get("note", "")
     if do not in ACTIONS:
@@ -63,7 +63,7 @@ def pack_answer(answer: Answer) -> bytes:
 
 
 def parse_answer(line: bytes) -> Answer:
-    """Return the answer in a line. Raises ValueError if the line is not an answer."""
+    """Return the session's answer from a line of JSON. Raises ValueError if the line is not an answer."""
     document = _document(line)
     error, reason, code = document.get("error"), document.get("end_reason"), document.get("exit_code")
     reason_given = error if isinstance(error, str) and error else "it gave no reason"
@@ -93,10 +93,10 @@ def _document(line: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def address(folder: Path) -> Iterator[str]:
-    """Yield a short path of the socket in `folder`, which works until the block ends.
+    """Yield a short path of the control socket in the session's folder `folder`. The path works until the block ends.
 
-    The folder's own path may be too long, since sockaddr_un only has room for 108 bytes (unix(7)). Raises OSError if
-    the folder cannot be opened.
+    The folder's own path may be too long: a socket's path has at most 108 bytes (unix(7)). Raises OSError if the folder
+    cannot be opened.
     """
     fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -127,9 +127,10 @@ class NotRunningError(InputError):
 def give(folder: Path, order: Order) -> Answer:
     """Give an order to the session in `folder` and return the session's answer.
 
-    A stop waits until the session has ended.
+    For a stop, this waits until the session has ended.
 
-    Raises NotRunningError if the session is not running, and EdgetopError if it refuses the order or does not answer.
+    Raises NotRunningError if the session is not running. Raises EdgetopError if the session refuses the order or does
+    not answer.
     """
     name, pid = folder.name, 0
     try:
@@ -161,16 +162,20 @@ def give(folder: Path, order: Order) -> Answer:
 
 
 def refuse_stopped(name: str, pid: int) -> None:
-    """Raise EdgetopError if the process `pid` is stopped, since it cannot answer then. `name`: the session's name."""
+    """Raise EdgetopError if the process `pid` is stopped, for example by Ctrl+Z, so that it cannot answer.
+
+    `name` is the session's name, for the message.
+    """
     if is_stopped(pid):
         advice = f"kill -CONT {pid}, or fg in its shell, lets it go on, and it then takes the order"
         raise EdgetopError(f"{name}: process {pid}, which runs it, is stopped, as by Ctrl+Z", advice)
 
 
 def _end_line(connection: socket.socket, name: str, pid: int) -> bytes:
-    """Return the line that answers a stop, however long that takes.
+    """Wait for the answer to a stop, without a time limit, and return its line.
 
-    Raises EdgetopError if the session's process `pid` is stopped meanwhile. `name`: the session's name.
+    Raises EdgetopError if the session's process `pid` is stopped meanwhile, for example by Ctrl+Z. `name` is the
+    session's name, for the message.
     """
     connection.settimeout(None)
     while not select.select([connection], [], [], LOOK_S)[0]:

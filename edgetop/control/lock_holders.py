@@ -13,10 +13,10 @@ PROC = Path("/proc")
 
 
 def lock_holder(lock: Path) -> int | None:
-    """Return the id of this user's process that holds a lock on a file (flock(2)), or None if none is found.
+    """Return the id of this user's process that holds a lock (flock(2)) on the file `lock`, or None if there is none.
 
-    Returns None for a link, for a file of another user, and for a file that has a second name elsewhere. If a child
-    process shares the lock, the parent's id is returned.
+    If several processes share the lock, the parent's id is returned. None is also returned for a symbolic link, for a
+    file of another user, and for a file with several hard links.
     """
     try:
         status = lock.lstat()
@@ -29,7 +29,7 @@ def lock_holder(lock: Path) -> int | None:
 
 
 def end_holder(lock: Path) -> int | None:
-    """Send SIGTERM to this user's process that holds the lock.
+    """Send SIGTERM to this user's process that holds the lock (flock(2)) on the file `lock`.
 
     Return the process id, or None if there is no such process.
     """
@@ -52,15 +52,16 @@ def end_holder(lock: Path) -> int | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped, by Ctrl+Z, SIGSTOP or a debugger (proc_pid_stat(5), state T or t)."""
+    """Whether a process is stopped by Ctrl+Z, SIGSTOP or a debugger: state T or t in proc_pid_stat(5)."""
     return pid > 0 and _stat(pid)[:1] in (["T"], ["t"])
 
 
 def viewers(folder: Path, lock: Path) -> list[str]:
-    """Return the places where a session or a sweep is shown: names of terminals, and "ssh" for a viewer elsewhere.
+    """Return the places where a session is shown: names of terminals, such as `pts/3`, and "ssh" for another machine.
 
-    Shown by are the writer, which holds the lock, and attached screens, which have the folder open. The terminal of
-    this process is left out, because its user sees what happens.
+    The list has the terminal of the process that holds `lock`, which runs the session. It also has the terminals of the
+    processes that have `folder` open, which are attached screens. The terminal of this process is left out. `folder`
+    may be a sweep's folder too.
     """
     try:
         status = folder.stat()
@@ -88,8 +89,7 @@ def _has_open(pid: int, status: os.stat_result) -> bool:
 
 
 def _terminal(pid: int) -> int:
-    """Return the device number of a process's controlling terminal, or 0 if there is none (proc_pid_stat(5),
-    tty_nr)."""
+    """Return the device number of a process's terminal, or 0 if it has none (tty_nr in proc_pid_stat(5))."""
     fields = _stat(pid)
     return int(fields[4]) & 0xFFFFFFFF if len(fields) > 4 else 0
 
@@ -116,7 +116,7 @@ def _own_processes() -> list[int]:
 
 
 def _holds(pid: int, status: os.stat_result) -> bool:
-    """Whether a process has the file open and locked. `status`: the file's stat(2) result.
+    """Whether the process `pid` has a file open and locked. `status` is the file's stat(2) result.
 
     Sources in the kernel: fs/proc/fd.c, and show_fd_locks in fs/locks.c.
     """

@@ -1,6 +1,6 @@
 """The session's side of the control socket: one thread, which sleeps in select(2) until a client connects.
 
-Limited are the number of clients, the bytes that each client may send, and the time that it may take.
+The number of clients is limited. So are the bytes that each client may send, and the time that it may take.
 """
 
 import contextlib
@@ -29,10 +29,11 @@ class ControlServer:
     def __init__(
         self, folder: Path, session: TakesOrders, *, uid: int | None = None, patience_s: float = PATIENCE_S
     ) -> None:
-        """Listen on a socket in `folder`. Raises OSError if the folder's file system does not support sockets.
+        """Make a socket in `folder`, which takes orders as soon as `start` is called.
 
-        `session` executes the orders. `uid`: the user whose orders are taken, besides root's; by default this process's
-        user. `patience_s`: how long a client may take to send its order.
+        `session` carries out the orders. `uid` is the user whose orders are taken, besides root's; by default this
+        process's user. `patience_s` is how many seconds a client may take to send its order. Raises OSError if the
+        folder's file system does not support sockets.
         """
         self._session = session
         self._uids = {0, os.geteuid() if uid is None else uid}
@@ -48,7 +49,7 @@ class ControlServer:
         self._thread.start()
 
     def finish(self, answer: Answer) -> None:
-        """Send `answer` to the clients that asked for the end of the session, and take no more orders."""
+        """Send `answer` to the clients that asked the session to stop, then close the socket and end the thread."""
         self._last = answer
         self._wake.send(b"x")
         self._thread.join()
@@ -74,7 +75,10 @@ class ControlServer:
         self._selector.close()
 
     def _time_left_s(self) -> float | None:
-        """Return the seconds until the next client times out, or None if no client still has to send its order."""
+        """Return the seconds until the first client runs out of time to send its order.
+
+        Returns None if every client has sent its order.
+        """
         until_s = min((client.until_s for client in self._clients if not client.waits_for_the_end), default=None)
         return None if until_s is None else max(0.0, until_s - time.monotonic())
 
@@ -128,8 +132,10 @@ class _Client:
         self._came = b""
 
     def read(self) -> bytes | None:
-        """Return the line of the order, b"" if it is not yet complete, or None if the client has closed the
-        connection."""
+        """Return the line of the order.
+
+        Return b"" if it is not complete yet, and None if the client has closed the connection.
+        """
         try:
             piece = self.connection.recv(MAX_LINE)
         except BlockingIOError:
@@ -145,9 +151,9 @@ class _Client:
         return b"too long"
 
     def answer(self, answer: Answer) -> None:
-        """Send an answer to the client; one that is gone gets none.
+        """Send an answer to the client, without blocking. If the client is gone, nothing happens.
 
-        An answer fits into the socket's buffer: nothing blocks.
+        The answer always fits into the socket's buffer.
         """
         with contextlib.suppress(OSError):
             self.connection.send(pack_answer(answer))

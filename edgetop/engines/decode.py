@@ -36,9 +36,9 @@ from edgetop.session.records import INFERENCE, NO_INFERENCES, NO_REQUESTS, NO_TO
 
 
 def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
-    """Decode (kind, payload) pairs into one update. Unknown kinds are ignored.
+    """Decode the engine's frames, given as (kind, payload) pairs, into one update. Unknown kinds are ignored.
 
-    If a pair is invalid, the last message of the update is `Failed`; records and messages before it are kept.
+    If a frame is invalid, the last message of the update is `Failed`. Records and messages before it are kept.
     """
     records: list[Inferences] = []
     packed: dict[int, list[Inferences]] = {message_frames.TOKENS: [NO_TOKENS], message_frames.REQUESTS: [NO_REQUESTS]}
@@ -58,7 +58,7 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of the message that also has its time as `monotonic_ns`, the name in `engine_protocol`."""
+    """Return a copy of the message with its time under another name: "monotonic_ns" besides "t_ns"."""
     return {**message, "monotonic_ns": message["t_ns"]}
 
 
@@ -113,7 +113,7 @@ MAX_PENDING = 2**20  # two seconds of the fastest models, 30 MB
 
 
 class InOrder:
-    """Passes on the records of several streams in the order of their starts."""
+    """Sorts the records of several parallel streams by the start of the inferences."""
 
     def __init__(self, streams: int) -> None:
         self._streams = streams
@@ -122,13 +122,14 @@ class InOrder:
 
     @property
     def is_filling(self) -> bool:
-        """Whether too many records are held back. If so, streams that are ahead should not be read for now."""
+        """Whether many records are held back. If so, streams that are ahead should not be read for now."""
         return len(self._pending) > MAX_PENDING // 2
 
     def release(self, update: EngineUpdate) -> EngineUpdate:
-        """Return `update` with the records that are final, in the order of their starts. Hold back the other records.
+        """Return `update` with the records that are final, sorted by the start of the inferences. Hold back the rest.
 
-        A record is final if no record that arrives later can have an earlier start.
+        A record is final if no record that arrives later can have an earlier start. Records that were held back before
+        are returned as soon as they are final.
         """
         if self._streams == 1:
             return update
@@ -167,9 +168,9 @@ class LineReader:
     """Reads lines from a file descriptor without blocking."""
 
     def __init__(self, fd: int, source: str, *, grows: bool = False) -> None:
-        """Read from `fd`; `source` names it in the log lines.
+        """Read from the descriptor `fd`. `source` names it in the log lines, such as "engine stderr".
 
-        `grows` is set for a file that is still being written, so that its present end is not final.
+        Set `grows` for a file that is still being written, so that its present end is not final.
         """
         os.set_blocking(fd, False)
         self._grows = grows
@@ -180,9 +181,9 @@ class LineReader:
         self.last_line = ""  # the last line that is not part of a crash's stack
 
     def read(self) -> list[LogLine]:
-        """Return the complete lines that are new.
+        """Return the complete lines that are new, as log lines.
 
-        At the end of the file, the text after the last line feed is a line, too.
+        At the end of the file, the text after the last line feed is a line too.
         """
         self._fill()
         *complete, self._rest = self._rest.split(b"\n")

@@ -1,4 +1,4 @@
-"""The interface of an engine (start, poll, stop, close) and the messages that it sends to the conductor."""
+"""The interface of an engine (start, poll, stop, close) and the messages that it sends."""
 
 import math
 import time
@@ -18,7 +18,7 @@ LEAST_POLL_S = 0.005
 
 @frozen
 class Started:
-    """The engine runs, but has loaded nothing yet."""
+    """The engine's process runs, but has loaded nothing yet."""
 
     pid: int
     python: str
@@ -47,20 +47,23 @@ class Loaded:
 
     @property
     def other_signatures(self) -> tuple[str, ...]:
-        """The signatures that do not run, if none was requested."""
+        """The model's signatures that do not run. Empty if the user has requested the one that runs."""
         others = tuple(key for key in self.signatures if key != self.signature)
         return () if self.was_chosen else others
 
     @property
     def dropped(self) -> str:
-        """A sentence that names the requested providers which are missing; "" if none is."""
+        """A sentence that names the requested providers which the runtime left out, or "" if it left none out."""
         asked, have = ", ".join(self.dropped_providers), ", ".join(self.providers)
         return f"{asked} was asked for, but the runtime left it out and runs on {have}" if asked else ""
 
 
 @frozen
 class StreamsSeen:
-    """What is known of the streams of a watched program so far. The index in each tuple is the number of the stream."""
+    """What is known of a watched program's streams so far. A stream is one of the program's models.
+
+    The index in each tuple is the number of the stream.
+    """
 
     names: tuple[str, ...]  # path of each stream's model, or the program's name for the stream; "" if unknown
     sources: tuple[str, ...]  # how calls are seen: "hook", "preload", "probe"; not by stream
@@ -72,7 +75,7 @@ class StreamsSeen:
 
 @frozen
 class Sampled:
-    """Values of a sensor that the engine itself measures, such as the durations of a frame's stages."""
+    """Values of a sensor that the engine itself measures, such as the times of the parts of a frame."""
 
     sensor: str  # id: kind and label
     samples: tuple[tuple[int, float], ...]  # (CLOCK_MONOTONIC in ns, value)
@@ -80,7 +83,7 @@ class Sampled:
 
 @frozen
 class StageMemory:
-    """The resident memory of the engine's process at the end of a stage of the run."""
+    """The resident memory of the engine's process at the end of a stage of the run, such as the load of the model."""
 
     stage: str  # "interpreter", "runtime", "model", "first" or "steady"
     monotonic_ns: int
@@ -109,7 +112,7 @@ class LogLine:
 
 @frozen
 class Noted:
-    """An event with data. Its time is the present one."""
+    """An event with data. It happened at the time when the message is read."""
 
     body: Body
     severity: Severity
@@ -119,7 +122,7 @@ class Noted:
 
 @frozen
 class RecordsLost:
-    """Records of inferences were dropped."""
+    """Some records of inferences were dropped: how many, and why."""
 
     count: int
     why: str = "edgetop fell too far behind"
@@ -127,7 +130,7 @@ class RecordsLost:
 
 @frozen
 class ProfilerChosen:
-    """How operators are timed. Without a way to time them, the reason why they are not timed, or not any more."""
+    """How operators are timed, or the reason why they are not timed, or not any more."""
 
     way: str  # in words; "" if operators are not timed
     reason: str  # why they are not timed, or not in a better way
@@ -136,14 +139,14 @@ class ProfilerChosen:
 
 @frozen
 class BurstBegan:
-    """A long burst begins, so nothing is measured for a while."""
+    """Long profiling begins, so nothing is measured for a while."""
 
     monotonic_ns: int
 
 
 @frozen
 class BurstTaken:
-    """The result of a burst of instrumented inferences. These inferences are not among the records."""
+    """The operators' times in a few instrumented inferences. These inferences are not among the records."""
 
     monotonic_ns: int  # when it began
     duration_ns: int  # time until inferences were measured again
@@ -164,16 +167,16 @@ class BurstTaken:
 
 @frozen
 class Reached:
-    """A time before which no stream will report the begin of an inference any more. Used only inside an engine."""
+    """A time before which no new record will begin, in any parallel stream. Used only inside an engine."""
 
     monotonic_ns: int
 
 
 @frozen
 class Backlog:
-    """A backlog begins: the data that follows waited in the engine because edgetop did not read it.
+    """The data that follows had to wait in the engine, because edgetop did not read it at once.
 
-    With `is_over`, the backlog ends, and the data that follows did not wait.
+    With `is_over`, the data that follows did not wait any more.
     """
 
     is_over: bool
@@ -181,7 +184,10 @@ class Backlog:
 
 @frozen
 class SlowInference:
-    """An unusually slow inference, with the growth of the kernel's counters in a span of time that ends with it."""
+    """An unusually slow inference, and by how much the kernel's counters grew around it.
+
+    The counters cover a span of time that ends with the inference.
+    """
 
     monotonic_ns: int  # when it began
     latency_ns: int
@@ -198,7 +204,7 @@ class SlowInference:
 
 @frozen
 class Ended:
-    """The loop has ended."""
+    """The engine has ended its last inference, and sends nothing more."""
 
     reason: str  # "runs", "duration" or "stop"
     monotonic_ns: int  # when this was sent, which is later than the end of the last inference
@@ -206,7 +212,7 @@ class Ended:
 
 @frozen
 class OfVariant:
-    """A message of one of the two engines of an A/B session."""
+    """A message of one of the two engines of an A/B session, with the side that sent it."""
 
     side: int  # 0 is A, 1 is B
     message: Loaded | StageMemory
@@ -214,7 +220,7 @@ class OfVariant:
 
 @frozen
 class TurnsBegan:
-    """Both engines of an A/B session have received their turns."""
+    """Both engines of an A/B session know in which spans of time each of them runs."""
 
     plan: Plan  # its times are of CLOCK_MONOTONIC
     load: int = 0  # how often both have been loaded before
@@ -222,12 +228,12 @@ class TurnsBegan:
 
 @frozen
 class Reloading:
-    """The engine's process is about to end, and another one that runs the same model is going to be started."""
+    """The engine's process is about to end, and another one for the same model starts next."""
 
 
 @frozen
 class Failed:
-    """The engine could not go on."""
+    """The engine could not go on, and says why."""
 
     # "start", "runtime", "model", "input" or "first" if the user can mend it; "inference" or "engine" otherwise.
     stage: str
@@ -285,7 +291,7 @@ class EngineUpdate:
 
 
 def join_updates(updates: Sequence[EngineUpdate]) -> EngineUpdate:
-    """Join successive updates of one engine."""
+    """Join successive updates of one engine into one update."""
     if len(updates) == 1:
         return updates[0]
     records = join([update.records for update in updates])
@@ -295,16 +301,16 @@ def join_updates(updates: Sequence[EngineUpdate]) -> EngineUpdate:
 
 
 class FillRate:
-    """Estimates when a buffer of limited size will be half full, from how much it held at the last poll."""
+    """Estimates when a buffer of limited size will be half full, from how full it was at the last poll."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._emptied_s = clock()
 
     def half_full_in_s(self, held: float) -> float:
-        """Return the seconds until the buffer will be half full.
+        """Return in how many seconds the buffer will be half full, or infinity if `held` is 0.
 
-        `held` is the share of the buffer, from 0 to 1, that was in use just before it was emptied.
+        `held` is the share of the buffer, 0 to 1, that was in use just before it was emptied now.
         """
         now_s, before_s = self._clock(), self._emptied_s
         self._emptied_s = now_s
@@ -312,7 +318,7 @@ class FillRate:
 
 
 class Engine(Protocol):
-    """Runs one model once. After `Ended`, `Failed` or `Died` it sends nothing more."""
+    """Runs one model once. After the message `Ended`, `Failed` or `Died`, it sends nothing more."""
 
     isolation: str  # "process", "thread" or "program"
 
@@ -320,19 +326,21 @@ class Engine(Protocol):
         """Start the engine. Raises InputError if it cannot be started."""
 
     def poll(self) -> EngineUpdate:
-        """Return what the engine has sent since the last poll. Inferences are in the order in which they began.
+        """Return what the engine has sent since the last poll. Never waits.
 
-        Never waits.
+        Inferences are in the order in which they began.
         """
 
     def stop(self) -> None:
-        """Ask the engine to end after the running inference; if called again, to end at once. Never waits."""
+        """Ask the engine to end after the running inference. A second call asks it to end at once. Never waits."""
 
     def profile(self) -> None:
-        """Request a burst of instrumented inferences now. Never waits."""
+        """Ask for operators to be profiled now, in a few instrumented inferences. Never waits."""
 
     def close(self) -> str | None:
         """End the engine, so that no load remains. May be called twice.
 
-        Return a sentence that says so if the program goes on, which only a watched program may do. Its user ends it.
+        Return None, or a sentence if a program goes on.
+
+        Only a watched program may go on, until its user ends it. The sentence says that it does.
         """

@@ -1,12 +1,15 @@
 """Identify the format of a model file by its content.
 
-A TFLite file is a FlatBuffer with the file identifier "TFL3" (tensorflow/lite/schema/schema.fbs); that of ONNX
-Runtime's own format is "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs). A language model of llama.cpp begins with
-"GGUF" (ggml/include/gguf.h). OpenVINO's IR is XML with the root `net`
-(openvino/docs/articles_en/documentation/openvino-ir-format), and ncnn's param file begins with a magic number in
-decimal digits (ncnn/docs/developer-guide/param-and-model-file-structure.md); the weights of both are in a .bin file
-beside it. An ONNX file is a protobuf ModelProto without a magic number, so its top-level fields are
-checked (onnx/onnx.proto; wire format: https://protobuf.dev/programming-guides/encoding/).
+- TFLite: a FlatBuffer with the file identifier "TFL3" (tensorflow/lite/schema/schema.fbs).
+- ONNX Runtime's own format: a FlatBuffer with "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs).
+- A language model of llama.cpp: begins with "GGUF" (ggml/include/gguf.h).
+- OpenVINO's IR: XML with the root `net` (openvino/docs/articles_en/documentation/openvino-ir-format).
+- ncnn's param file: begins with a magic number in decimal digits
+  (ncnn/docs/developer-guide/param-and-model-file-structure.md).
+- ONNX: a protobuf ModelProto without a magic number, so its top-level fields are checked (onnx/onnx.proto; wire format:
+  https://protobuf.dev/programming-guides/encoding/).
+
+The weights of OpenVINO's and ncnn's models are in a .bin file beside the model file.
 """
 
 import mmap
@@ -59,12 +62,12 @@ class ModelFile:
 
 
 def identify(path: Path, plugin: str = "") -> ModelFile:
-    """Identify a model file. Raises InputError if it is not a model of a known format, or cannot be read.
+    """Return the path, format and size of a model file.
 
-    With `plugin`, the name of an engine, a file of any other content is a model of that engine. Without it, the suffix
-    may say which engine runs the file.
+    Raises InputError if its format is unknown or it cannot be read.
 
-    A TFLite file that is cut short is not noticed here: the runtime verifies the FlatBuffer.
+    If its content is of no known format, `plugin` is the name of the engine that runs it. Without `plugin`, the file's
+    suffix may say which engine that is. A TFLite file that is cut short is not noticed here; the runtime notices it.
     """
     try:
         os.fsencode(path).decode()
@@ -113,7 +116,7 @@ def _identify(file: BinaryIO, size: int) -> str | None:
 
 
 def _is_onnx(file: BinaryIO) -> bool:
-    """Whether a file, which is not empty, consists only of fields of ModelProto, with all the required ones."""
+    """Whether a file consists only of fields of ONNX's ModelProto, with all the required ones. It must not be empty."""
     missing, data = set(_REQUIRED), memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     try:
         for field, value in fields(data, Budget()):

@@ -1,4 +1,4 @@
-"""Find out that an engine hangs, so that a session without anybody at its screen ends with a reason."""
+"""Notice that an engine hangs, so that a session without anybody at its screen ends with a reason."""
 
 import contextlib
 import time
@@ -20,12 +20,17 @@ POISSON_GAPS = 20  # longest gap between random arrivals, in mean gaps; one of 5
 
 
 class HangWatch:
-    """Follows the messages of an engine. `why` says that it hangs, and for how long."""
+    """Notices that an engine hangs, from its messages and its CPU time. `why` says so in words."""
 
     def __init__(
         self, spec: EngineSpec, cpu_ns: Callable[[], int], clock: Callable[[], int] = time.monotonic_ns
     ) -> None:
-        """Watch an engine. `cpu_ns` returns the CPU time that its processes have used, in ns."""
+        """Watch an engine with the specification `spec`.
+
+        `cpu_ns` returns the CPU time that its processes have used, in ns.
+
+        `clock` returns ns.
+        """
         self._clock, self._cpu_ns = clock, cpu_ns
         self._rest_ns = _longest_rest_ns(spec)
         self._duration_ns = spec.duration_ns
@@ -35,7 +40,7 @@ class HangWatch:
         self._measured_from_ns: int | None = None
 
     def heard(self, *, began_measuring: bool = False) -> None:
-        """Note that the engine has sent something."""
+        """Note that the engine has just sent something. Set `began_measuring` if it began the measured phase."""
         now = self._clock()
         self._longest_ns = max(self._longest_ns, now - self._last_ns)
         self._last_ns, self._cpu_before = now, None
@@ -43,7 +48,10 @@ class HangWatch:
             self._measured_from_ns = now
 
     def why(self) -> str:
-        """Return in words that the engine hangs, or "" if nothing says so."""
+        """Return a sentence which says that the engine hangs, or "" if it does not.
+
+        For example "it hangs: for 310 s it has said nothing and used no CPU time".
+        """
         now = self._clock()
         if self._in_turns:  # it waits for its turns
             return ""
@@ -62,7 +70,7 @@ class HangWatch:
 
 
 def _longest_rest_ns(spec: EngineSpec) -> int:
-    """Return the longest time for which the load itself keeps the engine from running an inference."""
+    """Return the longest pause between two inferences, in ns, that the user's options for the load ask for."""
     rests = [spec.idle_ns, spec.delay_ns, spec.duty_ns[1] if spec.duty_ns else 0]
     if spec.rate_hz:
         rests.append(int((POISSON_GAPS if spec.arrivals == "poisson" else 1) * NS / spec.rate_hz))
@@ -71,7 +79,7 @@ def _longest_rest_ns(spec: EngineSpec) -> int:
 
 
 def cpu_ns_of(pid: int) -> int:
-    """Return the CPU time in ns that a process and those it has started have used; 0 if it is gone."""
+    """Return the CPU time in ns that a process and its descendants have used, or 0 if it is gone."""
     import psutil  # noqa: PLC0415  for a silent engine alone
 
     total = 0.0

@@ -1,8 +1,8 @@
-"""The engine in a process of its own, which is the default.
+"""The engine in a separate process, which is the default.
 
-The GIL of edgetop cannot disturb the measurement there. The resident memory is that of the model, and a crash or an OOM
-kill ends only the engine. The process has a session of its own (setsid(2)), so that Ctrl+C and a hang-up of the
-terminal reach only edgetop. It ends by itself when its control pipe closes, so that no load outlives edgetop.
+There, the GIL of edgetop cannot disturb the measurement. The resident memory is the model's, and a crash or an OOM kill
+ends only the engine. The process has its own session (setsid(2)), so Ctrl+C and a hang-up of the terminal reach only
+edgetop. It ends by itself when its control pipe closes, so no load outlives edgetop.
 """
 
 import contextlib
@@ -47,11 +47,12 @@ class ProcessEngine:
         memory_limit: int | None = None,
         child: Child | None = None,
     ) -> None:
-        """Prepare an engine that runs `spec`.
+        """Prepare an engine that runs the model of `spec` in a child process.
 
-        `python` is the interpreter of the child, by default edgetop's own. `prefix` is a command that runs the command
-        after it within limits, and `memory_limit` is the limit of memory in bytes. `child` is a child that has already
-        been started and waits for a spec.
+        `python` is the path of the child's interpreter, by default edgetop's own. `close_timeout_s` is how many seconds
+        the child has to end, and `hello_timeout_s` how many it has to start. `prefix` is a command that runs the
+        command after it within limits, and `memory_limit` is that limit of memory in bytes. `child` is a child that has
+        already been started and waits for a specification.
         """
         self._spec = spec
         self._hello_timeout_s = hello_timeout_s
@@ -113,7 +114,10 @@ class ProcessEngine:
         )
 
     def _why_hung(self, update: EngineUpdate) -> str:
-        """Return in words that the engine hangs, or ""."""
+        """Return a sentence which says that the engine hangs, or "" if it does not.
+
+        `update` is what it has just sent.
+        """
         began = any(isinstance(message, PhaseBegan) and message.phase == "measure" for message in update.messages)
         if began or update.messages or len(update.records):
             self._hang_watch.heard(began_measuring=began)
@@ -151,7 +155,10 @@ class ProcessEngine:
         self._send({"command": "profile"})
 
     def take_turns(self, turns: list[list[int]]) -> None:
-        """Send the engine its turns, in the form that pace.Turns takes. It waits for them after its warm-up."""
+        """Tell the engine when to run. It waits for this after its warm-up.
+
+        `turns` are [from, until] in ns of CLOCK_MONOTONIC, ascending and with gaps between them.
+        """
         self._send({"command": "turns", "turns": turns})
 
     def _send(self, command: dict[str, object]) -> None:
@@ -176,7 +183,10 @@ class ProcessEngine:
         child.close()
 
     def _kill(self) -> None:
-        """Kill the child's process group: with a wrapper as `--engine-python`, the interpreter is in it as well."""
+        """Kill the child and all processes of its group.
+
+        If `--engine-python` is a wrapper script, the interpreter is in the group as well.
+        """
         if self._child and self._child.process.poll() is None:  # otherwise the group's id may have been reused
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.process.pid, signal.SIGKILL)
@@ -196,10 +206,10 @@ def _read(fd: int) -> bytes:
 
 
 def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = SHAPES_S) -> "RuntimeShapes | None":
-    """Return the shape of each tensor after one inference in another process, or None if the runtime cannot give them.
+    """Run one inference in another process, and return the shapes of all tensors, or None if that fails.
 
-    `python` is the interpreter that has the runtime, by default edgetop's own. The process has the niceness of the
-    calling thread, which should have the lowest priority while an engine is measured.
+    `spec` names a TFLite model. `python` is the path of an interpreter that has the runtime, by default edgetop's own.
+    The process has the calling thread's niceness, which should be the lowest priority while an engine is measured.
     """
     from edgetop.models.inspection import RuntimeShapes  # noqa: PLC0415  a run imports it off its main thread
 

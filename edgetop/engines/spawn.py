@@ -1,6 +1,7 @@
-"""Start the child process of an engine, which then waits for a spec, and explain why a process ended.
+"""Start the child process of an engine, and explain why a process ended.
 
-This module does not import numpy: a run starts the child before all else, so that both load at the same time.
+This module does not import numpy: a run starts the child before all else, so that both load at the same time. The child
+then waits for the specification of the engine.
 """
 
 import fcntl
@@ -17,12 +18,13 @@ CHILD = Path(__file__).parent / "child" / "__main__.py"
 
 
 class Child:
-    """A started child process with its pipes."""
+    """A child process of an engine that has been started, with its pipes."""
 
     def __init__(self, python: str | None = None, prefix: Sequence[str] = ()) -> None:
         """Start a child. Raises InputError if the interpreter cannot be run.
 
-        `python` is the interpreter, by default edgetop's own. `prefix` is a command that runs the command after it.
+        `python` is the path of the interpreter, by default edgetop's own. `prefix` is a command that runs the command
+        after it.
         """
         self.python = python or sys.executable
         control_read, self.control_fd = _pipe()
@@ -68,13 +70,13 @@ class Child:
         self.control_fd = self.data_fd = -1
 
     def close(self) -> None:
-        """Close everything of a child that has ended."""
+        """Close all pipes. Call this when the child has ended."""
         self.close_pipes()
         self.stdout.close()
         self.stderr.close()
 
     def discard(self) -> None:
-        """End a child that no engine has used."""
+        """Kill the child and close its pipes. For a child that no engine has used; else nothing happens."""
         if self.control_fd >= 0:
             self.process.kill()
             self.process.wait()
@@ -82,7 +84,7 @@ class Child:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return a pipe whose descriptors are above 2, even if edgetop was started without standard streams."""
+    """Make a pipe and return its (read end, write end). Both are above 2, even if edgetop has no standard streams."""
     ends = []
     for fd in os.pipe():
         if fd <= 2:
@@ -94,15 +96,18 @@ def _pipe() -> tuple[int, int]:
 
 
 class OomWatch:
-    """Detects whether the kernel's OOM killer has killed a process since this object was created.
+    """Tells whether the kernel's OOM killer has killed any process since this object was created.
 
-    It reads `oom_kill` in /proc/vmstat (Linux 4.13 and later), which counts for the whole system, so that it also works
-    in a container without memory accounting (Raspberry Pi OS). It always reads the real /proc, since it is about the
-    engine's process and not about the board under `--sysroot`.
+    It reads `oom_kill` in /proc/vmstat (Linux 4.13 and later), which counts for the whole system. So it also works in a
+    container without memory accounting (Raspberry Pi OS). It always reads the real /proc, because the engine's process
+    runs on this machine even if `--sysroot` shows another board.
     """
 
     def __init__(self, vmstat: Path = Path("/proc/vmstat"), limit: int | None = None) -> None:
-        """`limit` is the memory in bytes that the process may have; None means no limit."""
+        """Note the kernel's present count. `vmstat` is the path of the kernel's file.
+
+        `limit` is the memory in bytes that the engine may have; None means no limit.
+        """
         self._vmstat = vmstat
         self.limit = limit
         self._before = self._kills()
@@ -112,7 +117,10 @@ class OomWatch:
         return self._before is not None and now is not None and now > self._before
 
     def limit_struck(self, status: int) -> bool:
-        """Whether a process was killed because it reached its memory limit. `status` is its `Popen.returncode`."""
+        """Whether the engine's process was killed because it reached its memory limit.
+
+        `status` is its `Popen.returncode`.
+        """
         return self.limit is not None and -status == signal.SIGKILL and self.struck()
 
     def _kills(self) -> int | None:
@@ -127,9 +135,9 @@ class OomWatch:
 
 
 def explain_exit(status: int, oom_watch: OomWatch) -> str:
-    """Return the reason why a process ended in words, such as "killed by SIGSEGV (it crashed in native code)".
+    """Return why a process ended, in words, such as "killed by SIGSEGV (it crashed in native code)".
 
-    `status` is its `Popen.returncode`.
+    `status` is its `Popen.returncode`. `oom_watch` was created before the process was started.
     """
     if status >= 0:
         return f"it ended by itself with exit status {status}"

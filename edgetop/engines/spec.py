@@ -20,7 +20,7 @@ GENERATION_WARMUP_RUNS = 1  # of a language model, whose warm-up needs no more t
 
 @frozen
 class GenerationSpec:
-    """The requests that a language model gets: their prompts and the number of tokens."""
+    """What a language model is asked: the prompts, how many tokens it generates, and how."""
 
     context: int  # tokens; 0 if it is unknown
     max_tokens: int  # most generated tokens of a request
@@ -71,7 +71,7 @@ class EngineSpec:
 
     @property
     def requested(self) -> tuple[str, ...]:
-        """The requested providers, or paths of delegates, first choice first."""
+        """The names of the requested providers, then the paths of the delegates, in the order of the request."""
         return tuple(name for name, _ in (*self.providers, *self.delegates))
 
     def to_json(self) -> dict[str, Any]:
@@ -90,9 +90,13 @@ ALIASES = {
 
 
 def engine_for(name: str | None, model_format: str) -> str:
-    """Return an engine's canonical name, or "auto".
+    """Return the engine's usual name, such as "onnxruntime" for "ort", or "auto".
 
-    Raises InputError if the engine is unknown or does not run models of this format.
+    `name` is what the user gave; None for nothing. `model_format` is a format such as "onnx". Raises InputError if the
+    engine is unknown or does not run models of this format.
+
+    >>> engine_for("ort", "onnx"), engine_for(None, "onnx")
+    ('onnxruntime', 'auto')
     """
     if name is None or name in ("auto", model_format):
         return "auto"

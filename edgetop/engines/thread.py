@@ -1,7 +1,7 @@
 """The engine as a thread of edgetop, for small boards and debugging. It runs the same loop as the child process.
 
-It shares edgetop's GIL and memory, and a crash ends both. Beside a busy screen p99 was measured 60 % too high, so the
-child process is the default.
+It shares edgetop's GIL and memory, and a crash ends both. While a screen was busy, p99 was measured 60 % too high. So
+the child process is the default.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 class OutputCapture:
-    """A context in which descriptors 1 and 2 are pipes, whose other ends are `stdout_fd` and `stderr_fd`.
+    """A context in which everything written to descriptors 1 and 2 can be read from `stdout_fd` and `stderr_fd`.
 
     The runtime shares edgetop's descriptors, so output of its native code would appear on the screen. Python's own
-    streams are moved to duplicates of the real descriptors, so that edgetop can still print.
+    streams are moved to duplicates of the real descriptors, so edgetop can still print.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class ThreadEngine:
     isolation = "thread"
 
     def __init__(self, spec: EngineSpec, capture: OutputCapture) -> None:
-        """Prepare an engine that runs `spec`. Output that `capture` catches becomes log lines."""
+        """Prepare an engine that runs the model of `spec`. Output that `capture` catches becomes log lines."""
         self._spec = spec
         self._outlet = Outlet()
         self._control = Control()
@@ -102,7 +102,7 @@ class ThreadEngine:
         self._control.profile_requested = True
 
     def close(self) -> None:
-        """End the thread. One that hangs in its runtime cannot be killed, and ends with edgetop."""
+        """End the thread. If it hangs in its runtime, it cannot be ended, and ends with edgetop."""
         self.stop()
         self._over = True
         if self._thread.ident:

@@ -1,10 +1,10 @@
-"""An engine that consists of two others. Each runs in a process of its own, and they run in turns (an A/B session).
+"""Two engines that run in turns, each in a separate process (an A/B session). Together they are used as one engine.
 
-The second engine is started when the first has warmed up, so that neither loads while the other runs. Then both receive
-all their turns as times of the clock that they share, so that nothing has to be sent at the end of a turn.
+The second engine is started when the first has warmed up, so neither loads while the other runs. Then both are told all
+their turns, as times of the clock that they share. So nothing has to be sent at the end of a turn.
 
-When these turns are over, both are loaded anew in other processes, warmed up, and receive the next turns, until the
-session's time is over. So the models are compared over several loads, and not one load of each.
+When these turns are over, both models are loaded again in new processes, warmed up, and get the next turns. This is
+repeated until the session's time is over. So the models are compared over several loads.
 """
 
 import math
@@ -47,7 +47,7 @@ RELOAD_POLL_S = 0.02  # interval of polls while both are loaded anew, since the 
 
 
 def reloading(spec: EngineSpec) -> EngineSpec:
-    """Return the specification of an engine that loads a model anew: it keeps no outputs and warms up briefly."""
+    """Return a copy of `spec` for loading its model again: it keeps no outputs, does not rest and warms up briefly."""
     runs = min(spec.warmup_runs, RELOAD_WARMUP_RUNS)
     return replace(
         spec, keep_outputs=0, idle_ns=0, warmup_runs=runs, warmup_ns=RELOAD_WARMUP_NS, warmup_until_steady=False
@@ -64,10 +64,10 @@ class TurnsEngine:
         make_again: Callable[[int], ProcessEngine] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Run A and B in turns. The specs of both engines must have `in_turns` set.
+        """Prepare to run engines A and B in turns. The specifications of both must have `in_turns` set.
 
-        `planner` plans the turns, and `clock` returns the time in ns. `make_again` returns an engine that loads the
-        model of a side anew; without it, each is loaded once.
+        `planner` plans the turns. `make_again` gets 0 for A or 1 for B, and returns an engine that loads its model
+        again; without it, each model is loaded once. `clock` returns ns.
         """
         self._engines = engines
         self._planner = planner
@@ -121,10 +121,10 @@ class TurnsEngine:
         return self._in_order(EngineUpdate(join(records), tuple(messages), poll_within_s, is_behind))
 
     def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: C901, PLR0911  one case for each kind
-        """Return the messages that the session gets for a message of engine `side`, which is 0 for A and 1 for B.
+        """Return the messages that the session gets for a message of one engine. `side` is 0 for A and 1 for B.
 
-        The session's start and phases are those of A. Of an engine that was loaded anew, only its start, its end and
-        messages on problems are passed on.
+        The session's start and phases are A's. After a model was loaded again, only the start, the end and problems are
+        passed on.
         """
         name = f"{SIDES[side]}: load {self._load + 1}" if self._load else SIDES[side]
         match message:
@@ -166,14 +166,17 @@ class TurnsEngine:
         return [*told, *self._load_anew()]
 
     def _goes_on(self) -> bool:
-        """Whether to load both engines again: a load is possible, no stop was requested, and there is enough time."""
+        """Whether to load both models again.
+
+        True if that is possible, no stop was requested, and enough time is left.
+        """
         if self._stopping or self._first is None or self._make_again is None:
             return False
         begin_ns = self._clock() + self._reload_ns
         return self._planner.after(self._first, self._load + 1, begin_ns, self._reload_ns) is not None
 
     def _load_anew(self) -> list[Message]:
-        """Start both engines again in new processes. Return a message if that fails.
+        """Start both engines again in new processes. Return [], or a message if that fails.
 
         Both load at the same time, because nothing is measured meanwhile.
         """
@@ -194,7 +197,7 @@ class TurnsEngine:
     def _go_on(self) -> list[Message]:
         """Start the second engine when the first has warmed up, and begin the turns when both have.
 
-        Return messages on it.
+        Return a message that the turns begin or that something failed, or [].
         """
         if self._stopping or self._measuring:
             return []
@@ -230,9 +233,9 @@ class TurnsEngine:
         return [TurnsBegan(turns, self._load)]
 
     def _in_order(self, update: EngineUpdate) -> EngineUpdate:
-        """Return `update` with the records of both engines in the order of their starts.
+        """Return `update` with the records of both engines sorted by the start of the inferences.
 
-        Before the turns they are in order anyway, because only one engine runs.
+        Before the turns, only one engine runs, so the records are sorted anyway.
         """
         if self._first is None:
             return update
@@ -245,7 +248,7 @@ class TurnsEngine:
             engine.stop()
 
     def profile(self) -> None:
-        """Do nothing: a burst within a turn would disturb the comparison."""
+        """Do nothing: profiling operators within a turn would disturb the comparison."""
 
     def close(self) -> None:
         for engine in self._engines:

@@ -1,4 +1,4 @@
-"""Feeds, from which screens read sessions. The session may be live, attached or replayed; the interface is the same.
+"""Feeds, from which screens read the data of a session, which is live, attached (in another process) or replayed.
 
-A reader must not ask what kind of feed it has, only which abilities the feed has.
+All feeds have the same interface. A reader must not ask what kind of feed it has, only which abilities the feed has.
 """

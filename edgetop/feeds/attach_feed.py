@@ -1,7 +1,7 @@
 """A feed of a session that another process runs. It reads the session's recording, then follows what is appended.
 
-The journal is followed to the end of the session. Orders go through the session's socket. A separate thread sends them,
-so that the screen does not wait for the answer.
+It follows the journal (the files that a running session appends to) until the session ends. Orders go through the
+session's socket. A separate thread sends them, so the screen does not wait for the answer.
 """
 
 import threading
@@ -28,7 +28,7 @@ class AttachFeed:
     player = None
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        """Read the past of the session in `folder`. Raises InputError if there is no session."""
+        """Read what the session in `folder` has recorded so far. Raises InputError if there is no session."""
         self.folder = open_folder(folder)
         self._clock = clock
         self._tail: JournalTail | None = None  # None if nothing more will come
@@ -48,10 +48,7 @@ class AttachFeed:
 
     @property
     def name(self) -> Path:
-        """Return the present path of the session.
-
-        The path changes if the folder is moved, or if another session follows.
-        """
+        """The session's present path. It changes if the folder is moved, or if another session follows."""
         return self.folder.name
 
     @property
@@ -112,6 +109,6 @@ class AttachFeed:
             self._refusal.set(order.do, str(error))
 
     def close(self, timeout_s: float) -> None:
-        """Close the feed. Orders without an answer are first waited for, up to `timeout_s` seconds."""
+        """Close the feed. Wait at most `timeout_s` seconds for each order that has no answer yet."""
         for thread in self._orders:
             thread.join(timeout_s)

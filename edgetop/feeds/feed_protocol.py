@@ -1,4 +1,4 @@
-"""The interface of feeds: all can read batches, and some have further abilities."""
+"""The interface of feeds. All can read batches of data, and some have further abilities."""
 
 import threading
 from dataclasses import replace
@@ -16,7 +16,7 @@ REFUSAL_VISIBLE_NS = 10 * NS
 
 
 class Can(Flag):
-    """Abilities of a feed. A screen hides the keys that need a missing ability."""
+    """What a feed can do. A screen hides the keys that need a missing ability."""
 
     NOTHING = 0
     STOP = auto()  # end the session
@@ -32,7 +32,7 @@ class Can(Flag):
 
 @frozen
 class Mark:
-    """An event of a session to which a player can seek."""
+    """An event of a session, to which the user can jump in a replay."""
 
     t_ns: int
     kind: str  # kind of the event
@@ -41,7 +41,7 @@ class Mark:
 
 @frozen
 class Transport:
-    """The state of a playback: its position and speed, and the length and the marks of the session."""
+    """The state of a replay: its position and speed, and the length and the marks of the session."""
 
     t_ns: int
     end_ns: int
@@ -51,32 +51,34 @@ class Transport:
 
 
 class Player(Protocol):
-    """The controls of a feed with the abilities SEEK and SPEED."""
+    """The controls of a replay. A feed with the abilities SEEK and SPEED has one."""
 
     @property
     def transport(self) -> Transport: ...
 
     def play(self, playing: bool) -> None:
-        """Play or pause. At the end of the session, playing starts again from the session's beginning."""
+        """Play if `playing`, else pause. At the end of the session, playing starts again at its beginning."""
 
     def set_speed(self, speed: float) -> None: ...
 
     def seek(self, t_ns: int) -> None:
-        """Go to `t_ns`, a session time, or to the session's start or end if `t_ns` is outside.
+        """Go to the session time `t_ns`, in ns. A time outside of the session means its beginning or end.
 
         The next `read` returns the whole session up to there.
         """
 
     def ahead(self) -> Batch | None:
-        """Return the next piece of the session, or None at the end.
+        """Return the next part of the session, or None at the end.
 
-        This reading is independent of the playback's position.
+        Successive calls read the session from its beginning.
+
+        This reading is independent of the replay's position.
         """
 
     def checkpoint_ns(self) -> int | None:
-        """Return the session time of a checkpoint, or None if there is none at the place that `ahead` has reached.
+        """Return the session time in ns at which the reader of `ahead` must save its state now, or None if it need not.
 
-        The reader of `ahead` must save its state at a checkpoint. The first batch after a later seek may resume there.
+        A batch after a later seek may then begin at that time instead of the session's beginning.
         """
 
 
@@ -86,7 +88,7 @@ MAX_WAITING_BATCHES = 256  # more waiting batches are merged
 
 
 class BatchQueue:
-    """A queue of batches between two threads. The reader takes all waiting batches as one."""
+    """A queue of batches between two threads. The reader takes all waiting batches at once, as one batch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -106,14 +108,14 @@ class BatchQueue:
                 self._waiting = [merge(self._waiting)]
 
     def take(self) -> Batch | None:
-        """Return everything since the last call as one batch, or None if there is nothing."""
+        """Remove all waiting batches and return them as one batch, or None if there are none."""
         with self._lock:
             waiting, self._waiting, self._inferences = self._waiting, [], 0
         return merge(waiting) if waiting else None
 
 
 class Refusal:
-    """The reason why the last order was not carried out. It is shown only for some time."""
+    """Why the session refused the last order, as a sentence for the screen. After 10 s it is ""."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -133,21 +135,21 @@ class Feed(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether everything has been read and no more data will come."""
+        """Whether everything has been read, and no more data will come."""
 
     @property
     def player(self) -> Player | None:
-        """Return the controls of a playback, or None if the session is not a replay."""
+        """The controls of a replay, or None if the session is not replayed."""
 
     @property
     def trouble(self) -> str:
-        """Return a sentence that says why data are missing or what has failed, or "" if all is well."""
+        """A sentence that says why data are missing or what has failed, or "" if all is well."""
 
     def read(self) -> Batch | None:
-        """Return everything since the last read as one batch, or None if there is nothing.
+        """Return everything that is new since the last call as one batch, or None if nothing is.
 
         The call takes long only if the whole session is read again, for example after a seek.
         """
 
     def order(self, order: Order) -> None:
-        """Pass an order to the session. Does nothing if the feed lacks the ability."""
+        """Send an order to the session. Does nothing if the feed lacks the ability for it."""

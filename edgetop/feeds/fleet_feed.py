@@ -1,7 +1,7 @@
-"""Follow many boards at once. Each board sends a summary once a second over its own link, which may hang or break.
+"""Follow many boards at once. Each board sends a summary once a second over a separate link, which may hang or break.
 
-Each board has a thread, so that a problem with one board does not affect others. The thread reads at most every
-`LEAST_S`, and reconnects after increasing pauses. Data from a board are not trusted.
+Each board has a thread, so a problem with one board does not affect others. The thread pauses `LEAST_S` seconds between
+two reads, and reconnects after increasing pauses. Data from a board are not trusted.
 """
 
 import re
@@ -44,7 +44,7 @@ _TAIL_STEP = 0.25  # boards whose p99 differs by less than this share of the dea
 
 @frozen
 class Address:
-    """The address of a board, its name and its group, as the user gave them."""
+    """A board that the user wants to watch: its address, name, group and labels."""
 
     name: str
     target: Target
@@ -79,17 +79,17 @@ class BoardView:
 
     @property
     def has_failed(self) -> bool:
-        """Whether no data arrive from the board, and none are expected soon."""
+        """Whether no data arrive from the board, and no data are expected soon."""
         return self.state in ("idle", "lost", "unreachable", "misfit", "refused")
 
     @property
     def tail_share(self) -> float:
-        """Return the p99 latency divided by the deadline, or 0 if either is unknown."""
+        """The p99 latency divided by the deadline, such as 0.8, or 0 if either is unknown."""
         summary = self.summary
         return summary.p99_ms / summary.deadline_ms if summary and summary.p99_ms and summary.deadline_ms else 0.0
 
     def searched(self) -> str:
-        """Return the text in which a filter looks for its words, in lower case."""
+        """Return all words of the board in one text, in lower case, for the filter to search."""
         address, summary = self.address, self.summary or Summary()
         labels = " ".join(f"{key}={value}" for key, value in address.labels.items())
         parts = (address.name, address.target.host, address.group, labels, self.word, summary.model, summary.board)
@@ -97,7 +97,7 @@ class BoardView:
 
 
 def _by_name(view: BoardView) -> list[str | int]:
-    """Return a sort key for the board's name. It puts `board-2` before `board-10`."""
+    """Return a sort key for the board's name, which puts `board-2` before `board-10`."""
     return [int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", view.address.name))]
 
 
@@ -118,7 +118,7 @@ class Logged:
 
 
 class Board:
-    """A board, followed by its own thread."""
+    """One board of the fleet. A thread follows it."""
 
     def __init__(
         self, address: Address, connect: Connect, gates: Sequence[str], clock: Clock, log: Callable[[Logged], None],
@@ -143,7 +143,7 @@ class Board:
         self._thread.start()
 
     def refuse(self, reason: str) -> None:
-        """Mark the board as refused because of `reason`. It is then not contacted."""
+        """Mark the board as refused, so that it is not contacted. `reason` is a sentence for the user."""
         self._view, self.is_done = replace(self._view, state="refused", reason=reason), True
 
     # Called by the thread of the screen.
@@ -160,7 +160,7 @@ class Board:
         return replace(view, state=state, reason=reason, age_s=age_ns / NS)
 
     def order(self, order: Order) -> None:
-        """Send an order to the board. A refusal is written to the log; success shows as an event of the board."""
+        """Send an order to the board. If the board refuses, the log says so. If not, the board's own events show it."""
         self._last_order += 1
         number = self._last_order
         self._orders[number] = order
@@ -174,7 +174,7 @@ class Board:
 
     @property
     def waits(self) -> bool:
-        """Whether the board has yet to confirm an order."""
+        """Whether an order has not been answered yet."""
         return bool(self._orders)
 
     def hang_up(self) -> None:
@@ -241,17 +241,17 @@ class Board:
             conversation.link.close()
 
     def _end(self) -> None:
-        """Note that the session is over. Another session may later run on the board."""
+        """Mark the session as over. Another session may run on the board later."""
         self._orders.clear()  # the end confirms a stop
         self._view = replace(self._view, state="over")
         self._session, self._attempts = self.address.target.session, len(self._pauses_s)
         self.is_done = self._session is not None
 
     def _handle(self, received: remote.Received, *, is_first: bool) -> bool:
-        """Handle a message from the board. Return whether the first summary of the link is still to come.
+        """Handle a message from the board. Return True as long as the link's first summary has not come, then False.
 
-        `is_first`: the same before this message. The first summary repeats earlier events, which are not logged again.
-        Raises ValueError for an invalid message.
+        `is_first` is what the call before returned. The first summary repeats earlier events, which are not logged
+        again. Raises ValueError for an invalid message.
         """
         if isinstance(received, remote.Confirmed):
             self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")
@@ -290,10 +290,9 @@ class Fleet:
     ) -> None:  # fmt: skip
         """Prepare to watch the boards at `addresses`.
 
-        `connect` takes an address and returns the function that connects to it.
-
-        `gates`: the gates that each board judges. `refused`: the boards that are not contacted, with the reasons, by
-        name. `pauses_s`: the pauses in seconds before the first, second, ... attempt to reconnect.
+        `connect` takes an address and returns the function that connects to it. `gates` are the conditions that each
+        board checks, in the form of `--fail-if`. `refused` has the names of boards that are not contacted, with the
+        reasons. `pauses_s` are the pauses in seconds before the first, second, ... attempt to reconnect.
         """
         self.clock = clock
         self._log: deque[Logged] = deque(maxlen=MAX_LOG)
@@ -308,13 +307,13 @@ class Fleet:
                 board.start()
 
     def views(self, order: str = "worst", words: str = "") -> list[BoardView]:
-        """Return the views of the boards that match all of `words`, sorted by the key `order` of `ORDERS`."""
+        """Return the boards that match all of `words`, sorted. `order` is a key of `ORDERS`, such as "name"."""
         wanted = words.lower().split()
         views = (board.view for board in self.boards)
         return sorted((v for v in views if all(word in v.searched() for word in wanted)), key=ORDERS[order])
 
     def log(self) -> list[Logged]:
-        """Return the log of all boards, with the newest entry first."""
+        """Return the log of all boards, the newest entry first."""
         return sorted(self._log.copy(), key=lambda logged: -logged.t_ns)
 
     def order_all(self, order: Order) -> None:
@@ -323,7 +322,7 @@ class Fleet:
                 board.order(order)
 
     def close(self, timeout_s: float) -> None:
-        """Close all links. Orders without an answer are first waited for, up to `timeout_s` seconds."""
+        """Close all links. First wait up to `timeout_s` seconds for the answers to orders."""
         until_ns = self.clock.monotonic_ns() + int(timeout_s * NS)
         pause = threading.Event()
         while any(board.waits for board in self.boards) and self.clock.monotonic_ns() < until_ns:

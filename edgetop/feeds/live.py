@@ -1,4 +1,7 @@
-"""The feed of the session that runs in this process. It passes batches from the conductor's thread to the screen's."""
+"""The feed of the session that runs in this process.
+
+It passes data from the session's thread to the screen's thread.
+"""
 
 import threading
 
@@ -14,7 +17,7 @@ class LiveFeed:
     def __init__(self, *, outlives_its_screen: bool = False) -> None:
         """Begin without data.
 
-        `outlives_its_screen`: whether the session goes on without a screen, for `edgetop attach`.
+        `outlives_its_screen` says whether the session can go on without a screen, for `edgetop attach`.
         """
         self._outlives_its_screen = outlives_its_screen
         self._waiting = BatchQueue()

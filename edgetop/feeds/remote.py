@@ -1,10 +1,10 @@
-"""A session on another machine, received from its relay over a link that may break at any time.
+"""A session on another machine. `edgetop relay` there sends it over a link that may break at any time.
 
-A `Conversation` covers one link from the first hello to the end. It turns received bytes into checked batches. The data
-are not trusted: an invalid stream is treated as a broken link.
+A `Conversation` covers one link from the first message to the end. It turns received bytes into checked batches. The
+data are not trusted: an invalid stream is treated as a broken link.
 
-A `RemoteFeed` has a thread that reads. When the link breaks, this thread reconnects after increasing pauses and
-requests the data that were missed. Meanwhile `trouble` describes the state.
+A `RemoteFeed` has a thread that reads. When the link breaks, this thread reconnects after increasing pauses and asks
+for the data that were missed. Meanwhile `trouble` describes the state.
 """
 
 import math
@@ -40,11 +40,11 @@ class LinkEndedError(Exception):
 
 
 class UnreachableError(InputError):
-    """Raised if no relay answers at present. A later attempt may succeed."""
+    """Raised if edgetop on the board does not answer at present. A later attempt may succeed."""
 
 
 class MisfitError(InputError):
-    """Raised if a relay of another version answers. `version`: the version of edgetop that it reports."""
+    """Raised if another version of edgetop answers. `version` is the version that it reports, such as "0.9.0"."""
 
     def __init__(self, why: str, version: str) -> None:
         super().__init__(why)
@@ -53,22 +53,22 @@ class MisfitError(InputError):
 
 class Link(Protocol):
     def read(self, timeout_s: float) -> bytes:
-        """Return the bytes that have arrived.
+        """Return the bytes that have arrived. Wait for the first byte for at most `timeout_s` seconds.
 
-        Raises LinkEndedError, or TimeoutError if none arrive within `timeout_s`.
+        Raises TimeoutError if none arrive, and LinkEndedError if the other end has closed the link.
         """
 
     def write(self, data: bytes) -> None:
-        """Write bytes without waiting. Raises LinkEndedError if they are not accepted."""
+        """Write bytes without waiting. Raises LinkEndedError if the link does not accept them."""
 
     def answered(self) -> None:
-        """Note that a relay has answered. Whoever asked for a password has no more questions."""
+        """Note that edgetop on the board has answered, so that ssh will not ask for a password any more."""
 
     def hang_up(self) -> None:
         """End the link. Another thread that waits in `read` then returns."""
 
     def close(self) -> str:
-        """Close the link. Return the reason why it had already ended by itself, or "" if it had not."""
+        """Close the link. If it had already ended by itself, return the reason, else ""."""
 
 
 # Connects to a session, or to the newest one. The flag says whether ssh may ask for a password. Raises InputError.
@@ -85,12 +85,12 @@ class Confirmed:
 
 @frozen
 class Over:
-    """A message that the session is over and that everything has been sent."""
+    """Says that the session is over and that everything has been sent."""
 
 
 @frozen
 class Summarised:
-    """What has changed in the summary of a session, and the session's new events."""
+    """The fields of a session's summary that have changed, and the session's new events."""
 
     changed: dict[str, Any]  # changed fields, not checked yet
     events: tuple[Happened, ...]
@@ -104,11 +104,12 @@ class Conversation:
         self, link: Link, where: str, position: Position | None, hello_s: float = HELLO_S,
         gates: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        """Exchange hellos over `link` and request the data after `position`. `where`: the name of the board.
+        """Greet the board over `link` and ask for the data after `position`, or for all data if it is None.
 
-        With `gates`, summaries with the state of these gates are requested in place of batches. `hello_s`: how long the
-        board may take to answer. Raises InputError if the board refuses, and UnreachableError if a later attempt may
-        succeed.
+        `where` is the board's name. `hello_s` is how many seconds the board may take to answer. If `gates` is given,
+        summaries are asked for instead, with the state of these conditions in the form of `--fail-if`.
+
+        Raises InputError if the board refuses, and UnreachableError if a later attempt may succeed.
         """
         self.link, self._where = link, where
         self._parser, self._decoder = FrameParser(), Decoder()
@@ -142,8 +143,7 @@ class Conversation:
         self.session = begin.text("session")  # path to request when reconnecting
 
     def _quoted(self) -> str:
-        """Return the output that the board printed before its hello, as the start of a sentence; "" if there is
-        none."""
+        """Return what the board printed before it greeted, as the start of a sentence, or "" if it printed nothing."""
         noise = " ".join(self._parser.noise.decode("utf-8", "replace").split())
         return f'"{cut(clean(noise), MAX_QUOTED)}", ' if noise else ""
 
@@ -152,9 +152,9 @@ class Conversation:
         return (why or f"{self._where} ended without an answer") + (f"; it said {said.rstrip(', ')}" if said else "")
 
     def _next(self, timeout_s: float) -> Frame:
-        """Return the next frame.
+        """Return the next message. Raises TimeoutError if none is complete within `timeout_s` seconds.
 
-        Raises TimeoutError if none is complete within `timeout_s`, even if other output arrives.
+        The time begins with the first bytes that arrive.
         """
         until_s = math.inf
         while not self._pending:
@@ -169,8 +169,8 @@ class Conversation:
     def listen(self, timeout_s: float) -> Iterator[Received]:
         """Yield what the board sends: batches with their positions, answers to orders, summaries, and the end.
 
-        Raises LinkEndedError, TimeoutError or ValueError if this link has come to its end, and InputError if the board
-        reports that it cannot continue.
+        Waits at most `timeout_s` seconds for new bytes. Raises LinkEndedError, TimeoutError or ValueError if the link
+        is of no more use, and InputError if the board reports that it cannot continue.
         """
         if not self._pending:
             self._pending += self._parser.feed(self.link.read(timeout_s))
@@ -195,11 +195,14 @@ class Conversation:
             raise InputError(f"{self._where}: {frame.text('message')}")
 
     def order(self, number: int, order: Order) -> None:
-        """Send an order with this number. Raises LinkEndedError, or ValueError if the order's note is too long."""
+        """Send an order, which `number` identifies in the answer.
+
+        Raises LinkEndedError if the link is broken, or ValueError if the order's note is too long.
+        """
         self.link.write(relay_frames.pack_line(relay_frames.COMMAND, number, pack_order(order)))
 
     def send_alive(self) -> None:
-        """Tell the relay that this viewer is still there. Raises LinkEndedError."""
+        """Tell the board that this viewer is still there. Raises LinkEndedError if the link is broken."""
         self.link.write(relay_frames.pack_message(relay_frames.ALIVE))
 
 
@@ -207,9 +210,9 @@ class RemoteFeed:
     player = None
 
     def __init__(self, connect: Connect, where: str, clock: Clock, pauses_s: Sequence[float] = PAUSES_S) -> None:
-        """Connect, and wait until the board has named its session, so that a screen can open.
+        """Connect, and wait until the board has named its session.
 
-        `connect` makes the link. `where`: the name of the board. `pauses_s`: the pauses in seconds before the first,
+        `connect` makes the link. `where` is the board's name. `pauses_s` are the pauses in seconds before the first,
         second, ... attempt to reconnect. Raises InputError if there is nothing to watch.
         """
         self._connect, self._where, self._clock, self._pauses_s = connect, where, clock, pauses_s
@@ -273,9 +276,10 @@ class RemoteFeed:
             self._confirm(self._last_order, str(error) or "the link is lost")
 
     def close(self, timeout_s: float) -> tuple[Action, ...]:
-        """Leave the session, which continues.
+        """Leave the session, which continues on the board.
 
-        Return the kinds of the orders that were not confirmed within `timeout_s`.
+        First wait up to `timeout_s` seconds for the answers to orders. Return the kinds of the orders without an
+        answer, such as "mark".
         """
         deadline_ns = self._clock.monotonic_ns() + int(timeout_s * NS)
         while self._orders and Can.STOP in self.can and self._clock.monotonic_ns() < deadline_ns:

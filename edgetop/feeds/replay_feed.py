@@ -16,14 +16,15 @@ STOPS_AT_ONCE = 2  # stops to read at once when looking ahead, which takes a ten
 
 
 class ReplayFeed:
-    """A feed of a recorded session that is also its own player. It plays from `from_ns` until it is paused."""
+    """A feed of a recorded session. It has the controls of the replay too, and plays until it is paused."""
 
     trouble = ""
 
     def __init__(self, recording: Recording, clock: Clock, *, speed: float = 1.0, from_ns: int = 0) -> None:
-        """Read the recording's index, for fast seeks. This takes a few tenths of a second for a session of a day.
+        """Read the recording's index. This takes a few tenths of a second for a session of a day.
 
-        `speed`: seconds of the session per second. `from_ns`: the session time where the playback begins.
+        `speed` is how many seconds of the session are played per second. `from_ns` is the session time, in ns, where
+        the replay begins.
         """
         self._recording = RecordingByTime(recording)
         self._clock = clock
@@ -112,18 +113,18 @@ class ReplayFeed:
 
     @property
     def _checkpoint_distance(self) -> int:
-        """Return the distance between two checkpoints, as a number of stops of the recording."""
+        """The number of stops of the recording between two checkpoints, where the reader saves its state."""
         least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 
     def order(self, order: Order) -> None:
-        """Ignore the order, because a recorded session takes none."""
+        """Do nothing, because a recorded session takes no orders."""
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
-    """Return a mark for each important event of the recording, ordered by time.
+    """Return the important events of the recording, sorted by time, for the user to jump to.
 
-    Slowdowns and alerts are left out, because the analysis finds these by itself.
+    Slowdowns and alerts are left out, because the analysis finds them itself.
     """
     table = recording.tables["events"]
     events = (event for some in table.between(START, table.end) for event in some)

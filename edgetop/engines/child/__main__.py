@@ -1,8 +1,8 @@
-"""Start the child from its path alone, whatever the interpreter's `sys.path` is.
+"""Start the engine child from the path of this file, whatever the interpreter's `sys.path` is.
 
-An interpreter that may not have edgetop installed runs this file as a script. Python puts the folder of a script on
-`sys.path`. It is removed again, so that no file here can shadow a module of the runtime, and the package is imported
-from its location instead.
+An interpreter that may not have edgetop installed runs this file as a script. Python puts the script's folder on
+`sys.path`. This program removes the folder again, so that no file here shadows a module of the runtime. Then it imports
+the package from its location.
 """
 
 import importlib.util
@@ -27,7 +27,7 @@ def _import_module(name: str) -> ModuleType:
 
 
 def main() -> int:
-    """Run the child. If an import fails, exit with one line on stderr, which the conductor reports."""
+    """Run the child and return its exit code. If an import fails, exit with one line on stderr that says why."""
     is_query = sys.argv[1:] in (["--inventory"], ["--tensor-shapes"])
     try:
         module = _import_module("runtime_queries" if is_query else "child_program")

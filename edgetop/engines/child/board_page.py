@@ -1,13 +1,13 @@
 """The effects of a virtual board on an engine: a lower clock, a memory leak, a crash.
 
-The board is simulated in another process and controls the engine through a page of shared memory, a file that both
-processes map. The page has a few 8-byte words. Only the board writes them, and they are independent of each other, so
-no lock and no order of writes is needed. The engine reads the page after every inference, in less than a microsecond.
-An engine without a virtual board does not run this code.
+The board is simulated in another process. It controls the engine through a page of shared memory: a file that both
+processes map. The page has a few 8-byte words. Only the board writes them. They are independent of each other, so
+neither a lock nor an order of writes is needed. The engine reads the page after every inference, in less than a
+microsecond. An engine without a virtual board does not run this code.
 
-A lower clock is simulated by waiting: after the runtime has returned, but still within the timed call, the engine is
-busy for as long as the inference would have taken longer. Stopping and continuing the process, or a CPU quota with a
-period of 100 ms, would slow down a few inferences by much and not change the median.
+A lower clock is simulated by waiting within the timed call: after the runtime has returned, the engine stays busy for
+the time by which the inference would have been longer. Stopping and continuing the process would not do, nor would a
+CPU quota with a period of 100 ms: both slow down a few inferences by much and leave the median as it is.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Bind = Callable[[Any], Call]
 
 
 class Page:
-    """The words of a page, as two views of the same memory: of doubles and of integers."""
+    """A few 8-byte words of shared memory, as two views of the same bytes: `doubles` and `integers`."""
 
     def __init__(self, path: str) -> None:
-        """Map the page at `path`. Raises OSError, or ValueError if the file is too short."""
+        """Map the file at `path` as shared memory. Raises OSError, or ValueError if the file is too short."""
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             memory = memoryview(mmap.mmap(fd, WORDS * 8))
@@ -48,7 +48,10 @@ class Page:
 
 
 def create(path: str) -> Page:
-    """Create a page at `path` that only this user may open, with all words 0: no slowdown, leak or crash."""
+    """Create the shared memory file of a virtual board at `path`, and map it. Only this user may open it.
+
+    The board has no slowdown, no leak and no crash at first.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.write(fd, bytes(WORDS * 8))
@@ -60,9 +63,10 @@ def create(path: str) -> Page:
 
 
 def on_board(bind: Bind, path: Optional[str]) -> Bind:
-    """Return `bind`, changed so that its calls run on the virtual board that has its page at `path`.
+    """Return `bind`, changed so that the calls it returns run on a virtual board.
 
-    Without a path, return `bind` itself. Raises OSError, or ValueError if the page is of another version.
+    `path` is the board's shared memory file. If it is None, `bind` itself is returned. Raises OSError, or ValueError if
+    the file is of another version.
     """
     if path is None:
         return bind
@@ -72,7 +76,10 @@ def on_board(bind: Bind, path: Optional[str]) -> Bind:
 
 class VirtualBoard:
     def __init__(self, page: Page, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """Run on the board with this page. `clock` returns nanoseconds."""
+        """Run on the board that writes to `page`. `clock` returns ns.
+
+        Raises ValueError if the page is of another version.
+        """
         if page.integers[VERSION_WORD] != VERSION:
             raise ValueError(
                 "a virtual board of version %d, this engine knows %d" % (page.integers[VERSION_WORD], VERSION)
@@ -83,7 +90,7 @@ class VirtualBoard:
         self._leaked_bytes = 0
 
     def running(self, call: Call) -> Call:
-        """Return a function that makes `call` with the slowdown, the leak and the crash of this board."""
+        """Return a function that makes `call` with the slowdown, the leak and the crash that the board demands then."""
         now, doubles, integers = self._clock, self._page.doubles, self._page.integers
 
         def run() -> Any:

@@ -1,4 +1,4 @@
-"""Profile operators in bursts of instrumented inferences, between those that are measured.
+"""Profile operators in bursts: a few instrumented inferences at a time, between those that are measured.
 
 Instrumented inferences are slower than plain ones, so they never become records. Their cost is bounded: the longer a
 burst takes, the longer is the pause after it.
@@ -33,7 +33,10 @@ NEVER = 2**63
 
 
 class Bursts:
-    """Runs the profiler when it is due, and sends the result to the outlet."""
+    """Runs the profiler when it is due, and sends the operators' times to the outlet.
+
+    A burst is a few instrumented inferences that run together.
+    """
 
     def __init__(
         self,
@@ -44,10 +47,10 @@ class Bursts:
         takes_ns: int = 0,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Prepare bursts of `profiler`, at most one every `every_ns`.
+        """Prepare the schedule. A burst begins at the earliest `every_ns` ns after the last one began.
 
-        `takes_ns` is the time that a burst of one inference took when it was tried. The first burst waits until its
-        share of the time allows that.
+        `profiler` runs the bursts, and `outlet` takes their results. `control` says when the user requests a burst or a
+        stop. `takes_ns` is how long a burst of one inference took, in ns, when it was tried. `clock` returns ns.
         """
         self._profiler = profiler
         self._outlet = outlet
@@ -62,13 +65,13 @@ class Bursts:
         self._watch = InterferenceWatch()  # watches since the last burst, or since the beginning
 
     def begin(self) -> None:
-        """Start the schedule, because the measured phase begins."""
+        """Start the schedule. Call this when the measured phase begins."""
         self._began_ns, self._used_ns = self._clock(), 0
         self._watch = InterferenceWatch()
         self._due_ns = max(self._began_ns + min(self._every_ns, FIRST_AFTER_NS), self._affordable_ns())
 
     def _affordable_ns(self) -> int:
-        """Return the earliest time of the next burst at which all bursts together take at most MAX_DUTY of the time.
+        """Return the earliest time, in ns, at which one more burst keeps all bursts within MAX_DUTY of the time.
 
         The burst is assumed to have one inference.
         """
@@ -78,9 +81,9 @@ class Bursts:
         return now_ns >= self._due_ns or self._control.profile_requested
 
     def take(self, call: Callable[[], Any]) -> None:
-        """Run one burst of instrumented inferences now, and send its result. `call` runs one plain inference.
+        """Run a few instrumented inferences now, and send the operators' times. `call` runs one plain inference.
 
-        If bursts keep failing, profiling ends, and the session goes on.
+        If this fails several times in a row, profiling ends, and the session goes on.
         """
         is_requested, self._control.profile_requested = self._control.profile_requested, False
         if self._profiler is None:
@@ -108,10 +111,10 @@ class Bursts:
         self._watch = InterferenceWatch()
 
     def _profile(self, call: Callable[[], Any], budget_ns: int) -> Optional[Dict[str, Any]]:
-        """Run a burst and return its results, or None if it failed.
+        """Run a few instrumented inferences and return the profiler's results, or None if it failed.
 
-        `budget_ns` limits the time of the burst in ns. `call` runs one plain inference: after the burst, it is repeated
-        until latency has settled again.
+        `budget_ns` limits their time, in ns. `call` runs one plain inference: it is repeated afterwards, until latency
+        is back to normal.
         """
         stolen_before, begin = stolen_ns(), self._clock()
         allowance = Allowance(max(0, budget_ns - self._settling_ns), lambda: self._control.stop_requested)
@@ -148,19 +151,19 @@ class Bursts:
 
 
 def _settling_ns(run_ns: List[int]) -> int:
-    """Return the time in ns that the uncounted inferences after a burst will take, or 0 if none is needed.
+    """Return how many ns of plain inferences must follow a burst before they count, or 0 if none must.
 
-    `run_ns` has the times of the burst's inferences in ns.
+    `run_ns` has the times of the burst's inferences, in ns.
     """
     longest = max(run_ns) if run_ns else SETTLE_BELOW_NS
     return max(SETTLE_NS, longest) if longest < SETTLE_BELOW_NS else 0
 
 
 def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -> Optional[Bursts]:
-    """Return the bursts of the first profiler of the adapter that works.
+    """Try the adapter's profilers, and return a schedule with the first one that works, or None if none works.
 
-    If none works, send the reason and return None. Call this before the warm-up, so that everything has settled again
-    when the measurement begins.
+    Also sends to `outlet` which profiler is used, and why others are not. `spec` is the engine's specification. Call
+    this before the warm-up, so that latency is back to normal when the measurement begins.
     """
     every_ns = spec.get("profile_every_ns") or 0
     if not every_ns:
@@ -185,9 +188,9 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
 
 
 def _tried(make: Callable[[], Any], control: Any) -> Tuple[Any, int, List[Any]]:
-    """Make a profiler with `make` and try it. Return (profiler, time in ns of a burst of one inference, its operators).
+    """Make a profiler with `make` and let it profile one inference.
 
-    Raises ProfilingError if it reports no operator.
+    Return (profiler, duration in ns, the operators that it reported). Raises ProfilingError if it reports no operator.
     """
     profiler = make()
     begin = time.monotonic_ns()

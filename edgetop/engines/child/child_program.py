@@ -1,7 +1,7 @@
-"""The child's program: load, prepare, first inference, warm-up, measure, end.
+"""The program of the engine child: load, prepare, first inference, warm-up, measure, end.
 
 `run_model` does all of this, in the child as well as in a thread of edgetop. `main` adds what a process needs: file
-descriptors, the control pipe, and the end when the conductor is gone.
+descriptors, a pipe for commands, and the end when edgetop itself is gone.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ OOM_SCORE_ADJ, HELPER_OOM_SCORE_ADJ = "500", "900"
 
 
 def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
-    """Run `spec` to its end and send everything that happens to `outlet`. Never raises.
+    """Load and run the model as `spec` says, and send everything that happens to `outlet`. Never raises.
 
-    `spec` has the fields of `edgetop.engines.spec.EngineSpec`. If memory runs out, at any stage, that is reported as
-    the engine's failure and not as the user's, since no option can mend it.
+    `spec` has the fields of `edgetop.engines.spec.EngineSpec`. `control` says when the user requests a stop. If memory
+    runs out, that is reported as the engine's failure and not as the user's, since no option can mend it.
     """
     try:
         _run_model(spec, outlet, control)
@@ -116,7 +116,8 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
 def _varying(spec: Dict[str, Any], adapter: Any) -> List[str]:
     """Return the names of the inputs whose shape may change from one inference to the next.
 
-    There are none if the shape was given by `--shape` or `--batch`, or if the runtime plans for one shape.
+    The list is empty if `--batch` was given, or if the runtime plans for one shape. Inputs with a `--shape` are left
+    out.
     """
     if spec["batch"] is not None or not getattr(adapter, "takes_any_shape", False):
         return []
@@ -126,10 +127,10 @@ def _varying(spec: Dict[str, Any], adapter: Any) -> List[str]:
 def _make_loop(
     spec: Dict[str, Any], adapter: Any, inputs: InputSet, shapes: Dict[str, List[int]], outlet: Any, control: Any
 ) -> Any:
-    """Return a `Loop`, or for several streams a `Streams` object with a loop for each of them.
+    """Return the loop that runs the model: a `Loop`, or for several parallel inferences a `Streams` with several loops.
 
-    Both have the same interface. An engine that runs in turns gets a `Streams` object, too, which reports how far it
-    has come.
+    Both have the same interface. An engine that runs in turns with another one gets a `Streams` too, because it reports
+    how far the engine has come. `shapes` are the inputs' shapes, by name.
     """
 
     def make(adapter: Any, inputs: InputSet, outlet: Any, stream: int) -> Loop:
@@ -158,8 +159,9 @@ def _make_loop(
 def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, prepare: Callable[[], None]) -> str:
     """Run all phases: first inference, rest, warm-up, measurement.
 
-    Return the reason why the run ended, as `Loop.repeat` does. `prepare` is called after the rest. It makes ready what
-    the warm-up needs, and begins the phase of the warm-up.
+    Return why the run ended: "stop", "runs" or "duration".
+
+    `prepare` is called after the rest. It prepares the warm-up and reports that the warm-up begins.
     """
     _begin(outlet, "first")
     with _blaming_batch(spec):
@@ -188,9 +190,9 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
 
 @contextlib.contextmanager
 def _blaming_batch(spec: Dict[str, Any]) -> Iterator[None]:
-    """Blame `--batch` for an error in this context, if a batch above 1 was requested.
+    """Change an EngineError in this context into one that blames `--batch`, if a batch above 1 was requested.
 
-    The model declares an open batch, but has a fixed one inside.
+    The cause is then usually a model that declares an open batch and has a fixed one inside.
     """
     try:
         yield
@@ -207,7 +209,7 @@ REST_S = 0.1  # a stop is noticed within this time while the engine rests
 
 
 def _rest(idle_ns: int, control: Control) -> str:
-    """Do nothing for `idle_ns`. Return "duration", or "stop" if a stop is requested meanwhile."""
+    """Do nothing for `idle_ns` ns. Return "duration", or "stop" as soon as a stop is requested."""
     end = time.monotonic_ns() + idle_ns
     while not control.stop_requested:
         left = end - time.monotonic_ns()
@@ -258,10 +260,11 @@ def main(argv: List[str]) -> int:
 
 
 def _continue_at_news(control_fd: int) -> None:
-    """Have the kernel continue this process, if it was stopped, when a command arrives or the conductor is gone.
+    """Let the kernel continue this process, if it is stopped, when a command arrives or edgetop itself is gone.
 
-    A stopped process cannot notice that its conductor has ended, and would stay for ever. Each event of the pipe sends
-    SIGCONT, which has no effect on a running process (fcntl(2), F_SETSIG; fs/pipe.c, pipe_release).
+    `control_fd` is the pipe of the commands. A stopped process cannot notice that edgetop has ended, and would stay for
+    ever. Each event of the pipe sends SIGCONT, which has no effect on a running process (fcntl(2), F_SETSIG; fs/pipe.c,
+    pipe_release).
     """
     with contextlib.suppress(OSError, AttributeError):  # the kernel or Python lacks it
         fcntl.fcntl(control_fd, fcntl.F_SETOWN, os.getpid())
@@ -270,10 +273,10 @@ def _continue_at_news(control_fd: int) -> None:
 
 
 def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> None:
-    """Execute the commands of the conductor, until it is gone. Then exit, even within a long inference.
+    """Carry out edgetop's commands until edgetop is gone, then exit the process, even within a long inference.
 
-    `commands` yields lines of JSON. `end_note` is the path of the note for recovery, or "". The exit status is 0 if the
-    last message of the run was sent before.
+    `commands` yields lines of JSON. `end_note` is the path of a note for `edgetop recover`, or "". The exit status is 0
+    if the run was already over.
     """
     for line in commands:
         message = json.loads(line)
@@ -290,9 +293,9 @@ def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> Non
 
 
 def _leave_note(path: str, count: int) -> None:
-    """Write a note with the time and `count`, the number of inferences sent so far.
+    """Write a file with the time and `count`, the number of inferences sent so far.
 
-    Recovery learns from it how much of the recording is lost. The inferences of the last 20 ms may not be counted.
+    `edgetop recover` learns from it how much of the recording is lost. The inferences of the last 20 ms may be missing.
     """
     with contextlib.suppress(OSError):  # the folder is gone, or full
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -301,9 +304,10 @@ def _leave_note(path: str, count: int) -> None:
 
 
 def _help(control_fd: int, data_fd: int) -> int:
-    """Run as an engine's helper (profilers/helper.py): prepare a profiler, and answer each request with a profile.
+    """Run as an engine's helper (profilers/helper.py): make a profiler, and answer each request with a profile.
 
-    `control_fd` is the pipe of the requests, and `data_fd` that of the answers. Both are lines of JSON.
+    `control_fd` is the pipe of the requests, and `data_fd` is the pipe of the answers. Both carry lines of JSON.
+    Returns the exit code.
     """
     import queue  # noqa: PLC0415  only for helpers
 
@@ -331,7 +335,10 @@ def _help(control_fd: int, data_fd: int) -> int:
 
 
 def _listen(control_fd: int, requests: Any) -> None:
-    """Queue the engine's requests. When the engine is gone, exit, even within a long inference."""
+    """Put the engine's requests into the queue `requests`.
+
+    When the engine is gone, exit, even within a long inference.
+    """
     with os.fdopen(control_fd, encoding="utf-8") as lines:
         for line in lines:
             requests.put(json.loads(line))

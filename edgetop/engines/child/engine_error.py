@@ -1,4 +1,4 @@
-"""The one error class of the child: says at which stage it happened, why, and what the user can do."""
+"""The one error class of the engine child: it says at which stage it happened, why, and what the user can do."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def is_out_of_memory(words: str) -> bool:
 
 
 class EngineError(Exception):
-    """The engine cannot continue.
+    """Raised if the engine cannot continue.
 
-    `stage` is "runtime", "model", "input" or "first" for errors that the user can mend (exit code 2), and "inference"
+    `stage` is "runtime", "model", "input" or "first" for errors that the user can mend (exit code 2). It is "inference"
     or "engine" for errors that end a session which ran (exit code 3).
     """
 
@@ -37,7 +37,13 @@ class EngineError(Exception):
 
 
 def one_line(error: object, limit: int = 400) -> str:
-    """Return an error's message as one line of at most `limit` characters."""
+    r"""Return an error's message as one line of at most `limit` characters.
+
+    Without a message, return the error's class name.
+
+    >>> one_line(ValueError("a\nb"))
+    'a b'
+    """
     text = _ORT_PREFIX.sub("", " ".join(str(error).split())) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -51,7 +57,7 @@ MOST_ESSENCE = 160
 
 
 def essence(message: str) -> str:
-    """Return the sentence of a runtime's error that says what is wrong, without places in the runtime's source.
+    """Return the sentence of a runtime's error that says what is wrong, without file names of the runtime's source.
 
     >>> essence("the first inference failed: returned while running Reshape node. Name:'r' Status Message: a/b.h:9 "
     ...         "f(x) size == wanted was false. The input tensor cannot be reshaped.")

@@ -34,12 +34,16 @@ LENGTH, STOP, CONTEXT, CANCELLED = range(4)  # finish reasons: as FINISH_REASONS
 
 
 class Requests:
-    """Generates requests with one model, and packs what happens into frames."""
+    """Sends prompts to one language model, and reports each request and each token."""
 
     def __init__(
         self, adapter: Any, spec: Dict[str, Any], outlet: Any, control: Control, clock: Clock = time.monotonic_ns
     ) -> None:
-        """Prepare the prompts. Raises EngineError("input") if one does not fit into the context."""
+        """Prepare the prompts. Raises EngineError("input") if a prompt is longer than the model's context.
+
+        `adapter` holds the loaded model. `spec` is the engine's specification. `outlet` takes the reports. `clock`
+        returns ns.
+        """
         self._library, self._adapter = adapter.library, adapter
         self._control, self._clock = control, clock
         self._frames = TokenFrames(outlet, clock)
@@ -81,11 +85,11 @@ class Requests:
         return (ctypes.c_int32 * self._prompt_tokens).from_buffer_copy(drawn.tobytes())
 
     def run(self, phase: int, due_ns: int, until_ns: int) -> Tuple[int, int, bool]:
-        """Run the next request.
+        """Run the next request. Return its start and end in ns, and whether it was cut off by a stop or by `until_ns`.
 
-        Return its start and end in ns, and whether it was cancelled by a stop or by `until_ns`. `due_ns` is the time at
-        which it should have begun, or NEVER without a schedule. Its wait counts in the time to the first token. Raises
-        EngineError if llama.cpp fails.
+        `phase` is the phase of the run. `due_ns` is when the request should have begun, or NEVER without a schedule.
+        The wait since then is part of the time to the first token. Raises EngineError or RuntimeError if llama.cpp
+        fails.
         """
         library, now, context = self._library, self._clock, self._adapter.context
         place = self._count % max(1, len(self._texts))
@@ -156,7 +160,7 @@ class Requests:
 
 
 class GenerationLoop:
-    """Repeats requests, with the interface of `loop.Loop`."""
+    """Runs requests of a language model one after another, with the interface of `loop.Loop`."""
 
     def __init__(self, requests: Any, outlet: Any, control: Control, make_pace: Callable[[], Any]) -> None:
         self.clock = time.monotonic_ns
@@ -176,7 +180,10 @@ class GenerationLoop:
         paced: bool = False,
         announce: Callable[[], None] = lambda: None,
     ) -> str:
-        """Run a phase as `Loop.repeat` does. A request that is cut off at the end gets no record."""
+        """Run requests until a limit is reached, and return why it ended: "stop", "runs" or "duration".
+
+        The parameters are the same as in `Loop.repeat`. A request that is cut off at the end gets no record.
+        """
         announce()
         begun = self.clock()
         if until_ns is None:
@@ -202,7 +209,8 @@ class GenerationLoop:
     def _run(self, phase: int, due_ns: int, until_ns: int, latencies: Optional[List[int]]) -> Optional[int]:
         """Run a request and send its record. Return the time of its end in ns, or None if it was cut off.
 
-        `due_ns` and `until_ns` are those of `Requests.run`. `latencies`, if given, gets the latency.
+        `due_ns` is when the request should begin, and `until_ns` when it is cut off. Its latency in ns is appended to
+        `latencies`, unless that is None.
         """
         start, done, ok = self.clock(), 0, True
         try:
@@ -234,7 +242,10 @@ class GenerationLoop:
 
 
 def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
-    """Load the model, report it, and return a loop that runs requests. Raises EngineError."""
+    """Load the language model that `spec` names, report it, and return a loop that runs requests.
+
+    Raises EngineError if the model cannot be loaded.
+    """
     begin = time.monotonic_ns()
     adapter, why = choose(spec["engine"], spec["format"])
     adapter.open(spec, lambda: own_memory.report(outlet, own_memory.RUNTIME))
@@ -252,7 +263,10 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
 
 
 class Nowhere:
-    """The outlet of tokens in a comparison in turns, of which only whole requests are recorded."""
+    """Takes the reports of single tokens and drops them.
+
+    Used if two engines run in turns, when only requests are recorded.
+    """
 
     def send_packed(self, _kind: int, _payload: bytes) -> None:
         pass
@@ -261,7 +275,10 @@ class Nowhere:
 def buffers_in(lines: List[str]) -> Dict[str, float]:
     """Return the sizes in MiB of the buffers that llama.cpp makes while it loads a model, by name.
 
-    `lines` is what it logs meanwhile.
+    `lines` are the lines that llama.cpp logs meanwhile.
+
+    >>> buffers_in(["load_tensors:   CPU_Mapped model buffer size =   636.18 MiB"])
+    {'model': 636.18}
     """
     found: Dict[str, float] = {}
     for line in lines:

@@ -25,11 +25,11 @@ MOST_DOCUMENT = 8 * 1024 * 1024
 
 
 class StoppedError(Exception):
-    """The run ended while the server had not answered."""
+    """Raised if the run ends before the server has answered."""
 
 
 class HttpError(Exception):
-    """The server answered with an error, or with something that is no HTTP."""
+    """Raised if the server answers with an error, or with something that is not HTTP."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -37,10 +37,13 @@ class HttpError(Exception):
 
 
 class Server:
-    """Where a server is, from its URL. Each request has a connection of its own."""
+    """The address of a server, from its URL. Each request opens a new connection."""
 
     def __init__(self, url: str) -> None:
-        """Raises EngineError("input") if the URL is not one of HTTP."""
+        """Parse `url`, such as http://127.0.0.1:8080.
+
+        Raises EngineError("input") if it is not a URL of HTTP or HTTPS.
+        """
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -57,10 +60,10 @@ class Server:
     def request(
         self, path: str, content: Optional[Dict[str, Any]] = None, is_over: Callable[[], bool] = lambda: False
     ) -> "Answer":
-        """Send GET, or POST with `content` as JSON, and return the answer once its headers have come.
+        """Send a GET request, or a POST with `content` as JSON. Return the answer once its headers have come.
 
-        `path` follows the path of the URL. Raises OSError if there is no connection, StoppedError if `is_over` becomes
-        true, and HttpError.
+        `path` is appended to the path of the URL. Raises OSError if the connection fails, StoppedError if `is_over`
+        becomes true, and HttpError for an error of the server.
         """
         connection = socket.create_connection((self.host, self.port), CONNECT_S)
         try:
@@ -82,7 +85,7 @@ class Server:
             raise
 
     def document(self, path: str, is_over: Callable[[], bool] = lambda: False) -> Any:
-        """Return the JSON at a path. Raises what `request` raises, and HttpError if it is no JSON."""
+        """Return the JSON document at `path`, parsed. Raises what `request` raises, and HttpError if it is not JSON."""
         with self.request(path, None, is_over) as answer:
             try:
                 return json.loads(answer.whole())
@@ -90,12 +93,12 @@ class Server:
                 raise HttpError("%s is no JSON" % path) from None
 
     def gone(self, error: object) -> EngineError:
-        """Return the error for a server that does not answer (any more)."""
+        """Return an EngineError which says that the server does not answer any more. `error` is the reason."""
         return EngineError("engine", "the server at %s is gone: %s" % (self.url, one_line(error, 100)))
 
 
 class Answer:
-    """The answer of a server: its status, and its body as it comes."""
+    """The answer of a server: its status, and its body, which is read as it comes."""
 
     def __init__(self, connection: Any, is_over: Callable[[], bool]) -> None:
         self._connection, self._is_over = connection, is_over
@@ -138,7 +141,7 @@ class Answer:
         raise HttpError("its answer has too many headers")
 
     def _explained(self) -> str:
-        """Return the status of an error, with the message of the server if it has one."""
+        """Return the error's status and the server's message, such as "HTTP status 404: no such model"."""
         text = ""
         with contextlib.suppress(HttpError, ValueError, RecursionError, OSError):
             error = json.loads(self.whole(MOST_LINE))
@@ -147,7 +150,10 @@ class Answer:
         return "HTTP status %d%s" % (self.status, ": " + one_line(text, 200) if text else "")
 
     def _fill(self) -> bool:
-        """Wait for more bytes; return False at the end of the connection. Raises what `Server.request` raises."""
+        """Wait for more bytes and keep them. Return False at the end of the connection.
+
+        Raises what `Server.request` raises.
+        """
         until = time.monotonic() + SILENCE_S
         while not self._ended:
             if self._is_over():
@@ -190,7 +196,7 @@ class Answer:
             yield piece
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the body as it comes. Raises what `Server.request` raises."""
+        """Yield the body in pieces of any size, as they come. Raises what `Server.request` raises."""
         total = 0
         for piece in self._raw_pieces():
             total += len(piece)
@@ -223,7 +229,7 @@ class Answer:
                 yield piece
 
     def whole(self, most: int = MOST_DOCUMENT) -> bytes:
-        """Return the body. Raises HttpError if it is longer than `most` bytes."""
+        """Return the whole body. Raises HttpError if it is longer than `most` bytes."""
         body = b""
         for piece in self.pieces():
             body += piece
@@ -232,7 +238,7 @@ class Answer:
         return body
 
     def events(self) -> Iterator[Tuple[int, bytes]]:
-        """Yield the data of each server-sent event with the time in ns at which it came.
+        """Yield (time in ns at which it came, data) for each server-sent event.
 
         The format: https://html.spec.whatwg.org/multipage/server-sent-events.html
         """
@@ -248,5 +254,5 @@ class Answer:
 
 
 def _wants_more(error: OSError) -> bool:
-    """Whether the error says that TLS needs more bytes first (ssl.SSLWantReadError)."""
+    """Whether the error only says that TLS needs more bytes first, such as ssl.SSLWantReadError."""
     return type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")

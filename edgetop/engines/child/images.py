@@ -1,7 +1,7 @@
-"""Pictures as inputs: `.jpg` and `.png` files become arrays of the input's shape. Pillow is imported when one is read.
+"""Pictures as inputs: `.jpg` and `.png` files become arrays of the input's shape. Pillow is imported when it is needed.
 
 A value is (pixel - mean) * scale for each channel, with pixels from 0 to 255 in the order red, green, blue. Without
-options the mean is 0, and the scale is 1/255 for floats and quantised integers, and 1 for other integers.
+options the mean is 0. The scale is then 1/255 for floats and quantised integers, and 1 for other integers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ def is_image(path: str) -> bool:
 
 
 def shape_for(shape: Sequence[Any], path: str, options: Dict[str, Any], name: str) -> List[int]:
-    """Return the shape of the array that the picture at `path` becomes.
+    """Return the shape of the array that the picture at `path` becomes, such as [1, 3, 224, 224].
 
-    `shape` is what the model declares for the input `name`, and `options` are those for its pictures. Raises
-    EngineError("input") if the input cannot be a picture, or if the file cannot be read.
+    `shape` is the shape that the model declares for the input `name`. `options` are the user's options for pictures,
+    such as "layout" and "size". Raises EngineError("input") if the input cannot be a picture, or if the file cannot be
+    read.
     """
     layout, channels = _layout(shape, options, name)
     height, width = _sides(shape, layout)
@@ -45,7 +46,11 @@ def shape_for(shape: Sequence[Any], path: str, options: Dict[str, Any], name: st
 def image_array(
     path: str, shape: Sequence[int], dtype: Any, quantisation: Tuple[float, int], options: Dict[str, Any], name: str
 ) -> Any:
-    """Return a picture as an array of this shape and dtype. Raises EngineError("input")."""
+    """Return the picture at `path` as an array of the shape `shape` and type `dtype`, for the input `name`.
+
+    `quantisation` is the input's (scale, zero point); scale 0 if it is not quantised. `options` are the user's options
+    for pictures: "layout", "mean", "scale". Raises EngineError("input") if the file cannot be read or does not fit.
+    """
     layout, channels = _layout(shape, options, name)
     sides = _sides(shape, layout)
     height, width = sides[0] or 1, sides[1] or 1  # an inference has known shapes
@@ -83,9 +88,10 @@ def _each(numbers: Sequence[float], channels: int, option: str) -> Any:
 
 
 def _layout(shape: Sequence[Any], options: Dict[str, Any], name: str) -> Tuple[str, int]:
-    """Return the layout of an input, which is FIRST or LAST for its channels, and the number of its channels.
+    """Return an input's layout and its number of channels, such as ("nchw", 3).
 
-    Raises EngineError("input") if the input cannot be a picture.
+    `options` may have a "layout". `name` is the input's name. Raises EngineError("input") if the input cannot be a
+    picture.
     """
     if len(shape) not in (3, 4):
         text = "input %s has %d dimensions, so it is no picture" % (name, len(shape))
@@ -106,7 +112,10 @@ def _sides(shape: Sequence[Any], layout: str) -> Tuple[Optional[int], Optional[i
 
 
 def _opened(path: str) -> Any:
-    """Open a picture and return it. Only its head is read. Raises EngineError("input")."""
+    """Open a picture with Pillow and return it. The pixels are not read yet.
+
+    Raises EngineError("input") if Pillow is missing, or if the file is no picture.
+    """
     try:
         from PIL import Image  # noqa: PLC0415  an extra, which most engines do without
     except ImportError:

@@ -1,7 +1,8 @@
-"""The model's inputs: the shape of each, and arrays that are made or read before any time is measured.
+"""The model's inputs: the shape of each, and its arrays, which are made or read before any time is measured.
 
-A source is "random", "random:N" (N arrays in turn), "zeros", numbers (literals.py), or the path of a `.npy` file, a
-`.npz` file, or a folder of these, which are used in turn. Error messages use the names that the user typed.
+A source says where an input's arrays come from. It is "random", "random:N" (N arrays in turn), "zeros", numbers
+(literals.py), or the path of a `.npy` file, a `.npz` file, a picture, or a folder of these, which are used in turn.
+Error messages use the names that the user typed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ TEXT = np.dtype(object)  # dtype of an input of strings
 
 
 class Tensor:
-    """One input as the model declares it. Unknown dimensions are strings, None or 0."""
+    """One input as the model declares it. Unknown dimensions of its shape are strings, None or 0."""
 
     def __init__(
         self,
@@ -44,10 +45,10 @@ class Tensor:
         resizable: bool = False,
         quantisation: Tuple[float, int] = (0.0, 0),
     ) -> None:
-        """Declare an input.
+        """Declare an input with its name, shape and element type.
 
         `resizable` is set if the runtime can change even the dimensions that the model fixes. `quantisation` is (scale,
-        zero point); the scale is 0 if the input is not quantised or that is unknown.
+        zero point). The scale is 0 if the input is not quantised, or if that is unknown.
         """
         self.name = name
         self.shape = list(shape)
@@ -59,7 +60,7 @@ class Tensor:
 
     @property
     def has_ids(self) -> bool:
-        """Whether the values may be the index of a word or a class: integers of 16 bits or more."""
+        """Whether the values may be the numbers of words or classes. True for integers of 16 bits or more."""
         return self.dtype.kind in "iu" and self.dtype.itemsize > 1
 
     def accepts(self, position: int, size: int) -> bool:
@@ -70,7 +71,10 @@ class Tensor:
         return len(shape) == len(self.shape) and all(self.accepts(i, size) for i, size in enumerate(shape))
 
     def may_vary(self, shape: Sequence[int], first: Sequence[int]) -> bool:
-        """Whether `shape` differs from `first`, the shape of the first inference, only in dimensions left open."""
+        """Whether `shape` differs from `first` only in dimensions that the model leaves open.
+
+        `first` is the shape of the first inference.
+        """
         pairs = zip(shape, first, self.shape)
         return len(shape) == len(first) and all(one == other or not is_known(dim) for one, other, dim in pairs)
 
@@ -83,7 +87,7 @@ class Tensor:
 
 
 def is_known(dim: Dim) -> bool:
-    """Whether a dimension that a model declares is a known size. Some exporters write 0 for an unknown batch."""
+    """Whether a dimension that a model declares is a size above 0. Some exporters write 0 for an unknown batch."""
     return isinstance(dim, int) and dim > 0
 
 
@@ -101,14 +105,17 @@ def refuse_unknown_names(given: Iterable[str], tensors: Sequence[Tensor], option
 
 
 def source_of(tensor: Tensor, sources: Dict[str, str]) -> str:
-    """Return the source of an input, as `literals.source_for` does."""
+    """Return the source of an input's arrays, such as "random" or a path.
+
+    `sources` is by input name; "" is for all inputs.
+    """
     return source_for(tensor.name, sources)
 
 
 def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Dim]]:
-    """Return the shape that the source of an input gives: that of the array in its file, or one for its literal.
+    """Return the shape of the arrays that an input's source gives, or None if it gives none or one that does not fit.
 
-    Return None if the source gives no shape, or one that does not fit the input.
+    `sources` is by input name; "" is for all inputs. A source may be a file, or numbers such as "1,2,3".
     """
     source = source_of(tensor, sources)
     if is_made_up(source):
@@ -125,10 +132,10 @@ def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Di
 
 
 def _shape_of_literal(tensor: Tensor, count: int) -> Optional[List[Dim]]:
-    """Return a shape with `count` elements for an input, or None if there is none.
+    """Return a shape with `count` elements for an input, or None if no shape fits.
 
-    The last unknown dimension gets the size that the other dimensions leave, and other unknown ones are 1. One number
-    has no shape of its own, because it can fill any shape.
+    The last unknown dimension gets the size that the other dimensions leave. The other unknown dimensions are 1. For a
+    `count` of 1, the result is None, because one number can fill any shape.
     """
     free = [position for position, dim in enumerate(tensor.shape) if not is_known(dim)]
     if count == 1 or not free:
@@ -142,11 +149,12 @@ def _shape_of_literal(tensor: Tensor, count: int) -> Optional[List[Dim]]:
 def resolve_shapes(
     tensors: Sequence[Tensor], asked: Shapes, batch: Optional[int], sources: Dict[str, str]
 ) -> Tuple[Shapes, List[str]]:
-    """Return the concrete shape of each input, and a sentence for each shape that was assumed or has no element.
+    """Return each input's shape, by name, and a sentence for each shape that was assumed or has no element.
 
-    The order of precedence is `--shape`, `--batch`, the file that feeds the input, a default. A named dimension (such
-    as "N" in ONNX) has the same size in all inputs. A size of 0 comes only from `--shape` or a file: in the model it
-    is unknown. Raises EngineError("input") if the model does not allow a shape.
+    `asked` has the shapes of `--shape`, by name. `batch` is the first dimension that `--batch` requests, or None.
+    `sources` says where the arrays come from, by name. `--shape` goes before `--batch`, and that before the file; the
+    rest is assumed. A named dimension, such as "N" in ONNX, has the same size in all inputs. Raises
+    EngineError("input") if the model does not allow a shape.
     """
     refuse_unknown_names(asked, tensors, "--shape")
     wanted: Dict[str, List[Dim]] = {}
@@ -175,9 +183,9 @@ def resolve_shapes(
 
 
 def _set_batch(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]], batch: int) -> None:
-    """Set the first dimension to `batch` in the `wanted` shape of every input that allows it.
+    """Set the first dimension to `batch` in the shapes of all inputs that allow it.
 
-    Raises EngineError("input") if no input allows it.
+    `wanted` has the shapes by input name, and is changed. Raises EngineError("input") if no input allows it.
     """
     takers = [tensor for tensor in tensors if tensor.shape and tensor.accepts(0, batch)]
     refusing = [tensor for tensor in tensors if tensor.shape and tensor not in takers]
@@ -192,7 +200,10 @@ def _set_batch(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]], batch: i
 
 
 def _named_sizes(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]]) -> Dict[str, int]:
-    """Return the sizes of named dimensions, such as "N" in ONNX, as far as `wanted` has a number for them."""
+    """Return the size of each named dimension, such as {"N": 4}. Names without a size in `wanted` are left out.
+
+    `wanted` has the shapes by input name.
+    """
     sizes: Dict[str, int] = {}
     for tensor in tensors:
         for name, size in zip(tensor.shape, wanted[tensor.name]):
@@ -204,7 +215,7 @@ def _named_sizes(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]]) -> Dic
 def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], bool]:
     """Return the shape with a number for each dimension, and whether a number was assumed.
 
-    `sizes` has the sizes of named dimensions by name. Assumed sizes are added to it.
+    `sizes` has the sizes of named dimensions, such as {"N": 4}. Assumed sizes of named dimensions are added to it.
     """
     filled: List[int] = []
     was_assumed = False
@@ -223,7 +234,7 @@ def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], boo
 
 
 class InputSet:
-    """The arrays of all inputs. Each inference takes the next ones."""
+    """The arrays of all inputs, for one inference after another."""
 
     def __init__(self, steps: Dict[str, "_Steps"]) -> None:
         self._steps = steps
@@ -231,11 +242,11 @@ class InputSet:
         self.length = max([steps.count for steps in steps.values()] or [1])
 
     def first(self) -> Dict[str, Any]:
-        """Return the feeds of the first inference."""
+        """Return the arrays for the first inference, by input name."""
         return {name: steps.at(0) for name, steps in self._steps.items()}
 
     def next(self) -> Dict[str, Any]:
-        """Return the feeds of the next inference, by name."""
+        """Return the arrays for the next inference, by input name."""
         position, self._position = self._position, self._position + 1
         return {name: steps.at(position) for name, steps in self._steps.items()}
 
@@ -244,9 +255,10 @@ class InputSet:
         return self._steps[name].at(position)
 
     def elements(self) -> List[int]:
-        """Return the number of elements in the inputs of each inference of a cycle, or [] if all have one size.
+        """Return the number of input elements of each inference, until the inputs repeat.
 
-        The result is also [] if the cycle is longer than LONGEST_CYCLE.
+        Returns [] if all inferences have the same number, or if the inputs repeat only after more than LONGEST_CYCLE
+        inferences.
         """
         length = 1
         for steps in self._steps.values():
@@ -258,7 +270,7 @@ class InputSet:
 
 
 class _Steps:
-    """The arrays of one input, which are used in turn. They are generated, or are read from files."""
+    """The arrays of one input, which are used in turn. They are generated, or read from files."""
 
     def __init__(
         self,
@@ -270,9 +282,10 @@ class _Steps:
         max_bytes: int = 0,
         varies: bool = False,
     ) -> None:
-        """Check all files. Keep their arrays in memory, unless they are larger than `max_bytes` together.
+        """Take arrays that were `generated`, or check all files of `paths`.
 
-        `varies`: whether the shape of a file may differ from `shape` in dimensions that the model leaves open.
+        `shape` is the shape of the input. The files' arrays are kept in memory if they have at most `max_bytes` bytes
+        together. With `varies`, a file may have other sizes than `shape` in the dimensions that the model leaves open.
         """
         self._tensor, self._shape, self._paths, self._varies = tensor, shape, paths, varies
         self._cache = list(generated)
@@ -315,10 +328,14 @@ def make_inputs(
     max_cached_bytes: int = MAX_CACHED_BYTES,
     varying: Collection[str] = (),
 ) -> InputSet:
-    """Make or read the arrays of every input. `sources[""]` is the source of inputs that `sources` does not name.
+    """Make or read the arrays of every input.
 
-    `varying`: names of inputs whose files may have different shapes in the dimensions that the model leaves open.
-    Raises EngineError("input") for an unknown name, a missing or unreadable file, and a wrong shape or dtype.
+    `shapes` are by input name. `sources` says where the arrays come from, by input name; `sources[""]` is for the
+    inputs that it does not name. `seed` seeds the random arrays. Inputs named in `varying` may have files of different
+    sizes in the dimensions that the model leaves open. Files of more than `max_cached_bytes` bytes are read again for
+    each inference.
+
+    Raises EngineError("input") for an unknown name, a file that is missing or unreadable, and a wrong shape or type.
     """
     refuse_unknown_names([name for name in sources if name], tensors, "--input")
     rng = np.random.RandomState(seed)
@@ -347,9 +364,9 @@ def make_inputs(
 
 
 def refuse_too_large(tensors: Sequence[Tensor], shapes: Dict[str, List[int]]) -> None:
-    """Raise EngineError("input") if an input is larger than the machine's whole memory.
+    """Raise EngineError("input") if an input is larger than the machine's whole memory. `shapes` are by input name.
 
-    Linux often promises such memory, and kills the process when it uses it
+    Linux often promises such memory, and kills the process when the process uses it
     (Documentation/mm/overcommit-accounting.rst).
     """
     try:
@@ -382,7 +399,10 @@ def _too_many(tensor: Tensor, shape: List[int], count: int, most_bytes: int) -> 
 
 
 def _filled_with(tensor: Tensor, shape: List[int], source: str) -> Any:
-    """Return an array with the numbers of a literal. One number fills the array. Raises EngineError("input")."""
+    """Return an array of the numbers in `source`, such as "1,2,3". A single number fills the whole array.
+
+    Raises EngineError("input") if the numbers do not fit the shape or the input's type.
+    """
     values, dtype = values_of(source), tensor.dtype
     size = int(np.prod(shape))
     if len(values) not in (1, size):
@@ -396,7 +416,7 @@ def _filled_with(tensor: Tensor, shape: List[int], source: str) -> Any:
 
 
 def _holds(dtype: Any, value: Any) -> bool:
-    """Whether an input of this dtype can have `value`, a number or truth value of a literal."""
+    """Whether an array of this type can hold `value`, which is a number or a truth value."""
     if dtype.kind == "b":
         return bool(value in (0, 1))
     if isinstance(value, bool) or (dtype.kind in "iu" and not isinstance(value, int)):
@@ -407,9 +427,9 @@ def _holds(dtype: Any, value: Any) -> bool:
 
 
 def random_array(rng: Any, shape: Sequence[int], dtype: Any, ids_below: int = WIDE_IDS) -> Any:
-    """Return an array of random numbers: in [0, 1) for floats, and of the whole range for 8-bit integers.
+    """Return an array of random numbers, which `rng` draws.
 
-    Wider integers are at least 0 and below `ids_below`.
+    Floats are in [0, 1). 8-bit integers have their whole range. Wider integers are at least 0 and below `ids_below`.
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
@@ -425,7 +445,10 @@ def random_array(rng: Any, shape: Sequence[int], dtype: Any, ids_below: int = WI
 
 
 def below_one(array: Any) -> Any:
-    """Limit an array of floats, in place, to values below 1: rounding to fewer bits may have made a value 1."""
+    """Replace, in place, values of 1 by the next smaller float, and return the array.
+
+    Rounding may have made a value 1.
+    """
     one, zero = array.dtype.type(1), array.dtype.type(0)
     return np.minimum(array, np.nextafter(one, zero), out=array)
 
@@ -444,9 +467,10 @@ def _paths(source: str) -> List[str]:
 
 
 def read_array(path: str, name: str) -> Any:
-    """Read the array of the input `name` from a .npy file, or from a .npz file with that key or with only one array.
+    """Return the array of the input `name` from a file. In a `.npz` file, it has that name or is the only one.
 
-    Raises EngineError("input") if the file cannot be read or has no such array.
+    `path` is the path of a `.npy` or `.npz` file. Raises EngineError("input") if the file cannot be read or has no such
+    array.
     """
     if not os.path.isfile(path):  # reading a pipe or a device might never end
         raise EngineError("input", "%s: not a regular file" % path)
@@ -464,9 +488,10 @@ def read_array(path: str, name: str) -> Any:
 
 
 def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:
-    """Return the array in the form that the runtime takes: contiguous, and text as str. `path` is its file.
+    """Return an array of a file as runtimes take it: contiguous, and with text as str.
 
-    Raises EngineError("input") if its dtype is not that of `tensor`, or its shape is not `shape`.
+    `path` is the file's path, for messages. Raises EngineError("input") if the array's type is not the input's, or if
+    its shape is not `shape`.
     """
     if list(array.shape) != list(shape):
         shapes = format_shape(array.shape), tensor.name, format_shape(shape)
@@ -480,7 +505,7 @@ def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:
 
 
 def _as_text(array: Any, path: str) -> Any:
-    """Return an array of strings as runtimes take it. Raises EngineError("input") if bytes in it are no UTF-8."""
+    """Return an array of str objects. Bytes are read as UTF-8. Raises EngineError("input") if they are not UTF-8."""
     try:
         plain = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
     except UnicodeDecodeError:
@@ -489,15 +514,16 @@ def _as_text(array: Any, path: str) -> Any:
 
 
 def set_images(tensors: Sequence[Tensor], spec: Dict[str, Any]) -> None:
-    """Give the inputs the options of pictures."""
+    """Set the user's options for pictures, such as size and mean, in all inputs. They are `spec["images"]`."""
     for tensor in tensors:
         tensor.images = spec.get("images") or {}
 
 
 def bound(adapter: Any, spec: Dict[str, Any], opened: Callable[[], None] = lambda: None) -> Any:
-    """Return a function that runs the model of `spec` with the engine's first inputs. Raises EngineError.
+    """Open the model that `spec` names, and return a function that runs it with its first inputs.
 
-    `opened` is called when the interpreter or session exists, before anything is allocated.
+    Calls `opened` when the interpreter or session exists, before anything is allocated. Raises EngineError if that
+    fails.
     """
     adapter.open(spec)
     set_images(adapter.inputs, spec)

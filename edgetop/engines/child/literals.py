@@ -1,6 +1,6 @@
 """Input data that is given as numbers in place of a file: `--input sr=16000`, `--input scales=0.667,1,0.8`.
 
-Nothing heavy is imported here, because the conductor asks too what a source is.
+Nothing heavy is imported here, because edgetop's main process imports this too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_CHARACTERS = 100_000
 
 
 def random_count(source: str) -> int:
-    """Return the number of random arrays that a source stands for: they are used in turn. Return 0 for another source.
+    """Return how many random arrays a source asks for, which are used in turn, or 0 if the source is not random.
 
     >>> [random_count(source) for source in ("random", "random:16", "random:0", "zeros")]
     [1, 16, 0, 0]
@@ -28,20 +28,27 @@ def random_count(source: str) -> int:
 
 
 def is_made_up(source: str) -> bool:
-    """Whether the arrays of a source are made without a file: random ones, or zeros."""
+    """Whether a source asks for random arrays or zeros, so that no file is needed.
+
+    >>> [is_made_up(source) for source in ("random:16", "zeros", "x.npy")]
+    [True, True, False]
+    """
     return source == "zeros" or random_count(source) > 0
 
 
 def is_literal(source: str) -> bool:
-    """Whether a source is a list of numbers, `true` and `false`, with commas between.
+    """Whether a source is a list of numbers, `true` and `false`, with commas between them.
 
-    A file whose name looks like numbers must be given with `./` before its name.
+    A file whose name looks like numbers must be given as `./NAME`.
+
+    >>> [is_literal(source) for source in ("0.5, 2,true", "./123", "random")]
+    [True, False, False]
     """
     return len(source) <= MOST_CHARACTERS and _LITERAL.fullmatch(source) is not None
 
 
 def values_of(source: str) -> List[Number]:
-    """Return the values of a literal.
+    """Return the values in a list such as "0.5, 2,true".
 
     >>> values_of("0.5, 2,true")
     [0.5, 2, True]
@@ -56,14 +63,21 @@ def _value(text: str) -> Number:
 
 
 def source_for(name: str, sources: Mapping[str, str]) -> str:
-    """Return the source of the input `name`: its own, else the one for all inputs (under ""), else "random"."""
+    """Return the source of the input `name`: its own, or the one for all inputs (under ""), or "random".
+
+    >>> source_for("sr", {"": "zeros", "sr": "16000"})
+    '16000'
+    """
     return sources.get(name, sources.get("", "random"))
 
 
 def input_words(sources: Mapping[str, str], names: Sequence[str] = ()) -> str:
-    """Return the sources of a run in words: `random, sr=16000`.
+    """Return the sources of a run as one text, such as "random, sr=16000".
 
-    `names` are the model's inputs, or () if they are not known yet.
+    `sources` is by input name; "" is for all inputs. `names` are the model's inputs, or () if they are not known yet.
+
+    >>> input_words({"": "random", "sr": "16000"}, ["input", "sr"])
+    'random, sr=16000'
     """
     found = {name: source_for(name, sources) for name in names} if names else dict(sources)
     words = {"%s=%s" % (name, source) if name and is_literal(source) else source for name, source in found.items()}

@@ -1,11 +1,12 @@
-"""llama.cpp through ctypes: the functions of the library in the wheel `xllamacpp`, without its server.
+"""llama.cpp through ctypes: the functions of the library in the package `xllamacpp`, without its server.
 
-That wheel's own classes open an HTTP port; the functions that the library exports (include/llama.h) open none.
+That package's own classes open an HTTP port. The functions that its library exports (include/llama.h) open none.
 
-Two structures of parameters are passed by value, and their layout changes between versions. They are opaque here: the
-library fills them with its defaults, and only fields at the beginning, whose defaults prove the layout, are changed.
-Both calling conventions (x86-64, AArch64) allow more bytes than a structure has: it is the last argument of its
-functions, on the stack or behind a pointer. What was set is checked with the getters of the context.
+Two structures of parameters are passed by value, and their layout changes between versions. So this module does not
+declare their fields. The library fills in its defaults. Only fields at the beginning are changed, and only if their
+defaults are the expected ones, which proves the layout. A buffer larger than the structure is allowed in both calling
+conventions (x86-64, AArch64), because the structure is the last argument of its functions. The getters of the context
+then check what was set.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ _FUNCTIONS = {
 
 
 def library_path() -> str:
-    """Return the path of the library in the installed wheel. Raises EngineError("runtime") if there is none."""
+    """Return the path of the library in the installed package. Raises EngineError("runtime") if there is none."""
     spec = importlib.util.find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for path in sorted(glob.glob(os.path.join(glob.escape(folder), "xllamacpp*.so"))):
@@ -114,7 +115,7 @@ def library_path() -> str:
 
 
 class Llama:
-    """The loaded library."""
+    """The loaded library. Its attributes are the library's functions, by their names in C."""
 
     def __init__(self) -> None:
         """Load the library. Raises EngineError("runtime") if it cannot be loaded or lacks a function."""
@@ -138,7 +139,11 @@ class Llama:
         return getattr(self._library, name)
 
     def _take_line(self, level: int, text: Optional[bytes], _data: Any) -> None:
-        """Store a line that llama.cpp logs. `text` may be only a piece of the line."""
+        """Keep a line that llama.cpp logs, and print it if it is a warning or an error.
+
+        `level` is llama.cpp's level of the log. `text` may be only a part of the line; the rest follows in further
+        calls.
+        """
         if level != CONTINUED_LEVEL:
             self._level, self._text = level, ""
         self._text += (text or b"").decode(errors="replace")
@@ -151,7 +156,10 @@ class Llama:
             os.write(2, (line + "\n").encode(errors="replace"))  # the log of the session
 
     def load(self, path: str, gpu_layers: Optional[int]) -> int:
-        """Load a model, and return its address. Raises EngineError."""
+        """Load the model at `path`, and return its address in memory. Raises EngineError if that fails.
+
+        `gpu_layers` is how many of the model's layers run on the GPU; None for llama.cpp's default.
+        """
         parameters = self.llama_model_default_params()
         if gpu_layers is not None:
             content = bytes(parameters.content)
@@ -172,9 +180,12 @@ class Llama:
         return int(model)
 
     def context(self, model: int, size: int, threads: int, batch: int = BATCH) -> int:
-        """Make a context of `size` tokens, and return its address. Raises EngineError.
+        """Make a context with room for `size` tokens, and return its address in memory.
 
-        `batch`: most tokens of a prompt that are processed at once.
+        Raises EngineError if that fails.
+
+        `model` is the model's address. `threads` is the number of threads; 0 for llama.cpp's default. `batch` is how
+        many tokens of a prompt are processed at once, at most.
         """
         parameters = self.llama_context_default_params()
         if struct.unpack_from("<4I", bytes(parameters.content)) != CONTEXT_DEFAULTS:
@@ -192,12 +203,15 @@ class Llama:
         return int(context)
 
     def _why(self) -> str:
-        """Return the last error that llama.cpp logged."""
+        """Return a line that llama.cpp logged and that explains a failure."""
         errors = [line for line in self.lines if "error" in line.lower() or "failed" in line.lower()]
         return (errors or self.lines or ["no reason given"])[-1 if len(errors) < 2 else 0]
 
     def sampler(self, temperature: float, seed: int) -> int:
-        """Return a sampler: the most probable token at temperature 0, else a random one."""
+        """Make a sampler, which chooses each next token, and return its address in memory.
+
+        At `temperature` 0 it takes the most probable token, else a random one. `seed` seeds the random choice.
+        """
         chain = self.llama_sampler_chain_init(_ChainParameters(True))
         if temperature > 0:
             self.llama_sampler_chain_add(chain, self.llama_sampler_init_temp(temperature))
@@ -207,10 +221,12 @@ class Llama:
         return int(chain)
 
     def as_chat(self, model: int, text: bytes) -> bytes:
-        """Return a text as a user's message in the model's chat template, or the text itself.
+        """Return a text as a user's message in the model's chat template.
 
-        Without the template, many models end at their first token. llama.cpp knows the usual templates by their words,
-        and returns a negative length for others.
+        If that is not possible, return the text itself.
+
+        `model` is the model's address. Without the template, many models end at their first token. llama.cpp knows only
+        the usual templates.
         """
         template = self.llama_model_chat_template(model, None)
         if not template or b"\0" in text:
@@ -221,9 +237,11 @@ class Llama:
         return bytes(buffer.raw[:length]) if 0 < length <= room else text
 
     def tokens_of(self, vocabulary: int, text: bytes) -> Any:
-        """Return the tokens of a text as a ctypes array, beginning with the model's own first token.
+        """Return the tokens of a text as a ctypes array.
 
-        `vocabulary` is the address of the vocabulary. Raises EngineError if the text cannot be divided into tokens.
+        The first one is the model's own token for a beginning, if it has one.
+
+        `vocabulary` is the vocabulary's address. Raises EngineError if the text cannot be divided into tokens.
         """
         room = len(text) + 8
         tokens = (ctypes.c_int32 * room)()
@@ -233,14 +251,20 @@ class Llama:
         return (ctypes.c_int32 * count).from_buffer(tokens)
 
     def batches(self, tokens: Any) -> Tuple[Any, ...]:
-        """Return the batches of a prompt's tokens. They refer to `tokens`, which the caller must keep."""
+        """Return a prompt's tokens as llama.cpp's batches.
+
+        The batches refer to `tokens`, which the caller must keep.
+        """
         base, size, most = ctypes.addressof(tokens), ctypes.sizeof(ctypes.c_int32), self.batch_size
         return tuple(
             self.batch(base + begin * size, min(most, len(tokens) - begin)) for begin in range(0, len(tokens), most)
         )
 
     def batch(self, address: int, count: int) -> Any:
-        """Return a batch of the `count` tokens at an address. Raises EngineError if its layout is unknown."""
+        """Return llama.cpp's batch of the `count` tokens at an address.
+
+        Raises EngineError for an unknown version of llama.cpp.
+        """
         batch = self.llama_batch_get_one(address, count)
         if batch.n_tokens != count or batch.token != address:
             raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")

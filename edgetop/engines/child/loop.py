@@ -27,7 +27,7 @@ Clock = Callable[[], int]
 
 
 class Control:
-    """The requests of the conductor, which the loop reads between two inferences."""
+    """Requests from edgetop's main process to the loop, which reads them between two inferences."""
 
     def __init__(self) -> None:
         self.stop_requested = False
@@ -36,7 +36,7 @@ class Control:
 
 
 class Loop:
-    """Repeats a call, packs a record of each run into a buffer, and sends the buffer through the outlet."""
+    """Repeats a call, times each run, and sends a record of each run to the outlet."""
 
     def __init__(
         self,
@@ -50,10 +50,12 @@ class Loop:
         clock: Clock = time.monotonic_ns,
         waiter: Optional[Waiter] = None,
     ) -> None:
-        """Prepare to repeat `call`.
+        """Prepare to repeat `call`, which runs one inference.
 
-        `next_call`, if given, prepares the next input and returns the call that runs it. `make_pace` returns the pace
-        of a phase (pace.py), or None to run back to back.
+        `outlet` takes the records, and `control` says when to stop. If `next_call` is given, it prepares the next input
+        and returns the call that runs it. `make_pace` returns when inferences of a phase start (see pace.py), or None
+        to run back to back. `stream` is the number of this loop among parallel loops. `clock` returns ns. `waiter`
+        waits between inferences.
         """
         self.clock = clock
         self._make_pace = make_pace
@@ -72,12 +74,14 @@ class Loop:
         self._silent_until = 0
 
     def repeat(self, phase: int, **how: Any) -> str:
-        """Run until `runs` are done, the clock passes `until_ns`, `duration_ns` are over, or a stop is requested.
+        """Run inferences until a limit is reached. Return "runs", "duration", or "stop" if a stop was requested.
 
-        Returns "runs", "duration" or "stop". With `paced`, inferences run at the pace of the load, else back to back.
-        `announce` is called when everything is ready, right before the first inference, so that preparation is not part
-        of the phase. `latencies`, if given, gets the latency of each inference. Raises EngineError if the very first
-        inference fails, or ten in a row.
+        The limits are `runs` inferences, the time `until_ns` of the clock, and a duration of `duration_ns` ns. With
+        `paced`, inferences start at the rate that the user requested, else back to back. `announce` is called right
+        before the first inference, so that preparation is not part of the phase. If `latencies` is given, each latency
+        in ns is appended to it.
+
+        Raises EngineError if the very first inference of a run fails, or ten in a row.
         """
         if phase != message_frames.PHASE_MEASURE:
             return self._repeat(phase, None, **how)
@@ -180,8 +184,8 @@ class Loop:
     def _prepare_next(self, phase: int, packed_bytes: int) -> Call:
         """Return the call that runs the next input.
 
-        If the input cannot be prepared, send the records in the buffer, which have `packed_bytes`, and raise
-        EngineError.
+        If the input cannot be prepared, send the records in the buffer and raise EngineError. `packed_bytes` is the
+        size of these records in bytes.
         """
         assert self._next_call
         if self._unused is not None:
@@ -196,9 +200,9 @@ class Loop:
             raise EngineError("inference", "the next input could not be prepared: %s" % one_line(error)) from None
 
     def _failed(self, phase: int, error: Exception, now: int) -> bool:
-        """Report an error of the runtime at the time `now`. Return whether too many inferences in a row have failed.
+        """Report an error of the runtime. Return whether too many inferences in a row have failed.
 
-        Raises EngineError if the first inference failed.
+        `now` is the time of the error in ns. Raises EngineError if it was the first inference of the run.
         """
         text = one_line(error)
         if phase == message_frames.PHASE_FIRST:
@@ -212,11 +216,10 @@ class Loop:
 
 
 def warm_up(loop: Any, runs: int, time_ns: int, until_steady: bool) -> str:
-    """Warm up for at least `runs` inferences and `time_ns`. With `until_steady`, go on until latency is steady.
+    """Run at least `runs` inferences and at least `time_ns` ns. With `until_steady`, go on until latency is steady.
 
     Both minima must be met, as in TensorFlow Lite's benchmark_model. These inferences run back to back, which suffices
-    to fill caches and arenas. Steadiness is judged at the pace of the measured phase. Return the reason as
-    `Loop.repeat` does.
+    to fill caches. Steadiness is judged at the pace of the measured phase. Returns why it ended, as `Loop.repeat` does.
     """
     begin = loop.clock()
     reason: str = loop.repeat(message_frames.PHASE_WARMUP, runs=runs)
@@ -235,7 +238,10 @@ STEADY_PATIENCE_NS = 60_000_000_000
 
 
 def _warm_up_until_steady(loop: Any) -> str:
-    """Run until the medians of four successive blocks lie within 2 %, but for at most a minute. Return why it ended."""
+    """Run until latency is steady, but for at most a minute. Return why it ended: "runs", "duration" or "stop".
+
+    Latency is steady if the medians of four successive blocks of half a second lie within 2 %.
+    """
     give_up_at = loop.clock() + STEADY_PATIENCE_NS
     medians: List[int] = []
     reason = "runs"

@@ -55,7 +55,7 @@ PHASE_FIRST, PHASE_WARMUP, PHASE_MEASURE = 0, 1, 2
 
 
 class FrameError(Exception):
-    """The bytes are not frames of this version."""
+    """Raised if bytes are not frames of this version."""
 
 
 def pack_message(kind: int, message: Dict[str, Any]) -> bytes:
@@ -70,9 +70,11 @@ class FrameReader:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
-        """Yield (kind, payload) of every frame that `data` completes.
+        """Yield (kind, payload) of each frame that is complete with `data`.
 
-        Raises FrameError if the bytes are not frames of this version.
+        An incomplete frame is kept for the next call.
+
+        `data` is the next piece of the bytes. Raises FrameError if they are not frames of this version.
         """
         self._pending += data
         position = 0

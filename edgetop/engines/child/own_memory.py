@@ -1,7 +1,7 @@
 """Read the resident memory of this process at the stages of a run, but never within the timed loop.
 
-The stages (import of the runtime, load of the model, first inference) are too short for a sampler in another process,
-which could not tell in which stage memory grew. Source: /proc/self/status, proc(5).
+The stages are the import of the runtime, the load of the model, and the first inference. They are too short for a
+sampler in another process, which could not tell in which stage memory grew. Source: /proc/self/status, proc(5).
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ _FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "Rs
 
 
 def report(outlet: Any, stage: str, arena: Optional[Tuple[int, str]] = None) -> None:
-    """Send the present resident memory as that of `stage`, if the kernel reports it.
+    """Send the present resident memory to `outlet`, as the memory at the end of `stage`.
 
-    `arena`: the bytes of the runtime's memory for tensors, and how they are known (`tensor_arena`); None if unknown.
+    `stage` is a constant of this module, such as MODEL. `arena` is the memory of the runtime's tensors, as the pair
+    (bytes, "tensors" or "growth") that `tensor_arena` describes; None if unknown. Nothing is sent if the memory cannot
+    be read.
     """
     sizes: Dict[str, Any] = dict(resident())
     if sizes:
@@ -32,7 +34,10 @@ def report(outlet: Any, stage: str, arena: Optional[Tuple[int, str]] = None) -> 
 
 
 def resident(status: str = STATUS) -> Dict[str, int]:
-    """Return the resident memory and its parts in KiB; empty if the file cannot be read."""
+    """Return the resident memory and its parts in KiB, such as {"rss_kib": 5120, "anon_kib": 3000}.
+
+    Returns {} if the kernel's file at the path `status` cannot be read.
+    """
     sizes = {}
     try:
         with open(status, encoding="ascii", errors="replace") as file:
@@ -47,7 +52,11 @@ def resident(status: str = STATUS) -> Dict[str, int]:
 
 
 def yield_to_the_oom_killer(score: str) -> None:
-    """Make the kernel's OOM killer prefer this process. `score` is from -1000 to 1000 (proc(5), oom_score_adj)."""
+    """Make the kernel kill this process before others when memory runs out.
+
+    `score` is from "-1000" to "1000". The kernel kills the process with the highest score first (proc(5),
+    oom_score_adj).
+    """
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(score)

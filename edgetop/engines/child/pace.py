@@ -24,22 +24,29 @@ NEVER = 2**63 - 1
 
 
 class Duty:
-    """A duty cycle: a time of work followed by a time of rest."""
+    """A duty cycle: a time of work followed by a time of rest, in ns, again and again."""
 
     def __init__(self, on_ns: int, off_ns: int) -> None:
         self._on_ns = on_ns
         self._cycle_ns = on_ns + off_ns
 
     def spread(self, on_time_ns: int) -> int:
-        """Return the time at which the cycles have worked for `on_time_ns`.
+        """Return the time at which the cycles have worked for `on_time_ns` ns in total.
 
-        All times are in ns from the first cycle's begin.
+        All times are in ns from the beginning of the first cycle.
+
+        >>> Duty(10, 90).spread(25)
+        205
         """
         cycles, rest = divmod(on_time_ns, self._on_ns)
         return cycles * self._cycle_ns + rest
 
     def earliest(self, t_ns: int) -> int:
-        """Return `t_ns` if it lies in working time, else the time at which work begins again."""
+        """Return `t_ns` if it lies in working time, else the time at which work begins again.
+
+        >>> Duty(10, 90).earliest(5), Duty(10, 90).earliest(50)
+        (5, 100)
+        """
         cycles, rest = divmod(t_ns, self._cycle_ns)
         return t_ns if rest < self._on_ns else (cycles + 1) * self._cycle_ns
 
@@ -47,7 +54,7 @@ class Duty:
 class Closed:
     """A pace in which the next inference starts when the previous one is done, after a pause and within the duty cycle.
 
-    No inference is planned to start while another one runs, so none waits.
+    No inference is planned to start while another one runs. So no inference waits.
     """
 
     is_open = False
@@ -58,23 +65,26 @@ class Closed:
         self._begin_ns = 0
 
     def begin(self, now_ns: int) -> int:
-        """Begin a phase, and return the time at which its first inference should start."""
+        """Begin a phase. Return the time in ns at which its first inference should start."""
         self._begin_ns = now_ns
         return now_ns
 
     def after(self, done_ns: int) -> int:
-        """Return the time at which the next inference should start. The previous one was done at `done_ns`."""
+        """Return the time in ns at which the next inference should start. The previous one was done at `done_ns`."""
         t_ns = done_ns + self._delay_ns
         return t_ns if self._duty is None else self._begin_ns + self._duty.earliest(t_ns - self._begin_ns)
 
 
 class Open:
-    """A pace in which inferences start at planned times, or at once if the time is past."""
+    """A pace in which inferences start at planned times. If a planned time is past, the inference starts at once."""
 
     is_open = True
 
     def __init__(self, starts_ns: Iterator[int], duty: Optional[Duty] = None) -> None:
-        """`starts_ns` are ascending times from the beginning of a phase, in ns, without the rests of the duty cycle."""
+        """Take the plan. `starts_ns` are ascending times in ns from the beginning of a phase.
+
+        With a duty cycle, `starts_ns` count only its working time.
+        """
         self._starts = starts_ns
         self._duty = duty
         self._begin_ns = 0
@@ -88,10 +98,10 @@ class Open:
         return self._begin_ns + (start if self._duty is None else self._duty.spread(start))
 
     def postpone(self, next_ns: int, from_ns: int, to_ns: int) -> int:
-        """Return the new start of the next inference, after a profile ran from `from_ns` to `to_ns`.
+        """Return the new start of the next inference, in ns, after operators were profiled from `from_ns` to `to_ns`.
 
-        `next_ns` was the start so far. The whole plan is moved by the time for which the profile kept this inference
-        from starting. So this inference and the later ones wait as long as they would have without the profile.
+        `next_ns` was the planned start. The whole plan is moved by the time for which profiling delayed that inference.
+        So no inference waits longer because of profiling.
         """
         delay_ns = max(0, to_ns - max(from_ns, next_ns))
         self._begin_ns += delay_ns
@@ -99,16 +109,18 @@ class Open:
 
 
 class Turns:
-    """A pace that runs back to back within given spans of time. Another engine runs between them (an A/B session).
+    """A pace that runs back to back within given spans of time.
 
-    An inference is not begun if it would end after its span, assuming that it takes as long as the previous one. The
-    first one of a span is always begun.
+    Another engine runs between these spans (an A/B session).
+
+    An inference does not begin if it would end after its span. It is assumed to take as long as the previous one. The
+    first one of a span always begins.
     """
 
     is_open = False
 
     def __init__(self, turns: List[List[int]]) -> None:
-        """`turns` are [from, until] in ns of CLOCK_MONOTONIC, ascending and not adjacent."""
+        """Take the spans. `turns` are [from, until] in ns of CLOCK_MONOTONIC, ascending and with gaps between them."""
         self._turns = turns
         self._place = self._start_ns = 0
 
@@ -130,7 +142,7 @@ class Turns:
 
 
 def fixed_starts(rate_hz: float, first_ns: int = 0) -> Iterator[int]:
-    """Yield a start every 1/`rate_hz` seconds. Each is computed from the first, so that errors do not add up."""
+    """Yield a start in ns every 1/`rate_hz` seconds, from `first_ns` on. Rounding errors do not add up."""
     number = 0
     while True:
         yield first_ns + int(number * NS / rate_hz)
@@ -138,7 +150,10 @@ def fixed_starts(rate_hz: float, first_ns: int = 0) -> Iterator[int]:
 
 
 def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
-    """Yield the starts of a Poisson process: exponential pauses with a mean of 1/`rate_hz` seconds."""
+    """Yield random starts in ns, with exponential pauses of 1/`rate_hz` seconds on average (a Poisson process).
+
+    `seed` seeds the random numbers.
+    """
     random = np.random.RandomState(seed)
     last = 0.0
     while True:
@@ -149,9 +164,13 @@ def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
 
 
 def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
-    """Yield the starts of another session, in ns, again and again.
+    """Yield the recorded starts of another session, in ns, again and again.
 
-    The last number in `starts_ns` is not a start, but the length of the loop.
+    The last number in `starts_ns` is not a start: it is the length of one repetition.
+
+    >>> from itertools import islice
+    >>> list(islice(replayed_starts([0, 3, 10]), 4))
+    [0, 3, 10, 13]
     """
     begin_ns = 0
     while True:
@@ -161,10 +180,11 @@ def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
 
 
 def pace_of(spec: Dict[str, Any], stream: int) -> Any:
-    """Return the pace of stream number `stream` in one phase, or None to run back to back.
+    """Return the object that plans the starts of one phase, or None to run back to back.
 
-    Each stream has the whole rate. The fixed starts of the streams are evenly spaced, as of cameras that are not
-    synchronised. Poisson starts are drawn with a different seed for each stream.
+    `stream` is the number of this loop among parallel loops. Each loop has the whole rate of `spec`. Fixed starts of
+    parallel loops are evenly spaced, like those of cameras that are not synchronised. Poisson starts have another seed
+    in each loop.
     """
     if spec.get("turns"):
         return Turns(spec["turns"])
@@ -194,18 +214,18 @@ SLACK_NS = 1_000
 
 
 def sharpen_timers() -> None:
-    """Make the kernel end the sleeps of this thread on time, and not up to 50 us later."""
+    """Make the kernel end the sleeps of this thread on time. By default they may end up to 50 us later."""
     with contextlib.suppress(OSError, AttributeError):  # not Linux: the margin covers the lateness
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0)
 
 
 def yield_cpu() -> None:
-    """Let other threads run without sleeping. `time.sleep(0)` would arm a timer and take 65 us in Python 3.11."""
+    """Let other threads run, without sleeping. `time.sleep(0)` would set a timer and take 65 us in Python 3.11."""
     select.select((), (), (), 0)
 
 
 class Waiter:
-    """Waits for points in time. Each thread needs its own."""
+    """Waits until points in time, and learns how late sleeps end. Each thread needs its own."""
 
     def __init__(
         self,
@@ -219,7 +239,10 @@ class Waiter:
         self.margin_ns = FIRST_MARGIN_NS
 
     def until(self, t_ns: int) -> bool:
-        """Wait until `t_ns`, or not at all if it is past. Return False if a stop was requested meanwhile, else True."""
+        """Wait until `t_ns`, or not at all if that is past.
+
+        Return False if a stop was requested while it slept, else True.
+        """
         clock = self._clock
         left_ns = t_ns - clock()
         while left_ns > self.margin_ns:
@@ -234,10 +257,10 @@ class Waiter:
         return True
 
     def _learn(self, late_ns: int) -> None:
-        """Adapt the margin after a sleep that ended `late_ns` too late. It grows at once and shrinks slowly.
+        """Adapt the margin after a sleep that ended `late_ns` ns too late. The margin is how much earlier a sleep ends.
 
-        The margin then covers 99 of 100 sleeps. A sleep that ended later than MAX_MARGIN_NS is ignored: another process
-        had the core, and no margin helps against that.
+        The margin grows at once and shrinks slowly, so it covers 99 of 100 sleeps. A sleep that ended later than
+        MAX_MARGIN_NS is ignored: another process had the core, and no margin helps against that.
         """
         if late_ns > MAX_MARGIN_NS:
             return

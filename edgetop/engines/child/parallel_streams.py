@@ -13,10 +13,11 @@ NEVER = 2**63 - 1
 
 
 class Lanes:
-    """The outlet that the loops of several threads share.
+    """The outlet that the loops of several threads share. Each loop is one stream.
 
-    An inference that began early may end after others that began later have been sent. So this outlet reports how far
-    all streams have come, and the reader can put the records into the order of their starts.
+    An inference that began early may end after others that began later have been sent. So this outlet also reports up
+    to which start all streams have sent their records. The reader can then put the records into the order of their
+    starts.
     """
 
     def __init__(self, outlet: Any, streams: int) -> None:
@@ -26,11 +27,11 @@ class Lanes:
         self._reported_ns = 0
 
     def begin(self, now_ns: int) -> None:
-        """Begin a phase in all streams."""
+        """Begin a phase in all streams. `now_ns` is the present time."""
         self._next_ns = [now_ns] * len(self._next_ns)
 
     def end(self, stream: int) -> None:
-        """End the phase in one stream, which has nothing more to report."""
+        """End the phase in the stream number `stream`, which has nothing more to report."""
         with self._lock:
             self._next_ns[stream] = NEVER
 
@@ -55,7 +56,7 @@ class Lanes:
 
 
 class Streams:
-    """Loops that run at the same time, with the interface of one `Loop`."""
+    """Several loops that run at the same time in threads, with the interface of one `Loop`."""
 
     def __init__(self, loops: Sequence[Any], lanes: Lanes, control: Control) -> None:
         self.clock = loops[0].clock
@@ -67,10 +68,12 @@ class Streams:
     def repeat(
         self, phase: int, *, runs: Optional[int] = None, announce: Callable[[], None] = lambda: None, **how: Any
     ) -> str:
-        """Run a phase as `Loop.repeat` does, with `runs` divided among the streams.
+        """Run a phase in all loops.
 
-        The first inference is made by the first stream alone. `announce` is called once, by the first stream that is
-        ready.
+        Return "runs", "duration" or "stop", as `Loop.repeat` does, and take the same parameters.
+
+        `runs` is divided among the loops. The phase of the first inference runs in the first loop alone. `announce` is
+        called once, by the first loop that is ready.
         """
         if phase == message_frames.PHASE_FIRST:
             return str(self._loops[0].repeat(phase, runs=runs, announce=announce, **how))
@@ -94,9 +97,9 @@ class Streams:
         return "stop" if "stop" in ends else str(ends[0])
 
     def _run(self, stream: int, ends: List[Any], phase: int, runs: Optional[int], how: Dict[str, Any]) -> None:
-        """Run stream number `stream` to its end, and store the reason in `ends`.
+        """Run loop number `stream` to its end, and put the reason into `ends`.
 
-        If it fails, store the error and end all streams.
+        If the loop raises, put the error into `ends` and stop all loops. `how` has further parameters of `Loop.repeat`.
         """
         try:
             ends[stream] = self._loops[stream].repeat(phase, runs=runs, **how)
@@ -108,7 +111,7 @@ class Streams:
 
 
 def _once(call: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that makes `call` at its first call only. Other threads wait until that is done."""
+    """Return a function that makes `call` only the first time. Other threads wait until that is done."""
     lock = threading.Lock()
     waiting = [call]
 

@@ -24,7 +24,10 @@ _migrations_fd = -1  # of this process, opened before it has other threads
 
 
 def count_migrations() -> None:
-    """Count the migrations of this thread, and of all that it starts from now on, if the kernel allows it."""
+    """Begin to count how often threads move to another CPU: this thread, and all that it starts from now on.
+
+    Does nothing if the kernel does not allow it.
+    """
     global _migrations_fd  # noqa: PLW0603  one for the process
     number = _NUMBERS.get(os.uname().machine)
     if number is None or _migrations_fd >= 0:
@@ -35,10 +38,13 @@ def count_migrations() -> None:
 
 
 class Placement:
-    """The CPU of one thread. It must be created and used in that thread."""
+    """Where one thread runs. Create it and use it in that thread."""
 
     def __init__(self, folder: str = CPUS, *, is_main: bool = True) -> None:
-        """Begin to look. `is_main`: whether the migrations of all threads of the process count."""
+        """Begin to look. `folder` is the kernel's folder of CPUs.
+
+        `is_main` says whether `migrations` counts, which it does for all threads of the process.
+        """
         self._capacities = _capacities(folder)
         self._usual: Optional[float] = None  # mean capacity of the CPUs so far
         self._allowed = len(os.sched_getaffinity(0))
@@ -52,22 +58,30 @@ class Placement:
         return -1 if self._cpu_of_thread is None else int(self._cpu_of_thread())
 
     def settle(self, cpu: int) -> None:
-        """Add the capacity of a CPU to what is usual."""
+        """Add a CPU's capacity to the average, which `capacity` compares with. `cpu` is the CPU's number."""
         capacity = self._capacities.get(cpu)
         if capacity is not None:
             self._usual = capacity if self._usual is None else self._usual + _WEIGHT * (capacity - self._usual)
 
     def capacity(self, cpu: int) -> Optional[float]:
-        """Return the capacity of a CPU divided by the usual one. None: all CPUs are alike, or it is unknown."""
+        """Return how fast a CPU is, divided by the average of this thread's CPUs so far.
+
+        None if all are alike or it is unknown.
+
+        For example, 0.5 says that this CPU is half as fast. `cpu` is the CPU's number.
+        """
         capacity = self._capacities.get(cpu)
         return None if capacity is None or not self._usual else round(capacity / self._usual, 3)
 
     def lost_cpus(self) -> int:
-        """Return how many CPUs fewer than at the beginning this thread may use."""
+        """Return how many CPUs this thread may use fewer than when this object was created.
+
+        0 if there are as many or more.
+        """
         return max(0, self._allowed - len(os.sched_getaffinity(0)))
 
     def migrations(self) -> Optional[int]:
-        """Return the number of migrations so far; None if they are not counted."""
+        """Return how often threads have moved to another CPU so far, or None if that is not counted."""
         if self._fd < 0:
             return None
         with contextlib.suppress(OSError, struct.error):
@@ -76,9 +90,9 @@ class Placement:
 
 
 def _capacities(folder: str) -> Dict[int, float]:
-    """Return the capacity of each CPU by its number; {} if all are alike, or if the kernel does not say.
+    """Return the capacity of each CPU by its number. Return {} if all are alike, or if the kernel does not say.
 
-    Without capacities, the highest clock of a CPU stands for it (cpufreq, `cpuinfo_max_freq`).
+    If the kernel gives no capacities, the highest clock of each CPU is used (cpufreq, `cpuinfo_max_freq`).
     """
     for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
         found = {}

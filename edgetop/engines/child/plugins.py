@@ -9,7 +9,10 @@ SUFFIX_GROUP = "edgetop.model_suffixes"  # suffix of a model without its dot -> 
 
 
 def entry_points(group: str) -> Dict[str, Any]:
-    """Return the entry points of a group by name, as `importlib.metadata.EntryPoint` objects."""
+    """Return the entry points that installed packages declare in a group, by name.
+
+    The values are `importlib.metadata.EntryPoint` objects.
+    """
     import importlib.metadata  # noqa: PLC0415  takes 20 ms, which a run without plug-ins need not spend
 
     found: Any = importlib.metadata.entry_points()
@@ -18,7 +21,7 @@ def entry_points(group: str) -> Dict[str, Any]:
 
 
 def plugin_of_suffix(suffix: str) -> str:
-    """Return the name of the plug-in that has registered a suffix such as ".net", or ""."""
+    """Return the name of the plug-in engine for files with a suffix such as ".net", or "" if there is none."""
     point = entry_points(SUFFIX_GROUP).get(suffix.lower().lstrip("."))
     if point is None:
         return ""

@@ -1,7 +1,7 @@
 """The outlet sends the loop's records and messages as frames: into a pipe, or into a queue that another thread empties.
 
-It never makes the loop wait. Data that cannot be written at once is queued, and records for which the queue has no room
-are counted and reported as lost.
+It never makes the loop wait. Data that cannot be written at once is queued. If the queue has no room, records are
+dropped, and their number is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ PIPE_BYTES = 1024 * 1024  # the kernel's default limit for unprivileged users
 
 class Outlet:
     def __init__(self, fd: int = -1, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
-        """Send frames to the pipe `fd`; with -1, queue them for another thread that calls `take`."""
+        """Send frames to the pipe `fd`. With -1, queue them for another thread, which calls `take`.
+
+        The queue holds at most `max_waiting_bytes` bytes.
+        """
         self._fd = fd
         self._max_waiting = max_waiting_bytes
         self._waiting: Deque[bytes] = deque()
@@ -38,10 +41,10 @@ class Outlet:
             widen(fd)
 
     def put(self, records: memoryview, count: int, stream: int = 0, next_ns: int = 0) -> None:  # noqa: ARG002
-        """Send `count` packed records. The caller may reuse the buffer `records` afterwards.
+        """Send `count` packed records of inferences. The caller may reuse the buffer `records` afterwards.
 
-        `stream` and `next_ns` have no effect here. `parallel_streams.Lanes` has the same parameters: no later record of
-        the stream starts before `next_ns`.
+        `stream` and `next_ns` have no effect here. They are for `parallel_streams.Lanes`, which has the same
+        parameters.
         """
         self._drain()
         self.put_count += count
@@ -76,7 +79,7 @@ class Outlet:
         self._drain()
 
     def send_packed(self, kind: int, payload: bytes) -> None:
-        """Send packed structs of another kind than records."""
+        """Send a frame of packed structs. `kind` is a constant of `message_frames`, such as TOKENS."""
         self._drain()
         header = message_frames.HEADER.pack(message_frames.MAGIC, message_frames.VERSION, kind, len(payload))
         self._enqueue(header + payload)
@@ -92,7 +95,7 @@ class Outlet:
         time.sleep(seconds)
 
     def take(self) -> List[Tuple[int, bytes]]:
-        """Take all queued frames, as (kind, payload). Only the reader's thread may call this."""
+        """Remove all queued frames and return them as (kind, payload). Only the reader's thread may call this."""
         taken = []
         while self._waiting:
             taken.append(self._waiting.popleft())
@@ -100,9 +103,9 @@ class Outlet:
         return list(message_frames.FrameReader().feed(b"".join(taken)))
 
     def finish(self) -> None:
-        """Wait until everything is written or the reader is gone.
+        """Wait until everything is written, or until the reader is gone.
 
-        There is no time limit, since a conductor that was suspended or waits for a slow disk still needs all data.
+        There is no time limit: a reader that was suspended, or that waits for a slow disk, still needs all data.
         """
         self._drain()
         while self._waiting:
@@ -110,9 +113,9 @@ class Outlet:
             self._drain()
 
     def _report_loss(self) -> None:
-        """Send a message with the number of lost records, if there are any.
+        """Send a message with the number of dropped records, if there are any.
 
-        This is called before the next frame is sent, so the message stands where the records are missing.
+        Call this before the next frame is sent, so that the message stands where the records are missing.
         """
         if self._lost:
             lost, self._lost = self._lost, 0

@@ -4,8 +4,8 @@
 installed runtime may still not load.
 
 `python child/__main__.py --tensor-shapes` gives the shapes of all tensors of a TFLite model. Some shapes are known only
-after an inference, so one is made, with the runtime's own kernels: for tensors inside a delegate, an interpreter only
-reports the shapes in the file. This is a process of its own, so that the measured process is not changed.
+after an inference, so one is made. It uses the runtime's own kernels: for tensors inside a delegate, an interpreter
+only reports the shapes in the file. This is a separate process, so that the measured process is not changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from .plugins import GROUP, SUFFIX_GROUP, entry_points
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the answer to the question in `argv`. `--tensor-shapes` reads its spec from stdin.
+    """Print the answer to the question in `argv`, as JSON, and return the exit code.
 
+    `argv` is ["--inventory"] or ["--tensor-shapes"]. For the latter, the specification of the model is read from stdin.
     An error is printed as one line on stderr.
     """
     try:
@@ -51,7 +52,10 @@ def inventory() -> Dict[str, Any]:
 
 
 def _plugin(name: str, point: Any) -> Dict[str, Any]:
-    """Return what is known of a plug-in, and why it cannot be used; the error is None if it can."""
+    """Return the "suffixes", "package" and "error" of a plug-in. The error says why it cannot be used; None if it can.
+
+    `name` is the engine's name, and `point` its entry point.
+    """
     registered = entry_points(SUFFIX_GROUP).items()
     suffixes = sorted("." + suffix for suffix, other in registered if other.value == point.value)
     package = getattr(point, "dist", None)
@@ -69,7 +73,10 @@ def _plugin(name: str, point: Any) -> Dict[str, Any]:
 
 
 def _module(name: str) -> Any:
-    """Return a module's version and providers, or why it does not load; None if it is not installed."""
+    """Return the "version", "providers" and "error" of a Python module, or None if it is not installed.
+
+    The error says why the module does not load; None if it does.
+    """
     if importlib.util.find_spec(name) is None:
         return None
     described: Dict[str, Any] = {"version": None, "providers": [], "error": None}
@@ -84,9 +91,10 @@ def _module(name: str) -> Any:
 
 
 def tensor_shapes(spec: Dict[str, Any]) -> Dict[str, Any]:
-    """Return {"runtime", "shapes": [[place in the file, shape], ...]} after an inference with the inputs of `spec`.
+    """Return the shapes of all tensors of a TFLite model, after one inference with the inputs of `spec`.
 
-    Raises EngineError if the model cannot be run.
+    The result is {"runtime": "litert 2.1.0", "shapes": [[index in the file, shape], ...]}. Raises EngineError if the
+    model cannot be run.
     """
     from .inputs import bound  # noqa: PLC0415  imports numpy, which the inventory may report as missing
 

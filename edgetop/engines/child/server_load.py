@@ -1,9 +1,9 @@
-"""Requests to a server of language models: edgetop is a client that sends prompts and times the answers.
+"""Send prompts to a server of language models, as a client, and time the answers.
 
-The endpoint is `/v1/chat/completions` of OpenAI's API, which llama-server, Ollama, vLLM and others have. Its answer is
-a stream of server-sent events. An event with text counts as a token; a server may put several tokens into one event,
-and the counts of tokens are those of the server's own `usage` if it sends them. The times are those of this client:
-they include the network and the server's queue.
+The endpoint is `/v1/chat/completions` of OpenAI's API, which llama-server, Ollama, vLLM and others have. The answer is
+a stream of server-sent events. An event with text counts as a token. A server may put several tokens into one event; so
+if the server sends its own `usage`, the counts of tokens are taken from there. The times are this client's: they
+include the network and the server's queue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_MS = 86_400_000.0
 
 
 class ServerRequests:
-    """Sends requests to a server, with the interface of `generation.Requests`."""
+    """Sends prompts to a server one after another, with the interface of `generation.Requests`."""
 
     def __init__(self, spec: Dict[str, Any], server: Server, model: str, frames: TokenFrames, control: Any) -> None:
         options = spec["generation"]
@@ -40,7 +40,11 @@ class ServerRequests:
         self.totals = Totals()
 
     def run(self, phase: int, due_ns: int, until_ns: int) -> Tuple[int, int, bool]:
-        """Send the next prompt and read its answer. Arguments and result are those of `generation.Requests.run`."""
+        """Send the next prompt and read its answer. Return its start and end in ns, and whether it was cut off.
+
+        It is cut off by a stop or at the time `until_ns`. `phase` is the phase of the run. `due_ns` is when the request
+        should have begun. Raises RuntimeError if the request fails, and EngineError if the server is gone.
+        """
         place = self._count % len(self._prompts)
         self._count += 1
         most = self._most_tokens if phase == message_frames.PHASE_MEASURE else min(WARMUP_TOKENS, self._most_tokens)
@@ -68,7 +72,13 @@ class ServerRequests:
         return start, answer.last_ns, answer.finish == CANCELLED
 
     def _exchange(self, place: int, most: int, phase: int, answer: "_Reply", is_over: Callable[[], bool]) -> None:
-        """Send prompt `place` and read its answer. Raises RuntimeError if that fails, EngineError if it is gone."""
+        """Send a prompt and put its answer into `answer`.
+
+        Raises RuntimeError if that fails, EngineError if the server is gone.
+
+        `place` is the number of the prompt. `most` is the largest number of tokens that the server may generate.
+        `is_over` says whether to stop.
+        """
         try:
             path = "" if self._server.path.endswith("/completions") else CHAT
             with self._server.request(path, self._content(place, most), is_over) as response:
@@ -112,7 +122,7 @@ START_IT = "start the server, or correct the URL"
 
 
 class _Reply:
-    """One answer while it comes."""
+    """One answer of the server, which is filled in while it comes."""
 
     def __init__(self, start_ns: int, due_ns: int, phase: int, frames: TokenFrames, prompt_tokens: int) -> None:
         self._start_ns, self._due_ns, self._phase, self._frames = start_ns, due_ns, phase, frames
@@ -127,12 +137,15 @@ class _Reply:
         return self.tokens if self._counted is None else self._counted
 
     def prefill_ns(self) -> int:
-        """Return the server's own time for the prompt, or the time to the first token if it reports none."""
+        """Return the server's own time for the prompt in ns. If it reports none, return the time to the first token."""
         own_ms = self.timings.get("prompt_ms")
         return self.first_ns - self._start_ns if own_ms is None else int(own_ms * 1e6)
 
     def take(self, t_ns: int, data: bytes) -> None:
-        """Take an event of the stream. Raises HttpError if it reports an error or is no JSON."""
+        """Add one event of the stream to this answer. `t_ns` is when it came, and `data` is its JSON.
+
+        Raises HttpError if the event reports an error or is not JSON.
+        """
         try:
             event = json.loads(data)
         except (ValueError, RecursionError):
@@ -175,7 +188,7 @@ class _Reply:
 
 
 def _has_text(choice: Dict[str, Any]) -> bool:
-    """Whether an event brings text, also that of a model which reasons first."""
+    """Whether an event has text of the answer. The reasoning of a model that reasons first counts too."""
     delta = choice.get("delta")
     texts = [choice.get("text")]
     if isinstance(delta, dict):
@@ -189,7 +202,7 @@ def _count(value: Any, default: int) -> int:
 
 
 class Totals:
-    """The server's own figures of all measured requests, to set beside those of this client."""
+    """Sums of the times and tokens that the server itself reports for the measured requests."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -202,7 +215,10 @@ class Totals:
                 self._sums[key] = self._sums.get(key, 0.0) + value
 
     def rates(self) -> Tuple[Optional[float], Optional[float]]:
-        """Return prompt tokens and generated tokens per second by the server's own clock. None: it reports none."""
+        """Return (prompt tokens per second, generated tokens per second) by the server's own clock.
+
+        Each is None if the server does not report it.
+        """
         own = self._sums
         prompt = own["prompt_n"] / own["prompt_ms"] * 1000 if own.get("prompt_ms") else None
         # llama.cpp's time for generated tokens begins with the first one, which it counts too.
@@ -211,7 +227,10 @@ class Totals:
 
 
 def model_name(server: Server, is_over: Callable[[], bool] = lambda: False) -> str:
-    """Return the name of the first model that the server lists, or "" if it lists none. Raises OSError."""
+    """Return the name of the first model that the server lists, or "" if it lists none.
+
+    `is_over` says whether to stop waiting. Raises OSError if there is no connection.
+    """
     base = Server(server.url)
     base.path = base.path.partition("/v1")[0]
     try:
@@ -225,7 +244,7 @@ def model_name(server: Server, is_over: Callable[[], bool] = lambda: False) -> s
 
 
 def context_size(server: Server) -> Optional[int]:
-    """Return the context of a slot in tokens, as llama-server's `/props` has it; None for other servers."""
+    """Return how many tokens the context of one request may have. Only llama-server reports this; None for others."""
     base = Server(server.url)
     base.path = base.path.partition("/v1")[0]
     try:
@@ -237,9 +256,9 @@ def context_size(server: Server) -> Optional[int]:
 
 
 def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Callable[[], None]]:
-    """Return a loop that sends requests to a server or, without prompts, one that watches it.
+    """Return a loop that sends prompts to a server, and a function to call when the loop is over.
 
-    The second result is a function to call when the loop is over. Raises EngineError.
+    Without prompts in `spec`, the loop only watches the server. Raises EngineError if the server cannot be used.
     """
     begin = time.monotonic_ns()
     options, frames = spec["generation"], TokenFrames(outlet)
@@ -268,7 +287,7 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Call
 
 
 def _report_rates(outlet: Any, prefill: Optional[float], decode: Optional[float]) -> None:
-    """Send the server's own figures as an event, to set beside those of edgetop."""
+    """Send the server's own rates, in tokens per second, as an event. A rate that is unknown is None."""
     if prefill is None and decode is None:
         return
     words = ["%s %.4g tok/s" % (name, rate) for name, rate in (("prefill", prefill), ("decode", decode)) if rate]

@@ -1,8 +1,9 @@
 """Watch a running llama-server: read its `/metrics` and `/slots` four times a second, and change nothing.
 
-`/slots` shows how many tokens each slot has generated (tools/server/server-context.cpp of llama.cpp, `server_slot`),
-so the time between two tokens is the mean between two reads. `/metrics` has totals with times by the server's own
-clock, which are added when a request ends (`server_metrics`). The counts of tokens are corrected by the totals.
+A slot processes one request at a time. `/slots` shows how many tokens each slot has generated
+(tools/server/server-context.cpp of llama.cpp, `server_slot`). So the time between two tokens is the mean between two
+reads. `/metrics` has totals with times by the server's own clock, which are added when a request ends
+(`server_metrics`). The counts of tokens are corrected by the totals.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ NS = 1_000_000_000
 
 
 def parse_metrics(text: str) -> Dict[str, float]:
-    """Return llama-server's metrics by name, from the text format of Prometheus. Negative numbers are left out."""
+    r"""Return llama-server's metrics by name, from the text format of Prometheus. Negative numbers are left out.
+
+    >>> parse_metrics("llamacpp:prompt_tokens_total 12\n")
+    {'prompt_tokens_total': 12.0}
+    """
     found: Dict[str, float] = {}
     for name, value in _SAMPLE.findall(text):
         try:
@@ -42,7 +47,7 @@ def parse_metrics(text: str) -> Dict[str, float]:
 
 
 class Slot:
-    """The request that a slot processes."""
+    """What is known of the request that one of the server's slots processes."""
 
     def __init__(self, task: int, now_ns: int) -> None:
         self.task = task
@@ -56,7 +61,11 @@ class Slot:
 
 
 def read_slots(document: Any) -> List[Tuple[int, Dict[str, int]]]:
-    """Return (number, counts) of the slots that process a request. Other shapes than llama-server's give nothing."""
+    """Return (number of the slot, counts) for each slot of the server that processes a request.
+
+    `document` is the JSON of `/slots`. The counts are a dict with "task", "prompt", "cached" and "tokens". Returns []
+    if the document is not llama-server's.
+    """
     found = []
     for place, slot in enumerate(document[:MOST_SLOTS] if isinstance(document, list) else ()):
         if not isinstance(slot, dict) or slot.get("is_processing") is not True:
@@ -82,12 +91,15 @@ def _count(value: Any) -> int:
 
 
 class ServerWatch:
-    """Reads a server again and again, with the interface of `loop.Loop`."""
+    """Reads a server's figures again and again, with the interface of `loop.Loop`."""
 
     def __init__(
         self, server: Server, frames: TokenFrames, outlet: Any, control: Any, wait: Callable[[float], None] = time.sleep
     ) -> None:
-        """Read the server once. Raises EngineError("input") if it is not there, or shows nothing."""
+        """Read the server once. Raises EngineError("input") if it cannot be reached, or shows no figures.
+
+        `frames` and `outlet` take what is found. `control` says when to stop. `wait` sleeps for some seconds.
+        """
         self.bursts: Optional[Any] = None
         self.clock = frames.clock
         self._server, self._frames, self._outlet, self._control, self._wait = server, frames, outlet, control, wait
@@ -156,7 +168,10 @@ class ServerWatch:
         announce: Callable[[], None] = lambda: None,
         **_others: Any,
     ) -> str:
-        """Watch the server for the measured phase. The earlier phases have nothing to do, and end at once."""
+        """Watch the server for the measured phase. Return why it ended: "stop", "runs" or "duration".
+
+        The parameters are the same as in `Loop.repeat`. The earlier phases have nothing to do, and end at once.
+        """
         announce()
         if phase != message_frames.PHASE_MEASURE:
             return "stop" if self._control.stop_requested else "runs"
@@ -197,11 +212,17 @@ class ServerWatch:
         return ended
 
     def _risen(self, before: Dict[str, float], name: str) -> float:
-        """Return by how much a total has risen; 0 after a restart of the server."""
+        """Return by how much a total has risen since `before`, or 0 after a restart of the server.
+
+        `before` has earlier totals by name. `name` is the total's name.
+        """
         return max(0.0, self.totals.get(name, 0.0) - before.get(name, 0.0))
 
     def _take(self, slots: Sequence[Tuple[int, Dict[str, int]]], now_ns: int) -> None:
-        """Send the new tokens of the slots. Requests that are not there any more have ended."""
+        """Send the new tokens of each slot. Requests that are not in a slot any more have ended.
+
+        `slots` is the result of `read_slots`. `now_ns` is the present time.
+        """
         for place, counts in slots:
             slot = self._slots.get(place)
             if slot is None or slot.task != counts["task"]:
@@ -231,7 +252,10 @@ class ServerWatch:
         return int(took_s / tokens * NS) if tokens and took_s else (now_ns - self._looked_ns) // 2
 
     def _send_tokens(self, slot: Slot, count: int, now_ns: int, gap_ns: int = 0) -> None:
-        """Send `count` tokens of a slot. Without `gap_ns`, spread them evenly over the time since its last token."""
+        """Send `count` new tokens of a slot, `gap_ns` ns apart.
+
+        With 0, they are spread evenly since the slot's last token.
+        """
         if count <= 0:
             slot.read_ns = now_ns if slot.first_ns is None else slot.read_ns
             return
@@ -252,9 +276,10 @@ class ServerWatch:
         slot.last_ns = slot.read_ns = now_ns
 
     def _settle(self, now_ns: int) -> int:
-        """Send the requests that ended, with the tokens that the totals add to those seen in slots.
+        """Send the requests that have ended, and return their number. The tokens that only the totals show are added.
 
-        Slots and totals are read one after the other, so one of them may show the end of a request one read earlier.
+        Slots and totals are read one after the other, so one of them may show the end of a request one read earlier. In
+        that case this waits for the next read. `now_ns` is the present time.
         """
         ended, new = self._ended, int(self._risen(self._settled, "tokens_predicted_total"))
         if self._has_slots and self._has_metrics and bool(ended) != bool(new) and not self._has_waited:
@@ -293,9 +318,10 @@ class ServerWatch:
         self._outlet.put(memoryview(record), 1, 0, slot.last_ns)
 
     def rates(self) -> Tuple[Optional[float], Optional[float]]:
-        """Return the server's own prompt tokens and generated tokens per second since the watch began.
+        """Return (prompt tokens per second, generated tokens per second) by the server's own clock.
 
-        The first token of a request does not count, because the server's time begins with it.
+        They are for the time since the watch began. Each is None if it is unknown. The first token of a request does
+        not count, because the server's time begins with it.
         """
         found = []
         for (name, seconds), without in ((PROMPTS, 0), (TOKENS, self._count)):

@@ -1,8 +1,8 @@
 """Report the kernel's counters around inferences that took much longer than others.
 
-Reading the counters takes some microseconds, so they are not read around every inference, and never within the timed
-span. They are read whenever records are sent, every 20 ms. They are read again after an inference that took longer than
-all others of its tenth of a second. The difference covers that inference and at most the 20 ms before it. Sources:
+Reading the counters takes some microseconds. So they are not read around every inference, and never within the timed
+span. They are read whenever records are sent, every 20 ms, and again after an inference that took longer than all
+others of its tenth of a second. The difference covers that inference and at most the 20 ms before it. Sources:
 getrusage(2); Documentation/scheduler/sched-stats.rst for the time spent waiting for a CPU.
 """
 
@@ -35,7 +35,7 @@ Counted = Tuple[int, int, int, int, Optional[int], Optional[int], int, int]
 
 
 class Slowest:
-    """Reports the slow inferences of one thread. It must be created and used in that thread."""
+    """Reports the slow inferences of one thread. Create it and use it in that thread."""
 
     def __init__(self, outlet: Any, schedstat: str = "/proc/thread-self/schedstat") -> None:
         self._outlet = outlet
@@ -54,7 +54,7 @@ class Slowest:
         self._threshold_ns = 0.0
 
     def close(self) -> None:
-        """Report the last window, and stop."""
+        """Report the slowest inference that is left, and close the file of counters."""
         self._report()
         if self._fd >= 0:
             os.close(self._fd)
@@ -69,7 +69,7 @@ class Slowest:
         return self._slow_ns()
 
     def note(self, start_ns: int, done_ns: int) -> int:
-        """Note an inference that took longer than all others of its window, from `start_ns` to `done_ns`.
+        """Note the slowest inference so far of its tenth of a second. It ran from `start_ns` to `done_ns`.
 
         Return the latency in ns above which `note` must be called again.
         """
@@ -94,7 +94,10 @@ class Slowest:
         return self._slow_ns()
 
     def _migrations(self, before: Counted, now: Counted) -> Optional[int]:
-        """Return how often threads moved to another CPU; without a count of the kernel, whether this one did."""
+        """Return how often threads moved to another CPU, or None if unknown.
+
+        If the kernel does not count, only this thread counts: 0, or 1 if it is on another CPU than before.
+        """
         if before[5] is not None and now[5] is not None:
             return max(now[5] - before[5], 0)
         return int(now[6] != before[6]) if min(now[6], before[6]) >= 0 else None
@@ -103,7 +106,7 @@ class Slowest:
         return max(int(self._threshold_ns), self._candidate["latency_ns"] if self._candidate else 0)
 
     def _report(self) -> None:
-        """Report the slowest inference of the window that has ended, if there is one, and adapt the threshold."""
+        """Send the slowest inference of the last tenth of a second, if there is one, and adapt the threshold."""
         slowest, self._candidate = self._candidate, None
         self._windows += 1
         if slowest is None:

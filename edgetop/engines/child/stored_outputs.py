@@ -1,7 +1,7 @@
 """Store the outputs of a few extra inferences, made before the warm-up so that they do not delay a timed one.
 
 Each inference has another input: the next file, or the next random numbers. The random numbers do not depend on the
-form in which a model takes them: a quantised input gets the same values as a float input, and an image with its
+form in which a model takes them. A quantised input gets the same values as a float input, and an image with its
 channels last is the same image. A hash of the numbers shows later whether two models were given the same inputs.
 """
 
@@ -34,10 +34,11 @@ def keep_outputs(
     send: Callable[[int, Dict[str, Any]], None],
     is_over: Callable[[], bool],
 ) -> None:
-    """Write the outputs of `spec["keep_outputs"]` inferences to `spec["outputs_file"]`.
+    """Run `spec["keep_outputs"]` inferences and write their outputs to the file `spec["outputs_file"]`.
 
-    Then bind the first input again. `send` sends a message to the conductor, and `is_over` says whether the run was
-    stopped. Raises EngineError("input") if the outputs are too large. Any other failure is reported as a warning.
+    `shapes` are the inputs' shapes by name. `send` sends a message to edgetop's main process. `is_over` says whether
+    the run was stopped. Afterwards the first input is bound again. Raises EngineError("input") if the outputs are too
+    large. Any other failure is sent as a warning.
     """
     if not spec.get("keep_outputs") or not spec.get("outputs_file"):
         return
@@ -64,7 +65,7 @@ def keep_outputs(
 
 
 class _Finite:
-    """Counts the numbers of all stored outputs that are NaN or infinite."""
+    """Counts the numbers of all stored outputs, and how many of them are NaN or infinite."""
 
     def __init__(self) -> None:
         self.elements = self.non_finite = 0
@@ -96,9 +97,9 @@ def _write(
     """Run the inferences whose outputs are kept, and write the outputs to a .npz file. Return their size in bytes.
 
     `feeds` yields the inputs of each inference and a hash of their numbers. `counts` counts the outputs that are NaN or
-    infinite. The file has the arrays `about` and `inputs`, which are the description and the hashes, and `NNNNN-K` for
-    output K of inference NNNNN. Raises EngineError("input") if the outputs are too large, and InterruptedError when
-    `is_over` returns True.
+    infinite. The file has the arrays `about` (a description) and `inputs` (the hashes), and `NNNNN-K` for output K of
+    inference NNNNN. Raises EngineError("input") if the outputs are too large, and InterruptedError when `is_over`
+    returns True.
     """
     wanted, size = spec["keep_outputs"], 0
     hashes: List[str] = []
@@ -154,7 +155,7 @@ def _feeds(
 ) -> Iterator[Tuple[Dict[str, Any], str]]:
     """Yield the inputs of each inference whose outputs are kept, by name, and a hash of their numbers.
 
-    If no input is random, each of the different inputs comes once at most.
+    `shapes` are the inputs' shapes by name. If no input is random, no inputs are used twice.
     """
     rng = np.random.RandomState(spec["seed"])
     drawn = [tensor for tensor in adapter.inputs if random_count(source_of(tensor, spec["inputs"]))]
@@ -179,7 +180,7 @@ def _feeds(
 def draw(rng: Any, tensor: Tensor, shape: List[int]) -> Tuple[Any, Any]:
     """Return a random input twice: as the array that the model takes, and as plain numbers.
 
-    The plain numbers are not quantised, and the channels of an image come first.
+    `rng` draws the numbers. The plain numbers are not quantised, and the channels of an image come first.
     """
     is_last = _channels_last(shape)
     first = [shape[0], shape[3], shape[1], shape[2]] if is_last else shape
@@ -197,5 +198,5 @@ def draw(rng: Any, tensor: Tensor, shape: List[int]) -> Tuple[Any, Any]:
 
 
 def _channels_last(shape: Any) -> bool:
-    """Whether a shape is that of an image in TFLite's order: [batch, height, width, channels]."""
+    """Whether a shape is an image's in TFLite's order: [batch, height, width, channels]."""
     return len(shape) == 4 and shape[3] in CHANNELS and shape[1] not in CHANNELS

@@ -1,10 +1,10 @@
-"""The memory that a TFLite interpreter really takes for the tensors of its graph, its arena.
+"""The arena of a TFLite interpreter: the memory that it really takes for the tensors of its graph.
 
 The interpreter does not report the size of its arena (tensorflow/lite/arena_planner.h), but where each tensor lies. So
 the arena is the memory that its tensors cover, each byte once. Weights do not count: they lie in the mapped file. A
-delegate, such as XNNPACK, places the tensors between its own operators itself, and its memory cannot be asked for. Then
-the arena is how much the anonymous memory of the process grew while tensors were allocated, with all that the delegate
-allocated, such as repacked weights.
+delegate, such as XNNPACK, places the tensors between its own operators itself, and does not report its memory. Then the
+arena is how much the anonymous memory of the process grew while tensors were allocated. That includes all that the
+delegate allocated, such as repacked weights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TENSORS, GROWTH = "tensors", "growth"
 
 
 def covered_bytes(spans: List[Tuple[int, int]]) -> int:
-    """Return the number of bytes in the union of spans, each (address, length).
+    """Return how many bytes the spans cover, each byte once. A span is (address, length).
 
     >>> covered_bytes([(100, 50), (120, 10), (140, 20), (300, 1)])
     61
@@ -32,9 +32,10 @@ def covered_bytes(spans: List[Tuple[int, int]]) -> int:
 
 
 def placed_bytes(interpreter: Any, maps: str = MAPS) -> Optional[int]:
-    """Return the bytes that the tensors of the first graph cover outside of files, or None if that is unknown.
+    """Return how many bytes the tensors of the first graph cover outside of files, or None if that is unknown.
 
-    Call it after the tensors were allocated, and only if no delegate runs a part of the model.
+    Call it after the tensors were allocated, and only if no delegate runs a part of the model. `maps` is the path of
+    the kernel's file of memory mappings.
     """
     try:
         with open(maps, encoding="utf-8", errors="replace") as lines:
@@ -66,9 +67,10 @@ def _is_within(address: int, spans: List[Tuple[int, int]], begins: List[int]) ->
 
 
 def _span(interpreter: Any, detail: Dict[str, Any]) -> Optional[Tuple[int, int]]:
-    """Return (address, length) of a tensor of numbers, or None if it has no memory.
+    """Return (address, length) of a tensor of numbers, or None for a tensor without memory or of text.
 
-    The interpreter crashes if it is asked for a tensor of text that has not been filled yet.
+    `detail` is the interpreter's description of the tensor. The interpreter crashes if it is asked for a tensor of text
+    that has not been filled yet.
     """
     if not np.issubdtype(detail["dtype"], np.number) and detail["dtype"] is not np.bool_:
         return None

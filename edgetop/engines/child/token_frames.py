@@ -1,4 +1,4 @@
-"""Packs tokens and requests into frames for the conductor."""
+"""Packs tokens and requests of a language model into frames for edgetop's main process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Clock = Callable[[], int]
 
 
 class TokenFrames:
-    """Sends tokens in batches and each request at once."""
+    """Sends tokens in batches, and each request at once."""
 
     def __init__(self, outlet: Any, clock: Clock = time.monotonic_ns) -> None:
         self.clock = clock
@@ -22,19 +22,25 @@ class TokenFrames:
         self._flushed_ns = 0
 
     def put_token(self, t_ns: int, gap_ns: int, position: int, kind: int, phase: int) -> None:
-        """Send a token soon. The arguments are the fields of `message_frames.TOKEN`; `kind` is 0 for a first token."""
+        """Send a token within 20 ms or with the next one. The arguments are the fields of `message_frames.TOKEN`.
+
+        `kind` is 0 for the first token of a request, else 1.
+        """
         self._tokens += message_frames.TOKEN.pack(t_ns, gap_ns, position, kind, phase)
         if t_ns - self._flushed_ns > FLUSH_NS:
             self.flush(t_ns)
 
     def flush(self, now_ns: int) -> None:
-        """Send the tokens that wait. `now_ns`: the present in ns."""
+        """Send the tokens that were not sent yet. `now_ns` is the present time in ns."""
         self._flushed_ns = now_ns
         if self._tokens:
             self._outlet.send_packed(message_frames.TOKENS, bytes(self._tokens))
             self._tokens = bytearray()
 
     def put_request(self, *values: int) -> None:
-        """Send the tokens that wait, and a request. `values` are the fields of `message_frames.REQUEST`."""
+        """Send the tokens that were not sent yet, then a request.
+
+        `values` are the fields of `message_frames.REQUEST`.
+        """
         self.flush(self.clock())
         self._outlet.send_packed(message_frames.REQUESTS, message_frames.REQUEST.pack(*values))

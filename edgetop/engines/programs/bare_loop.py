@@ -1,6 +1,6 @@
 """A plain loop that makes the same timed call as the engine. It shows how much edgetop slows inferences down.
 
-Run as a script, in a process of its own: bare_loop.py MODEL SECONDS THREADS OUT.npy
+It runs as a script, in a separate process: bare_loop.py MODEL SECONDS THREADS OUT.npy
 """
 
 import gc
@@ -16,7 +16,7 @@ WARMUP_RUNS = 50
 
 
 def onnx_call(model: str, threads: int) -> Callable[[], Any]:
-    """Return a call that runs an ONNX model once on the CPU."""
+    """Return a function that runs an ONNX model once on the CPU. `model` is the file's path."""
     import onnxruntime  # noqa: PLC0415  only one of the runtimes may be there
 
     options = onnxruntime.SessionOptions()
@@ -28,7 +28,10 @@ def onnx_call(model: str, threads: int) -> Callable[[], Any]:
 
 
 def tflite_call(model: str, threads: int) -> Callable[[], Any]:
-    """Return a call that runs a TFLite model once, on LiteRT or else on tflite-runtime."""
+    """Return a function that runs a TFLite model once, on LiteRT or else on tflite-runtime.
+
+    `model` is the file's path.
+    """
     try:
         from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
     except ImportError:

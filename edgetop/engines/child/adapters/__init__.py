@@ -1,9 +1,10 @@
-"""The runtimes that the child can run, listed without importing any of them.
+"""The runtimes that the engine child can run, listed without importing any of them.
 
-An engine of the public interface (edgetop/engine_interface.py) is adapted by `public_engine.py`. Any other adapter is
-a class with `open(spec, imported)`, `inputs`, `bind(feeds)`, `describe()`, and `serves_all_streams`, which says whether
-one adapter can run several streams. Each has a file, and LiteRT's accelerators have another one. `choose` takes the
-first runtime that is installed, and says which ones it passed over.
+An adapter is a class that makes a runtime load and run a model. It has `open(spec, imported)`, `inputs`, `bind(feeds)`
+and `describe()`. Its `serves_all_streams` says whether one adapter can run several inferences at the same time. Each
+adapter has a file; LiteRT's accelerators have another one. Engines of the public interface
+(edgetop/engine_interface.py) are adapted by `public_engine.py`. `choose` takes the first runtime that is installed, and
+says which ones it passed over.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ RUNTIMES: Dict[str, Runtime] = {
 
 
 def runtimes_of(model_format: str) -> List[str]:
-    """Return the names of the runtimes that run models of this format, the preferred one first.
+    """Return the names of the runtimes that run models of a format, such as "tflite".
 
-    A runtime whose own format is another one comes last: it is taken only if it was asked for, or if it is alone.
+    The preferred runtime is the first one.
+
+    Runtimes that were made for another format come last.
 
     >>> runtimes_of("tflite")
     ['litert', 'tflite-runtime', 'openvino']
@@ -52,10 +55,11 @@ def runtimes_of(model_format: str) -> List[str]:
 
 
 def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tuple[Any, str]:
-    """Return an adapter that runs a model of this format on these providers, and a phrase that says why it was chosen.
+    """Choose a runtime, and return an adapter that runs models in it, with a phrase that says why it was chosen.
 
-    `engine` is a name in RUNTIMES, or "auto" for the first one of the format that is installed and usable. Raises
-    EngineError("runtime") if the requested one is not installed, or if none is.
+    `engine` is a name in RUNTIMES or of a plugin, or "auto". With "auto", the first runtime for `model_format` that is
+    installed and usable is chosen. `model_format` is a format such as "onnx". `providers` are `(name, options)` pairs,
+    such as `("CPU", {})`. Raises EngineError("runtime") if no such runtime is installed.
     """
     if engine != "auto":
         if engine not in RUNTIMES:
@@ -82,7 +86,12 @@ def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tup
 
 
 def why_unusable(name: str) -> str:
-    """Return the reason why an installed runtime cannot work here, or "". Raises ImportError if numpy is missing."""
+    """Return why an installed runtime cannot work here, in words, or "" if it can.
+
+    Raises ImportError if numpy is missing.
+
+    `name` is a name in RUNTIMES, such as "litert".
+    """
     reason: str = _adapter(name).unusable()
     return reason
 
@@ -116,7 +125,10 @@ def _install_hint(name: str) -> str:
 
 
 def open_helper(spec: Dict[str, Any], service: str) -> Any:
-    """Start a helper process that profiles with the module `service` of `profilers`. Raises ProfilingError."""
+    """Start a helper process that profiles operators, and return it. Raises ProfilingError if it does not start.
+
+    `spec` is the engine's specification. `service` is the name of a module in `profilers`, such as "onnx_trace".
+    """
     from ..profilers.helper import Helper  # noqa: PLC0415  most engines never start a process
 
     return Helper(spec, service)

@@ -1,8 +1,9 @@
 """LiteRT's own accelerators: a compiled model on the GPU or the NPU. The timed call is `CompiledModel.run_by_index`.
 
-The accelerators are tried without the CPU first: LiteRT refuses a model if they cannot run every operator, so a model
-that it accepts runs there as a whole. With the CPU for the rest, LiteRT accepts everything. Without an NPU it then runs
-the model on the CPU without a warning and even reports "fully accelerated", so the NPU's library is checked before.
+The accelerators are tried without the CPU first. LiteRT then refuses a model if they cannot run every operator. So a
+model that it accepts runs on them as a whole. With the CPU for the rest, LiteRT accepts every model. Without an NPU it
+then runs the model on the CPU without a warning, and even reports "fully accelerated". So the NPU's library is checked
+before.
 
 API: ai_edge_litert/compiled_model.py, hardware_accelerator.py, environment.py and gpu_options.py of 2.3.0.
 """
@@ -49,9 +50,9 @@ class CompiledLiteRt:
         self._left = ""  # why the accelerators do not run the whole model; "" if they do
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Compile the model. `imported` is called when the runtime has been imported.
+        """Compile the model that `spec` names. Calls `imported` as soon as the runtime has been imported.
 
-        Raises EngineError("input") if this build of LiteRT cannot do what is requested.
+        Raises EngineError("input") if this build of LiteRT cannot do what `spec` requests.
         """
         self._spec = spec
         asked = _accelerators(spec)
@@ -80,7 +81,10 @@ class CompiledLiteRt:
         self.inputs = self._tensors()
 
     def _choose_signature(self, asked: str) -> None:
-        """Set the place of the requested signature. Raises EngineError("input") if the model does not have it."""
+        """Choose the signature named `asked`, or the first one if it is "".
+
+        Raises EngineError("input") if it is unknown.
+        """
         self._signatures = list(self._model.get_signature_list())
         if asked and asked not in self._signatures:
             text = "--signature %s: the model has no such signature; it has %s" % (asked, ", ".join(self._signatures))
@@ -90,7 +94,11 @@ class CompiledLiteRt:
         self._place = next(named, 0)
 
     def _compile(self, asked: List[str]) -> None:
-        """Compile the model for the accelerators. If they cannot run all of it, add the CPU unless `whole` is set."""
+        """Compile the model for the accelerators in `asked`, such as ["GPU"].
+
+        If the accelerators cannot run all of the model, the CPU runs the rest. Raises instead if the specification has
+        `whole`.
+        """
         try:
             self._model = self._compiled([name for name in asked if name != "CPU"])
         except Exception as error:
@@ -139,7 +147,10 @@ class CompiledLiteRt:
         return signature
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
-        """Set the shapes of the inputs and make the buffers. Raises EngineError if the model does not accept them."""
+        """Set the inputs' shapes, by input name, and make the buffers.
+
+        Raises EngineError if the model does not accept the shapes.
+        """
         resized = []
         try:
             for place, tensor in enumerate(self.inputs):
@@ -165,9 +176,9 @@ class CompiledLiteRt:
         return functools.partial(self._model.run_by_index, self._place, taken, given)
 
     def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Return (name, array, scale, zero point) of each output of the last inference.
+        """Return a tuple (name, array, scale, zero point) for each output of the last inference.
 
-        The scale is always 0, since a compiled model does not report it.
+        Scale and zero point are always 0, since a compiled model does not report them.
         """
         details, found = self._model.get_output_tensor_details(self._signature["key"]), []
         for name, buffer in zip(self._signature["outputs"], self._buffers[1]):
@@ -192,7 +203,10 @@ class CompiledLiteRt:
 
 
 def _accelerators(spec: Dict[str, Any]) -> List[str]:
-    """Return the requested accelerators in upper case, first choice first. Raises EngineError("input") if unknown."""
+    """Return the requested accelerators in upper case, such as ["GPU", "CPU"], in the order of the request.
+
+    Raises EngineError("input") for an unknown accelerator.
+    """
     names = ["CPU" if name.upper() == "XNNPACK" else name.upper() for name, _ in spec["providers"]]
     for (name, _), upper in zip(spec["providers"], names):
         if upper not in KNOWN:
@@ -202,9 +216,10 @@ def _accelerators(spec: Dict[str, Any]) -> List[str]:
 
 
 def _gpu_options(spec: Dict[str, Any], defaults: Any) -> Dict[str, bool]:
-    """Return the options for LiteRT's GpuOptions, such as `enforce_f32` from `--provider GPU:enforce_f32=true`.
+    """Return LiteRT's GPU options from the providers in `spec`.
 
-    Raises EngineError("input") for an unknown option.
+    For example, `--provider GPU:enforce_f32=true` gives {"enforce_f32": True}. `defaults` is a GpuOptions object, whose
+    attributes are the known options. Raises EngineError("input") for an unknown option.
     """
     found: Dict[str, bool] = {}
     for name, options in spec["providers"]:
@@ -219,7 +234,10 @@ def _gpu_options(spec: Dict[str, Any], defaults: Any) -> Dict[str, bool]:
 
 
 def _require_npu(folder: Any, package: str) -> None:
-    """Raise EngineError("input") unless an NPU vendor's library can be loaded. LiteRT itself would not complain."""
+    """Raise EngineError("input") if no library of an NPU's vendor can be loaded. LiteRT itself would not complain.
+
+    The library is looked for in `folder`, or in the folder of LiteRT's package, `package`, if `folder` is None.
+    """
     folders = [folder] if folder else sorted(glob.glob(os.path.join(glob.escape(package), "vendors", "*", "dispatch")))
     libraries = [path for place in folders for path in sorted(glob.glob(os.path.join(glob.escape(place), DISPATCH)))]
     if not libraries:

@@ -1,4 +1,4 @@
-"""llama.cpp. The timed calls are `llama_decode` and the sampler, one token after the other (generation.py)."""
+"""llama.cpp. The timed calls are `llama_decode` and the sampler, one token after the other (see generation.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from . import package_version
 
 
 class LlamaCpp:
-    """A model with its context. It has no `inputs` and no `bind`: requests are run by `generation.Requests`."""
+    """A language model in llama.cpp, with its context. `generation.Requests` runs the requests.
+
+    Unlike other adapters, it has no `inputs` and no `bind`.
+    """
 
     name = "llama.cpp"
     serves_all_streams = False
@@ -19,7 +22,10 @@ class LlamaCpp:
         return ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Load the library, the model and a context. Raises EngineError."""
+        """Load the library and the model that `spec` names, and make a context. Raises EngineError if that fails.
+
+        Calls `imported` as soon as the library is loaded.
+        """
         refuse_options(spec)
         self.library = Llama()
         imported()
@@ -41,7 +47,7 @@ class LlamaCpp:
 
 
 def refuse_options(spec: Dict[str, Any]) -> None:
-    """Raise EngineError("input") for options that are for other models."""
+    """Raise EngineError("input") if `spec` has an option that language models do not have, such as `--provider`."""
     for key, option in (("providers", "--provider"), ("delegates", "--delegate"), ("inputs", "--input"),
                         ("shapes", "--shape"), ("keep_outputs", "--keep-outputs")):  # fmt: skip
         if spec.get(key):

@@ -23,10 +23,10 @@ _SWITCHES = {  # options of `--provider CPU:...`, which are members of ncnn::Opt
 
 
 class Layer:
-    """A line of the param file: type, name, and the names of the blobs that it reads and writes."""
+    """A line of ncnn's param file: a layer's type and name, and the names of the tensors that it reads and writes."""
 
     def __init__(self, line: str) -> None:
-        """Parse a line. Raises ValueError or IndexError."""
+        """Parse a line of a param file. Raises ValueError or IndexError if it is malformed."""
         fields = line.split()
         self.type, self.name = fields[0], fields[1]
         reads, writes = int(fields[2]), int(fields[3])
@@ -38,9 +38,9 @@ class Layer:
 
 
 def read_layers(path: str) -> List[Layer]:
-    """Read a param file: its magic number, the numbers of layers and blobs, and a line for each layer.
+    """Return the layers that ncnn's param file lists. `path` is the file's path.
 
-    Raises EngineError("model") if it is damaged. ncnn itself reads on beyond a layer that it cannot parse.
+    Raises EngineError("model") if the file is damaged. ncnn itself reads on after a layer that it cannot parse.
     """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -56,7 +56,10 @@ def read_layers(path: str) -> List[Layer]:
 
 
 def weights_of(path: str) -> str:
-    """Return the path of the weights that belong to a param file. Raises EngineError("model") if there are none."""
+    """Return the path of the weights, such as `x.bin` for the param file `x.param`.
+
+    Raises EngineError("model") if there is no such file.
+    """
     weights = path[: -len(".param")] + ".bin" if path.endswith(".param") else path + ".bin"
     if not os.path.isfile(weights):
         raise EngineError("model", "%s: its weights are missing: no file %s" % (path, weights), "keep both together")
@@ -67,7 +70,10 @@ class Ncnn:
     interface = 1
 
     def open(self, model: str, options: Mapping[str, Any]) -> None:
-        """Load both files. Raises EngineError."""
+        """Load the param file at the path `model` and its weights. Raises EngineError if that fails.
+
+        `options` has "threads" and "providers".
+        """
         import ncnn  # noqa: PLC0415  the runtime
 
         self._ncnn = ncnn
@@ -89,7 +95,10 @@ class Ncnn:
         self._mats: List[Any] = []
 
     def _chosen(self, name: str, options: Mapping[str, str]) -> str:
-        """Set the options of a provider, and return its name. Raises EngineError("input")."""
+        """Apply a provider's options, such as {"fp16": "0"}, and return "CPU" or "Vulkan".
+
+        Raises EngineError("input") for an unknown provider or option.
+        """
         settings = self._net.opt
         if name.upper() not in ("CPU", "VULKAN"):
             raise EngineError("input", "--provider %s: ncnn has CPU and Vulkan" % name)
@@ -108,7 +117,10 @@ class Ncnn:
         return "Vulkan"
 
     def inputs(self) -> List[Tuple[str, List[Optional[int]], str]]:
-        """Return the inputs as channels, height, width. ncnn has no batch, and a param file need not give sizes."""
+        """Return a tuple (name, [channels, height, width], element type) for each input.
+
+        ncnn has no batch dimension. A size that the param file leaves open is None.
+        """
         by_blob = {layer.writes[0]: layer for layer in self._layers if layer.type == "Input" and layer.writes}
         return [(name, _shape(by_blob.get(name)), "float32") for name in self._inputs]
 
@@ -135,10 +147,10 @@ class Ncnn:
         return [(name, np.array(mat)) for name, mat in zip(self._outputs, done)]
 
     def profile(self) -> Tuple[int, List[Tuple[str, str, str, int]]]:
-        """Run the model layer by layer: extract the blobs in their order, and take the time of each extraction.
+        """Run the model once, layer by layer. Return its duration in ns, and (name, type, device, ns) of each layer.
 
-        ncnn computes a blob when it is asked for, so that the time of an extraction is that of the layers since the
-        last one. What this adds to each layer is part of its time: the times are estimates.
+        ncnn computes a layer's output only when it is extracted, so each output is extracted in turn and timed. The
+        times are estimates, because the extraction itself adds to each of them.
         """
         timed = []
         begin = time.monotonic_ns()
@@ -155,7 +167,7 @@ class Ncnn:
         return time.monotonic_ns() - begin, timed
 
     def another(self) -> "Ncnn":
-        """Return an engine for one more thread: extractors of one net are independent."""
+        """Return an engine with the same model, for one more thread. The two may run at the same time."""
         other = Ncnn()
         other.__dict__.update(self.__dict__, _mats=[])
         return other
@@ -167,7 +179,11 @@ class Ncnn:
 
 
 def _shape(layer: Optional[Layer]) -> List[Optional[int]]:
-    """Return [channels, height, width] of an input from parameters 0=w, 1=h, 2=c; None is for 0 or none."""
+    """Return an input's shape, such as [3, 224, 224] for channels, height and width. A size that is not given is None.
+
+    The sizes are parameters 2 (channels), 1 (height) and 0 (width) of the layer. Leading sizes that are not given are
+    left out, so a vector has only a width.
+    """
     if layer is None:
         return [None, None, None]
     sizes = [int(layer.parameters.get(key, "0") or 0) for key in (2, 1, 0)]

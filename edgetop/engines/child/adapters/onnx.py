@@ -61,9 +61,10 @@ class OnnxRuntime:
         return import_runtime("onnxruntime")
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Create the session. `imported` is called when the runtime has been imported.
+        """Load the model that `spec` names into a session. Calls `imported` as soon as the runtime has been imported.
 
-        Raises EngineError("model") with ONNX Runtime's message.
+        Raises EngineError("input") for an option that ONNX Runtime does not have, and EngineError("model") with ONNX
+        Runtime's message if the model cannot be loaded.
         """
         if spec["delegates"]:
             raise EngineError("input", "--delegate is for TFLite models; ONNX Runtime takes --provider")
@@ -101,7 +102,10 @@ class OnnxRuntime:
         self.dropped_providers = [_short(name) for name, _ in asked if name not in have]
 
     def _loaded(self, model: Any, options: Any, providers: List[Any]) -> Any:
-        """Create a session of a model, which is a path or the content of a file. Raises EngineError("model")."""
+        """Return a session for a model. `model` is its path, or the bytes of its file.
+
+        `providers` are (full name, options) pairs. Raises EngineError("model") if the model cannot be loaded.
+        """
         try:
             with warnings.catch_warnings():
                 # Missing providers are found afterwards by comparing with those of the session.
@@ -111,7 +115,7 @@ class OnnxRuntime:
             raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error))) from None
 
     def _limit_ids(self, spec: Dict[str, Any]) -> None:
-        """Limit random ids to the lengths of the tables that they index."""
+        """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables."""
         ids = [one for one in self.inputs if one.has_ids and random_count(source_of(one, spec["inputs"]))]
         lengths = table_lengths(spec["model"], [one.name for one in ids]) if ids else {}
         for one in ids:
@@ -130,12 +134,18 @@ class OnnxRuntime:
         return functools.partial(self._call, None, self._feeds)
 
     def outputs(self, done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Return (name, array, scale, zero point) of each output. `done` is what the inference returned."""
+        """Return a tuple (name, array, scale, zero point) for each output. `done` is what the inference returned.
+
+        Scale and zero point are always 0.
+        """
         arrays = [_array(value) for value in done] if self._has_bfloat16 else done
         return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), arrays)]
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        """Yield functions that make a profiler, the best one first. They raise ProfilingError if it does not work."""
+        """Yield functions that make a profiler of operators, the best profiler first.
+
+        Each function raises ProfilingError if its profiler does not work here.
+        """
         yield self._run_profiler
         yield functools.partial(open_helper, self._spec, "onnx_trace")
 
@@ -149,12 +159,18 @@ class OnnxRuntime:
         )
 
     def _shares_loops(self) -> bool:
-        """Whether operators run on several threads of ONNX Runtime, which is assumed only on the CPU."""
+        """Whether ONNX Runtime computes single operators on several threads.
+
+        True only if the model runs on the CPU alone.
+        """
         is_on_cpu = self._session.get_providers() == ["CPU" + SUFFIX]
         return is_on_cpu and self._spec["threads"] != 1 and len(os.sched_getaffinity(0)) > 1
 
     def end_profiling(self) -> str:
-        """End profiling of a session made with a `profile_prefix`, and return the path of its trace."""
+        """End the profiling of the session and return the path of its trace.
+
+        Needs a session made with a `profile_prefix`.
+        """
         return str(self._session.end_profiling())
 
     def describe(self) -> Dict[str, Any]:
@@ -167,9 +183,9 @@ class OnnxRuntime:
 
 
 def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> List[Tuple[str, Dict[str, str]]]:
-    """Return the full names of the providers in `asked`, with their options.
+    """Return (full name, options) for each provider in `asked`, which are (name, options) pairs.
 
-    Raises EngineError("input") if one is unknown.
+    For example, "cuda" becomes "CUDAExecutionProvider". Raises EngineError("input") if ONNX Runtime does not know one.
     """
     known = {_short(name).lower(): name for name in onnxruntime.get_all_providers()}
     available = [_short(name) for name in onnxruntime.get_available_providers()]
@@ -184,11 +200,12 @@ def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> Lis
 
 
 def _load_cuda(onnxruntime: Any, providers: List[str]) -> None:
-    """Load the CUDA and cuDNN libraries of the `nvidia-*` packages, which are not on the linker's path.
+    """Load the CUDA and cuDNN libraries of the `nvidia-*` Python packages, if one of `providers` needs them.
 
-    Without them, ONNX Runtime would leave the GPU's providers out. `preload_dlls` exists since ONNX Runtime 1.21
-    (https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#preload-dlls); it prints what it did
-    not find, which the session then says by its dropped providers.
+    These libraries are not on the linker's path, so ONNX Runtime would otherwise leave the GPU's providers out.
+    `preload_dlls` exists since ONNX Runtime 1.21
+    (https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#preload-dlls). It prints which
+    libraries it did not find.
     """
     if any(_short(name) in ("CUDA", "Tensorrt") for name in providers) and hasattr(onnxruntime, "preload_dlls"):
         with contextlib.redirect_stdout(sys.stderr):
@@ -196,7 +213,10 @@ def _load_cuda(onnxruntime: Any, providers: List[str]) -> None:
 
 
 def _array(value: Any) -> Any:
-    """Return an output as an array: bfloat16 as float32, and None for what is no tensor."""
+    """Return an output of a session as an array. A bfloat16 tensor becomes float32.
+
+    Returns None for an output that is not a tensor, and for a bfloat16 tensor that is not in the CPU's memory.
+    """
     if not value.is_tensor():
         return None
     if BFLOAT16 not in value.data_type():

@@ -1,6 +1,6 @@
-"""Read what ONNX Runtime does not report from the bytes of an ONNX file.
+"""Read from the bytes of an ONNX file what ONNX Runtime does not report.
 
-The engine has no package `onnx`, so fields are read from the wire format of protocol buffers. Field numbers:
+The engine child has no package `onnx`, so this module parses protocol buffers itself. Field numbers:
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto. Encoding: https://protobuf.dev/programming-guides/encoding/.
 """
 
@@ -27,18 +27,22 @@ Span = Tuple[int, int]  # positions of the first byte and of the byte after the 
 
 
 class WireError(ValueError):
-    """The file is not in the wire format."""
+    """Raised if the file is not in the wire format of protocol buffers."""
 
 
 class Wire:
-    """The fields of messages in a file."""
+    """Reads the fields of protocol buffer messages in the bytes of a file."""
 
     def __init__(self, data: Any) -> None:
         self.data = data
         self._left = MAX_FIELDS
 
     def inside(self, span: Span, *numbers: int) -> Iterator[Span]:
-        """Yield the content of each field at the end of a path. `numbers` are the field numbers along the path."""
+        """Yield the position of each field that a path of field numbers leads to, in the message at `span`.
+
+        For example, `inside(span, 7, 1)` yields all fields 1 of all fields 7. A position is a pair: first byte, and
+        byte after the last.
+        """
         if not numbers:
             yield span
             return
@@ -47,7 +51,10 @@ class Wire:
                 yield from self.inside(content, *numbers[1:])
 
     def fields(self, span: Span) -> Iterator[Tuple[int, Span]]:
-        """Yield the number and content of each field of a message. Raises WireError if it is malformed."""
+        """Yield (number, position of the content) for each field of the message at `span`.
+
+        Raises WireError if it is malformed.
+        """
         position, end = span
         while position < end:
             self._left -= 1
@@ -70,7 +77,10 @@ class Wire:
             position = stop
 
     def varint(self, position: int, end: int) -> Tuple[int, int]:
-        """Return a number of at most 64 bits and the position after it."""
+        """Return the number of at most 64 bits that begins at byte `position`, and the position after it.
+
+        Raises WireError if the number does not end before byte `end`.
+        """
         value = 0
         for shift in range(0, 70, 7):
             if position >= end:
@@ -103,9 +113,12 @@ NODE, INITIALIZER, TENSOR_DIMS, TENSOR_NAME = 1, 5, 1, 8
 
 
 def table_lengths(path: str, inputs: Sequence[str]) -> Dict[str, int]:
-    """Return the length of the shortest table of the file that each input indexes.
+    """Return the length of the table that each input indexes, by input name.
 
-    Inputs that index no table are left out. The result is empty if the file cannot be read.
+    For several tables, it is the shortest length.
+
+    An input indexes a table if its values are row numbers, such as token ids. Other inputs are left out. The result is
+    empty if the file at `path` cannot be read.
     """
     data = mapped(path)
     if data is None:
@@ -130,7 +143,7 @@ def table_lengths(path: str, inputs: Sequence[str]) -> Dict[str, int]:
 
 
 def _main_graph(wire: Wire) -> Tuple[Dict[str, List[int]], List[_Node]]:
-    """Return the shapes of the initializers by name, and the nodes in their order."""
+    """Return the shapes of the constant tensors, by name, and the graph's operators in their order."""
     tables: Dict[str, List[int]] = {}
     nodes: List[_Node] = []
     for graph in wire.inside((0, len(wire.data)), GRAPH):
@@ -144,7 +157,7 @@ def _main_graph(wire: Wire) -> Tuple[Dict[str, List[int]], List[_Node]]:
 
 
 def _lookups(node: _Node) -> Iterator[Tuple[str, int, str]]:
-    """Yield (name of the ids, axis, name of the table) for each table from which a node reads rows."""
+    """Yield (name of the input with row numbers, axis, name of the table) for each table that an operator looks up."""
     if node.op_type == "Gather" and len(node.inputs) > 1:
         yield node.inputs[1], node.axis, node.inputs[0]
     if node.op_type == "EmbedLayerNormalization":
@@ -190,7 +203,7 @@ def _axis(wire: Wire, span: Span, otherwise: int) -> int:
 
 
 def mapped(path: str) -> Any:
-    """Return the content of a model file as a private mapping, or None if it is too large or cannot be read."""
+    """Return a model file's bytes as a private writable mapping, or None if the file is too large or cannot be read."""
     try:
         with open(path, "rb") as file:
             about = os.fstat(file.fileno())
@@ -202,9 +215,10 @@ def mapped(path: str) -> Any:
 
 
 def without_zero_dimensions(path: str) -> Optional[bytes]:
-    """Return the model's bytes with unknown dimensions in place of those that are 0, or None if it cannot be read.
+    """Return the bytes of a model file in which each tensor dimension of 0 is replaced by an unknown dimension.
 
-    Some exporters write 0 for an unknown batch. ONNX Runtime then accepts no input that has an element.
+    Some exporters write 0 for an unknown batch size, and ONNX Runtime then accepts only empty inputs. Returns None if
+    the file at `path` cannot be read.
     """
     data = mapped(path)
     if data is None:

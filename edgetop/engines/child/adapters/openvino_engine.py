@@ -21,21 +21,28 @@ _PLACE = re.compile(r"(?:Exception from \S+:\d+:|Check '.*?' failed at \S+:\d+:)
 
 
 def essence(error: object) -> str:
-    """Return what an error of OpenVINO says, without the places in its source.
+    r"""Return what an error of OpenVINO says, without the file names and line numbers of OpenVINO's source.
 
-    >>> essence("Exception from src/core.cpp:84:\\nCheck 'ok' failed at src/x.cpp:9:\\nIncorrect weights in bin file!")
+    >>> essence("Exception from src/core.cpp:84:\nCheck 'ok' failed at src/x.cpp:9:\nIncorrect weights in bin file!")
     'Incorrect weights in bin file!'
     """
     return _PLACE.sub("", " ".join(str(error).split())) or str(error)
 
 
 class OpenVino:
-    """Reads IR (.xml and .bin), ONNX and TFLite. A provider is a device, and its options are properties."""
+    """An engine that runs models in OpenVINO: IR (.xml and .bin), ONNX and TFLite.
+
+    A provider is an OpenVINO device, and a provider's options are OpenVINO properties.
+    """
 
     interface = 1
 
     def open(self, model: str, options: Mapping[str, Any]) -> None:
-        """Read the model. It is compiled in `reshape`, when the shapes are known."""
+        """Read the model at the path `model`. `reshape` compiles it, when the shapes are known.
+
+        `options` has "providers", "threads" and "streams". Raises EngineError if OpenVINO cannot read the model or has
+        no such device.
+        """
         import openvino  # noqa: PLC0415  the runtime, which takes 50 MB
 
         self._ov = openvino
@@ -75,12 +82,15 @@ class OpenVino:
         ]
 
     def _names(self) -> List[str]:
-        """Return a name for each input. A name that is missing or not unique gets the input's place."""
+        """Return a unique name for each input.
+
+        A name that is missing or not unique gets the input's number, as in `input:1`.
+        """
         names = [one.any_name if one.names else "input" for one in self._model.inputs]
         return [name if names.count(name) == 1 else "%s:%d" % (name, place) for place, name in enumerate(names)]
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
-        """Give the model these shapes, and compile it."""
+        """Set the inputs' shapes, by input name, and compile the model. Raises EngineError if either fails."""
         wanted = dict(zip(range(len(self._model.inputs)), (shapes[name] for name in self._names())))
         if any(list(shape) != _static(self._model.inputs[place]) for place, shape in wanted.items()):
             self._attempt("input", "does not take these shapes", lambda: self._model.reshape(wanted))
@@ -114,13 +124,16 @@ class OpenVino:
                 for place, node in enumerate(self._compiled.outputs)]  # fmt: skip
 
     def another(self) -> "OpenVino":
-        """Return an engine with a request of its own, which may run while others do."""
+        """Return an engine with the same compiled model, which may run at the same time as this one."""
         other = OpenVino()
         other.__dict__.update(self.__dict__, _request=None, _profiled=None, _tensors=[])
         return other
 
     def profile(self) -> Tuple[int, List[Tuple[str, str, str, int]]]:
-        """Run the model once, compiled with PERF_COUNT. Its operators' times have whole microseconds."""
+        """Run the model once with profiling. Return its duration in ns, and (name, type, devices, ns) of each operator.
+
+        The operators' times are whole microseconds. OpenVINO needs a model compiled with PERF_COUNT for this.
+        """
         if self._profiled is None:
             config = dict(self._config, PERF_COUNT=True)
             self._profiled = self._core.compile_model(self._model, self._device, config).create_infer_request()
@@ -137,7 +150,10 @@ class OpenVino:
         ]
 
     def _devices(self) -> List[str]:
-        """Return the devices that run the model; AUTO reports what it has chosen."""
+        """Return the names of the devices that run the model.
+
+        For the device AUTO, these are the devices that it has chosen.
+        """
         try:
             return [str(one).strip("()") for one in self._compiled.get_property("EXECUTION_DEVICES")]
         except RuntimeError:  # the device does not report it
@@ -175,7 +191,7 @@ def _static(node: Any) -> Any:
 
 
 def _dtype(element_type: Any) -> str:
-    """Return numpy's name of an element type. Raises ValueError for one that numpy lacks."""
+    """Return numpy's name of an element type, such as "float32". Raises ValueError for a type that numpy lacks."""
     name: str = element_type.get_type_name()
     if name == "string":
         return name

@@ -1,7 +1,7 @@
 """Engines that are written against the public interface (edgetop/engine_interface.py): edgetop's own and plug-ins.
 
-A plug-in is a package that someone else wrote. Everything that it returns is checked here, so that nonsense ends the
-engine with one line that names the plug-in, and not with an error somewhere else.
+A plug-in is a package that someone else wrote. This module checks everything that a plug-in returns. So a wrong value
+ends the engine with one line that names the plug-in, instead of an error somewhere else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _WORDS = 200  # characters of a text that an engine gives
 
 
 def from_plugin(name: str) -> "PublicEngine":
-    """Return the adapter of a plug-in. Raises EngineError("runtime") if no installed package has that engine."""
+    """Return an adapter that runs the plug-in engine called `name`.
+
+    Raises EngineError("runtime") if no installed package has such an engine.
+    """
     point = entry_points(GROUP).get(name)
     if point is None:
         text = "no installed package has an engine called %s" % name
@@ -32,12 +35,12 @@ def from_plugin(name: str) -> "PublicEngine":
 
 
 class PublicEngine:
-    """Adapts an engine of the public interface."""
+    """Gives an engine of the public interface the methods that edgetop's loop calls, and checks what it returns."""
 
     serves_all_streams = True  # by copies
 
     def __init__(self, name: str, load: Callable[[], Any]) -> None:
-        """Prepare the adapter. `load` imports the engine and returns its class."""
+        """Prepare the adapter. `name` is the engine's name. `load` imports the engine and returns its class."""
         self.name = name
         self.inputs: List[Tensor] = []
         self._load = load
@@ -46,7 +49,10 @@ class PublicEngine:
         self._shapes: Dict[str, List[int]] = {}
 
     def __copy__(self) -> "PublicEngine":
-        """Return an adapter for one more stream: of the same opened model, or of the model opened again."""
+        """Return an adapter for one more parallel inference of the same model.
+
+        The model is shared if the engine has a method `another`. Otherwise it is opened again.
+        """
         other = PublicEngine(self.name, self._load)
         if not hasattr(self._engine, "another"):
             other.open(dict(self._spec, profile_every_ns=0))
@@ -63,7 +69,10 @@ class PublicEngine:
         return _text(ask()) if callable(ask) else ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Import the engine and open the model. Raises EngineError."""
+        """Import the engine and open the model that `spec` names. Raises EngineError if that fails.
+
+        Calls `imported` as soon as the engine's package is imported.
+        """
         for key, option in (("delegates", "--delegate"), ("signature", "--signature")):
             if spec.get(key):
                 raise EngineError("input", "%s is for TFLite's own runtimes; %s takes --provider" % (option, self.name))
@@ -112,7 +121,10 @@ class PublicEngine:
         return checked
 
     def outputs(self, done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Return (name, array, scale, zero point) of each output. `done` is what the inference returned."""
+        """Return a tuple (name, array, scale, zero point) for each output. `done` is what the inference returned.
+
+        Scale and zero point are always 0.
+        """
         if not hasattr(self._engine, "outputs"):
             raise EngineError("input", "--keep-outputs: engine %s gives no outputs" % self.name)
 
@@ -128,7 +140,10 @@ class PublicEngine:
             yield functools.partial(_Profiler, self)
 
     def profile(self) -> Tuple[int, List[Tuple[str, str, str, int]]]:
-        """Run the model once, and return its time and (name, type, provider, own time) of each operator, in ns."""
+        """Run the model once.
+
+        Return its duration in ns, and (name, type, provider, own time in ns) of each operator.
+        """
         ns, operators = self._engine.profile()
 
         def checked(one: Any) -> Tuple[str, str, str, int]:
@@ -162,7 +177,10 @@ class PublicEngine:
         return Tensor(_text(name), sizes, TEXT if dtype == "string" else np.dtype(dtype))
 
     def _said(self, stage: str, what: str, call: Callable[[], Any]) -> Any:
-        """Call the engine. Raises EngineError at `stage`, which says that `what` of the engine failed."""
+        """Call the engine with `call` and return the result.
+
+        If it raises, raise EngineError at `stage`, with a message that names `what`, the engine's method.
+        """
         try:
             return call()
         except EngineError:
@@ -172,7 +190,10 @@ class PublicEngine:
             raise EngineError(stage, text) from None
 
     def _checked(self, given: Any, what: str, most: int, convert: Callable[[Any], Any]) -> List[Any]:
-        """Return the elements of what the engine gave, each converted. Raises EngineError("runtime")."""
+        """Return the elements of a list that the engine's method `what` returned, each converted by `convert`.
+
+        Raises EngineError("runtime") if it is not a list, has more than `most` elements, or cannot be converted.
+        """
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes)) or len(given) > most:
             raise self._nonsense(what, "no list of at most %d elements" % most)
         try:
@@ -191,7 +212,7 @@ class _Profiler:
     way = "the engine's own times of its operators"
 
     def __init__(self, adapter: PublicEngine) -> None:
-        """Run the model once, because the first run may prepare what the others need, such as a model compiled anew."""
+        """Run the model once with profiling. The first run may take longer, for example to compile the model again."""
         self._adapter = adapter
         adapter.profile()
 
@@ -211,5 +232,5 @@ class _Profiler:
 
 
 def _text(value: Any) -> str:
-    """Return what an engine calls something as one line of text."""
+    """Return any value as one short line of text."""
     return one_line(value if isinstance(value, str) else repr(value), _WORDS)

@@ -1,6 +1,6 @@
 """Run TensorFlow Lite models with LiteRT (`ai-edge-litert`) or `tflite-runtime` 2.14.
 
-Both have the same `Interpreter`; the timed call is `interpreter.invoke()`. The signature runner is not used, since it
+Both have the same class `Interpreter`. The timed call is `interpreter.invoke()`. The signature runner is not used: it
 takes 10 us a call and pins the interpreter's buffers.
 
 API: https://ai.google.dev/edge/api/tflite/python/tf/lite/Interpreter
@@ -24,7 +24,7 @@ from . import ON_THE_CPU, import_runtime, open_helper, package_version
 
 
 class _Interpreter:
-    """The adapter's common part for the two packages, which differ in name and import path."""
+    """The common part of the adapters for the two packages, which differ in name and import path."""
 
     name = ""
     module = ""
@@ -46,13 +46,15 @@ class _Interpreter:
         self._outputs: List[Dict[str, Any]] = []  # details of the outputs of a requested signature
 
     def unusable(self) -> str:
-        """Return why this runtime cannot work here, or ""."""
+        """Return in words why this runtime cannot work here, or "" if it can."""
         return ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Create the interpreter. `imported` is called when the runtime has been imported.
+        """Create the interpreter of the model that `spec` names.
 
-        Raises EngineError("model") with the runtime's message.
+        Calls `imported` as soon as the runtime has been imported.
+
+        Raises EngineError("model") with the runtime's message if the model cannot be loaded.
         """
         why = self.unusable()
         if why:
@@ -80,7 +82,10 @@ class _Interpreter:
         self._delegates = [path for path, _ in spec["delegates"]]
 
     def _choose_signature(self, asked: str) -> None:
-        """Run the graph of the requested signature, else the first graph. Raises EngineError("input")."""
+        """Choose the graph of the signature named `asked`, or the file's first graph if `asked` is "".
+
+        Raises EngineError("input") if the model has no such signature.
+        """
         try:
             runners = {key: self.interpreter.get_signature_runner(key) for key in self.interpreter.get_signature_list()}
             graphs = {key: int(runner._subgraph_index) for key, runner in runners.items()}  # noqa: SLF001
@@ -98,7 +103,10 @@ class _Interpreter:
         self._outputs = [dict(of, name=name) for name, of in runners[asked].get_output_details().items()]
 
     def _limit_ids(self) -> None:
-        """Limit random ids to the lengths of the tables that they index. Called before a delegate takes operators."""
+        """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables.
+
+        Call this before a delegate takes operators.
+        """
         tensors = {detail["index"]: detail["shape"] for detail in self.interpreter.get_tensor_details()}
         source = {self._details[one.name]["index"]: one for one in self.inputs if one.has_ids}
         for op in self.interpreter._get_ops_details() if source else ():  # noqa: SLF001
@@ -111,7 +119,10 @@ class _Interpreter:
                 source.update(dict.fromkeys(given, source[taken[0]]))
 
     def refuse_providers(self, providers: List[Any]) -> None:
-        """Raise EngineError("input") if another provider than the CPU or XNNPACK is requested, or one with options."""
+        """Raise EngineError("input") if `providers` has another one than the CPU or XNNPACK, or one with options.
+
+        `providers` are (name, options) pairs.
+        """
         for name, options in providers:
             if name.upper() not in ON_THE_CPU:
                 text = "--provider %s: %s has no accelerators of its own" % (name, self.name)
@@ -120,10 +131,10 @@ class _Interpreter:
                 raise EngineError("input", "--provider %s: takes no options; --threads does" % name)
 
     def resolver(self, *, has_default: Optional[bool] = None) -> Dict[str, Any]:
-        """Return the keyword argument for an interpreter without the default delegate, XNNPACK.
+        """Return the keyword argument that makes an interpreter without XNNPACK, the default delegate.
 
-        Return {} if it is allowed. `has_default` says whether the default delegate is allowed; None means as the user
-        requested. Raises EngineError("input") if the runtime cannot leave it out.
+        Returns {} if XNNPACK is allowed. `has_default` says whether it is allowed; None means as the user requested.
+        Raises EngineError("input") if the runtime cannot leave XNNPACK out.
         """
         if self._spec.get("xnnpack", True) if has_default is None else has_default:
             return {}
@@ -141,7 +152,12 @@ class _Interpreter:
         return os.path.dirname(str(self.import_runtime().__file__))
 
     def load_delegates(self) -> List[Any]:
-        """Load the user's delegates again. Raises EngineError("input") if one cannot be loaded."""
+        """Load the delegates that the user requested, and return them.
+
+        Raises EngineError("input") if one cannot be loaded.
+
+        Each call loads them again.
+        """
         runtime, loaded = self.import_runtime(), []
         for path, options in self._spec["delegates"]:
             try:
@@ -157,7 +173,10 @@ class _Interpreter:
         return loaded
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
-        """Set the shapes of the inputs and allocate. Raises EngineError if the model does not accept them."""
+        """Set the inputs' shapes, by input name, and allocate the tensors.
+
+        Raises EngineError if the model does not accept them.
+        """
         resized = []
         try:
             for tensor in self.inputs:
@@ -190,7 +209,10 @@ class _Interpreter:
         self.interpreter.allocate_tensors()  # of the first graph; it also lets delegates take operators of all graphs
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        """Yield functions that make a profiler, the best one first. They raise ProfilingError if it does not work."""
+        """Yield functions that make a profiler of operators, the best profiler first.
+
+        Each function raises ProfilingError if its profiler does not work here.
+        """
         if self._graph:
             yield self._refuse_profiling
             return
@@ -213,7 +235,10 @@ class _Interpreter:
         return self.interpreter.invoke  # type: ignore[no-any-return]
 
     def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Return (name, array, scale, zero point) of each output of the last inference. Scale 0: not quantised."""
+        """Return a tuple (name, array, scale, zero point) for each output of the last inference.
+
+        A scale of 0 says that the output is not quantised.
+        """
         details = self._outputs or self.interpreter.get_output_details()
         found = (self.interpreter.get_tensor(one["index"], self._graph) for one in details)
         return [(one["name"], array, *one["quantization"]) for one, array in zip(details, found)]
@@ -223,12 +248,16 @@ class _Interpreter:
         return [self.interpreter.get_tensor(detail["index"]) for detail in self._details.values()]
 
     def tensor_shapes(self) -> List[Any]:
-        """Return [place, present shape] of each tensor of the file's first graph."""
+        """Return [index, present shape] of each tensor of the file's first graph, such as [0, [1, 224, 224, 3]]."""
         details = self.interpreter.get_tensor_details()
         return [[int(detail["index"]), [int(size) for size in detail["shape"]]] for detail in details]
 
     def arena(self) -> Optional[Tuple[int, str]]:
-        """Return (bytes, "tensors" or "growth") of the memory for tensors, as in `tensor_arena`; None if unknown."""
+        """Return how much memory the tensors take, as a pair (bytes, source), or None if that is unknown.
+
+        The source is "tensors" if the bytes were added up from the tensors' addresses. It is "growth" if they are the
+        growth of the process while tensors were allocated.
+        """
         if not self._graph and self._executors() == ["CPU"]:
             placed = tensor_arena.placed_bytes(self.interpreter)
             if placed is not None:
@@ -250,7 +279,7 @@ class _Interpreter:
         }
 
     def _executors(self) -> List[str]:
-        """Return the names of the delegates that run a part of the model, followed by "CPU"."""
+        """Return the names of what runs the model's operators: delegates, then "CPU", such as ["XNNPACK", "CPU"]."""
         default = ["XNNPACK"] if self._spec.get("xnnpack", True) else []
         try:
             names = [op["op_name"] for op in self.interpreter._get_ops_details()]  # noqa: SLF001
@@ -278,7 +307,10 @@ class TfliteRuntime(_Interpreter):
         self._attached: Optional[Any] = None
 
     def unusable(self) -> str:
-        """Return why it cannot work here, or "". Its wheels fail with numpy 2 (tensorflow/tensorflow#70830)."""
+        """Return in words why this runtime cannot work here, or "" if it can.
+
+        Its packages fail with numpy 2 (tensorflow/tensorflow#70830).
+        """
         if int(np.__version__.split(".")[0]) >= 2:
             return "tflite-runtime needs numpy<2, and numpy %s is installed" % np.__version__
         return ""
@@ -301,7 +333,10 @@ class TfliteRuntime(_Interpreter):
 
 
 def _by_name(details: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
-    """Return the inputs by name. If a name is missing or not unique, the input's place is added to it."""
+    """Return the interpreter's details of the inputs by name.
+
+    A missing or repeated name gets its number, as in `input:1`.
+    """
     names = [detail["name"] for detail in details]
     places = ["%s:%d" % (name or "input", place) for place, name in enumerate(names)]
     unique = [name if name and names.count(name) == 1 else place for name, place in zip(names, places)]

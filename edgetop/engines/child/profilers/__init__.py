@@ -1,9 +1,11 @@
 """Profilers time the single operators of a model. Each has a file. No code here runs unless profiling is requested.
 
-A profiler has `way`, which describes it in words, `burst(allowance)`, which runs instrumented inferences and returns
-the result of `Profile.describe`, and `close()`. A profiler in a helper process is a `Service(spec, adapter)` with
-`make_ready()` in place of `close()`. A profiler must not slow down or endanger the measured session. So it refuses to
-work, with a reason, on any version or layout that was not verified.
+A profiler has `way`, which describes it in words. Its `burst(allowance)` runs instrumented inferences and returns the
+result of `Profile.describe`. It also has `close()`. A profiler in a helper process is a `Service(spec, adapter)`, which
+has `make_ready()` in place of `close()`.
+
+A profiler must not slow down or endanger the measured session. So it refuses to work, with a reason, on any version or
+layout that was not verified.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ _COPIES = ("Memcpy",)  # types of ONNX Runtime's copies between devices: MemcpyT
 
 
 class ProfilingError(Exception):
-    """Operators cannot be timed in this way; the message says why."""
+    """Raised if operators cannot be timed in this way. The message says why."""
 
 
 class Allowance:
-    """Limits the instrumented runs of a burst: one is always allowed, and more if they fit into `budget_ns`.
+    """Says whether one more instrumented run may begin. The first run is always allowed.
 
-    The time of a run is the time between two calls of `takes_another`. The time of one more run is kept in reserve for
-    the work after the last run.
+    More runs are allowed while they fit into `budget_ns`, the budget in ns. A run's time is the time between two calls
+    of `takes_another`. The time of one more run is kept in reserve for the work after the last run.
     """
 
     def __init__(self, budget_ns: int, is_stopped: Callable[[], bool], max_runs: int = MAX_RUNS) -> None:
@@ -51,7 +53,7 @@ class Allowance:
 
 
 class _Run:
-    """One instrumented run."""
+    """The times of one instrumented run of the model."""
 
     def __init__(self, ns: int, interference: Optional[Interference]) -> None:
         self.ns = ns  # duration of the whole run
@@ -62,10 +64,10 @@ class _Run:
         self.threads: Optional[Dict[str, Any]] = None  # result of onnx_trace.thread_use; None if unknown
 
     def crossing_ns(self) -> Optional[int]:
-        """Return the time in ns between operators of different providers, or None if it is unknown.
+        """Return the time in ns that passes between operators of different providers, or None if it is unknown.
 
-        It is the gap between the end of one operator and the begin of the next, less the usual gap between operators of
-        one provider, in which the profiler records an event. Operators that copy between devices count as well.
+        It is the gaps between such operators, less the usual gap between operators of one provider, in which the
+        profiler records an event. Operators that copy between devices count as well.
         """
         if not self.operators or None in self.begins:
             return None
@@ -85,38 +87,47 @@ class _Run:
 
 
 class Profile:
-    """The operators' times in some instrumented runs. `add` adds to `run`, the run that was begun last."""
+    """Collects the operators' times of some instrumented runs. `run` is the run that was begun last."""
 
     def __init__(self) -> None:
         self.runs: List[_Run] = []
         self.run: _Run
 
     def begin_run(self, ns: int, interference: Optional[Interference] = None) -> None:
-        """Begin the record of a run that took `ns` nanoseconds."""
+        """Begin a new run that took `ns` ns. `interference` says what disturbed it; None if that is unknown."""
         self.run = _Run(ns, interference)
         self.runs.append(self.run)
 
     def timed(self, call: Callable[[], Any]) -> None:
-        """Make a call and time it as a new run."""
+        """Make `call`, time it, and begin a new run with that time."""
         _, ns, interference = measured(call)
         self.begin_run(ns, interference)
 
     def add(
         self, name: str, op_type: str, provider: str, ns: int, begin_ns: Optional[int] = None, thread: int = 0
     ) -> None:
-        """Add an operator to the run. `begin_ns`: when it began, on any clock; None if unknown. `thread`: its id."""
+        """Add one operator's time, `ns`, to the last run.
+
+        `begin_ns` is when it began, in ns of any clock; None if unknown.
+
+        `thread` is the id of the thread that ran it.
+        """
         self.run.operators.append(((name, op_type, provider), ns))
         self.run.begins.append(None if begin_ns is None else (begin_ns, thread))
 
     def describe(self) -> Dict[str, Any]:
-        """Return the burst as the fields of `engine_protocol.BurstTaken` that the profiler knows.
+        """Return the results of all runs as a dict, with those fields of `engine_protocol.BurstTaken` that it knows.
 
-        Only undisturbed runs count, or all if every run was disturbed (`disturbed`). `operators` has [name, type,
-        provider, calls, ns] for all counted runs together, `first_run` has [place in `operators`, ns] for the first
-        one in run order, and `left_out_ns` the durations of the runs that do not count. `threads` is there only if the
-        runtime reports how threads shared the work. `first_begins` has [ns since the first operator, number of the
-        thread] for each item of `first_run`, and `crossing_ns` is the mean time of all crossings in a run; both are
-        there only if the runtime reports when operators begin.
+        Only runs that no other process disturbed count. If all were disturbed, all count, and `disturbed` is true.
+
+        - `operators`: [name, type, provider, calls, ns] of each operator, for all counted runs together
+        - `first_run`: [index in `operators`, ns] of each step of the first counted run, in run order
+        - `run_ns`, `left_out_ns`: the durations in ns of the runs that count, and of those that do not
+        - `threads`: how threads shared the work; only if the runtime reports it
+        - `first_begins`: [ns since the first operator, number of the thread] for each item of `first_run`
+        - `crossing_ns`: mean time in ns that a run spends between operators of different providers
+
+        The last two are there only if the runtime reports when operators begin.
         """
         undisturbed = [run for run in self.runs if run.is_undisturbed()]
         counted = undisturbed or self.runs
@@ -154,7 +165,7 @@ class Profile:
 
 
 def _added(uses: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """Add up the thread use of several runs, and return it as the fields of `ThreadUse`."""
+    """Return the sums of several runs' thread use, as the fields of `ThreadUse`."""
     waited_ns: Dict[str, int] = {}
     for use in uses:
         for name, ns in use["waited_ns"].items():

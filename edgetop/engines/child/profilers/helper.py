@@ -1,9 +1,9 @@
 """An engine's helper: another process that profiles the same model in a runtime session of its own.
 
-It is used for profilers whose memory or time must not count as the engine's, or that might crash. The helper is started
-before the warm-up and sleeps except in bursts, during which the engine pauses, so that neither disturbs the other. Each
-burst makes a new runtime session and drops it, so that no memory is held between bursts. The helper ends when the
-engine does.
+It is used for profilers that might crash, or whose memory or time must not count as the engine's. The helper is started
+before the warm-up and sleeps until it is asked for a burst, which is a few instrumented inferences. The engine pauses
+during a burst, so neither disturbs the other. Each burst makes a new runtime session and drops it, so no memory is held
+between bursts. The helper ends when the engine does.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ MAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 
 
 class Helper:
-    """A profiler whose bursts run in a helper process."""
+    """A profiler whose instrumented inferences run in another process."""
 
     def __init__(self, spec: Dict[str, Any], service: str) -> None:
-        """Start a helper with the `Service` in the module `service` of this package. Raises ProfilingError."""
+        """Start the process, which uses the class `Service` of the module `service` of this package.
+
+        `spec` is the engine's specification. Raises ProfilingError if the process does not start or refuses to profile.
+        """
         control_read, self._control_fd = os.pipe()
         self._data_fd, data_write = os.pipe()
         self._pending = b""
@@ -66,9 +69,9 @@ class Helper:
             raise ProfilingError(self._exit_reason()) from None
 
     def _receive(self, patience_s: float, is_stopped: Any) -> Dict[str, Any]:
-        """Return the helper's next answer, or an empty burst if a stop is requested.
+        """Return the helper's next answer, or an empty profile if `is_stopped` says that a stop is requested.
 
-        Raises ProfilingError if the helper refuses, ends, or does not answer within `patience_s`.
+        Raises ProfilingError if the helper refuses, ends, or does not answer within `patience_s` seconds.
         """
         give_up_at = time.monotonic() + patience_s
         while b"\n" not in self._pending:

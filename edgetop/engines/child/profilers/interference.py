@@ -1,9 +1,11 @@
 """Measure with the kernel's counters how other processes disturb instrumented inferences.
 
-The counters are read before and after each instrumented inference, outside its time. `ru_nivcsw` of getrusage(2) counts
-involuntary context switches of a thread. The second number in /proc/PID/task/TID/schedstat is the time in ns in which a
-thread was ready to run but waited for a CPU (Documentation/scheduler/sched-stats.rst). `steal` in /proc/stat is the
-time in ticks in which a hypervisor ran another guest (proc(5)).
+The counters are read before and after each instrumented inference, outside its time:
+
+- `ru_nivcsw` of getrusage(2) counts the involuntary context switches of a thread.
+- The second number in /proc/PID/task/TID/schedstat is the time in ns in which a thread was ready to run but waited for
+  a CPU (Documentation/scheduler/sched-stats.rst).
+- `steal` in /proc/stat is the time in ticks in which a hypervisor ran another guest (proc(5)).
 """
 
 from __future__ import annotations
@@ -30,21 +32,21 @@ class Interference(NamedTuple):
     waited_ns: Optional[int] = None  # time that these threads waited for a CPU; None if the kernel does not count it
 
     def disturbs(self, run_ns: int) -> bool:
-        """Whether an inference that took `run_ns` was disturbed too much to count."""
+        """Whether an inference that took `run_ns` ns was disturbed too much to count."""
         if self.waited_ns is None:
             return self.preempted * SLICE_NS > DISTURBED * run_ns
         return self.waited_ns > (DISTURBED if self.preempted else DISTURBED_AWAKE) * run_ns
 
 
 class InterferenceWatch:
-    """Measures the interference of other processes from its creation on."""
+    """Measures how much other processes disturb this one, from the creation of this object on."""
 
     def __init__(self) -> None:
         self._before = _counted()
         self._begin_ns = time.monotonic_ns()
 
     def measure(self) -> Tuple[int, Interference]:
-        """Return the time in ns since this watch was created, and the interference in it."""
+        """Return the time in ns since this object was created, and how much other processes disturbed this one."""
         span_ns = time.monotonic_ns() - self._begin_ns
         (preempted_before, before), (preempted, after) = self._before, _counted()
         waited = None
@@ -54,21 +56,24 @@ class InterferenceWatch:
         return span_ns, Interference(preempted - preempted_before, waited)
 
     def was_busy(self) -> bool:
-        """Whether other processes took so much time that even a median over the watched time is affected."""
+        """Whether other processes took so much of the time since creation that even a median over it is affected."""
         span_ns, interference = self.measure()
         lost_ns = interference.preempted * SLICE_NS if interference.waited_ns is None else interference.waited_ns
         return lost_ns > BUSY * span_ns
 
 
 def measured(call: Callable[[], Any]) -> Tuple[Any, int, Interference]:
-    """Return the result of `call`, the time in ns that it took, and the interference meanwhile."""
+    """Return the result of `call`, its duration in ns, and how much other processes disturbed it."""
     watch = InterferenceWatch()
     result = call()
     return (result, *watch.measure())
 
 
 def stolen_ns(path: str = "/proc/stat") -> Optional[int]:
-    """Return the time in ns stolen so far on all CPUs together, or None if unknown."""
+    """Return the time in ns that a hypervisor gave to other guests since boot, for all CPUs together.
+
+    Returns None if that is unknown. `path` is the path of the kernel's file.
+    """
     try:
         with open(path, "rb") as file:
             return int(file.readline().split()[8]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -77,11 +82,11 @@ def stolen_ns(path: str = "/proc/stat") -> Optional[int]:
 
 
 def _counted() -> Tuple[int, Dict[str, int]]:
-    """Return the number of involuntary switches, and the time in ns that each thread has waited, by thread.
+    """Return how often threads were switched involuntarily, and how long each thread waited for a CPU.
 
-    The times are missing if the kernel does not count them. The runtime's own threads count too, because they may be
-    held up as well. If the main thread runs the model, all threads of the process are the runtime's. In a thread of
-    edgetop, only that thread can be counted.
+    The second result is in ns, by thread id. It is {} if the kernel does not count. If the main thread runs the model,
+    all threads of the process count, because the runtime's own threads may be held up as well. In a thread of edgetop,
+    only that thread counts.
     """
     is_main = threading.current_thread() is threading.main_thread()
     who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD

@@ -2,8 +2,8 @@
 
 The Python package has no profiler, but contains `libLiteRt.so`, whose C API has one (google-ai-edge/LiteRT,
 litert/c/litert_profiler.h; structures as in litert/c/internal and runtime/profiler.h of August 2026). The profiler
-preallocates half a million events, 69 MiB (litert/runtime/compiled_model.cc, GetOrCreateProfiler), so the compiled
-model exists only during a burst. If a structure has changed, only the helper process can crash.
+reserves half a million events, 69 MiB (litert/runtime/compiled_model.cc, GetOrCreateProfiler). So the compiled model
+exists only while it is profiled. If a structure has changed, only the helper process can crash.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ class Service:
     way = "LiteRT's own profiler in a helper process"
 
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
-        """Load the library and the model. Raises ProfilingError if the library is missing or cannot run the model."""
+        """Load the library and the model. Raises ProfilingError if the library is missing or cannot run the model.
+
+        `spec` is the engine's specification. `adapter` is a LiteRT adapter, which prepares the inputs.
+        """
         if spec["delegates"]:
             raise ProfilingError("LiteRT's profiler cannot be had with --delegate")
         package = importlib.util.find_spec("ai_edge_litert")
@@ -109,9 +112,9 @@ class Service:
 
 
 def require_sense(events: List[Event], run_ns: int) -> None:
-    """Raise ProfilingError if the events cannot be right, as after a change of LiteRT's structures.
+    """Raise ProfilingError if the events cannot be right, for example after a change of LiteRT's structures.
 
-    `run_ns` is the time of the run in ns, which the operators cannot exceed by much.
+    `run_ns` is the duration of the run in ns, which the operators cannot exceed by much.
     """
     within = sum(event.ns for event in events if event.kind in (OPERATOR, INSIDE_DELEGATE))
     if any(event.kind not in EVENT_TYPES for event in events) or within > 2 * run_ns + 1_000_000:
@@ -119,7 +122,7 @@ def require_sense(events: List[Event], run_ns: int) -> None:
 
 
 class Library:
-    """The C library. Its functions return a status, which is 0 for success."""
+    """LiteRT's C library. Most of its functions return a status, which is 0 for success."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
@@ -127,7 +130,7 @@ class Library:
         self.call("LiteRtCreateEnvironment", 0, None, ctypes.byref(self.environment))
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function. Raises ProfilingError if it does not exist or fails."""
+        """Call the C function `name` with these arguments. Raises ProfilingError if it does not exist or fails."""
         function = getattr(self._library, name, None)
         if function is None:
             raise ProfilingError("this libLiteRt.so has no %s" % name)
@@ -141,9 +144,10 @@ class Library:
         function(thing)
 
     def made(self, name: str, *arguments: Any, of: Any = _P) -> Any:
-        """Call a function that stores its result where its last argument points, and return the result.
+        """Call the C function `name`, which stores its result at an address, and return that result.
 
-        `arguments` are the other arguments, and `of` is the type of the result.
+        The address is the function's last argument; `arguments` are those before it. `of` is the result's ctypes type.
+        Raises ProfilingError if the function does not exist or fails.
         """
         result = of()
         self.call(name, *arguments, ctypes.byref(result))
@@ -154,7 +158,7 @@ class Run:
     """A compiled model with its profiler and buffers, until `close`."""
 
     def __init__(self, library: Library, model: Any, cpu_options: str, inputs: List[Any]) -> None:
-        """Compile the model. `cpu_options` is TOML; `inputs` has an array for each input of the model."""
+        """Compile the model. `cpu_options` is TOML, such as "num_threads = 1". `inputs` has an array for each input."""
         self._library = library
         self._alive: List[Any] = []  # objects to which the options point
         self._buffers: List[Any] = []
@@ -176,7 +180,10 @@ class Run:
         self._library.call("LiteRtAddOpaqueOptions", options, opaque)
 
     def _tensors(self, signature: Any, side: str) -> Any:
-        """Return a new buffer for each input or output of the model. `side` is "Input" or "Output"."""
+        """Make a buffer for each input or output of the model, and return the buffers. `side` is "Input" or "Output".
+
+        `signature` is the address of the model's signature.
+        """
         library = self._library
         count = library.made("LiteRtGetNumSignature%ss" % side, signature, of=_SIZE).value
         buffers = (_P * count)()
@@ -191,9 +198,11 @@ class Run:
         return buffers
 
     def _fill(self, arrays: List[Any]) -> None:
-        """Fill each input with the first unused array of the same size. Raises ProfilingError if there is none.
+        """Copy into each input the first unused array of the same size.
 
-        Names are not compared, because those in signatures may be different ones.
+        Raises ProfilingError if an input finds no array.
+
+        Names are not compared, because a signature may have other names than the inputs.
         """
         left = list(arrays)
         for buffer in self._inputs:
@@ -212,7 +221,7 @@ class Run:
         self._library.call("LiteRtRunCompiledModel", self._compiled, _SIZE(0), *inputs, *outputs)
 
     def events(self) -> List[Event]:
-        """Stop the profiler, and return the events since it was started."""
+        """Stop the profiler, and return the events that it has recorded since it was started."""
         library = self._library
         library.call("LiteRtStopProfiler", self.profiler)
         count = library.made("LiteRtGetNumProfilerEvents", self.profiler, of=ctypes.c_int)

@@ -1,15 +1,15 @@
 """Profile single runs of the live session, with ONNX Runtime 1.25 and later.
 
-`RunOptionsEnableProfiling` is only in the C API (microsoft/onnxruntime, pull request 26846); Python's RunOptions does
-not have it. Wheels contain the C library beside the Python module, so its function is called there, on the C++ object
+`RunOptionsEnableProfiling` is only in the C API (microsoft/onnxruntime, pull request 26846). Python's RunOptions does
+not have it. Packages contain the C library beside the Python module, so its function is called there, on the C++ object
 inside Python's object. This is safe only if both are of one build and the object has the expected layout. Everything is
 verified before the first call, by reads that cannot fault, and any difference is refused.
 
 A thread pool that was profiled once never stops recording its loops (ThreadPoolProfiler::Stop in
 core/common/threadpool.cc leaves it enabled). Each loop takes 0.2 us and 8 bytes (2.9 % of a model of 52 us with 8
-loops), until the next profiled kernel writes all of them out, in time that counts as its own. So fast models with
-several threads are refused, each burst begins with a run that does not count, and `loops` says how many loops each
-inference records, so that the caller can limit them.
+loops). The next profiled kernel writes all of them out, in time that counts as its own. So fast models with several
+threads are refused, and the first profiled run of each burst does not count. `loops` says how many loops each inference
+records, so that the caller can limit them.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class RunProfiler:
     way = "run-level profiling of the live session"
 
     def __init__(self, onnxruntime: Any, run: Callable[[Any], object], *, has_threads: bool = False) -> None:
-        """Prepare to profile. `run` runs the live session with the given RunOptions. Raises ProfilingError.
+        """Prepare to profile. Raises ProfilingError if this build of ONNX Runtime does not support it.
 
-        `has_threads` says whether several threads of ONNX Runtime run operators.
+        `onnxruntime` is the module. `run` runs the live session with given RunOptions. `has_threads` says whether
+        several threads of ONNX Runtime run operators.
         """
         self._run = run
         self._has_threads = has_threads
@@ -91,7 +92,7 @@ class RunProfiler:
         _require(not self._enable(self._address, prefix), "it cannot be enabled")
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Run a burst and return its profile.
+        """Run the model with profiling as often as `allowance` allows, and return the result of `Profile.describe`.
 
         All traces are read after the last run, because reading leaves caches cold.
         """
@@ -131,7 +132,10 @@ def _require(claim: bool, otherwise: str) -> None:
 
 
 def open_library(onnxruntime: Any) -> Any:
-    """Open the C library beside the module. Raises ProfilingError unless it is known to be of the same build."""
+    """Open the C library beside the Python module `onnxruntime`, and return it.
+
+    Raises ProfilingError unless the library is known to be of the same build as the module.
+    """
     version = onnxruntime.__version__
     release = re.match(r"(\d+)\.(\d+)\.\d+$", version)
     _require(release is not None, "ONNX Runtime %s is not a release" % version)
@@ -153,7 +157,7 @@ def open_library(onnxruntime: Any) -> Any:
 def _is_of_build(path: str, onnxruntime: Any) -> bool:
     """Whether the library at `path` is of the same build as the Python module.
 
-    It is if it contains the module's description of its build, with the commit.
+    That is so if it contains the module's description of its build, which has the commit.
     """
     words = str(onnxruntime.get_build_info()).encode()
     if b"git-commit-id=" not in words:
@@ -163,7 +167,10 @@ def _is_of_build(path: str, onnxruntime: Any) -> bool:
 
 
 def _api(library: Any, version: str) -> int:
-    """Return the address of the library's table of functions. Raises ProfilingError if it has none for `version`."""
+    """Return the address of the library's table of functions. Raises ProfilingError if it has none for `version`.
+
+    `version` is the Python module's version, such as "1.25.1".
+    """
     # OrtApiBase is {GetApi, GetVersionString}.
     base = library.OrtGetApiBase()
     get_version = ctypes.CFUNCTYPE(ctypes.c_char_p)(_entry(base, 1))
@@ -182,7 +189,7 @@ def _entry(table: int, place: int) -> int:
 
 
 class OwnMemory:
-    """Reads this process's memory through the kernel, so that a wrong address is an error and not a crash."""
+    """Reads this process's memory through the kernel, so that a wrong address raises an error and does not crash."""
 
     def __init__(self) -> None:
         try:
@@ -206,11 +213,11 @@ class OwnMemory:
 
 
 def find_flag(options: Any, memory: OwnMemory) -> Any:
-    """Return (address of the C++ object of `options`, offset of `enable_profiling` in it). Raises ProfilingError.
+    """Return the address of the C++ object of `options`, and the offset of its field `enable_profiling` in bytes.
 
-    A pybind11 object has the pointer after Python's own header (pybind11/detail/common.h, `instance`). The field
-    `only_execute_path_to_fetches` is found by setting it from Python. The flag is the next field, followed by the
-    prefix with its default value.
+    `options` is a RunOptions object. Its C++ pointer comes after Python's own header (pybind11/detail/common.h,
+    `instance`). The field `only_execute_path_to_fetches` is found by setting it from Python. The next field must be the
+    flag, followed by the prefix with its default value. Raises ProfilingError if the layout is another one.
     """
     address = memory.word(id(options) + object.__basicsize__)
     before = memory.read(address, SEEN_BYTES)
@@ -227,9 +234,10 @@ def find_flag(options: Any, memory: OwnMemory) -> Any:
 
 
 def _state(memory: OwnMemory, address: int, flag: int) -> Any:
-    """Return (enable_profiling, profile_file_prefix) of the options at `address`. `flag` is the offset of the first.
+    """Return the fields (enable_profiling, profile_file_prefix) of the C++ options at `address`.
 
-    A std::string of libstdc++ is {pointer, length, ...}. That of libc++ is different, and is refused.
+    `flag` is the offset of `enable_profiling` in bytes. The prefix is a std::string of libstdc++: {pointer, length,
+    ...}. The layout in libc++ is different. Raises ProfilingError for an unknown layout.
     """
     text = address + (flag + 1 + 7) // 8 * 8
     length = memory.word(text + 8)

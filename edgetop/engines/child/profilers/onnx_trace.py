@@ -2,15 +2,15 @@
 
 Source: onnxruntime/core/common/profiler.cc (EndProfiling) and sequential_executor.cc, which names a node's event
 NODE_kernel_time. Names are those after optimisation: a fused operator has one event, and inserted reorders and copies
-have their own.
+have events too.
 
-How threads shared the work is in the `thread_scheduling_stats` of kernels (core/common/threadpool.cc,
-ThreadPoolProfiler). For the thread that runs the model (`main_thread`) they have the microseconds in which it ran its
-own part of loops (`Run`) and then waited for the other threads (`Wait`), and the CPU on which the last loop began. For
-the other threads (`sub_threads`) they have the CPU, read when a task is taken but at most every 10 ms, and `num_run`,
-the number of tasks taken since the session began. A task may be one block or all loops of an inference, so that number
-does not show how the blocks were divided. `_shortened` replaces `block_size` by the number of loops. With one thread,
-the statistics are an empty string.
+The `thread_scheduling_stats` of kernels say how threads shared the work (core/common/threadpool.cc,
+ThreadPoolProfiler). For the thread that runs the model (`main_thread`), they have the microseconds in which it ran its
+own part of loops (`Run`) and then waited for the other threads (`Wait`). They also have the CPU on which the last loop
+began. For the other threads (`sub_threads`) they have the CPU, read when a task is taken but at most every 10 ms. Their
+`num_run` is the number of tasks taken since the session began. A task may be one block or all loops of an inference, so
+that number does not show how the blocks were divided. `_shortened` replaces `block_size` by the number of loops. With
+one thread, the statistics are an empty string.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ OLD_S = 60.0  # younger folders are kept: their process may run in another conta
 
 
 def best_home(shared: str = SHARED_MEMORY) -> str:
-    """Return the folder for traces: one in memory if it has room, else that for temporary files.
+    """Return the folder for traces: the one in memory, `shared`, if it has room, else the folder for temporary files.
 
-    A trace for which there is no room is cut short and cannot be read.
+    A trace that runs out of room is cut short and cannot be read.
     """
     with contextlib.suppress(OSError):
         disk = os.statvfs(shared)
@@ -64,9 +64,9 @@ def best_home(shared: str = SHARED_MEMORY) -> str:
 
 
 def make_folder(home: Optional[str] = None) -> str:
-    """Make a folder for the traces of a burst, which only this user can read.
+    """Make a new folder for traces, which only this user can read, and return its path.
 
-    It is made in `home`, by default in `best_home()`. Folders of engines that were killed in a burst are removed.
+    It is made in the folder `home`, by default in `best_home()`. Old folders of engines that were killed are removed.
     """
     home = home or best_home()
     _sweep(home)
@@ -84,26 +84,25 @@ def _sweep(home: str) -> None:
 
 
 def read_trace(path: str) -> List[Event]:
-    """Return the events of kernels and of whole runs in a file, in the order in which they began. Raises ValueError."""
+    """Return the events of a trace file, as `in_order` does. Raises ValueError if the file is malformed."""
     with open(path, encoding="utf-8", errors="backslashreplace") as lines:
         return read_events(lines)
 
 
 def read_events(lines: Iterable[str]) -> List[Event]:
-    """Return the events of a trace, in the order in which they began. Raises ValueError.
+    """Return the events in the lines of a trace, as `in_order` does. Raises ValueError if a line is malformed.
 
-    It is parsed line by line, because half a megabyte of text, parsed as a whole, becomes ten megabytes of objects.
+    Each line is parsed by itself: half a megabyte of text, parsed as a whole, becomes ten megabytes of objects.
     """
     return in_order(_events(lines))
 
 
 def in_order(events: Iterable[Event]) -> List[Event]:
-    """Return the events of kernels and of whole runs, in the order in which they began.
+    """Return the events of kernels (single operators) and of whole runs, in the order in which they began.
 
-    Kernels of the GPU have events of their own category, which are not returned: their microseconds are added up as
-    `gpu_us` of the node that started them. These events stand behind the event of their node, whose name is their
-    `parent_name` in newer versions (include/onnxruntime/core/common/gpu_profiler_common.h, MergeEvents). Their thread
-    and their times do not show to which run they belong.
+    Kernels on the GPU have separate events, which are not returned. Their microseconds are added up as `gpu_us` in the
+    event of the node that started them. A GPU event comes after its node's event. Newer versions give the node's name
+    as its `parent_name` (include/onnxruntime/core/common/gpu_profiler_common.h, MergeEvents).
     """
     wanted: List[Event] = []
     nodes: Dict[Any, Event] = {}  # the latest event of each node
@@ -130,9 +129,9 @@ def _events(lines: Iterable[str]) -> Iterator[Event]:
 
 
 def _shortened(text: str) -> str:
-    """Return a line of a trace with the list of block sizes replaced by its length.
+    """Return a line of a trace in which the list of block sizes is replaced by its length.
 
-    It may have a hundred thousand items.
+    The list may have a hundred thousand items.
     """
     begin = text.find(_BLOCKS)
     end = text.find("]", begin)
@@ -152,7 +151,10 @@ def is_gpu(event: Event) -> bool:
 
 
 def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optional[Interference]]) -> None:
-    """Add the last runs in `events` to the profile. `interference` has an item for each of these runs."""
+    """Add the last runs in `events` to the profile, one for each item of `interference`.
+
+    An item says how much other processes disturbed the run; None if that is unknown.
+    """
     runs = [event for event in events if is_run(event)]
     for run, lost in zip(runs[-len(interference) :], interference):
         profile.begin_run(run["dur"] * 1000, lost)
@@ -160,16 +162,19 @@ def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optio
 
 
 def overlapping(run: Event, runs: Sequence[Event]) -> List[Event]:
-    """Return the other runs that overlap in time with `run`. They ran on other threads."""
+    """Return those of `runs` that overlap in time with `run`, without `run` itself.
+
+    These runs were on other threads.
+    """
     end = run["ts"] + run["dur"]
     return [each for each in runs if each is not run and each["ts"] < end and run["ts"] < each["ts"] + each["dur"]]
 
 
 def kernels_of(run: Event, events: Sequence[Event], others: Sequence[Event]) -> List[Event]:
-    """Return the kernels of `run`, in the order in which they began.
+    """Return the kernels (single operators) of `run`, in the order in which they began.
 
-    `events` are those that `in_order` returns, and `others` are runs at the same time. If there are others, only the
-    kernels of the run's own thread are known to belong to it.
+    `events` are the events that `in_order` returns. `others` are runs at the same time. If there are any, only kernels
+    on the thread of `run` are returned.
     """
     end = run["ts"] + run["dur"]
     inside = [event for event in events if run["ts"] <= event["ts"] <= end and not is_run(event)]
@@ -177,10 +182,10 @@ def kernels_of(run: Event, events: Sequence[Event], others: Sequence[Event]) -> 
 
 
 def add_kernels(profile: Profile, kernels: List[Event]) -> None:
-    """Add kernels, in the order in which they began, to the profile's current run.
+    """Add kernels (single operators) to the profile's last run. `kernels` are in the order in which they began.
 
-    The time of a node on the GPU is that of its kernels there, if the runtime recorded it. The event of the node itself
-    only has the time to launch them.
+    The time of an operator on the GPU is the time of its kernels there, if the runtime recorded it. The operator's own
+    event only has the time to launch them.
     """
     own_ns = _own_times(kernels)
     names = [event["name"][: -len(_KERNEL)] for event in kernels]
@@ -195,13 +200,12 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
 
 
 def _own_times(kernels: List[Event]) -> List[int]:
-    """Return the duration of each kernel in ns, without the nodes in its body and without the time to record them.
+    """Return the own duration of each kernel in ns, without the operators in its body and the time to record them.
 
-    Recording an event takes microseconds. Between the kernels of a graph, this time belongs to no kernel. But nodes in
-    a body are recorded within the time of the node that has the body. For a Loop of small products, that was half of
-    the time of the model. So the cost of an event is subtracted for each node in the body, and the cost of a shorter
-    event for each time that the body ran. The rest may be negative in a single run, because times are whole
-    microseconds.
+    Only operators such as Loop and If have a body of other operators. Recording an event takes microseconds. In a body,
+    this time is part of the operator that has the body; for a Loop of small products, it was half of the model's time.
+    So the cost of an event is subtracted for each operator in the body. The cost of a shorter event is subtracted for
+    each time that the body ran. A result may be negative in a single run, because times are whole microseconds.
     """
     families = _families(kernels)
     own = [event["dur"] * 1000 for event in kernels]
@@ -214,9 +218,9 @@ def _own_times(kernels: List[Event]) -> List[int]:
 
 
 def _families(kernels: List[Event]) -> Dict[int, List[int]]:
-    """Return the places of nodes in `kernels`, grouped by the place of the node in whose body they ran.
+    """Return the indices in `kernels` of the operators in each body, by the index of the operator that has the body.
 
-    The group of the main graph has the key -1.
+    Operators of the main graph have the key -1. Only operators such as Loop and If have a body.
     """
     families: Dict[int, List[int]] = {}
     inside: List[Tuple[int, int]] = []  # (place, end) of the containers around the current event
@@ -230,7 +234,7 @@ def _families(kernels: List[Event]) -> Dict[int, List[int]]:
 
 
 def _repeats(kernels: List[Event], places: List[int]) -> int:
-    """Return how often a body ran. `places` are the places of its nodes in `kernels`."""
+    """Return how often a body of operators ran. `places` are the indices of its operators in `kernels`."""
     counts: Dict[str, int] = {}
     for place in places:
         name = kernels[place]["name"]
@@ -241,10 +245,10 @@ def _repeats(kernels: List[Event], places: List[int]) -> int:
 def _event_ns(kernels: List[Event], families: Dict[int, List[int]]) -> float:
     """Return the time in ns that the recording of one event takes, or 0 with fewer than LEAST_GAPS gaps to measure.
 
-    It is the mean gap between two kernels that follow each other in one graph. Beside the recording, the runtime only
-    looks up the next node in a gap: 0.1 us. Gaps in which the thread was held up do not count. A gap between two runs
-    of a body does not count either, because it includes the work of the container. `families` is what `_families`
-    returns.
+    It is the mean gap between two successive kernels of one graph. Apart from the recording, the runtime only looks up
+    the next operator in a gap, in 0.1 us. Long gaps, in which the thread was held up, do not count. Gaps between two
+    repetitions of a body do not count either, because they include work of its operator. `families` is the result of
+    `_families`.
     """
     gaps: List[int] = []
     for places in families.values():
@@ -263,9 +267,9 @@ def _event_ns(kernels: List[Event], families: Dict[int, List[int]]) -> float:
 
 
 def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any]]:
-    """Return the fields of `ThreadUse` for one run: how its threads shared the work.
+    """Return how the threads shared the work in one run, as the fields of `ThreadUse`.
 
-    `names` has the name of each kernel. Return None if one thread ran all kernels, or if the statistics are unknown.
+    `names` has the name of each kernel. Returns None if one thread ran all kernels, or if the statistics are unknown.
     """
     count = all_ns = moves = 0
     waited_ns: Dict[str, int] = {}
@@ -292,7 +296,7 @@ def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any
 
 
 def loops_of(kernels: List[Event]) -> int:
-    """Return the number of loops that the threads shared in these kernels."""
+    """Return the total number of loops whose work several threads shared in these kernels."""
     stats = [event["args"].get("thread_scheduling_stats") for event in kernels]
     numbers = [
         stats["main_thread"].get("block_size") for stats in stats if isinstance(stats, dict) and "main_thread" in stats
@@ -304,11 +308,11 @@ WARMUP_RUNS = 2  # the first run of a session allocates memory, the second one u
 
 
 class Service:
-    """Profiles whole sessions in a helper process, which works with any version of ONNX Runtime.
+    """Profiles whole sessions in a helper process. This works with any version of ONNX Runtime.
 
     Profiling of a session cannot be turned off and on again. If it stays on, it ends at a million events
-    (onnxruntime/core/common/profiler.h, max_num_events_) and holds them in memory. So each burst makes a session, runs
-    it and drops it.
+    (onnxruntime/core/common/profiler.h, max_num_events_) and holds them in memory. So each time, a session is made, run
+    and dropped.
     """
 
     way = "a profiled session in a helper process"
@@ -322,7 +326,7 @@ class Service:
         self._folder = ""
 
     def make_ready(self) -> None:
-        """Open a session, in which every run is profiled, and warm it up."""
+        """Open a session in which every run is profiled, and warm it up."""
         self._folder = make_folder()
         try:
             self._adapter = self._make()
@@ -334,7 +338,10 @@ class Service:
             raise
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Run as often as allowed, and end the session."""
+        """Run the model as often as `allowance` allows, end the session, and return the profile.
+
+        The form is that of `Profile.describe`.
+        """
         profile = Profile()
         try:
             interference = []

@@ -1,7 +1,7 @@
 """Convert the events of the profilers of TensorFlow Lite and LiteRT to times of operators.
 
-The event types are those of `Profiler::EventType` (tensorflow/lite/core/api/profiler.h). A delegate that reports its
-own operators is not counted itself, so that no time counts twice.
+The event types are those of `Profiler::EventType` (tensorflow/lite/core/api/profiler.h). If a delegate reports its own
+operators, the delegate itself is not counted, so that no time counts twice.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ NameOf = Callable[[int, str], str]  # takes a node's number and type, returns th
 
 
 def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
-    """Add the events of one run to the profile. `name_of` names an operator.
+    """Add the operators of one run to the profile. `name_of` names an operator, from its number and type.
 
-    Operators in a delegate without an event of its own count as XNNPACK's. Only the main graph counts, because the time
-    of a WHILE includes that of its body.
+    Only the main graph counts, because the time of a WHILE includes the time of its body. Operators in a delegate
+    without an event of its own count as XNNPACK's.
     """
     inside = [event for event in events if event.kind == INSIDE_DELEGATE]
     telling = {event.within for event in inside}
@@ -58,10 +58,10 @@ def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
 
 
 def _begins(events: List[Event]) -> List[Optional[int]]:
-    """Return when each event began, or None if unknown.
+    """Return when each event began, in ns, or None where that is unknown.
 
-    XNNPACK does not report when its operators began. They run one after the other, from the end of the operator before
-    them, or from the begin of the run or of the delegate's own event.
+    XNNPACK does not report when its operators began. They run one after another. So an operator begins at the end of
+    the one before it, or for the first one at the beginning of the run or of the delegate.
     """
     begins: List[Optional[int]] = []
     end_ns: Optional[int] = None
@@ -89,9 +89,9 @@ def short_delegate(tag: str) -> str:
 
 
 def names_of(interpreter: Any) -> NameOf:
-    """Return a function that names operators by the first tensor that they write, as other tools do.
+    """Return a function that names an operator by its number and type.
 
-    Operators have no names in TFLite.
+    Operators have no names in TFLite. The name is that of the first tensor that the operator writes, as in other tools.
     """
     names: Dict[int, str] = {}
     try:

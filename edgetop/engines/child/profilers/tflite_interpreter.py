@@ -1,12 +1,14 @@
 """Profile tflite-runtime 2.14 with a profiler that is attached to an interpreter.
 
 The Python package has no profiler, but its library exports `Interpreter::SetProfiler`, which takes an object with
-virtual functions (tensorflow/lite/core/api/profiler.h, v2.14.0). Such an object is built here by hand, as the Itanium
-C++ ABI requires. XNNPACK reports its operators only if there was a profiler when the tensors were allocated. From then
-on, its delegate collects names and times after every inference, even if no profiler is attached any more
-(xnnpack_delegate.cc, AddEventsToProfiler). This cost 1.8 % with a model of 164 operators and 90 % with one of two
-operators, so it is done to another interpreter in a helper process. Only if the engine has a delegate, the engine's own
-interpreter is profiled, since a device such as a Coral may be usable by only one process.
+virtual functions (tensorflow/lite/core/api/profiler.h, v2.14.0). This module builds such an object by hand, as the
+Itanium C++ ABI requires.
+
+XNNPACK reports its operators only if there was a profiler when the tensors were allocated. From then on, its delegate
+collects names and times after every inference, even if no profiler is attached any more (xnnpack_delegate.cc,
+AddEventsToProfiler). This cost 1.8 % with a model of 164 operators and 90 % with one of two operators. So another
+interpreter is profiled, in a helper process. The engine's own interpreter is profiled only if the engine has a
+delegate, since a device such as a Coral may be usable by only one process.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _P, _I32, _I64, _U32, _U64, _TEXT = (
 
 
 class Listener:
-    """A `tflite::Profiler` object: a pointer to a table of its virtual functions in the order of declaration."""
+    """A `tflite::Profiler` object in C++, which collects events: a pointer to a table of its virtual functions."""
 
     def __init__(self) -> None:
         self._events: List[List[Any]] = []  # the fields of Event
@@ -90,17 +92,20 @@ class Listener:
 
 
 class InterpreterProfiler:
-    """A listener that is attached to an interpreter before its tensors are allocated.
+    """Profiles an interpreter. It must be made before the interpreter's tensors are allocated, and kept as long as it.
 
-    Keep it as long as the interpreter. In the engine itself it is detached after the allocation, and attached again
-    only during bursts. The interpreter's profiler is never set to null: that would free the root of all profilers while
-    graphs still point to it, and the next inference would crash (interpreter.cc, SetProfiler).
+    In the engine itself it is detached after the allocation, and attached again only to profile. The interpreter's
+    profiler is never set to null: that would free the root of all profilers while graphs still point to it, and the
+    next inference would crash (interpreter.cc, SetProfiler).
     """
 
     way = "a profiler attached to the live interpreter"
 
     def __init__(self, interpreter: Any, package: str, version: str) -> None:
-        """Attach a listener. `package` is the folder of tflite-runtime. Raises ProfilingError."""
+        """Attach a profiler to `interpreter`. Raises ProfilingError if this build of the runtime is unknown.
+
+        `package` is the folder in which tflite-runtime is installed. `version` is its version, such as "2.14.0".
+        """
         machine = platform.machine()
         _require(version.startswith(VERSION), "tflite-runtime %s is none that is known" % version)
         _require(machine in MACHINES, "its objects are not known on %s" % machine)
@@ -119,7 +124,7 @@ class InterpreterProfiler:
         set_profiler(self._handle, self._listener.address)
 
     def _root(self) -> int:
-        """Return the address of the root profiler.
+        """Return the address of the root of all profilers in the interpreter.
 
         `GetProfiler` returns a SubgraphAwareProfiler {table, Profiler* root, int64 graph} (core/subgraph.h).
         """
@@ -143,7 +148,10 @@ class InterpreterProfiler:
         pass
 
     def listen(self, allowance: Allowance) -> Dict[str, Any]:
-        """Run the model as often as allowed while the profiler is attached, and return the profile."""
+        """Run the model as often as `allowance` allows, and return the result of `Profile.describe`.
+
+        It must be attached.
+        """
         profile = Profile()
         self._name_of = self._name_of or names_of(self._interpreter)  # only possible once tensors are allocated
         self._listener.take()
@@ -154,7 +162,7 @@ class InterpreterProfiler:
 
 
 class Service:
-    """Profiles in a helper process, with a new interpreter for each burst."""
+    """Profiles in a helper process, each time with a new interpreter."""
 
     way = "a profiler attached to an interpreter in a helper process"
 
@@ -165,7 +173,10 @@ class Service:
         self._profiler: Any = None
 
     def make_ready(self) -> None:
-        """Make an interpreter with a profiler, and warm it up. Raises ProfilingError if its layout is unknown."""
+        """Make an interpreter with a profiler, and warm it up.
+
+        Raises ProfilingError if this build of the runtime is unknown.
+        """
 
         def attach() -> None:
             version = self._adapter.describe()["version"]

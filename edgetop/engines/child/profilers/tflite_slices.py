@@ -1,8 +1,8 @@
-"""Profile TFLite models without a profiler: run each operator as a model of its own, in a helper process.
+"""Profile TFLite models without a profiler: run each operator as a separate model, in a helper process.
 
-This works with any version of both runtimes, and with the user's delegates and shapes. The result is an estimate and is
-called so: an operator that runs alone has its tensors in the caches and does not fuse with its neighbours, and a
-delegate may take it alone but not among others.
+This works with any version of both runtimes, and with the user's delegates and shapes. The result is called an
+estimate. An operator that runs alone has its tensors in the caches and does not fuse with its neighbours. A delegate
+may also take it alone but not among others.
 
 A model of one operator is made from a .tflite file by changing a few numbers. A FlatBuffer consists of tables that
 point forward to others (https://flatbuffers.dev/internals/). So the vector of operators can be shortened, its entries
@@ -37,10 +37,10 @@ UNDISTURBED = Interference(0, 0)
 
 
 class TfliteFile:
-    """A .tflite file from whose first graph models of single operators can be made."""
+    """A .tflite file, from which models of single operators can be made. Only its first graph is used."""
 
     def __init__(self, content: bytes) -> None:
-        """Parse the file. Raises ProfilingError if it is not a .tflite file."""
+        """Parse the file. `content` is its bytes. Raises ProfilingError if it is not a .tflite file."""
         self._content = content
         try:
             model = self._follow(0)
@@ -58,10 +58,10 @@ class TfliteFile:
             raise ProfilingError("the file is no TFLite model that can be cut into operators") from None
 
     def cut(self, operators: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
-        """Return the file of a model that has only these operators, inputs and outputs.
+        """Return the bytes of a .tflite file that has only the given operators, inputs and outputs.
 
-        `operators` are their numbers, ascending, so that no pointer has to point backwards. `inputs` and `outputs` are
-        numbers of tensors.
+        `operators` are numbers of operators, ascending, so that no pointer has to point backwards. `inputs` and
+        `outputs` are numbers of tensors.
         """
         cut = bytearray(self._content)
         cut += b"\0" * (-len(cut) % 4)
@@ -86,7 +86,10 @@ class TfliteFile:
         return place + int(self._read(_U32, place))
 
     def _pointer(self, table: int, field: int, *, is_optional: bool = False) -> int:
-        """Return the position of a field in a table, or 0 if it is absent and `is_optional`."""
+        """Return the byte position of a field of the table at position `table`. `field` is the field's number.
+
+        Returns 0 if the field is absent and `is_optional`.
+        """
         fields = table - self._read(_I32, table)
         entry = 4 + 2 * field
         offset = self._read(_U16, fields + entry) if entry < self._read(_U16, fields) else 0
@@ -103,7 +106,7 @@ class TfliteFile:
 
 
 class Part:
-    """One operator of a file, with the operators that unpack its constants."""
+    """One operator that is run as a separate model, with the operators that unpack its constants."""
 
     def __init__(self, operators: List[int], inputs: List[int], outputs: Sequence[int]) -> None:
         self.operators = operators  # numbers of operators; the last one is timed, the others unpack its constants
@@ -114,11 +117,11 @@ class Part:
 
 
 def parts(file: TfliteFile) -> List[Part]:
-    """Return a part for each operator that depends on the model's inputs.
+    """Return what can be run as a separate model: each operator that depends on the model's inputs.
 
-    Operators that depend only on constants, such as the conversion of half-precision weights to floats, get no part:
-    delegates run them once, and take an operator only if its weights are constants. They are included in the parts that
-    need them. An operator without inputs is the handle of a state, which is not a constant.
+    Operators that depend only on constants are added to the operators that need them, such as the conversion of
+    half-precision weights to floats. Delegates run them once, and take an operator only if its weights are constants.
+    An operator without inputs is a handle of a state, which is not a constant.
     """
     flowing = set(file.inputs)
     unpacking: Dict[int, List[int]] = {}  # operators that make a tensor from constants only
@@ -137,7 +140,10 @@ def parts(file: TfliteFile) -> List[Part]:
 
 class Service:
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
-        """Prepare the parts. Raises ProfilingError if no operator can be run alone."""
+        """Make a model of each operator. Raises ProfilingError if no operator can be run alone.
+
+        `spec` is the engine's specification. `adapter` is the adapter of the runtime.
+        """
         self._spec = spec
         self._adapter = adapter
         bound(self._adapter, dict(spec, profile_every_ns=0))
@@ -154,7 +160,10 @@ class Service:
             self.way = text % (self.way, len(failed), len(failed) + len(self._parts), one_line("; ".join(failed), 200))
 
     def _cut(self) -> List[str]:
-        """Make a model of each operator. Return a line for each operator that cannot be run alone."""
+        """Make a model of each operator.
+
+        Return a line for each operator that cannot be run alone, such as "conv1: REASON".
+        """
         # This interpreter runs the model once and keeps all tensors, so that they can be read.
         whole = self._adapter.import_runtime().Interpreter(
             model_path=self._spec["model"],
@@ -175,7 +184,7 @@ class Service:
         return failed
 
     def _identify(self, part: Part) -> None:
-        """Set a part's type and provider: the user's delegate, the runtime's default delegate, or the CPU."""
+        """Set the operator's type, and its provider: the user's delegate, "XNNPACK" (the default delegate) or "CPU"."""
         tried: List[Tuple[Optional[bool], str]] = [(None, "XNNPACK")]
         if self._spec["delegates"]:
             tried.insert(0, (False, short_path(self._spec["delegates"][0][0])))
@@ -199,10 +208,13 @@ class Service:
         return interpreter
 
     def make_ready(self) -> None:
-        """Do nothing, since a burst opens the model of one operator at a time."""
+        """Do nothing, since `burst` opens the model of one operator at a time."""
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Time all operators, and return the profile. Each run in it has the median of every operator's times."""
+        """Time all operators, and return the result of `Profile.describe`.
+
+        In each of its runs, an operator's time is the median of all its times.
+        """
         allowance.takes_another()
         timed = [_timed(self._opened(part).invoke) for part in self._parts]
         waits = [lost.waited_ns for _, lost in timed if lost.waited_ns is not None]
@@ -218,7 +230,7 @@ class Service:
 
 
 def run_with(interpreter: Any, arrays: List[Any]) -> None:
-    """Set the shapes and contents of an interpreter's inputs, and run it once."""
+    """Run an interpreter once with these inputs, after it has taken their shapes."""
     details = interpreter.get_input_details()
     for detail, array in zip(details, arrays):
         if list(detail["shape"]) != list(array.shape):
@@ -230,9 +242,9 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
 
 
 def _timed(invoke: Any) -> Tuple[List[int], Interference]:
-    """Return an operator's times in ns and the interference with them. `invoke` runs the operator once.
+    """Return an operator's times in ns, and how much other processes disturbed them. `invoke` runs the operator once.
 
-    Both are those of the first undisturbed try, or else of the last try.
+    Several tries are made. The result is of the first undisturbed try, or of the last one.
     """
     for _ in range(WARMUP_RUNS - 1):
         invoke()
