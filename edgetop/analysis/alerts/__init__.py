@@ -1,1 +1,1 @@
-"""Alerts: the problems that are reported to a person, with their beginnings and ends."""
+"""Alerts: problems that are reported to the user, each with the time when it began and the time when it ended."""

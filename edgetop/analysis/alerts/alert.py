@@ -1,6 +1,6 @@
-"""One alert, and the selection of the alerts that a person is notified of.
+"""One alert, and the choice of which alerts to notify the user of.
 
-Alerts are the same on screen, in the report and for hooks.
+The screen, the report and the commands of `--on-event` get the same alerts.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ FRESH_NS = 60_000_000_000
 
 @frozen
 class Figures:
-    """The lowest, mean and highest value of the alert's quantity while the alert lasted."""
+    """The lowest, mean and highest value of the measured quantity while an alert lasted, all in `unit`."""
 
     unit: str
     min: float
@@ -41,7 +41,10 @@ class Figures:
 
 @frozen
 class Overloaded:
-    """The rates of a queue that grows without end: requested, and done. `done_hz` is rounded to three digits."""
+    """How many inferences per second were requested and done while a queue grew without end.
+
+    `done_hz` is rounded to three digits.
+    """
 
     asked_hz: float
     done_hz: float
@@ -49,7 +52,7 @@ class Overloaded:
 
 @frozen
 class Missed:
-    """The deadline that was missed, and why."""
+    """The deadline in ms that inferences missed, and the cause of the latest misses."""
 
     deadline_ms: float
     cause: MissCause | None = None  # None if unknown.
@@ -74,7 +77,10 @@ class Alert:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return the alert's identity. At most one alert with this key is active at a time."""
+        """Return the identity of the alert: its name, its rule and its stream.
+
+        At most one alert with this key is active at a time.
+        """
         return self.name, self.rule, self.stream
 
 
@@ -93,15 +99,15 @@ class _Reported:
 
 
 class AlertNews:
-    """The selection of the alerts that are new at a refresh.
+    """Chooses the alerts to notify the user of, at each refresh of the screen.
 
-    Each alert is new once, when it begins, and again if its rule says so.
+    Each alert is chosen once, when it begins. It is chosen again while it continues, if its rule asks for repetition.
     """
 
     def __init__(self, each: Collection[str] = ()) -> None:
-        """Begin with nothing reported.
+        """Begin with no alert reported.
 
-        `each`: the names of alerts that are reported every time they begin, however close together.
+        `each` has the names of the alerts that are reported every time they begin, however close together.
         """
         self._each = each
         self._now_ns = 0
@@ -109,7 +115,11 @@ class AlertNews:
         self._begins_ns: deque[int] = deque(maxlen=MAX_ALERTS)  # Beginnings of the alerts that are reported every time.
 
     def due(self, view: AlertsView) -> list[Alert]:
-        """Return the alerts to report now, oldest first, and count them as reported."""
+        """Return the alerts that the user must be notified of now, oldest first.
+
+        The returned alerts count as reported, so the next call does not return them again. `view` has the present
+        alerts.
+        """
         if view.now_ns < self._now_ns:  # Another session began, whose time starts again.
             self._reported, self._begins_ns = {}, deque(maxlen=MAX_ALERTS)
         self._now_ns = view.now_ns
@@ -122,9 +132,10 @@ class AlertNews:
         return sorted(due, key=lambda alert: alert.begin_ns)
 
     def _is_new(self, alert: Alert, now_ns: int) -> bool:
-        """Whether the alert is new: it continues or ended recently, and no alert that was reported began during it.
+        """Whether the alert must be reported. If so, it is also counted as reported.
 
-        The second condition is needed because the beginning of an alert may move. A new alert is counted as reported.
+        It must continue or have ended less than a minute before `now_ns`. If a reported alert began within its time, it
+        is the same alert with a corrected beginning, and is not reported again.
         """
         end_ns = now_ns if alert.end_ns is None else alert.end_ns
         if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):

@@ -1,4 +1,4 @@
-"""The names of alerts that the program looks for."""
+"""Names of alerts, as constants."""
 
 RULE, INTERNAL_ERROR = "alert", "internal-error"
 ENDED = "ended"

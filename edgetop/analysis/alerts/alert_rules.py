@@ -1,9 +1,9 @@
-"""The alert rules of a user: how they are parsed, and the times in which the condition of a rule held.
+"""The alert rules of a user: the parser of their text, and the times in which the condition of a rule held.
 
     temp>80C for=30s until=75C repeat=10m
 
-A rule has an expression like that of a gate (`edgetop help gates`), and may say for how long it must hold. It is judged
-second by second, however the seconds were batched.
+A rule has an expression, written like that of a gate (`edgetop help gates`). It may also say for how long the
+expression must hold. It is checked for each second of the session.
 """
 
 import math
@@ -58,11 +58,14 @@ class AlertRule:
 
     @property
     def name(self) -> str:
-        """Return the name in the expression, as it was written."""
+        """Return the name of the checked value, such as `temp` or `misses`."""
         return self.series.removesuffix("%")
 
     def holds(self, values: Floats) -> Bools:
-        """Whether each of `values`, in `unit`, meets the condition. An unknown value (NaN) does not."""
+        """Return an array that says for each of `values` whether it meets the condition of the rule.
+
+        The values are in the unit of the rule. An unknown value (NaN) does not meet the condition.
+        """
         if not self.compare:
             return np.asarray(values >= SET)
         return np.asarray(_COMPARE[self.compare](values, self.limit))
@@ -74,16 +77,20 @@ class AlertRule:
         return np.asarray(back(values, self.until)) & ~self.holds(values)
 
     def alert(self, begin_ns: int, end_ns: int | None, name: str = RULE, figures: Figures | None = None) -> Alert:
-        """Return an alert of this rule, from `begin_ns` to `end_ns` (None: it continues).
+        """Return an alert of this rule that lasted from `begin_ns` to `end_ns`, in ns of session time.
 
-        `name`: the name of a built-in alert, for edgetop's own rules. `figures`: the values while it lasted.
+        `end_ns` is None if the alert continues. `name` is the name of the alert: a built-in name for a built-in rule.
+        `figures` are the lowest, mean and highest value during the alert.
         """
         rule = self.text if name == RULE else ""
         return Alert(name, "warning", begin_ns, end_ns, self.text, rule, figures, self.is_once, self.repeat_ns)
 
 
 def parse_rule(text: str) -> AlertRule:
-    """Return the rule of a text. Raises RefusedRuleError, and ValueError if a time in it cannot be read."""
+    """Return the rule that a text such as `temp>80C for=30s until=75C` describes.
+
+    Raises RefusedRuleError if it is no valid rule, and ValueError if a time in it cannot be read.
+    """
     expression, words = _split(text)
     gate = parse_gate(" ".join(expression), PER_SECOND)
     if gate.name not in PER_SECOND:
@@ -107,9 +114,12 @@ def parse_rule(text: str) -> AlertRule:
 
 
 def _split(text: str) -> tuple[list[str], dict[str, str]]:
-    """Return the words of a rule's expression, and the values of the options after it (such as `for=30s`) by name.
+    """Split the text of a rule into the words of its expression, and a dict of its options.
 
     Raises RefusedRuleError for an unknown or repeated option.
+
+    >>> _split("temp>80C for=30s")
+    (['temp>80C'], {'for': '30s'})
     """
     words: dict[str, str] = {}
     expression = []
@@ -128,10 +138,10 @@ def _split(text: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _time(text: str, words: dict[str, str], word: str) -> int | None:
-    """Return the time that an option gives, in ns, or None if the rule does not have the option.
+    """Return the time of an option of a rule in ns, or None if the rule does not have the option.
 
-    `text`: the rule. `words`: its options with their values. `word`: the option. Raises RefusedRuleError if the value
-    is no time.
+    `text` is the whole rule. `words` has the values of its options by name. `word` is the name of the option, such as
+    `for`. Raises RefusedRuleError if the value is not a time.
     """
     if word not in words:
         return None
@@ -176,7 +186,7 @@ class Excursion:
 
 
 class Excursions:
-    """The spans in which a rule held, found second by second."""
+    """Finds the times in which the condition of a rule held, from one value per second."""
 
     def __init__(self, rule: AlertRule, name: str = RULE) -> None:
         self.rule = rule
@@ -186,9 +196,9 @@ class Excursions:
         self._closed: deque[Excursion] = deque(maxlen=MAX_ALERTS)
 
     def fold(self, first_s: int, values: Floats) -> None:
-        """Continue with the values of successive seconds, in the unit of their series.
+        """Take the values of further successive seconds. The first value is that of second `first_s` of the session.
 
-        `first_s`: the first of these seconds.
+        The values are in the series' own unit, such as ms, not in the unit of the rule.
         """
         if self._open and first_s > self._next_s and not self._open.is_alert:
             self._open = None  # The seconds in between are unknown.
@@ -217,7 +227,7 @@ class Excursions:
             i = stop
 
     def alerts(self) -> list[Alert]:
-        """Return the alerts, oldest first."""
+        """Return an alert for each time in which the rule held for long enough, oldest first."""
         rule, alerts = self.rule, []
         for span in (*self._closed, *([self._open] if self._open and self._open.is_alert else [])):
             figures = None
@@ -230,6 +240,10 @@ class Excursions:
 
 
 def _next(places: npt.NDArray[np.intp], i: int, otherwise: int) -> int:
-    """Return the first of the ascending `places` that is `i` or more, or `otherwise` if there is none."""
+    """Return the first of the ascending `places` that is `i` or more, or `otherwise` if there is none.
+
+    >>> _next(np.array([2, 5]), 3, 9), _next(np.array([2, 5]), 6, 9)
+    (5, 9)
+    """
     nth = int(np.searchsorted(places, i))
     return int(places[nth]) if nth < len(places) else otherwise

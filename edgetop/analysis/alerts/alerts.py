@@ -1,7 +1,8 @@
-"""The alerts of a session, found from seconds, readings and events, with the same results live and from a recording.
+"""The alerts of a session, found in its seconds, readings and events.
 
-Like slowdowns, alerts are derived and not recorded, so a later edgetop may find better ones. They come from rules, from
-other results of the analysis, from single events, and from seconds without inferences.
+A live session and its recording give the same alerts. Alerts are computed and not recorded, so a later version of
+edgetop may find better ones. They come from rules, from other results of the analysis, from single events, and from
+seconds without inferences.
 """
 
 import contextlib
@@ -78,7 +79,10 @@ Span = tuple[int, int | None]  # (from, until) in ns; the end is None while it c
 
 @frozen
 class Findings:
-    """Results of the analysis from which alerts are made: slowdowns, throttling, overloads, stalls, a leak, misses."""
+    """Results of the analysis from which alerts are made.
+
+    They are slowdowns, throttling, overloads, stalls, a memory leak, and the causes of missed deadlines.
+    """
 
     slowdowns: tuple[Slowdown, ...] = ()
     throttles: ThrottlesView = NO_THROTTLES
@@ -92,12 +96,15 @@ class Findings:
     names: Mapping[int, str] = field(default_factory=dict)  # Names by stream number, in a session with several streams.
 
     def named(self, number: int, alert: Alert) -> Alert:
-        """Return an alert about inferences, with the name of its stream added. `number`: of the stream."""
+        """Return a copy of the alert with the name of the stream `number`.
+
+        The name is "" in a session with one stream.
+        """
         return replace(alert, stream=self.names.get(number, ""))
 
 
 def derived_alerts(findings: Findings) -> Iterator[Alert]:
-    """Yield the alerts that follow from these results, in any order."""
+    """Yield the alerts on slowdowns, throttling, overload, stalls and memory leaks, in any order."""
     yield from _slower(findings)
     for begin_ns, end_ns in findings.overloads:
         last = findings.overload if (begin_ns, end_ns) == findings.overloads[-1] else None
@@ -112,10 +119,10 @@ def derived_alerts(findings: Findings) -> Iterator[Alert]:
 
 
 def _slower(findings: Findings) -> Iterator[Alert]:
-    """Yield the alerts about throttling and other slowdowns.
+    """Yield the alerts on throttling and other slowdowns.
 
-    Throttling comes from the reports of the board, with its effect on latency. A slowdown by throttling is added if no
-    report overlaps it.
+    There is an alert for each throttling that the board reported, with the slowdown that it caused. There is also one
+    for each slowdown without such a report.
     """
     limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
@@ -130,7 +137,10 @@ def _slower(findings: Findings) -> Iterator[Alert]:
 
 
 def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:
-    """Yield the alerts of a rule about `throttled`, for all causes together, oldest first."""
+    """Yield the alerts of a rule with the condition `throttled`, oldest first.
+
+    Overlapping throttling of different causes makes one alert. `now_ns` is the present session time.
+    """
     joined: list[tuple[int, float]] = []
     for span in throttles.spans:
         end_ns = math.inf if span.end_ns is None else span.end_ns
@@ -144,7 +154,7 @@ def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> 
 
 
 class Incidents:
-    """The alerts from events that show how a session ended, or that it could not be recorded."""
+    """The alerts made from single events: how the session ended, and when it could not be recorded."""
 
     def __init__(self) -> None:
         self.alerts: deque[Alert] = deque(maxlen=MAX_ALERTS)  # Oldest first.
@@ -169,9 +179,9 @@ class Incidents:
 
 
 class Stalls:
-    """The past stalls of a session.
+    """Finds the past stalls of a session.
 
-    A stall is a row of seconds without inferences, far longer than an inference takes.
+    A stall is a series of seconds without inferences that is far longer than an inference takes.
     """
 
     def __init__(self) -> None:
@@ -186,7 +196,10 @@ class Stalls:
         self.spans: deque[tuple[int, int]] = deque(maxlen=MAX_ALERTS)  # (begin, end) in ns, oldest first.
 
     def fold(self, batch: Batch, rest_ns: int) -> None:
-        """Continue with a batch. `rest_ns`: the longest time for which the load may ask for no inference, in ns."""
+        """Take a further batch of the session, and add the stalls that ended in it to `spans`.
+
+        `rest_ns` is the longest time in ns for which the load may ask for no inference.
+        """
         for event in batch.events:
             match event.body:
                 case ProfileBurst(duration_ns=took_ns):
@@ -222,10 +235,10 @@ class Stalls:
 
 
 class StreamAlerts:
-    """The alerts of one stream, from the rules about inferences."""
+    """Finds the alerts of one stream, for all rules about inferences."""
 
     def __init__(self, rules: Iterable[tuple[AlertRule, str]]) -> None:
-        """Begin with no data. `rules`: each rule with the name of its alerts."""
+        """Begin with no data. `rules` has pairs of a rule and the name of its alerts."""
         self.excursions = [Excursions(rule, name) for rule, name in rules]
         self.missing = Excursions(MISSING)
         self._values = InferenceValues()
@@ -244,9 +257,9 @@ class StreamAlerts:
                 excursions.fold(first_s, series[excursions.rule.series])
 
     def missing_spans(self) -> Sequence[Alert]:
-        """Return an alert for each time in which the deadline was missed, oldest first.
+        """Return an alert for each time in which inferences missed the deadline, oldest first.
 
-        Each ends with its last miss.
+        Each alert ends with the last missed deadline.
         """
         rest_ns = (MINUTE_S - 1) * NS  # After the last miss, which is still part of the last minute.
         return [
@@ -256,12 +269,15 @@ class StreamAlerts:
 
 
 def is_of_inferences(rule: AlertRule) -> bool:
-    """Whether a rule is about inferences, so that each stream is judged by itself."""
+    """Whether the rule checks latency, misses or errors. Such a rule is checked for each stream separately."""
     return rule.series in (*LATENCY_SERIES, "misses", "misses%", "errors", "errors%")
 
 
 class Alerts(TracksReader):
-    """The alerts of a session. `rules`: the rules of the viewer. The rules of the session itself arrive as events."""
+    """Finds the alerts of a session.
+
+    `rules` are the rules of the viewer. The rules of the session itself arrive as events.
+    """
 
     def __init__(
         self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None, phases: Phases | None = None
@@ -281,9 +297,9 @@ class Alerts(TracksReader):
         self._register()
 
     def _register(self) -> None:
-        """Register the series that rules need, and no others.
+        """Choose the series of sensor values to compute: only those that a rule checks.
 
-        For a day of readings, a series costs as much as all other analysis.
+        Each series of a day of readings takes as much time as all other analysis.
         """
         self._sensors.register({excursions.rule.series for excursions in self._board})
 
@@ -291,17 +307,17 @@ class Alerts(TracksReader):
         return StreamAlerts((rule, name) for rule, name in self._rules if is_of_inferences(rule))
 
     def missing_since(self) -> Mapping[int, int]:
-        """Return the times in ns at which the present misses of the deadline began, by stream number.
+        """Return when the present series of missed deadlines began, in ns of session time, by stream number.
 
-        Streams that do not miss it now are left out.
+        A stream that meets its deadline now has no entry.
         """
         last = ((number, span) for number, of in self._streams.items() for span in of.missing_spans()[-1:])
         return {number: span.begin_ns for number, span in last if span.end_ns is None}
 
     def _missing(self, findings: Findings) -> Iterator[Alert]:
-        """Yield an alert for each time in which a stream missed the deadline.
+        """Yield an alert for each time in which a stream missed its deadline.
 
-        Only the last one of each stream has a cause.
+        Only the last alert of each stream has a cause, which is taken from `findings`.
         """
         deadline_ms = (self._load.deadline_ns or 0) / 1e6
         for number, stream in self._streams.items():
@@ -311,7 +327,10 @@ class Alerts(TracksReader):
                 yield findings.named(number, replace(span, about=about))
 
     def fold(self, batch: Batch, streams: ByStream | None = None) -> None:
-        """Continue with a batch. `streams`: the seconds of the batch by stream; None if they are not divided yet."""
+        """Take a further batch of the session.
+
+        `streams` has the seconds of the batch by stream. It is None if they have not been divided yet.
+        """
         self._by_stream = streams
         super().fold(batch)
 
@@ -350,9 +369,9 @@ class Alerts(TracksReader):
             self._register()
 
     def view(self, findings: Findings, faults: Iterable[Fault] = ()) -> AlertsView:
-        """Return the latest alerts of the session, and all that continue.
+        """Return the latest 200 alerts of the session, and all older alerts that continue.
 
-        `findings`: the other results of the analysis. `faults`: errors of the analysis itself.
+        `findings` are the other results of the analysis. `faults` are errors of the analysis itself.
         """
         alerts = [*derived_alerts(findings), *self._incidents.alerts]
         alerts += [Alert(INTERNAL_ERROR, "warning", of.t_ns, None, of) for of in faults]

@@ -1,4 +1,4 @@
-"""The values that rules check, one per second, from sensors and from inferences."""
+"""The values that alert rules check, one per second, computed from sensors and from inferences."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -25,9 +25,10 @@ LATENCY_SERIES = (*(name.removesuffix("_ns") for name in PERCENTILE_FIELDS), "me
 
 
 class SensorValues:
-    """The values of rules about sensors in each second; NaN means unknown.
+    """Computes one value per second from sensors, for alert rules to check. NaN means unknown.
 
-    The series are `temp`, `headroom` (to the nearest trip point), `power` and `rss`.
+    The series are `temp` (hottest zone, °C), `headroom` (°C to the nearest trip point), `power` (W) and `rss` (memory
+    of the engine).
     """
 
     def __init__(self, tracks: Tracks) -> None:
@@ -36,7 +37,10 @@ class SensorValues:
         self._places: dict[str, list[int]] = {}
 
     def register(self, wanted: Collection[str]) -> None:
-        """Choose the sensors of each wanted series. Call this again when the board has more sensors."""
+        """Choose the sensors for each series in `wanted`, such as `temp`.
+
+        Call this again when the board has more sensors.
+        """
         infos = self._tracks.infos
         totals = [place for place, info in enumerate(infos) if info.kind == "power" and info.role == "total"]
         places = {
@@ -48,10 +52,10 @@ class SensorValues:
         self._places = {name: of for name, of in places.items() if name in wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
-        """Yield the values of the seconds that became complete, in order.
+        """Yield the values of the seconds that became complete since the last call, as at most one pair.
 
-        If nothing was read for long, yield nothing. `ended_ns`: the end of the session, before which all seconds are
-        complete; None while it is unknown.
+        The pair is the first second and a dict with an array of values for each series. `ended_ns` is the end of the
+        session in ns of session time, or None if the session continues.
         """
         known_ns = self._tracks.until_ns
         until_s = known_ns // NS - LATE_S
@@ -74,21 +78,28 @@ class SensorValues:
 
 
 class InferenceValues:
-    """The values of rules about inferences in each second.
+    """Computes latencies, misses and errors, one value per second, for alert rules to check.
 
-    The series are percentiles, `mean` and `max` in ms, and the `misses` and `errors` of the last minute, as numbers and
-    in %.
+    The series are percentiles such as `p99`, `mean` and `max` in ms, and `misses` and `errors` of the last minute.
+    `misses%` and `errors%` are the same in percent of the inferences.
     """
 
     def __init__(self, wanted: Collection[str] = LATENCY_SERIES) -> None:
-        """Begin with no data. `wanted`: series of LATENCY_SERIES to compute; all other series are always computed."""
+        """Begin with no data.
+
+        `wanted` has the names of the latency series to compute, such as `p99`. Misses and errors are always computed.
+        """
         self.wanted = wanted
         self._next_s = 0
         self._minute: Ints = np.zeros((MINUTE_S - 1, 3), np.int64)
         self._last: dict[str, float] = {}
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """Yield the values of these complete seconds. Latencies are response times if the load has them."""
+        """Yield the values of these complete seconds, as one pair for each series of successive seconds.
+
+        A pair is the first second and a dict with an array of values for each name. Latencies are response times if the
+        load has such times.
+        """
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
         rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]
         if not len(rows):
@@ -121,9 +132,9 @@ class InferenceValues:
         return series
 
     def _held(self, name: str, values: Floats, ran: Bools) -> Floats:
-        """Return the values, in which a second without inferences has the value of the second before it.
+        """Return the values, with each second without inferences changed to the value of the second before it.
 
-        `name`: of the series. `ran`: whether each second has inferences.
+        `name` is the name of the series, such as `p99`. `ran` says for each second whether it has inferences.
         """
         before = np.concatenate([[self._last.get(name, math.nan)], np.where(ran, values, math.nan)])
         held = hold_last(before[None])[0, 1:]

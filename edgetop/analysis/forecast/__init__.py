@@ -1,1 +1,1 @@
-"""The forecast: the temperature that the board will reach, whether it will throttle at this load, and when."""
+"""The heat forecast: the temperature that the board will reach, and whether and when it will throttle at this load."""

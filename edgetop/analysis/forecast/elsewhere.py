@@ -1,9 +1,9 @@
-"""The forecast for another ambient temperature: whether the board would throttle there, when, and at what speed.
+"""The heat forecast for another ambient temperature: whether and when the board would throttle there, and how much.
 
 Under the same load and in the same enclosure, a board is warmer by as much as its surroundings are (Incropera et al.,
-chapter 5: the equations are about the rise above ambient). So the fitted model remains valid if the trip point is
-lowered by this difference. Nonlinear effects (leakage that grows with heat, and convection) widen the range by a share
-of the difference. If the session is not suitable, the result is a reason instead of a forecast.
+chapter 5: the equations are about the rise above ambient). So the fitted model is reused with a trip point that is
+lower by the difference. Leakage and convection change with the temperature, so each range is widened by a share of the
+difference. If the session is not suitable, the result is a reason instead of a forecast.
 """
 
 import math
@@ -36,10 +36,9 @@ Unsuitable = Literal["no-ambient", "no-enclosure", "too-far"]
 
 @frozen
 class Elsewhere:
-    """The forecast for a room of `ambient_c`.
+    """The heat forecast of a board in a room of `ambient_c` °C.
 
-    Each range contains the true value in nine of ten cases. It includes the error made by changing the ambient
-    temperature.
+    Each range contains the true value in nine of ten cases.
     """
 
     ambient_c: float
@@ -56,22 +55,24 @@ class Elsewhere:
 
 
 class UnsuitableError(ValueError):
-    """Raised if the session does not suffice for a forecast at another ambient temperature."""
+    """Raised if a session does not allow a forecast for another ambient temperature."""
 
     def __init__(self, reason: Unsuitable, measured_c: float | None = None) -> None:
-        """Store the reason.
+        """Store the reason, such as `no-ambient`.
 
-        `measured_c`: the ambient temperature that the session declares; None if it declares none.
+        `measured_c` is the ambient temperature in °C that the session declares, or None if it declares none.
         """
         super().__init__(reason, measured_c)
         self.reason, self.measured_c = reason, measured_c
 
 
 def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, until_ns: int) -> Elsewhere:
-    """Return the forecast for a room of `ambient_c`. Raises UnsuitableError if the session does not suffice for one.
+    """Return the heat forecast of the board for a room of `ambient_c` °C.
 
-    `batches`: the session, up to where it throttled if it did. `until_ns`: the time where the batches end, or the end
-    of the measurement.
+    `batches` is the data of a session; if the board throttled, it must end where the throttling began. `manifest`
+    describes the session. `until_ns` is the session time in ns at which the batches end, or the end of the measurement.
+    Raises UnsuitableError if the session does not allow a forecast, for example because it declares no ambient
+    temperature.
     """
     measured_c = manifest.methodology.ambient_c
     if measured_c is None:
@@ -106,9 +107,11 @@ def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, un
 
 
 def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Crossings", until_ns: int) -> Elsewhere:
-    """Return the result with the time until the trip point is reached, and with the throughput that then remains.
+    """Return `result` with the time until the board throttles, and with the share of throughput that then remains.
 
-    `views`, `crossings`: the forecasts, and the crossings of the trip, for each of the three shifts of the trip.
+    `views` has three forecasts: for the least, the expected and the greatest change of temperature. `crossings` has the
+    times at which the trip point was reached for each of these changes. `until_ns` is the session time of the
+    forecasts.
     """
     assert result.sensor is not None
     gone_s, times = (until_ns - crossings.began_ns) / NS, []
@@ -129,9 +132,9 @@ def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Cr
 
 
 class _Crossings:
-    """The times at which each zone first reached its lowered trip in the measured phase.
+    """Finds when each thermal zone first reached its trip point, for several lowered trip points.
 
-    There is a time for each of several shifts. A shift is the difference in °C by which the trip is lowered.
+    Times are those of the measured phase. `shifts` has the differences in °C by which the trip points are lowered.
     """
 
     def __init__(self, manifest: Manifest, shifts: tuple[float, ...]) -> None:
@@ -142,7 +145,7 @@ class _Crossings:
 
     @property
     def began_ns(self) -> int:
-        """Return the time at which the measured phase began, or 0 if it has not begun."""
+        """Return the session time in ns at which the measured phase began, or 0 if it has not begun."""
         return self._phases.measured_from_ns or 0
 
     def fold(self, batch: Batch) -> None:
@@ -156,9 +159,10 @@ class _Crossings:
                     self._first[name, number] = int(of_zone["t_ns"][over[0]])
 
     def first_s(self, zone: str, number: int) -> float | None:
-        """Return the time in s from the beginning of the load to the first crossing, or None if there is none.
+        """Return after how many seconds of load a zone first reached its lowered trip point, or None if it did not.
 
-        `zone`: the id of its sensor. `number`: the index of the shift.
+        `zone` is the id of the zone's sensor, such as `temp/cpu-thermal`. `number` is the index of the lowering in
+        `shifts`.
         """
         t_ns = self._first.get((zone, number))
         return None if t_ns is None else (t_ns - self.began_ns) / NS

@@ -1,7 +1,7 @@
-"""The forecast from readings and phases: the final temperature, and whether the board will throttle.
+"""The heat forecast of a running session: the final temperature, and whether and when the board will throttle.
 
-People act upon a forecast. So if a result is not sure enough, it is a reason instead. No state depends on the pieces in
-which a session comes.
+People act on a forecast, so an unsure result is replaced by the reason why it is unsure. The results are the same
+however the data was divided into batches.
 """
 
 from dataclasses import replace
@@ -96,14 +96,15 @@ class ForecastView:
 
 
 class Forecast(TracksReader):
-    """The forecast of the temperature, from the readings of heat, load and cooling."""
+    """Makes the heat forecast of a session from its readings of heat, load and cooling."""
 
     def __init__(
         self, tracks: Tracks | None = None, phases: Phases | None = None, *, warmer_c: float | None = None
     ) -> None:
         """Begin without data.
 
-        `warmer_c`: the difference in °C by which the surroundings of the forecast are warmer. It lowers all trips.
+        `warmer_c` is by how many °C the room of the forecast is warmer than the room of the session. It is None if the
+        forecast is for the same room.
         """
         super().__init__(tracks)
         self._phases = phases or Phases()
@@ -139,15 +140,19 @@ class Forecast(TracksReader):
             self._forget_from(int(rows["t_ns"].min()))
 
     def _forget_from(self, t_ns: int) -> None:
-        """Drop the stored forecast if it is as of a second after `t_ns`, because new data of that time came."""
+        """Drop the stored forecast if it was made for a later second than that of new readings.
+
+        `t_ns` is the session time of the first new reading.
+        """
         if self._judged and t_ns // NS < self._judged[0]:
             self._judged = None
 
     def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints | None = None) -> None:
-        """Add temperatures of the board at rest.
+        """Add temperatures of the resting board, from which its mean temperature at rest is computed.
 
-        `sensor`, `t_ns`, `celsius`: the sensor's place, the time and the temperature of each reading. `count`: the
-        number of readings of which each temperature is the mean; None if each is a single reading.
+        `sensor`, `t_ns` and `celsius` are arrays with an element for each reading: index of the sensor, session time,
+        temperature. `count` says of how many readings each temperature is the mean; None means one reading each.
+        Readings outside of the resting time are ignored.
         """
         if self._idle_ns is None or int(t_ns[0]) > self._idle_ns[1]:
             return
@@ -161,7 +166,7 @@ class Forecast(TracksReader):
             self._idle[place] = total + int(milli.sum()), before + int(weight[rows].sum())
 
     def view(self, until_ns: int) -> ForecastView:
-        """Return the forecast as of `until_ns`: now, or the end of the measured phase."""
+        """Return the heat forecast as of the session time `until_ns`: now, or the end of the measured phase."""
         if self._began_ns is None:
             return ForecastView(silence="not-measured")
         until_s = min(self._tracks.newest_s, until_ns // NS)
@@ -199,9 +204,10 @@ class Forecast(TracksReader):
         return self._fitted(view, row, span, now)
 
     def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | Silence:
-        """Return the zone nearest to its trip, or the reason why there is none.
+        """Return the thermal zone that is nearest to its trip point, or the reason why there is none.
 
-        The zone is given as its row, its temperature and its trip, both in °C. `now`: the latest readings.
+        The zone is a tuple: its row in the history, its temperature in °C, its trip point in °C. `now` has the latest
+        readings.
         """
         has_trip, near = False, []
         for row, info in enumerate(self._history.infos):
@@ -244,9 +250,9 @@ class Forecast(TracksReader):
         return weighed
 
     def _weighed(self, view: ForecastView, fitted: Fitted, *, is_rising: bool) -> ForecastView:
-        """Return the view with those results of the fit that are sure enough to be reported.
+        """Return `view` with those results of the fitted model that are sure enough to be reported.
 
-        `is_rising`: whether the temperature rises as on the way to the trip (`_is_rising`).
+        `is_rising` says whether the temperature rose enough for the board to be on its way to the trip point.
         """
         steady, trip_c = fitted.steady_c, view.trip_c
         assert trip_c is not None
@@ -263,12 +269,16 @@ class Forecast(TracksReader):
     def _share(
         self, row: int, trip_c: float, steady_c: Estimate
     ) -> tuple[tuple[float, float] | None, ShareSilence | None]:
-        """Return the range of the share of throughput that remains at the trip, or the reason why it is unknown.
+        """Return the least and greatest share of throughput that remains when the board throttles.
 
-        `row`: of the zone. `steady_c`: its steady temperature. In a steady state the rise above the temperature at rest
-        is proportional to the power above that at rest. A halved clock removes half of that power at least (the load
-        runs half of the time), and seven eighths at most (C V^2 f with V as f: Burd and Brodersen 1995, Energy
-        efficient CMOS microprocessor design).
+        The result is a pair: the two shares (0..1) and None, or None and the reason why they are unknown. `row` is the
+        row of the zone in the history. `trip_c` is its trip point, and `steady_c` its final temperature without
+        throttling, in °C.
+
+        The rise above the resting temperature is proportional to the power above the resting power. A clock reduced to
+        half removes at least half of that power, because the load runs half of the time. It removes at most seven
+        eighths, because power is C V^2 f and V falls with f (Burd and Brodersen 1995, Energy efficient CMOS
+        microprocessor design).
         """
         total, count = self._idle.get(self._history.places[row], (0, 0))
         if self._load.mode != "closed":
@@ -285,9 +295,10 @@ class Forecast(TracksReader):
 
 
 def _is_rising(celsius: Floats, trip_c: float) -> bool:
-    """Whether temperatures rise so much that the board is on its way to the trip.
+    """Whether the temperature rose so much that the board is on its way to the trip point.
 
-    The mean of their last tenth is compared with that of their first. `celsius`: mean temperatures, in order of time.
+    `celsius` has mean temperatures in order of time. The mean of its first tenth is compared with that of its last
+    tenth.
     """
     few = max(len(celsius) // 10, 1)
     first, last = float(celsius[:few].mean()), float(celsius[-few:].mean())

@@ -1,19 +1,19 @@
-"""The thermal model: a board as two heat capacities, under a step of load, fitted with its uncertainty.
+"""The thermal model of a board: two heat capacities under a step of load, fitted to temperatures with its uncertainty.
 
 Under a constant load, a body that is equally warm throughout approaches its steady temperature exponentially (Incropera
 et al., Fundamentals of Heat and Mass Transfer, chapter 5, the lumped capacitance method). The temperature of a chip
-with its heat sink is a sum of two exponentials, which have the same sign where the heat enters (Skadron et al. 2004,
+with its heat sink is a sum of two exponentials. Where the heat enters, both have the same sign (Skadron et al. 2004,
 Temperature-aware microarchitecture, ACM TACO 1(1)). Passively cooled small boards follow this closely enough: De
 Vogeleer, Jouvelot and Memmi 2014, Theoretical analysis of radiative cooling for mobile and embedded systems,
 arXiv:1410.0628.
 
     T(t) = T0 + A (1 - exp(-t/tau)) + B (1 - exp(-t/tau'))
 
-The model does not choose one pair of time constants. For each pair on a grid, the other terms are linear, and the pair
-has its marginal likelihood as a weight (Bishop 2006, Pattern Recognition and Machine Learning, 3.4). Between the points
-of the grid, the exponentials are continued by their derivatives. Residuals are correlated, so they count as fewer than
-they are (Bayley and Hammersley 1946, The "effective" number of independent observations in an autocorrelated time
-series).
+The result is a weighted mean over many pairs of time constants, which form a grid. For one pair, the model is linear in
+its other terms. The weight of the pair is its marginal likelihood (Bishop 2006, Pattern Recognition and Machine
+Learning, 3.4). Values between the points of the grid are reached with the derivatives of the exponentials. Successive
+residuals are correlated, so they count as fewer observations (Bayley and Hammersley 1946, The "effective" number of
+independent observations in an autocorrelated time series).
 """
 
 import functools
@@ -73,7 +73,10 @@ ROUNDS = 3  # of the iteration to the crossing
 
 @frozen
 class Estimate:
-    """A value, and the range that contains it in nine of ten cases. An infinite time means never."""
+    """A value, and the range from `low` to `high` that contains the true value in nine of ten cases.
+
+    An infinite time means never.
+    """
 
     value: float
     low: float
@@ -89,9 +92,9 @@ class Fitted:
 
 
 class _Grid:
-    """The candidate boards, with the prior of each.
+    """The boards that the fit tries, each with its prior probability.
 
-    There are three kinds: two time constants, one alone, and a board whose temperature hardly changes.
+    A board has two time constants, or one, or a temperature that hardly changes.
     """
 
     def __init__(self) -> None:
@@ -128,7 +131,10 @@ def _grid() -> _Grid:
 
 @frozen
 class _Samples:
-    """Boards that could have given these readings, and the probability of each."""
+    """Simulated boards that could have given the readings, with the probability of each in `weight`.
+
+    All arrays have one element per board.
+    """
 
     weight: Floats
     steady_c: Floats
@@ -139,11 +145,13 @@ class _Samples:
 
 
 def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike: bool = True) -> Fitted | None:
-    """Fit the model to the means of blocks of equal width. Return None if no board could have given these readings.
+    """Return the thermal model fitted to temperatures, or None if no board could have such temperatures.
 
-    `t_s`: the mean time of each block, in s since the load began. `celsius`: its mean temperature. `count`: its number
-    of readings. `all_alike`: whether all parts of the board heat up together or cool down together, as they do after
-    rest. After a change to less load or more cooling, one part may cool while another still heats up.
+    The temperatures are means over blocks of time of equal length. `t_s` is the mean time of each block in s since the
+    load began. `celsius` is its mean temperature. `count` is its number of readings. `trip_c` is the temperature in °C
+    at which the board throttles. `all_alike` says that all parts of the board heat up together or cool down together,
+    as after a rest. It is False after a change to less load or more cooling: one part may cool while another still
+    heats up.
     """
     samples = _samples(t_s, celsius, count, all_alike)
     if samples is None:
@@ -163,9 +171,10 @@ def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike
 
 
 def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
-    """Return the time in s at which a straight line through the readings reaches the trip; infinite if it does not.
+    """Return when a straight line through the last readings reaches `trip_c`, in s since the load began.
 
-    It is for a rise that does not bend yet: the model cannot know more about such a rise.
+    The result is infinite if the temperature does not rise, or if its rise slows down. `t_s` and `celsius` are the
+    times and temperatures of the readings.
     """
     third = len(t_s) // 3
     if third == 0:
@@ -182,9 +191,9 @@ def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
 
 
 def _off(left_s: Floats, seen_s: float) -> Floats:
-    """Return the model's own error of a remaining time, in nepers.
+    """Return the model's own error of each remaining time, as a standard deviation in nepers.
 
-    `left_s`: the remaining time. `seen_s`: the time of readings.
+    `left_s` has the remaining times in s. `seen_s` is for how many seconds the temperature was read.
     """
     return LEAST_OFF + (MOST_OFF - LEAST_OFF) * left_s / (left_s + max(seen_s, 1.0))
 
@@ -196,10 +205,9 @@ def _with_model_error(crossing_s: Floats, now_s: float) -> Floats:
 
 
 def _range_at_least(value_s: float, now_s: float) -> tuple[float, float]:
-    """Return the ends of the least range of a time, in s: the range that follows from the model's own error alone.
+    """Return the ends of the narrowest range to report for a time, in s since the load began.
 
-    A wider range may follow from the boards of the grid. If few of these remain, they may agree by chance. `value_s`:
-    the estimated time. `now_s`: the present.
+    The range follows from the model's own error. `value_s` is the estimated time, and `now_s` is the present time.
     """
     if not np.isfinite(value_s):
         return value_s, value_s
@@ -235,10 +243,12 @@ def _samples(t_s: Floats, celsius: Floats, count: Floats, all_alike: bool) -> _S
 
 
 def _columns(grid: _Grid, t_s: Floats, rise_c: Floats) -> Floats:
-    """Return the columns of the fit: a constant, each exponential, the derivative of each, and the readings.
+    """Return the matrix of the fit, with a row for each term and a column for each block of readings.
 
-    `t_s`: the mean time of each block. `rise_c`: the rise of the temperature in each. The mean of an exponential over a
-    block is its value in the middle, times a factor that is the same for all blocks of equal width.
+    The rows are a constant, the exponential of each time constant, the derivative of each exponential, and the
+    readings. `t_s` is the mean time of each block in s. `rise_c` is its temperature rise in °C.
+
+    The mean of an exponential over a block is its value in the middle, times a factor that is equal for all blocks.
     """
     ratio = t_s / grid.tau_s[:, None]
     left = np.exp(-ratio)
@@ -252,9 +262,9 @@ def _diagonal(of: Floats) -> Floats:
 
 
 def _noise_c2(grid: _Grid, columns: Floats, products: Floats, normal: Floats, seen: Floats, wanted: Floats) -> float:
-    """Return the variance in °C² of readings about the best fit.
+    """Return the variance of the readings around the best fit, in °C².
 
-    It is raised, because neighbouring readings are correlated.
+    It is increased to allow for the correlation of successive readings.
     """
     trial = normal / TRIAL_NOISE_C2 + _diagonal(grid.precision)
     terms = np.linalg.solve(trial, (seen / TRIAL_NOISE_C2 + wanted)[..., None])[..., 0]
@@ -272,10 +282,10 @@ def _possible(
     grid: _Grid, point: npt.NDArray[np.int64], weight: Floats, terms: Floats, begin_c: float, rises: float,
     ambient_c: Floats,
 ) -> _Samples | None:  # fmt: skip
-    """Return the boards with their probabilities, or None if none is possible.
+    """Return the simulated boards with their probabilities, or None if all of them are impossible.
 
-    A board is impossible (weight 0) if a part of it changes against the direction `rises` (1: heats up, -1: cools down,
-    0: either), or if a time constant is 1.5 grid steps or more from its grid point `point`.
+    A board is impossible if a part of it changes against the direction `rises` (1: heats up, -1: cools down, 0:
+    either). It is also impossible if a time constant is 1.5 grid steps or more from its grid point `point`.
     """
     point, weight = np.repeat(point, 2 * HALF_SAMPLES), np.repeat(weight, 2 * HALF_SAMPLES)
     slow_c, fast_c = terms[:, 1], terms[:, 2]
@@ -301,7 +311,7 @@ def _possible(
 
 
 def _crossing_s(samples: _Samples, trip_c: float) -> Floats:
-    """Return the time in s at which each simulated board reaches the trip; infinite if it never does."""
+    """Return when each simulated board reaches `trip_c`, in s since the load began; infinite if it never does."""
     above = samples.steady_c - trip_c
     with np.errstate(all="ignore"):
         at_s = samples.slow_s * np.log(samples.slow_c / above)
@@ -318,9 +328,10 @@ def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> lis
 
 
 def _most_probable(crossing_s: Floats, weight: Floats) -> tuple[float, float]:
-    """Return the time in s with which most boards agree within 20 %, and the share of these boards.
+    """Return the most probable time in s, and its probability: the share of boards that are within 20 % of the time.
 
-    If no board reaches the trip, they are infinite and 0.
+    `crossing_s` has the time of each board, which is infinite for never. If all are infinite, the result is infinity
+    and 0.
     """
     tried = np.unique(_quantiles(crossing_s, weight, tuple(np.linspace(LOW, HIGH, 19))))
     tried = tried[np.isfinite(tried)]

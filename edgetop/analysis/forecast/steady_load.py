@@ -1,4 +1,4 @@
-"""The time since when load and cooling have been as they are now. A thermal model holds only for that time."""
+"""Finds since when the load and the cooling have been as they are now. A thermal model is valid only for that time."""
 
 import math
 from collections.abc import Sequence
@@ -45,7 +45,10 @@ WIDTHS_S = (1, 4, 16, 64)
 
 @frozen
 class Steady:
-    """A span of steady load, found in blocks of one width."""
+    """A time of steady load, in s of the session.
+
+    `level` is the index in WIDTHS_S of the length of the blocks in which it was found.
+    """
 
     level: int
     from_s: int
@@ -66,13 +69,16 @@ def is_throttling(info: SensorInfo) -> bool:
 
 
 def is_drive(info: SensorInfo) -> bool:
-    """Whether the sensor measures a source of heat, or cooling."""
+    """Whether the sensor measures a source of heat (CPU load, power, clock cap), or cooling (a fan)."""
     is_total = info.kind == "power" and info.role == "total"
     return info.id == "load/cpu" or is_total or info.kind in ("fan", "freqcap") or is_fan(info)
 
 
 class History:
-    """The readings that a forecast needs: of zones, load, cooling and throttling, in blocks of several widths."""
+    """Gives the readings that a forecast needs as means over blocks of time.
+
+    The readings are those of thermal zones, load, cooling and throttling. `infos` are the sensors of the board.
+    """
 
     def __init__(self, tracks: Tracks, infos: Sequence[SensorInfo] = ()) -> None:
         self._tracks = tracks
@@ -89,19 +95,23 @@ class History:
         self._heats = np.array([kind in HEATING for kind in kinds], np.bool_)
 
     def blocks(self, level: int, from_s: float, until_s: int, row: int | None = None) -> ReadingBlocks:
-        """Return the complete blocks between `from_s` and `until_s`, each of width WIDTHS_S[level].
+        """Return the mean readings of each complete block between the seconds `from_s` and `until_s` of the session.
 
-        `row`: the row of the one sensor to return, with the mean times of its readings; None for all sensors.
+        A block is WIDTHS_S[level] seconds long. `row` is the row of a single sensor to return, and None means all
+        sensors. Only for a single sensor, the result has the mean time of the readings in each block.
         """
         places = self.places if row is None else [self.places[row]]
         return self._tracks.blocks(places, WIDTHS_S[level], from_s, until_s, BLOCKS, timed=row is not None)
 
     def is_throttled(self, blocks: ReadingBlocks) -> Bools:
-        """Whether heat slowed the board in each block."""
+        """Return an array that says for each block whether the board was throttled because of heat."""
         return np.asarray((np.nan_to_num(blocks.mean[self._throttling]) > 0).any(axis=0))
 
     def _only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
-        """Whether the load was never lower, and the cooling never stronger, from block `at` on than just before it."""
+        """Whether no load fell and no cooling became stronger at the block with index `at`.
+
+        The mean from this block on is compared with the mean of the blocks just before it.
+        """
         mean = blocks.mean[self._drives]
         if not at or not len(mean):
             return True
@@ -116,9 +126,9 @@ class History:
         return bool(has_changed.any() and not has_changed[self._heats].any())
 
     def _changes(self, blocks: ReadingBlocks) -> Bools:
-        """Return whether each source of heat or cooling differs in each block from its value at the end.
+        """Return an array that says in which blocks a source of heat or cooling differs from its present value.
 
-        Shape (drives, blocks).
+        It has the shape (sources, blocks).
         """
         mean = hold_last(blocks.mean[self._drives])
         recent = mean[:, -max(LEAST_RECENT, RECENT_S // blocks.width_s) :]
@@ -132,10 +142,10 @@ class History:
         return np.asarray(off)
 
     def steady_span(self, from_s: float, until_s: int) -> Steady | None:
-        """Return the longest steady span that ends at `until_s`, or None.
+        """Return the longest time of steady load that ends at `until_s`, or None if there is none.
 
-        It is found in the narrowest blocks that reach back to its beginning. The result is None if nothing was read, or
-        if the load goes up and down all the time.
+        It is None if nothing was read between `from_s` and `until_s`, or if the load goes up and down all the time.
+        Both are seconds of the session.
         """
         best: Steady | None = None
         has_change = False
@@ -161,7 +171,11 @@ class History:
 
 
 def _lasting(off: Bools, least: int) -> Bools:
-    """Return which elements of each row of `off` are in a run of at least `least` true elements."""
+    """Return an array that keeps only the true elements of `off` that are part of at least `least` in a row.
+
+    >>> _lasting(np.array([[True, False, True, True]]), 2).tolist()
+    [[False, False, True, True]]
+    """
     lasting = np.zeros_like(off)
     if off.shape[1] >= least:
         runs = np.lib.stride_tricks.sliding_window_view(off, least, axis=1).all(axis=2)

@@ -1,5 +1,6 @@
-"""Slowdowns: when the model runs slower than it can, since when, by how much, and why.
+"""Slowdowns: finds when the model runs slower than it can, since when, by how much, and why.
 
-`edgetop help slowdowns` describes the method for users. The package judges seconds, readings and the event that begins
-the measurement. Its memory is bounded, and its results do not depend on how the data was batched.
+`edgetop help slowdowns` describes the method for users. The data are the seconds and the sensor readings of a session,
+and the event that begins its measurement. Memory use is limited. The results are the same however the data was divided
+into batches.
 """

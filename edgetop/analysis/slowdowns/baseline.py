@@ -1,7 +1,7 @@
-"""The burst baseline: the level of the first steady 30 s, with which everything later is compared.
+"""The baseline: the median latency of the burst, with which everything later is compared.
 
-The burst ends earlier if the level rises, because this rise must be reported as a slowdown. It begins later if the
-level still falls, as it does while caches and governors settle.
+The burst is the first steady 30 s of the measurement. It ends earlier if the latency rises, because this rise must be
+reported as a slowdown. It begins later if the latency still falls, as it does while caches and governors settle.
 """
 
 import math
@@ -53,14 +53,15 @@ class Baseline:
 
     @property
     def p50_ns(self) -> float:
-        """Return the median latency in ns at this level."""
+        """Return the median latency of the burst (the first steady 30 s) in ns."""
         return math.exp(self.level / NEPER)
 
 
 def find_baseline(points: Points, until_s: int) -> tuple[Baseline | None, int]:
-    """Return the baseline, and the second from which `points` are still needed.
+    """Return the baseline (the median of the first steady 30 s), and the second from which `points` are still needed.
 
-    The baseline is None if there is none yet. `points`: the points of the measured phase up to `until_s`, in order.
+    The baseline is None if it cannot be found yet. `points` has the logarithms of latencies in the measured phase with
+    their seconds, in order. `until_s` is the session second up to which they go.
     """
     if not len(points):
         return None, 0
@@ -89,16 +90,20 @@ def _steady_baseline(points: Points, first_s: int) -> tuple[Baseline | None, int
 
 
 def partial_baseline(points: Points) -> Baseline | None:
-    """Return the baseline of a measurement that ended before the burst was complete, or None if it was too short."""
+    """Return the baseline of a measurement that ended within its first 30 s, or None if it is shorter than 5 s.
+
+    The baseline is the median latency. `points` has the logarithms of the latencies with their seconds, in order.
+    """
     if not len(points) or int(points["second"][-1]) + 1 - int(points["second"][0]) < LEAST_S:
         return None
     return _baseline(points)
 
 
 def _best_split(points: Points) -> tuple[int, float]:
-    """Return the index of the point at which the level changes most surely, and the size of the change.
+    """Return the index of the point at which the latency changes most surely, and the size of the change.
 
-    They are 0 and 0.0 if the level does not change.
+    The size is that of the logarithm of the latency, in millionths, and above 0 for a rise. The result is 0 and 0.0 if
+    the latency does not change.
     """
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))
@@ -116,9 +121,10 @@ def _best_split(points: Points) -> tuple[int, float]:
 
 
 def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the median and the spread of selected levels, for each row of `part`.
+    """Return the medians and the spreads of several selections of the values in `level`, as two arrays.
 
-    `part`: which levels each row selects, shape (rows, levels).
+    Each row of `part` is a selection: it says which of the values to use. The spread is a standard deviation, estimated
+    from the median absolute deviation.
     """
     size = part.sum(axis=1)
     row, low, high = np.arange(len(part)), (size - 1) // 2, size // 2

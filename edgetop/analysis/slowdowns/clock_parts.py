@@ -1,8 +1,7 @@
-"""How much of a slowdown lower clocks explain: those of CPU and GPU, and that of the memory.
+"""Computes how much of a slowdown follows from lower clocks of CPU, GPU and memory.
 
-A memory-bound model slows in step with the fall of the memory's clock. But a governor also lowers this clock because
-less data moves, which is a consequence of a slowdown. Then the memory is no busier than before, and something else
-explains the slowdown.
+A memory-bound model slows in step with the memory's clock. But a governor may also lower this clock because a slower
+model moves less data. Then the lower clock is a consequence of the slowdown, and the load of the memory has not risen.
 """
 
 import math
@@ -24,10 +23,11 @@ Pairs = Iterable[tuple[Channel, Tally]]
 
 
 def clock_part(pairs: Pairs, level: float, *, of_memory: bool | None = None) -> float | None:
-    """Return the share of the slowdown that a lower clock explains, by the clock that fell most; None without one.
+    """Return the share (0..1) of a slowdown that follows from lower clocks, or None if no clock was read.
 
-    `level`: the level of the slowdown, in nepers above the baseline. `of_memory`: whether only clocks of the memory
-    count, or only all others; None for all clocks.
+    The clock that fell most counts. `pairs` has each signal with its figures before and during the slowdown. `level` is
+    the size of the slowdown in nepers: the logarithm of its latency ratio. `of_memory` chooses the clocks: True for
+    clocks of the memory, False for all others, None for all.
     """
     parts = [
         math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, LEAST_LEVEL)
@@ -39,9 +39,11 @@ def clock_part(pairs: Pairs, level: float, *, of_memory: bool | None = None) -> 
 
 
 def weak_clocks(pairs: Pairs, level: float, causes: Collection[Cause]) -> frozenset[Cause]:
-    """Return which of `clock-change` and `memory-clock` are no cause, although such a clock fell.
+    """Return which of the causes `clock-change` and `memory-clock` must be rejected.
 
-    `causes`: all causes that the evidence supports.
+    A cause is rejected if its clock explains too little of the slowdown, or if another cause lowered the clock. `pairs`
+    has each signal with its figures before and during the slowdown. `level` is the size of the slowdown in nepers.
+    `causes` are all causes that the evidence supports.
     """
     pairs = tuple(pairs)
     weak: set[Cause] = set()
@@ -58,7 +60,10 @@ def weak_clocks(pairs: Pairs, level: float, causes: Collection[Cause]) -> frozen
 
 
 def _load_moved(pairs: Pairs) -> float:
-    """Return by which share of its usual value the load of the memory changed; 0 if that is unknown."""
+    """Return the change of the memory's load in the slowdown, as a share of its usual value; 0 if it is unknown.
+
+    For example, 0.2 means that the load rose by 20 %.
+    """
     moves = [
         tally.mean / tally.median - 1
         for channel, tally in pairs

@@ -1,4 +1,7 @@
-"""One piece of evidence of a slowdown, as values. `edgetop.wording.clue_words` makes its sentence."""
+"""One observation that supports the cause of a slowdown, as values.
+
+`edgetop.wording.clue_words` makes it a sentence.
+"""
 
 from typing import Literal
 

@@ -1,10 +1,12 @@
-"""Detects spans in which the model runs slower than its baseline, from the medians of windows.
+"""Finds the times in which the model runs slower than its baseline, from the median latencies of windows.
 
-The beginning of a slowdown is detected by the generalised likelihood ratio over a limited window of time (Willsky and
+A window is a second, or several seconds with at least five inferences together.
+
+The beginning of a slowdown is found by the generalised likelihood ratio over a limited window of time (Willsky and
 Jones 1976, IEEE Trans. Automatic Control 21; Lai 1995, J. Royal Statistical Society B 57, section 3). The test asks
 whether any span that ends now indicates a level of at least SLOWER rather than a level of TOLERATED. The scatter is
-estimated on the way. The first second of the slowdown is the one that divides the points into before and after best.
-Its end is the maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
+estimated at the same time. The slowdown begins with the second that divides the points into before and after best. It
+ends at the maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
 """
 
 import math
@@ -119,7 +121,7 @@ class SlowWindow(NamedTuple):
 
 @dataclass(slots=True)
 class Span:
-    """One slowdown as the detector sees it, with times in seconds of the session."""
+    """One slow time that the detector found. Its times are in seconds of the session."""
 
     start_s: int
     rise_s: int  # When the level began to rise.
@@ -142,9 +144,9 @@ class Span:
 
     @property
     def is_certain(self) -> bool:
-        """Whether correlated noise cannot explain the span.
+        """Whether noise cannot explain the slowdown.
 
-        A span that is not certain needs evidence of a cause to be reported.
+        A slowdown that noise may explain is only reported if its cause is known.
         """
         return self.ratio >= CERTAIN
 
@@ -161,9 +163,9 @@ class Span:
 
 @dataclass(slots=True)
 class Detector:
-    """The spans in which the model is slow, found window by window.
+    """Finds the times in which the model is slow, from its median latency in windows of about a second.
 
-    A span stays in `spans` until its reader removes it. The open span is the last one.
+    They are listed in `spans` until the reader of that list removes them. If a slowdown continues, it is the last one.
     """
 
     baseline: Baseline | None = None
@@ -184,7 +186,10 @@ class Detector:
         return self.spans[-1] if self.spans and self.spans[-1].end_s is None else None
 
     def fold(self, windows: Windows, points: Points) -> None:
-        """Continue with windows of the measured phase, and with the points in them."""
+        """Take the next windows of the measured phase, and the single latencies (`points`) of the same time.
+
+        A window is about a second with its median latency. Latencies are logarithms, in millionths of a neper.
+        """
         place = 0
         while self.baseline is None and place < len(windows):
             row = windows[place : place + 1]
@@ -206,7 +211,7 @@ class Detector:
             self.points = self.points[self.points["second"] >= wanted_s]
 
     def _compare_with(self, baseline: Baseline) -> None:
-        """Store the baseline, and judge the windows after it."""
+        """Store the baseline, and search the windows after it for slowdowns."""
         windows, points = _relative(self.windows, baseline), _relative(self.points, baseline)
         inside, later = windows["end_s"] <= baseline.to_s, points["second"] >= baseline.to_s
         self.baseline = baseline
@@ -223,7 +228,10 @@ class Detector:
         self.points = self.points[-MAX_POINTS:]
 
     def _watch(self, windows: Windows) -> int:
-        """Search for the beginning of a slowdown. Return the number of windows that were used."""
+        """Search the windows for the beginning of a slowdown.
+
+        Return the number of windows that were searched. It is less than all of them if a slowdown began.
+        """
         slow = np.flatnonzero(windows["level"] >= SLOWER)
         if len(slow):  # They are compared with the noise as it was estimated before them.
             calm = max(int(slow[0]) - self.noise.wanted, 0)
@@ -245,10 +253,10 @@ class Detector:
         return len(windows)
 
     def _slow_length(self, windows: Windows) -> int:
-        """Return the approximate number of the last windows that form a slowdown, or 0 if they form none.
+        """Return approximately how many of the last windows form a slowdown; 0 if they form none.
 
-        Windows form a slowdown if they are surely above the tolerated level, or if they surely differ from the windows
-        before them and are probably above that level.
+        They form a slowdown if their latency is surely above the tolerated one. They also form one if it surely differs
+        from the latency before, and is probably above the tolerated one.
         """
         level = _clipped(windows)[::-1]
         count, total = np.arange(1, len(level) + 1), np.cumsum(level)
@@ -273,7 +281,10 @@ class Detector:
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
     def _check(self, span: Span, until_s: int) -> None:
-        """Store in the span how surely it differs from correlated noise. `until_s`: the end of its last window."""
+        """Store in `span`, a slow time, how surely it is more than noise.
+
+        `until_s` is the end of its last window, in seconds of the session.
+        """
         whole = len(span.first) - LATEST
         first = span.first[:whole] if whole >= LATEST else span.first  # A further rise may have begun since.
         span.ratio = self.noise.rise_ratio(np.empty(0, np.int64), np.array(first, np.int64))
@@ -281,9 +292,9 @@ class Detector:
             span.sure_s = until_s
 
     def _restart(self, span: Span, windows: Windows) -> bool:
-        """Begin a new span if a certain rise begins within an uncertain one. Return whether it began.
+        """Begin a new slow time if a certain rise of the latency begins within an uncertain one. Return whether it did.
 
-        `span`: the uncertain span. `windows`: all windows up to now.
+        `span` is the uncertain slow time. `windows` has all windows up to now.
         """
         floor = int(median(np.array(span.first)))
         higher = windows[-SPAN:].copy()
@@ -304,9 +315,11 @@ class Detector:
         return True
 
     def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
-        """Whether the windows are slow even without those that a blip of two seconds could have slowed.
+        """Whether the windows are still slow without the two slowest ones, if each window is a second.
 
-        `before_level`: the level before them, in millionths of a neper.
+        An interruption of less than two seconds can slow those two, and is not a slowdown. If some windows are longer,
+        all windows count. `before_level` is the logarithm of the latency before the windows, in millionths above the
+        baseline.
         """
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
         rest = np.sort(_clipped(windows))
@@ -318,18 +331,20 @@ class Detector:
 
     @staticmethod
     def _is_slow(level: float, count: int, before_level: float, sigma: float) -> bool:
-        """Whether `count` values with the mean `level` are surely above `before_level`.
+        """Whether the latency `level`, the mean of `count` values, is slow and surely above `before_level`.
 
-        `sigma`: their scatter in nepers.
+        Both are logarithms of latencies, in millionths above the baseline. `sigma` is the standard deviation of the
+        values in nepers.
         """
         ratio = count * (level - before_level) ** 2 / (2 * (sigma * NEPER) ** 2)
         return level >= SLOWER and ratio >= REST_CERTAIN
 
     def _is_more_than_a_sparse_blip(self, points: Points, border: float, before_level: float) -> bool:
-        """Whether single inferences are slow even without those that a blip of two seconds could have slowed.
+        """Whether the inferences are still slow without those that an interruption of two seconds could have slowed.
 
-        A blip can touch one second more than it lasts. `points`: the inferences since the beginning of the slowdown.
-        `border`: the level that divides them from those before.
+        `points` has the inferences since the beginning of the slowdown. `border` divides slow inferences from others.
+        `before_level` is the latency before the slowdown. Both are logarithms of latencies, in millionths above the
+        baseline.
         """
         assert self.baseline is not None
         if math.exp(self.baseline.level / NEPER) >= REACHED_ONCE_S * NS:
@@ -346,21 +361,20 @@ class Detector:
 
     @property
     def _earliest_s(self) -> int:
-        """Return the first second in which a slowdown can begin.
+        """Return the first second in which a new slowdown can begin: INTERRUPTION_S after the end of the last one.
 
-        The last slowdown must have ended INTERRUPTION_S before it.
-
-        Contention from the start does not count: it ends before there is a baseline, is no slowdown of this detector,
-        and may have been over only for a moment.
+        The result is 0 if there was no slowdown since the baseline. Contention that lasted from the start is over
+        before the baseline, so it does not count.
         """
         is_own = self.ended_s and self.baseline is not None and self.baseline.from_s < self.ended_s
         return self.ended_s + INTERRUPTION_S if is_own else 0
 
     def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
-        """Begin a span at about the window `first`, unless its single points show no slowdown.
+        """Begin a slow time at about the window with index `first`. Return whether it began.
 
-        Return whether it began. `windows`: all windows up to now. `floor`: the level of the slowdown that this one is
-        above; 0 without one.
+        It does not begin if the latencies of single seconds show no slowdown. `windows` has all windows up to now.
+        `floor` is the latency of an earlier slowdown out of which this one rises, as a logarithm in millionths, or 0 if
+        there is none.
         """
         level = median(windows["level"][first:]) - floor
         before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)
@@ -399,9 +413,10 @@ class Detector:
         return True
 
     def _rise(self, start_s: int, level: float, before_level: float) -> int:
-        """Return the second in which the level began to rise from `before_level` to `level`.
+        """Return the second in which the latency began to rise. It is `start_s` or earlier.
 
-        It is `start_s` or before.
+        `start_s` is the second in which the slowdown begins. `level` is the latency in the slowdown, and `before_level`
+        the latency before it, both as logarithms.
         """
         second = self.points["second"]
         earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]
@@ -409,11 +424,12 @@ class Detector:
         return min(int(settled[-1]) + 1, start_s) if len(settled) else start_s
 
     def _late(self, points: Points, level: float, before_level: float) -> int:
-        """Return by how many seconds a slowdown may begin later than with the first of these inferences.
+        """Return by how many seconds the slowdown may have begun later than with the first inference in `points`.
 
-        `points`: the inferences since then. `level`, `before_level`: of the slowdown and before it, in millionths of a
-        neper. The likelihood ratio has wild values (Huber 1964, Annals of Mathematical Statistics 35): an inference
-        that is slower than the slowdown tells as little of its beginning as one that is halfway.
+        `points` has all inferences since. `level` is the latency in the slowdown, and `before_level` the latency before
+        it, as logarithms in millionths. Outliers have a limited weight in the likelihood ratio (Huber 1964, Annals of
+        Mathematical Statistics 35). So an inference that is slower than the slowdown says as little about the beginning
+        as one halfway.
         """
         scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
         slow, usual = (
@@ -428,7 +444,10 @@ class Detector:
         return int(min(SLOWER, max(level / 2, level - LEAVE_SCATTERS * self.noise.sigma * NEPER)))
 
     def _follow(self, windows: Windows) -> int:
-        """Follow the open slowdown to its end. Return the number of windows that were used."""
+        """Search the windows for the end of the present slowdown.
+
+        Return the number of windows that were searched. It is less than all of them if the slowdown ended.
+        """
         span, before = self.spans[-1], len(self.windows)
         known = np.concatenate([self.windows, windows])
         for place, window in enumerate(map(SlowWindow._make, windows.tolist())):
@@ -460,9 +479,10 @@ class Detector:
         return len(windows)
 
     def _count_calm(self, span: Span, window: SlowWindow) -> None:
-        """Add a window to Page's cumulative sum, and follow the second since which the sum grows.
+        """Add a window to a cumulative sum that grows while the slowdown `span` is interrupted.
 
-        The sum is of how far windows are below the level at which the slowdown is left.
+        The sum (Page's) is of how far latencies are below the one at which the slowdown ends. The method also stores
+        since which second the sum has been above 0.
         """
         reach = max(span.leave, LEAST_REACH)
         below = min(max(span.leave - window.level, -reach), reach)
@@ -483,8 +503,7 @@ class Detector:
     def _is_over_by_points(self, span: Span, window: SlowWindow) -> bool:
         """Whether single inferences show that the slowdown is over, for a model whose inferences are seconds apart.
 
-        The slowdown is over if the likelihood ratio says that they have the level of the baseline rather than that of
-        the slowdown.
+        It is over if their latency fits the baseline much better than the slowdown, by the likelihood ratio.
         """
         slow = float(np.mean(span.recent)) if span.recent else 2.0 * span.leave
         second = self.points["second"]
@@ -511,18 +530,20 @@ class Detector:
 
 
 def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
-    """Return the levels of the windows, limited to CLIP.
+    """Return the latencies of windows, limited so that an outlier counts less.
 
-    A window of SPARSE_S or longer is no blip: its limit is SPARSE_CLIP.
+    Latencies are logarithms, in millionths above the baseline. The limit is CLIP, or SPARSE_CLIP for windows of
+    SPARSE_S seconds or more.
     """
     reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
     return np.asarray(np.clip(windows["level"], -reach, reach))
 
 
 def _first_above(points: Points, border: float, reach: float) -> int:
-    """Return the second that best divides points below `border` from later ones above it.
+    """Return the second in which the latency rises above `border`.
 
-    `reach`: the limit to the distance of an outlier from the border.
+    It is the second that best divides the points below the border from later ones above it. `reach` limits how far an
+    outlier counts as beyond the border.
     """
     gain = np.clip(points["level"] - border, -reach, reach)[::-1]
     return int(points["second"][len(points) - 1 - int(np.argmax(np.cumsum(gain)))])

@@ -1,12 +1,12 @@
-"""Time per token at equal context position, from which slowdowns of a language model are judged.
+"""Compares times per token at equal position in the context, to find slowdowns of a language model.
 
 Each token attends to all tokens before it, so its time grows with its position: t = a + b * position. (The work of
-attention is proportional to the position, and the rest of the work does not depend on it.) The median of each second
-is divided by the usual time at that second's mean position. The usual time of a range of positions is learned from its
-first seconds in which nothing was slow. Until a range has enough seconds, a straight line through all ranges counts.
+attention is proportional to the position, and the rest of the work does not depend on it.) The median of each second is
+divided by the usual time at that second's mean position. The usual time of a range of positions is learned from its
+first seconds in which nothing was slow. For a range with too few seconds, a straight line through all ranges is used.
 
-At positions that the session reaches for the first time, there is no earlier token to compare with, and the line may
-not hold. There a slowdown is reported only if its cause is proven.
+At positions that the session reaches for the first time, there is no earlier token to compare with, and the line may be
+wrong. A slowdown at these positions is reported only if its cause is proven.
 """
 
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ Rows = npt.NDArray[np.void]
 
 @dataclass(slots=True)
 class EqualPosition:
-    """The times per token of each second, converted to the first position of the context."""
+    """Converts the times per token of each second to what they would be at the first position of the context."""
 
     usual_ns: float | None = None  # Median of the first second, to whose position all times are converted.
     learned: dict[int, list[float]] = field(default_factory=dict)  # By range, the medians of its first LEARNED seconds.
@@ -57,7 +57,10 @@ class EqualPosition:
     rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
 
     def judged(self, seconds: Seconds) -> Seconds:
-        """Return these seconds with their times per token, converted to the first position. They have no histograms."""
+        """Return these seconds with their times per token in place of latencies, converted to the first position.
+
+        The result has no histograms.
+        """
         tokens = seconds.tokens
         bare = replace(emptied(seconds), response=None, streams=None, tokens=None)
         if tokens is None or not len(seconds):
@@ -73,9 +76,9 @@ class EqualPosition:
         return replace(bare, rows=rows)
 
     def _factor(self, position: float, median_ns: float, second: int) -> float:
-        """Return the factor that converts a time at this position to the first position.
+        """Return the factor that converts a time per token at `position` to the first position.
 
-        `median_ns`: the median time per token of the second; `second`: its session time in s.
+        `median_ns` is the median time per token in this second. `second` is the second of the session.
         """
         place = min(int(position) // RANGE, MAX_RANGES)
         if place < self.last_range:
@@ -95,9 +98,9 @@ class EqualPosition:
         return self.usual_ns / usual_ns
 
     def _usual(self, place: int, position: float) -> float | None:
-        """Return the usual time per token in ns at a position, or None if it is unknown.
+        """Return the usual time per token at `position` in ns, or None if it is unknown.
 
-        `place`: the range of the position.
+        `place` is the index of the position's range.
         """
         own = self.learned.get(place, ())
         if len(own) >= OWN:
@@ -107,10 +110,10 @@ class EqualPosition:
         return self.line[0] + self.line[1] * position
 
     def _was_as_slow(self, place: int, median_ns: float) -> bool:
-        """Whether an earlier request was as slow in a range of positions whose usual time is not known yet.
+        """Whether an earlier request took as long per token in the same range of positions.
 
-        If it was, the time at equal position has not changed, and the line does not hold in this range. `place`: the
-        range. `median_ns`: the median time per token.
+        If so, the time at this position is usual, although it is above the line. `place` is the index of the range.
+        `median_ns` is the median time per token now. The result is False for a range whose usual time has been learned.
         """
         if place in self.learned:
             return False
@@ -122,12 +125,12 @@ class EqualPosition:
         return False
 
     def _note_growth(self, place: int, median_ns: float, ratio: float) -> None:
-        """Learn the ranges beyond the line if their distance from it grows with the position.
+        """Note a range of positions with a time above the line. Learn all noted ranges if their ratio to it grows.
 
         A throttle multiplies every time by one factor, so the ratio to the line jumps once. A ratio that goes on
         growing shows that the line was too flat: llama.cpp enlarges the cache that it reads in steps of 256 tokens, and
-        in a small model one step can look like a slowdown. `place`: the range; `median_ns`: its median; `ratio`: the
-        median divided by the line.
+        in a small model one step can look like a slowdown. `place` is the index of the range. `median_ns` is its median
+        time per token. `ratio` is this median divided by the line.
         """
         self.grown = [*self.grown[1 - LATEST_S :], (place, median_ns, ratio)]
         count = len(self.grown)
@@ -161,21 +164,24 @@ class EqualPosition:
             self.new = [*self.new[1 - MAX_SPANS :], [second, second + 1]]
 
     def is_new(self, from_s: int, to_s: int) -> bool:
-        """Whether the session reached the positions of most of these seconds for the first time."""
+        """Whether most seconds from `from_s` to `to_s` had positions that the session reached for the first time."""
         inside = sum(max(0, min(end, to_s) - max(begin, from_s)) for begin, end in self.new)
         return 2 * inside > max(1, to_s - from_s)
 
     def recent_p50_ns(self, until_ns: int) -> float | None:
-        """Return the median of the last seconds in ns, at the first position. None without tokens."""
+        """Return the median time per token of the last 10 s in ns, converted to the first position.
+
+        The result is None if there were no tokens. `until_ns` is the present session time.
+        """
         return recent_p50_ns(self.rows, until_ns)
 
 
 def _line(places: npt.NDArray[np.float64], medians: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> (
     tuple[float, float]
 ):  # fmt: skip
-    """Return the value at 0 and the slope of the line through weighted points. The slope is never negative.
+    """Return the value at 0 and the slope of a straight line fitted to weighted points. The slope is 0 or more.
 
-    The line has the least sum of squares of relative errors.
+    `places` and `medians` are the coordinates of the points. The sum of the squares of the relative errors is least.
     """
     weights = weights / medians**2
     middle, mean = np.average(places, weights=weights), np.average(medians, weights=weights)

@@ -1,13 +1,13 @@
-"""Latency at equal size of the inputs, from which slowdowns and drift are judged if the sizes differ.
+"""Compares latencies at equal size of the inputs, to find slowdowns and drift of a model with inputs of many sizes.
 
-A model takes longer for larger inputs, so the median of a second also depends on which inputs came in it. Sampled calls
-have their size (`session.sized_calls`). The usual time of each size is learned from the first calls of that size.
-Between the sizes that are known, it follows a straight line of the logarithms of time and size, so sizes that never
-repeat can be compared too. The latency of a second, compared with the usual, is the median over its sampled calls of
-known size. It is converted to the size that came first.
+A model takes longer for larger inputs, so the median of a second also depends on which inputs came in it. Some calls
+are recorded with their size (`session.sized_calls`). The usual time of each size is learned from the first calls of
+that size. Between two known sizes, it follows a straight line of the logarithms of time and size, so sizes that never
+repeat can be compared too. A second's slowness is the median ratio of its calls to their usual time. Its latencies are
+replaced by what they would be at the size that came first.
 
-A size that is new is learned at the speed of the second in which it comes, or of the last second whose speed is known.
-So growth of the inputs is never a slowdown, and what is learned in a slow time is not taken for usual.
+A new size is learned at the speed of the second in which it comes. If that speed is unknown, the last known speed is
+used. So larger inputs never look like a slowdown, and a time learned during a slowdown does not count as usual.
 """
 
 import math
@@ -49,7 +49,7 @@ Pairs = tuple[Floats, Floats]  # logarithms of sizes in elements and of latencie
 
 
 class SizedTimes:
-    """The sampled calls of a stream, by second."""
+    """The recorded calls of one stream with the sizes of their inputs, by second."""
 
     def __init__(self) -> None:
         self._places: tuple[int, int] | None = None  # of the sensors of the size and of the latency
@@ -57,11 +57,14 @@ class SizedTimes:
 
     @property
     def is_known(self) -> bool:
-        """Whether the stream has sampled calls."""
+        """Whether the session records the sizes of this stream's inputs."""
         return self._places is not None
 
     def register(self, manifest: Manifest, number: int) -> None:
-        """Use the sensors of the stream `number`."""
+        """Choose the sensors that record the sizes and latencies of the stream `number`.
+
+        The object has no calls if the manifest has no such sensors.
+        """
         places = {info.id: place for place, info in enumerate(manifest.sensors)}
         size, took = sensors_of(number)
         self._places = (places[size], places[took]) if size in places and took in places else None
@@ -81,21 +84,24 @@ class SizedTimes:
                 self._of_second.setdefault(one, []).append((log_size[inside], log_ns[inside]))
 
     def at(self, second: int) -> Pairs | None:
-        """Return the sampled calls of a second of the session, or None if there are none."""
+        """Return two arrays for the calls of a second: logarithms of the input sizes, and of the latencies in ns.
+
+        The result is None if no call of the second was recorded.
+        """
         found = self._of_second.get(second)
         if not found:
             return None
         return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
 
     def forget(self, until_s: int) -> None:
-        """Forget the calls from before `until_s`, which were judged."""
+        """Forget the calls from more than 64 s before the session second `until_s`."""
         for second in [one for one in self._of_second if one < until_s - HELD_S]:
             del self._of_second[second]
 
 
 @dataclass(slots=True)
 class EqualSize:
-    """The times of each second, converted to the size that came first."""
+    """Converts the latencies of each second to what they would be at the input size that came first."""
 
     first: int | None = None  # Step of the size that came first; None until a size is known.
     # By step: of its first OWN calls, the logarithms of the size and of the time in ns, at the usual speed.
@@ -106,9 +112,10 @@ class EqualSize:
     rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
 
     def judged(self, rows: Rows, sized: SizedTimes) -> Rows:
-        """Return these rows at equal size. As long as all inputs have one size, the result is `rows`.
+        """Return the seconds `rows` with their latencies converted to the first input size.
 
-        A second without a call of known size gets no inference.
+        As long as all inputs have one size, the result is equal to `rows`. A second without a call of known size gets a
+        count of 0. `sized` has the calls with their sizes.
         """
         if not sized.is_known or not len(rows):
             return rows
@@ -144,7 +151,7 @@ class EqualSize:
         _set_median(row, self._middle(self.first)[1] + self.shift)
 
     def know(self) -> None:
-        """Update `known` after a change of `learned`."""
+        """Recompute `known`, the usual time of each size, from `learned`."""
         known = sorted(self._middle(step) for step, own in self.learned.items() if len(own) >= OWN)
         self.known = (np.array([size for size, _ in known]), np.array([time for _, time in known])) if known else None
 
@@ -170,10 +177,10 @@ def _step(log_size: float) -> int:
 
 
 def _usual(known: Pairs | None, log_size: Floats) -> Floats:
-    """Return the logarithm of the usual time at each size, NaN if unknown.
+    """Return the logarithm of the usual latency in ns for each size in `log_size`; NaN if it is unknown.
 
-    It is known within a step of a known size, and between two known sizes that are not too far from each other.
-    `known`: ascending sizes with their times.
+    `known` has the known sizes, ascending, and their latencies, all as logarithms. A latency is known at and near a
+    known size, and between two known sizes that are at most a factor of 4 apart.
     """
     if known is None:
         return np.full(len(log_size), np.nan)
@@ -188,14 +195,14 @@ def _usual(known: Pairs | None, log_size: Floats) -> Floats:
 
 
 def scale(row: Rows, factor: float) -> None:
-    """Multiply all times of a row."""
+    """Multiply all latencies of a row of the seconds table by `factor`, in place."""
     for name in _TIMES:
         row[name] = np.rint(row[name] * factor).astype(np.int64)
     row["m2_ns2"] *= factor * factor
 
 
 def _set_median(row: Rows, log_ns: float) -> None:
-    """Change the times of a row so that its median has this logarithm, in ns."""
+    """Scale the latencies of a row in place, so that its median has the logarithm `log_ns` (of a time in ns)."""
     median_ns = math.exp(log_ns)
     scale(row, median_ns / max(1, int(row["p50_ns"][0])))
     if row["count"][0] < ENOUGH:  # The single latencies follow from these figures, and are of other sizes.
@@ -205,7 +212,10 @@ def _set_median(row: Rows, log_ns: float) -> None:
 
 
 def recent_p50_ns(rows: Rows, until_ns: int) -> float | None:
-    """Return the median of the last RECENT_S seconds of these rows in ns, or None if nothing was measured in them."""
+    """Return the median latency of the last 10 s of the seconds `rows` in ns, or None if they have no inference.
+
+    `until_ns` is the present session time.
+    """
     rows = rows[(rows["t_ns"] > until_ns - RECENT_S * NS) & (rows["count"] > 0)]
     if not len(rows):
         return None
@@ -215,18 +225,20 @@ def recent_p50_ns(rows: Rows, until_ns: int) -> float | None:
 
 
 def export(equal: EqualSize) -> list[list[float]]:
-    """Return what was learned, for a viewer elsewhere: for each step the sizes and times of its calls, in turn.
+    """Return what was learned about sizes, to be sent to a remote viewer.
 
-    The step that came first is the first one.
+    The result has a list for each size: the logarithms of size and time of its calls, in turn (size, time, size, time
+    ...). The size that came first is the first one.
     """
     steps = sorted(equal.learned.items(), key=lambda pair: pair[0] != equal.first)
     return [[number for pair in own for number in pair] for _, own in steps]
 
 
 def imported(steps: list[list[float]], shift: float) -> EqualSize:
-    """Return the judgement of sizes from what `export` returned. `shift`: the last known speed.
+    """Return an object with what was learned about sizes, from the result of `export`.
 
-    Raises ValueError if it is impossible.
+    `shift` is the last known slowness: the logarithm of the latency divided by the usual latency. Raises ValueError if
+    the values are impossible.
     """
     equal = EqualSize(shift=shift)
     for numbers in steps:

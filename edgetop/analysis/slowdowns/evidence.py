@@ -1,8 +1,8 @@
-"""The signals that left their usual range together with a slowdown, and the cause that follows, with a confidence.
+"""Finds the sensor signals that changed together with a slowdown, and computes the most probable cause from them.
 
-The usual range of a signal is that of the half minute before the level began to rise. A signal is evidence if it left
-this range within 3 s of the start of the slowdown. A signal that had left it before (a flag set long ago, a hot zone)
-is no evidence, but can say what limits a clock that falls.
+The usual range of a signal is that of the half minute before the latency began to rise. A signal is evidence if it left
+this range within 3 s of the start of the slowdown. A signal that had left it before is no evidence: a flag set long
+ago, or a hot zone. But it can say what limits a clock that falls.
 """
 
 import math
@@ -113,7 +113,10 @@ class Onset(NamedTuple):
 
 @dataclass(slots=True)
 class Evidence:
-    """The tallies of one slowdown. Each second is collected once, in order."""
+    """Counts, for one slowdown, the seconds in which each signal was beyond its usual range.
+
+    Each second is counted once, in order.
+    """
 
     channels: tuple[Channel, ...] = field(default=(), kw_only=True, metadata=NOT_EXPORTED)
     floor: int  # the level that it rose from, in millionths of a neper over the baseline
@@ -129,10 +132,10 @@ class Evidence:
 
     @classmethod
     def begun(cls, onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
-        """Return the evidence of a slowdown with this onset.
+        """Return an object that counts the evidence of a slowdown that began at `onset`.
 
-        It begins with the usual range of each signal before the onset. `floor`: the level on which the slowdown stands,
-        if it is a stage of another.
+        It contains the usual range of each signal in the half minute before. `floor` is the latency out of which the
+        slowdown rose, as a logarithm in millionths above the baseline. It is 0 unless another slowdown was in progress.
         """
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
@@ -157,9 +160,10 @@ class Evidence:
         )
 
     def resumed(self, at_s: int) -> "Evidence":
-        """Return evidence that begins anew, with counts of 0, for the signals that began with the slowdown.
+        """Return a copy with all counts at 0, to continue the same slowdown after a change of the latency.
 
-        It counts from some seconds after `at_s`, because a sensor that is seldom read still has an old value.
+        `at_s` is the session second of the change. The copy counts from a few seconds later on, because sensors that
+        are read seldom still have old values.
         """
         other = replace(self, tallies=fork(self.tallies), explained=dict.fromkeys(CAUSES, 0), seconds=0, stood=0)
         other.until_s, other.start_s = at_s, at_s + STALE_S
@@ -171,7 +175,10 @@ class Evidence:
         return other
 
     def collect(self, windows: Sequence[SlowWindow], signals: Signals) -> None:
-        """Count the seconds of these slow windows. They must follow the seconds that were counted before."""
+        """Count the seconds of these slow windows. `signals` gives the values of the sensors.
+
+        They must follow the seconds that were counted before.
+        """
         if not windows or not self.channels:
             return
         end_s = windows[-1].end_s
@@ -221,18 +228,25 @@ class Evidence:
             tally.last_read_s = self.until_s + int(read[-1])
 
     def began_with_it(self, tally: Tally) -> bool:
-        """Whether the signal left its range within 3 s of the slowdown, as far as its readings show."""
+        """Whether the signal left its usual range within 3 s of the start of the slowdown.
+
+        Sensors are read at intervals: it must have been inside its range at some reading before the end of this time.
+        `tally` has the figures of the signal.
+        """
         return tally.first_s != NEVER and not tally.was_beyond and tally.before_s <= self.near_s
 
     def held_at_it(self, tally: Tally) -> bool:
-        """Whether the signal was beyond its range when the slowdown began. It may have left the range long before."""
+        """Whether the signal was beyond its usual range when the slowdown began. It may have left it long before.
+
+        `tally` has the figures of the signal.
+        """
         return tally.was_beyond or self.began_with_it(tally)
 
     @property
     def possible(self) -> tuple[Cause, ...]:
-        """Return the causes that the session can have.
+        """Return the causes that are possible in this session.
 
-        Causes within a program are only visible under `edgetop watch`.
+        The causes `mix` and `inputs` are possible only under `edgetop watch`.
         """
         own = {
             channel.cause
@@ -243,7 +257,10 @@ class Evidence:
 
     @property
     def growth(self) -> float:
-        """Return the growth of the inputs in nepers; 0.0 if their size is unknown."""
+        """Return how much larger the inputs are than before the slowdown, in nepers; 0.0 if their size is unknown.
+
+        A neper is a natural logarithm: 0.1 means larger by 10.5 %.
+        """
         sizes = [tally for channel, tally in self.pairs if channel.cause == "inputs" and tally.known]
         return max((math.log(max(of.mean, 1.0) / of.median) for of in sizes if of.median > 0), default=0.0)
 
@@ -252,9 +269,10 @@ class Evidence:
         return zip(self.channels, self.tallies, strict=True)
 
     def begins_s(self, cause: Cause, rose_s: int) -> int:
-        """Return the second in which the slowdown begins. It is not before a signal of the cause left its range.
+        """Return the session second in which the slowdown begins, given its cause.
 
-        `rose_s`: the second in which the latency rose.
+        It is `rose_s`, the second in which the latency rose, or later. It is later if all signals of the cause were
+        still in their usual range at that time.
         """
         if self.floor or self.start_s != rose_s:  # a stage on top of another begins where that one ends
             return rose_s
@@ -268,9 +286,9 @@ class Evidence:
         return max(rose_s, min(clear_s, default=NEVER) + 1)
 
     def _explained(self, beyond: Bools) -> dict[Cause, Bools]:
-        """Return, for each cause, the seconds that it explains.
+        """Return a dict that says for each cause which seconds it explains, as an array with an element per second.
 
-        `beyond`: the seconds in which each signal is beyond its range.
+        `beyond` says for each signal and second whether the signal is beyond its usual range.
         """
         nothing = np.zeros(beyond.shape[1], np.bool_)
         explained: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)
@@ -300,10 +318,10 @@ class Evidence:
 
 
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusual: Bools | None = None) -> Tally:
-    """Return the tally of a channel, with its usual range.
+    """Return the figures of a signal, with its usual range and with counts of 0.
 
-    `held`, `was_read`: the values of the sensors from `begin_s` on, and whether each was read. `unusual`: the seconds
-    that do not count; None: all count.
+    `held` has the values of the sensors in each second from `begin_s` on, and `was_read` says whether each was read in
+    that second. `unusual` says which seconds do not belong to the usual range; None means that all belong to it.
     """
     values = channel.values(held)
     read = np.flatnonzero(was_read[list(channel.rows)].any(axis=0))
@@ -320,9 +338,10 @@ def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusua
 
 
 def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
-    """Return the median of earlier values of a signal, and the threshold beyond which the signal counts.
+    """Return the median of earlier values of a signal, and the threshold beyond which it is out of its usual range.
 
-    NaN means unknown. `before`: the earlier values.
+    `before` has the earlier values; NaN means unknown. For a signal whose fall is evidence, values below the threshold
+    are beyond it. The threshold is NaN if there is none.
     """
     known = np.sort(before[~np.isnan(before)])
     median = _quantile(known, 0.5)
@@ -336,7 +355,7 @@ def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
 
 
 def _quantile(in_order: Floats, share: float) -> float:
-    """Return the quantile by nearest rank; NaN without values."""
+    """Return the quantile of ascending values by nearest rank, or NaN without values. `share` is 0 to 1."""
     return float(in_order[round(share * (len(in_order) - 1))]) if len(in_order) else float("nan")
 
 
@@ -348,18 +367,20 @@ class Finding:
 
     @property
     def proof(self) -> float:
-        """Return how surely the cause is known, 0 to 1.
+        """Return how surely the cause of the slowdown is known, from 0 to 1.
 
-        It is 0 for causes within a program, because they often change by chance.
+        It is 0 for an unknown cause. It is also 0 for the causes `mix` and `inputs`, because these often change by
+        chance.
         """
         return 0.0 if self.cause == "unknown" or self.cause in OF_PROGRAM else self.confidence
 
 
 def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Finding:
-    """Return the most probable cause. `level`: the level of the slowdown, in nepers above the baseline.
+    """Return the most probable cause of a slowdown, with its confidence.
 
-    `named`: the cause that was reported before. It needs only half of the evidence, so that the reported cause does not
-    change back and forth.
+    `level` is the size of the slowdown in nepers: the logarithm of its latency ratio. `named` is the cause that was
+    reported before, if any. It needs only half of the usual evidence, so that the reported cause does not change back
+    and forth.
     """
     if not evidence.seconds:
         return Finding("unknown", 0.0, ())
@@ -395,10 +416,7 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
 
 
 def _standing(evidence: Evidence) -> Finding:
-    """Return contention as the cause of a slowdown with which it did not rise.
-
-    It was as high before, but explains the time of the slowdown.
-    """
+    """Return `contention` as the cause: other processes took the CPU during the slowdown, but also before it."""
     share = evidence.stood / evidence.seconds
     clues = [Clue("all-along", share=share)] + [
         Clue("stood", channel.name, channel.unit, tally.mean)
@@ -409,15 +427,19 @@ def _standing(evidence: Evidence) -> Finding:
 
 
 def part_of(cause: Cause, evidence: Evidence, level: float) -> float | None:
-    """Return the share of the slowdown that a lower clock explains, by the clocks that matter for the cause.
+    """Return the share (0..1) of a slowdown that lower clocks explain, or None if no such clock is read.
 
-    It is None if no such clock is read. `level`: the level of the slowdown, in nepers above the baseline.
+    Only the clocks that matter for the cause count: for `memory-clock` these are the clocks of the memory. `level` is
+    the size of the slowdown in nepers.
     """
     return clock_part(evidence.pairs, level, of_memory=cause == MEMORY_CLOCK if cause in OF_CLOCKS else None)
 
 
 def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
-    """Return how strongly the evidence proves this cause, 0 to 1. `clock`: the result of `part_of`."""
+    """Return how strongly the evidence proves this cause, from 0 to 1.
+
+    `clock` is the share of the slowdown that lower clocks explain, as `part_of` returns it.
+    """
     if cause in LIMITS or cause in OF_CLOCKS:
         if clock is None:
             return PLAIN_FLAG
@@ -432,7 +454,7 @@ def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
 
 
 def _clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
-    """Yield the pieces of evidence of this cause, with the clocks that it lowered."""
+    """Yield the observations that support this cause, and the clocks that the cause lowered."""
     for channel, tally in evidence.pairs:
         if channel.cause == cause and channel.role == "proof" and tally.beyond:
             if evidence.began_with_it(tally):
@@ -444,7 +466,7 @@ def _clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
 
 
 def _clock_clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
-    """Yield the clocks and caps that fell, and then the load of the memory or the zones at their trips."""
+    """Yield observations on clocks and their caps that fell, then on memory load and on zones at their trip point."""
     for channel, tally in evidence.pairs:
         is_its = channel.role in ("clock", "cap") and (cause in LIMITS or channel.cause == cause)
         if is_its and evidence.began_with_it(tally) and tally.beyond:
@@ -469,7 +491,7 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 
 
 def _unknown(evidence: Evidence) -> Finding:
-    """Return an unknown cause, with the causes that were examined and those for which this board has no sensor."""
+    """Return `unknown` as the cause, with two lists of causes: those without a sign, and those without a sensor."""
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known and channel.role != "load"}
     possible = evidence.possible
     examined = tuple(cause for cause in possible if cause in seen)

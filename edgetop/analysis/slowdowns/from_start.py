@@ -1,16 +1,16 @@
-"""Whether a board is limited from the start, and whether other processes take CPU time that the engine needs.
+"""Finds whether a board is limited from the start, and whether other processes take CPU time that the engine needs.
 
-A rise of latency can only be found if there is a level before it. What slows the board from the start has no level
-before it, so it is judged here. Contention is judged here at any time.
+A rise of the latency can be found only if there is a level before it. There is none for a limit that exists from the
+start, so such a limit is found here. Contention is found here at any time.
 
-A board is limited from the start if the flag of a limit is set for most of the first seconds, or if no CPU clock comes
-near the frequency that its governor allows although the engine keeps one CPU busy. Then there is no burst to compare
-with.
+A board is limited from the start if the flag of a limit is set for most of the first seconds. It is also limited if no
+CPU clock comes near the frequency that its governor allows, although the engine keeps one CPU busy. Then there is no
+burst to compare with.
 
-The engine's own threads do not count as other processes. So the time for which the engine waited counts as lost only up
-to the CPU time that other processes used, and up to the CPU time that the engine left free: an engine with more threads
-than CPUs does not contend with itself. A watched program does more than inferences, so only the waiting time within its
-calls counts. The engine's own CPU quota is no contention either, so the time for which it stopped the threads is
+The engine's own threads do not count as other processes. So the time for which the engine waited is limited twice: to
+the CPU time that other processes used, and to the CPU time that the engine left free. An engine with more threads than
+CPUs does not contend with itself. A watched program does more than inferences, so only the waiting time within its
+calls counts. The engine's own CPU quota is no contention either: the time for which it stopped the threads is
 subtracted.
 """
 
@@ -114,7 +114,7 @@ REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # The first of these that is high na
 
 @frozen
 class Limits:
-    """The limits of a board that are in force in each second."""
+    """What limits the board, second by second. Each array has one element per second."""
 
     flags: dict[str, Bools]  # By id, only for flags that were set.
     causes: dict[Cause, Bools]
@@ -154,7 +154,7 @@ def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
 
 @dataclass(slots=True)
 class Limited:
-    """How long each limit was in force on a board that is limited from the start, or from before its burst."""
+    """Counts how long each limit was in force, on a board that was limited at the start or soon after."""
 
     from_s: int | None = None  # Second in which it began; None if the board was limited from the start.
     flags: dict[str, int] = field(default_factory=dict)  # Number of seconds by id.
@@ -169,9 +169,9 @@ class Limited:
 
     @classmethod
     def at_opening(cls, signals: Signals, opening_s: int) -> "Limited | None":
-        """Return the limits of a board that is limited for most of the first seconds, or None if the board is not.
+        """Return an object for a board that is limited in most of the first seconds, or None if it is not.
 
-        `opening_s`: the first of these seconds.
+        `opening_s` is the first of these seconds, as a second of the session.
         """
         limits = read_limits(signals, opening_s, opening_s + LIMITED_OPENING_S)
         if np.count_nonzero(limits.any) * 2 <= LIMITED_OPENING_S:
@@ -180,9 +180,10 @@ class Limited:
         return cls(opening_s + lead_s if lead_s else None)
 
     def count(self, signals: Signals, begin_s: int, end_s: int) -> int | None:
-        """Count the seconds of limits in force, until no limit has been in force for RELEASED_S seconds.
+        """Count the seconds from `begin_s` to `end_s` in which a limit is in force, until the limitation is over.
 
-        Return the number of seconds up to then, or None if it did not happen.
+        It is over after RELEASED_S seconds without a limit. Return how many seconds were examined up to then, or None
+        if it is not over.
         """
         limits = read_limits(signals, begin_s, end_s)
         for place, is_limited in enumerate(limits.any.tolist()):
@@ -233,10 +234,11 @@ class Limited:
 def _low_clock(
     infos: Sequence[SensorInfo], held: Floats, governor: str | None, at_trip: Bools
 ) -> tuple[Bools, Floats, Floats]:
-    """Return the seconds in which all CPUs are far below their allowed clock, with a clock and its limit in MHz.
+    """Return three arrays with an element per second: whether all CPU clocks are too low, a clock, and its limit.
 
-    The clock is the one nearest to its limit. `held`: the values of the sensors in each second. `at_trip`: the seconds
-    in which a zone is at its trip, so that a clock slightly below its limit counts.
+    The clock is the one that is nearest to its limit, in MHz. NaN means unknown. `infos` are the sensors. `held` has
+    their values with the shape (sensors, seconds). `governor` is the name of the CPU governor. `at_trip` has the
+    seconds in which a zone is at its trip point: then a clock slightly below its limit is too low.
     """
     row = {info.id: place for place, info in enumerate(infos)}
     seconds = held.shape[1]
@@ -266,7 +268,10 @@ def _low_clock(
 
 @frozen
 class Taken:
-    """The CPU time that others took in each second. Arrays have the shape (seconds,); NaN means unknown."""
+    """The CPU time that other processes took in each second.
+
+    Each array has one element per second; NaN means unknown.
+    """
 
     is_contended: Bools
     values: dict[str, Floats]  # By name in REPORTED; values that are not high are NaN.
@@ -279,9 +284,9 @@ def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
 
 
 def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Taken:
-    """Return the CPU time that other processes took.
+    """Return the CPU time that other processes took in each second, and whether the engine lacked it.
 
-    `held`: the values of these sensors, with shape (sensors, seconds).
+    `infos` are sensors. `held` has their values with the shape (sensors, seconds).
     """
     seconds = held.shape[1]
     unknown = np.full(seconds, np.nan)
@@ -310,7 +315,10 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
 
 
 def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
-    """Return the contended seconds by how long the engine's threads waited for a CPU: the best evidence."""
+    """Return in which seconds other processes slowed the engine, found from how long its threads waited for a CPU.
+
+    The result has one element per second. `values` has the sensor values in each second.
+    """
     lost, engine, others = values[WAIT] / 1000, values[ENGINE] / 100, values[OTHERS] / 100
     runs = np.where(np.isnan(engine), float(machine.wanted), engine)
     if machine.usable is not None:
@@ -322,9 +330,9 @@ def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
 
 
 def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
-    """Return the contended seconds by the load of others while all CPUs are busy.
+    """Return in which seconds other processes slowed the engine, found from their load while all CPUs are busy.
 
-    If that load is unknown, return them by the CPU pressure.
+    Where that load is unknown, the kernel's CPU pressure decides. The result has one element per second.
     """
     engine, others, pressure = values[ENGINE], values[OTHERS], values[PRESSURE]
     has_all = engine >= WHOLE * 100 * machine.wanted
@@ -341,9 +349,9 @@ def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
 
 
 def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clue:
-    """Return the clue that says what took the CPU in the last seconds.
+    """Return an observation on what took the CPU in the last seconds before the session second `until_s`.
 
-    `name`: the busiest process, or "" if it is unknown. `name_pct`: its CPU use in % of a core.
+    `name` is the busiest process, or "" if it is unknown. `name_pct` is its CPU use in % of a core.
     """
     high = read_taken(signals, max(0, until_s - RECENT_S), until_s).values
     means = {kind: float(np.nanmean(values)) for kind, values in high.items() if not np.isnan(values).all()}
@@ -357,9 +365,9 @@ def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clu
 
 @dataclass(slots=True)
 class Contention:
-    """The contention of a session, second by second.
+    """Counts the seconds in which other processes took CPU time that the engine needed.
 
-    It has the number of seconds of a contention that began with the measurement.
+    The totals are of contention that began with the measurement.
     """
 
     recent: int = 0  # The last seconds, one bit each.
@@ -379,11 +387,11 @@ class Contention:
 
     @property
     def is_open(self) -> bool:
-        """Whether there has been contention since the measurement began."""
+        """Whether contention began with the measurement and still continues."""
         return self.from_start and self.over_s is None
 
     def count(self, signals: Signals, from_s: int, until_s: int) -> None:
-        """Count the seconds from `from_s` to `until_s`. They must follow the seconds that were counted before."""
+        """Count the seconds from `from_s` to `until_s`, which must follow the seconds that were counted before."""
         taken = read_taken(signals, from_s, until_s)
         for place, is_contended in enumerate(taken.is_contended.tolist()):
             self.recent = (self.recent << 1 | is_contended) & ((1 << RECENT_S) - 1)
@@ -417,5 +425,8 @@ class Contention:
 
     @property
     def share(self) -> float:
-        """Return the share of seconds with contention, from the start up to the end of the contention."""
+        """Return the share (0..1) of seconds in which other processes took CPU time that the engine needed.
+
+        It is counted from the start of the measurement to the end of the contention.
+        """
         return self.contended_s / max(1, self.seconds - (self.free_s if self.is_open else RELEASED_S))

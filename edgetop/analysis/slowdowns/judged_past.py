@@ -1,7 +1,8 @@
-"""The judgement of a session up to a quiet moment, for a viewer whose data of the past is too coarse to judge.
+"""Exports the slowdowns found so far to a remote viewer, and imports them there.
 
-At a quiet moment, no change is half decided, so little has to be transferred. A viewer that continues from the
-judgement finds the same slowdowns as the board itself.
+The viewer's data of the past is too coarse to find slowdowns in. The state is exported at a quiet moment, when no
+change of the latency is undecided, so little has to be transferred. A viewer that continues from the state finds the
+same slowdowns as the board itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -62,7 +63,7 @@ class _State:
 
 
 def is_quiet(judgement: Judgement) -> bool:
-    """Whether the judgement can be transferred now: no change is half decided."""
+    """Whether the state can be exported now, because no change of the latency is undecided."""
     detector, stages = judgement.detector, judgement.stages
     if not judgement.is_opened or len(judgement.waiting):
         return False
@@ -72,7 +73,7 @@ def is_quiet(judgement: Judgement) -> bool:
 
 
 def export_state(judgement: Judgement) -> Document:
-    """Return a quiet judgement as a JSON document."""
+    """Return the state of a search for slowdowns as a JSON document. Call it only if `is_quiet` is true."""
     detector, stages, span = judgement.detector, judgement.stages, judgement.detector.open
     assert judgement.opening_s is not None
     state = _State(
@@ -90,10 +91,10 @@ def export_state(judgement: Judgement) -> Document:
 
 
 def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
-    """Return the judgement of an exported state.
+    """Return the state of a search for slowdowns from a JSON document that `export_state` made.
 
-    Raises ValueError if the state is impossible or of another version. `channels`: the signals, which are not exported.
-    `until_ns`: the present end of the session.
+    `channels` are the signals of the sensors, which the document does not contain. `until_ns` is the present end of the
+    session in ns. Raises ValueError if the document is impossible or from another version.
     """
     state = FORM.read(_State, document.get("state"), "a judgement")
     tables: Any = document.get("tables")  # what JSON gave
@@ -144,7 +145,10 @@ def _check_contention(of: Contention, opening_s: int, until_s: int) -> None:
 
 
 def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> None:
-    """Check the open span, and add to its evidence the channels, which are not exported. Raises ValueError."""
+    """Check the slowdown that continued at the export, and add the signals of the sensors to it.
+
+    Raises ValueError if the slowdown is impossible.
+    """
     span = given.span
     require(0 <= span.after_s <= span.start_s <= until_s and 0 <= span.rise_s <= span.start_s)
     require(0 <= span.slack_s <= until_s and 0 <= span.late_s <= until_s)
@@ -168,9 +172,9 @@ def _check_evidence(of: Evidence, channels: int) -> None:
 
 # `rows` are what JSON gave.
 def _table(rows: Any, dtype: np.dtype[np.void], most: int, until: int) -> npt.NDArray[np.void]:
-    """Return the parsed rows of a table. Raises ValueError if a row is impossible.
+    """Return the rows of a table as an array of the type `dtype`. Raises ValueError if a row is impossible.
 
-    There may be `most` rows. Their times must be in order and before `until`, and their levels possible.
+    There may be at most `most` rows. Their times must be in order and before `until`, in the table's unit of time.
     """
     require(isinstance(rows, list) and len(rows) <= most)
     names = dtype.names or ()

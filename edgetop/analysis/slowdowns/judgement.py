@@ -1,4 +1,4 @@
-"""The judgement of a session up to some second: its baseline, and its slowdowns with their causes."""
+"""The state of the search for slowdowns up to some second: the baseline, and the slowdowns found, with their causes."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -44,7 +44,10 @@ MAX_ROWS = 512  # Most rows stored before there is a burst, which is found withi
 
 @dataclass(slots=True)
 class Judgement:
-    """The judgement, which advances second by second and does not depend on how seconds were batched."""
+    """The state of the search for slowdowns, which advances second by second.
+
+    It is the same however the seconds were divided into batches.
+    """
 
     until_s: int = 0
     opening_s: int | None = None  # First second with a measured inference.
@@ -68,7 +71,10 @@ class Judgement:
         return fork(self)
 
     def advance(self, rows: Rows, until_s: int, signals: Signals) -> None:
-        """Judge the next seconds, up to `until_s`."""
+        """Search the next seconds for slowdowns, up to the session second `until_s`.
+
+        `rows` are these seconds. `signals` gives the values of the sensors.
+        """
         from_s, self.until_s = self.until_s, until_s
         rows = self.sizes.judged(rows, signals.sized)
         rows = rows[rows["count"] > 0]
@@ -98,7 +104,7 @@ class Judgement:
         self._detect(until_s - free_s, signals)
 
     def _detect(self, until_s: int, signals: Signals) -> None:
-        """Detect slowdowns in the waiting seconds up to `until_s`."""
+        """Search the stored seconds before `until_s` for slowdowns."""
         due = int(np.searchsorted(self.waiting["t_ns"], until_s * NS))
         rows, self.waiting = self.waiting[:due], self.waiting[due:]
         if not self.is_anew:
@@ -115,9 +121,10 @@ class Judgement:
         self._explain(signals)
 
     def _begin_anew(self, opening_s: int, from_s: int, signals: Signals) -> None:
-        """Restart the detector after contention from the start, since a burst can only be measured now.
+        """Restart the search for slowdowns after other processes took the CPU from the start.
 
-        `opening_s`: the first second of the contention. `from_s`: the second after its end.
+        The usual latency can be measured only now. `opening_s` is the first second of that time. `from_s` is the second
+        after its end.
         """
         self.is_anew = True
         self.contention.named = _process(signals, opening_s, from_s)
@@ -127,7 +134,7 @@ class Judgement:
         self.detector, self.cutter, self.burst_rows = Detector(ended_s=from_s), WindowCutter(), NO_SECONDS.rows
 
     def _follow_limits(self, limited: Limited, from_s: int, signals: Signals) -> None:
-        """Count the seconds of limits from `from_s` on, until the limitation is over.
+        """Count the seconds from `from_s` on in which a limit of the board is in force, until the limitation is over.
 
         It is over when no limit has been in force for some seconds.
         """
@@ -143,7 +150,7 @@ class Judgement:
             self.limited_to_s = from_s + released - RELEASED_S
 
     def _explain(self, signals: Signals) -> None:
-        """Collect the evidence of every span, and close those that are over."""
+        """Collect the evidence for each slow time that was found. Store the slowdowns that are over."""
         while self.detector.spans:
             span = self.detector.spans[0]
             self.stages = self.stages or Stages.begun(span, signals)
@@ -195,9 +202,9 @@ class Judgement:
         )  # fmt: skip
 
     def _limited_from_start(self, limited: Limited) -> list[Slowdown]:
-        """Return a limitation as a slowdown in a list. The list is empty if the limitation is not reported as one.
+        """Return the limitation of the board as a list with one slowdown, or an empty list if it is not reported.
 
-        That is so if it began after the start, and the model was no slower than in the burst after it.
+        A limitation that began after the start is reported only if the model was slower than after it.
         """
         to_s = self.limited_to_s
         if to_s is None and limited.flags and limited.free_s > FLICKER_S:
@@ -221,9 +228,10 @@ class Judgement:
     def _from_start(
         self, to_s: int | None, cause: Cause, level_sum: int, count: int, confidence: float, clues: tuple[Clue, ...]
     ) -> Slowdown:
-        """Return a slowdown from the start, up to `to_s` (None: it continues).
+        """Return a slowdown that began at the start and ended at the session second `to_s` (None: it continues).
 
-        `level_sum`: the sum of `count` levels of seconds.
+        Its latency ratio follows from `level_sum`, the sum over `count` seconds of the logarithm of the median latency,
+        in millionths.
         """
         ratio = None
         if self.detector.baseline and count:
@@ -233,16 +241,19 @@ class Judgement:
 
 
 def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return a clue with the process that took most of the CPU in this time, or None if no process was reported."""
+    """Return an observation with the process that took most CPU time from `start_s` to `end_s`, in session seconds.
+
+    The result is None if no process was reported.
+    """
     most = signals.events.competitors(start_s, end_s)
     return Clue("process", most[0], value=most[1]) if most else None
 
 
 def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
-    """Whether users see the slowdown.
+    """Whether users are shown the slowdown.
 
-    Larger inputs are no slowdown for them, nor is a change of the mix of models that lasts for seconds. If the context
-    of a language model is larger than it ever was, only a slowdown with a known cause is reported.
+    A longer latency because of larger inputs is not shown, nor is a change of the mix of models that lasts only
+    seconds. If the context of a language model is longer than ever before, a slowdown of unknown cause is not shown.
     """
     begin_s, end_s = slowdown.start_ns // NS, until_s if slowdown.end_ns is None else slowdown.end_ns // NS
     lasts_s = end_s - begin_s
@@ -252,9 +263,9 @@ def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
 
 
 def _between(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return a clue with the stream whose calls came between those of this stream since `start_s`.
+    """Return an observation with the stream whose calls most came between the calls of this one; None if it is unknown.
 
-    It is None if that stream is unknown.
+    `start_s` and `end_s` are the times of the slowdown in session seconds.
     """
     before_s, during_s = (start_s - BEFORE_S, start_s), (max(start_s, end_s - FAR_BACK_S), end_s)
     found = signals.mix.risen(signals.number, before_s, during_s)
@@ -269,9 +280,9 @@ def _inside(rows: Rows, burst: Baseline) -> Rows:
 
 
 def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
-    """Return the stages of a span to report.
+    """Return the parts of a slow time that are sure enough to be reported.
 
-    If noise may explain the span and no cause is well proven, there are none.
+    The list is empty if noise may explain the slow time and no part has a well proven cause.
     """
     surest = max((stage.finding.proof for stage in stages), default=0.0)
     # A further level makes the span look less like a single step.
@@ -282,13 +293,16 @@ def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
 
 
 def _stands(span: Span, stage: Stage) -> bool:
-    """Whether a stage was a slowdown by itself, although other stages follow it."""
+    """Whether a part of a slow time, followed by other parts, was a slowdown by itself."""
     assert stage.end_s is not None
     return (span.sure_s is not None and span.sure_s <= stage.end_s) or stage.finding.proof >= LIKELY
 
 
 def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slowdown:
-    """Return the slowdown of a stage. `sigma`: the scatter of windows, in nepers."""
+    """Return the slowdown to report for `stage`, one part of a slow time with its own cause.
+
+    `until_s` is the present session second. `sigma` is the usual scatter of the latency in nepers.
+    """
     finding, evidence = stage.best()
     start_s, clues = stage.start_s, finding.clues
     # Latency is so noisy, or inferences are so few, that the signals of the cause date the beginning better.

@@ -1,8 +1,8 @@
-"""The levels of latency that are judged: medians of windows, and their scatter while nothing happens.
+"""Cuts a session into windows, with their median latency, and measures how much it scatters while nothing happens.
 
-A window is a second, or five inferences if these take longer. Windows are made only from the rows of seconds, which a
-replay of a day has too. From a row of up to four inferences, the latency of each one follows (from minimum, median,
-maximum and sum), so a window over several sparse seconds has its exact median.
+A window is a second, or several seconds with at least five inferences together. Windows are made from the rows of
+seconds alone, which the recording of a whole day has too. For a second with up to four inferences, the latency of each
+one follows from minimum, median, maximum and sum, so a window over several such seconds has its exact median.
 """
 
 import math
@@ -67,12 +67,20 @@ OF_FIVE = 0.536  # Standard deviation of the median of five values, in standard 
 
 @dataclass(slots=True)
 class WindowCutter:
-    """The complete windows of rows. A sparse window is dropped if a dense second follows before it is complete."""
+    """Cuts seconds into windows with at least five inferences each.
+
+    A second with fewer inferences is joined with the next ones. If a second with five or more comes before these have
+    five, the incomplete window is dropped.
+    """
 
     pending: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, SECOND))
 
     def add(self, rows: npt.NDArray[np.void]) -> tuple[Windows, Points]:
-        """Return the windows that these rows complete, and all points in the windows."""
+        """Return the windows that these seconds complete, and the latencies in them.
+
+        A window is a second, or several seconds with at least five inferences together. The results are arrays of the
+        types WINDOW and POINT. `rows` must follow the rows of earlier calls.
+        """
         rows = rows[rows["count"] > 0]
         if len(rows) and not len(self.pending) and (rows["count"] >= ENOUGH).all():
             windows, points = np.empty(len(rows), WINDOW), np.empty(len(rows), POINT)
@@ -89,9 +97,12 @@ class WindowCutter:
 
 
 def _grouped(counts: list[int]) -> tuple[Ints, int]:
-    """Return the number of each row's window (-1 if it was dropped), and the first row whose window is not complete.
+    """Return the number of each row's window (-1 if dropped), and the index of the first row of an incomplete window.
 
-    `counts`: the number of inferences in each row.
+    `counts` has the number of inferences in each row. A window has at least five inferences.
+
+    >>> _grouped([6, 2, 3, 1])
+    (array([0, 1, 1]), 3)
     """
     window = np.full(len(counts), -1, np.int64)
     number = first = held = 0
@@ -125,9 +136,9 @@ def _cut(rows: npt.NDArray[np.void], window: Ints) -> tuple[Windows, Points]:
 
 
 def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
-    """Return two arrays with an element for each inference: the number of its row, and its latency in ns.
+    """Return two arrays with an element for each inference: the index of its row, and its latency in ns.
 
-    A dense second counts as one inference, with its median.
+    A row with five inferences or more counts as a single inference with the row's median.
     """
     count, low, high = rows["count"], rows["min_ns"], rows["max_ns"]
     third = rows["sum_ns"] - low - high - rows["p50_ns"]
@@ -139,26 +150,34 @@ def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
 
 
 def levels(latency_ns: npt.NDArray[np.int64]) -> Ints:
-    """Return the logarithms of latencies in ns, in whole millionths of a neper."""
+    """Return the natural logarithms of latencies in ns, in whole millionths of a neper.
+
+    >>> levels(np.array([1, 1_000_000])).tolist()
+    [0, 13815511]
+    """
     return np.asarray(np.rint(np.log(np.maximum(latency_ns, 1)) * NEPER).astype(np.int64))
 
 
 def median(values: Ints | Floats) -> float:
-    """Return the median. `numpy.median` takes ten times as long for the few values of a window."""
+    """Return the median. `numpy.median` is ten times slower for the few values of a window."""
     return float(medians(values[np.newaxis])[0])
 
 
 def medians(rows: Ints | Floats) -> Floats:
-    """Return the median of each row."""
+    """Return the median of each row of a matrix.
+
+    >>> medians(np.array([[1, 2, 9], [4, 4, 4]])).tolist()
+    [2.0, 4.0]
+    """
     ordered, size = np.sort(rows, axis=1), rows.shape[1]
     return np.asarray((ordered[:, (size - 1) // 2] + ordered[:, size // 2]) / 2, np.float64)
 
 
 @dataclass(slots=True)
 class Noise:
-    """The scatter of windows while nothing happens, as a standard deviation in nepers.
+    """How much the latency scatters from second to second while nothing happens, as a standard deviation in nepers.
 
-    It is that of independent windows. If the noise is correlated, it is larger, so that a test has the same effect.
+    It is increased if successive seconds are correlated, so that a test for independent values stays valid.
     """
 
     levels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -173,11 +192,14 @@ class Noise:
         return self._sigma
 
     def restore(self, sigma: float) -> None:
-        """Continue from an earlier estimate, in nepers."""
+        """Continue with an earlier estimate `sigma` of the scatter, in nepers."""
         self._sigma, self._due = max(LEAST_SIGMA, sigma), None
 
     def begin(self, windows: Windows, points: Points) -> None:
-        """Estimate the noise from the few windows of the baseline."""
+        """Estimate the scatter of the latency from the first steady 30 s.
+
+        `windows` has the median latencies of this time, and `points` its single latencies.
+        """
         self.levels = windows["level"]
         if len(windows) < ENOUGH:
             self.restore(EARLY_MARGIN * OF_FIVE * _scatter(points["level"]))
@@ -185,24 +207,25 @@ class Noise:
             self.restore(max(EARLY_MARGIN * _scatter(self.levels), _estimate(self.levels)))
 
     def drop(self, count: int) -> None:
-        """Drop the last windows, which turned out to belong to a slowdown."""
+        """Forget the last `count` latencies, which turned out to belong to a slowdown."""
         self.levels = self.levels[: max(len(self.levels) - count, 0)]
 
     def rise_ratio(self, before: Ints, rise: Ints) -> float:
-        """Return how surely levels rose: the log-likelihood ratio of a step against correlated noise that continues.
+        """Return how surely the latency rose: the log-likelihood ratio of a step against correlated noise.
 
-        `rise`: the levels after the step. `before`: the levels between the calm ones and the rise.
+        `rise` has the latencies after the step. `before` has those just before the step that were not added to the
+        noise. All are logarithms, in millionths.
         """
         calm = np.concatenate([self.levels, before])[-CALM:]
         return min(_rise_ratio(calm, rise, size) for size in SIZES)
 
     @property
     def wanted(self) -> int:
-        """Return the number of windows that are missing until the next estimate."""
+        """Return how many more latencies must be added before the scatter is estimated again."""
         return EVERY - self.since
 
     def add(self, levels: Ints) -> None:
-        """Add the levels of windows in which nothing happened."""
+        """Add latencies of a time in which nothing happened, as logarithms in millionths."""
         joined = np.concatenate([self.levels, levels])
         self.levels, since = joined[-MAX_LEVELS:], self.since + len(levels)
         self.since = since % EVERY
@@ -211,10 +234,10 @@ class Noise:
 
 
 def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
-    """Return the log-likelihood ratio of a step from the levels `calm` to the levels `rise`.
+    """Return the log-likelihood ratio of a step from the latencies `calm` to the latencies `rise`.
 
-    They are compared in blocks of `size` windows. The noise is an autoregression of order one. With too few blocks, the
-    result is SURE.
+    All are logarithms, in millionths. Means of `size` successive latencies are compared. The noise is an autoregression
+    of order one. The result is SURE if there are too few latencies to compare.
     """
     calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
     if len(calm) < LEAST_BLOCKS * size or not len(rise):
@@ -233,25 +256,25 @@ def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
 
 
 def _trimmed(levels: Ints) -> Floats:
-    """Return the levels, in which an outlier is moved to the limit of its distance from the median."""
+    """Return the values with outliers moved nearer to the median."""
     middle = median(levels)
     reach = OUTLIER_SCATTERS * 1.4826 * median(np.abs(levels - middle)) + 1
     return np.asarray(np.clip(levels, middle - reach, middle + reach), np.float64)
 
 
 def _scatter(levels: Ints | Floats) -> float:
-    """Return the scatter of levels in nepers.
+    """Return the standard deviation of logarithms of latencies, in nepers. `levels` has them in millionths.
 
-    It follows from the median of successive differences, which drift hardly affects.
+    It is computed from the median of successive differences, on which slow drift has hardly any effect.
     """
     return median(np.abs(np.diff(levels))) * _PER_MAD / NEPER if len(levels) > 1 else 0.0
 
 
 def _estimate(levels: Ints) -> float:
-    """Return the scatter of windows in nepers.
+    """Return the scatter of logarithms of latencies in nepers, larger if successive ones are correlated.
 
-    If the noise is correlated, medians over blocks scatter more than those of independent windows, and their scatter
-    counts.
+    `levels` has them in millionths. Medians over blocks of correlated values scatter more than those of independent
+    values, and so show the correlation.
     """
     scatters = [_scatter(levels)]
     for size in BLOCKS:

@@ -1,6 +1,6 @@
-"""The mix of models in a watched program: how often calls of other models come between the calls of one model.
+"""Counts how often calls of other models come between the calls of one model, in a watched program.
 
-After calls of another model, the weights and code of a model are no longer in the caches. So a change of the mix can
+After calls of another model, the weights and code of a model are no longer in the caches. So a change of this mix can
 make a model slower without any change on the board.
 """
 
@@ -19,7 +19,7 @@ LOOK_BACK_S = 60  # Longest time over which they are searched. In this time, a s
 
 @frozen
 class Between:
-    """The number of calls of another stream for each of a stream's own calls, before and during a slowdown."""
+    """How many calls of another stream came for each call of this stream, before and during a slowdown."""
 
     number: int  # Of the other stream.
     before: float | None  # None if the calls before are not stored any more.
@@ -27,7 +27,7 @@ class Between:
 
 
 class Mix:
-    """The number of calls of each stream and the time in them, in each of the recent seconds."""
+    """Counts the calls of each stream, and the time in them, in each of the recent seconds."""
 
     def __init__(self) -> None:
         self._row: dict[int, int] = {}  # By stream number.
@@ -36,7 +36,7 @@ class Mix:
         self._newest_s = -1
 
     def fold(self, seconds: Seconds) -> None:
-        """Add complete seconds, with the statistics of each stream."""
+        """Add complete seconds, which have the statistics of each stream."""
         if not len(seconds):
             return
         rows, streams = seconds.rows, seconds.streams
@@ -66,11 +66,11 @@ class Mix:
         self._sums[1, self._row[number], place] = rows["sum_ns"][is_held]
 
     def shares(self, number: int, begin_s: int, end_s: int) -> Floats:
-        """Return the share of other streams in the calls around those of this stream, in each second.
+        """Return the share (0..1) of other streams in the calls around those of the stream `number`, for each second.
 
-        It is their share in the number of calls or, if that is less, in the time of the calls, for a short call leaves
-        most of the caches as they are. Each share is taken over the last OWN_CALLS calls of the stream, and is NaN if
-        it had too few. `number`: of the stream.
+        It is the share of the number of calls or, if less, of the time in calls. (A short call leaves most of the
+        caches as they are.) The share is taken over the time of the stream's last eight calls, and is NaN if it had
+        fewer in the last minute. The seconds go from `begin_s` to `end_s`.
         """
         if number not in self._row:
             return np.full(end_s - begin_s, np.nan)
@@ -86,20 +86,19 @@ class Mix:
             return np.where(known, (others / (own + others)).min(axis=0), np.nan)
 
     def _between(self, begin_s: int, end_s: int) -> Floats:
-        """Return the number of calls of each stream in each second, and their time in ns.
+        """Return the number of calls of each stream in each second, and the time in them in ns.
 
-        Shape (2, streams, seconds).
-
-        Both are 0 in seconds that are not stored.
+        The array has the shape (2, streams, seconds). Both are 0 in seconds that are not stored.
         """
         second = np.arange(begin_s, end_s)
         is_held = (second > self._newest_s - SECONDS) & (second <= self._newest_s) & (second >= 0)
         return np.where(is_held, self._sums[:, :, second % SECONDS], 0.0)
 
     def risen(self, number: int, before_s: tuple[int, int], during_s: tuple[int, int]) -> Between | None:
-        """Return the stream whose time between this stream's calls rose most, or None if it is unknown.
+        """Return the other stream that took more time than before between the calls of the stream `number`.
 
-        `number`: of this stream. `before_s`, `during_s`: the spans that are compared.
+        If several did, it is the one whose time rose most. `before_s` and `during_s` are the (begin, end) seconds of
+        the two times to compare. The result is None if there are no calls of the stream `number` in the second one.
         """
         if number not in self._row:
             return None

@@ -1,8 +1,7 @@
-"""The throttling that the run itself recorded as events. If a recording has such events, they decide.
+"""Combines the throttling that a run recorded as events with the throttling that the analysis finds in sensor readings.
 
-If an analysis finds a throttling span in the readings, the span takes its times, cause and figures from the recorded
-events. An imported session has no such events, and a session that crashed lacks the last ones; there only the readings
-count.
+If the same throttling is in both, the recorded times, cause and figures are used. An imported session has no such
+events, and a session that crashed lacks the last ones; there only the readings count.
 """
 
 import math
@@ -19,7 +18,7 @@ from edgetop.session.events import Event
 
 @frozen
 class RecordedThrottle:
-    """The recorded beginning of a throttling, with its end if the end was recorded."""
+    """The recorded beginning of one throttling, and its end if it was recorded."""
 
     t_ns: int
     cause: Cause
@@ -30,12 +29,12 @@ class RecordedThrottle:
     end: Event | None = None
 
     def is_of(self, cause: Cause) -> bool:
-        """Whether a span of this cause can be the recorded one. An unknown cause may be any cause."""
+        """Whether this can be the throttling that readings show with this cause. An unknown cause may be any cause."""
         return self.cause == cause or "unknown" in (self.cause, cause)
 
 
 class RecordedThrottles:
-    """The throttling that a run recorded, from its events."""
+    """Collects the throttling that a run recorded, from its events."""
 
     def __init__(self) -> None:
         self._latest: list[RecordedThrottle] = []  # At most MAX_SPANS, in the order of their beginnings.
@@ -57,7 +56,10 @@ class RecordedThrottles:
         del self._latest[:-MAX_SPANS]
 
     def _end(self, event: Event, ended: ThrottleEnded) -> None:
-        """Add an end to the latest recorded beginning that fits it. If there are several ends, the last one counts."""
+        """Add a recorded end to the latest recorded beginning with the same sensor and cause.
+
+        If several ends fit the same beginning, the last one counts.
+        """
         cause = _known_cause(ended.cause)
         before = bisect_right(self._latest, event.t_ns, key=lambda one: one.t_ns)
         for place in reversed(range(before if cause else 0)):
@@ -67,10 +69,11 @@ class RecordedThrottles:
                 return
 
     def adopted(self, spans: Spans) -> list[tuple[Span, RecordedThrottle | None]]:
-        """Return the spans with their recorded times and causes, and also spans that only the recording has.
+        """Return each throttling with its recorded beginning and end, or None if it was not recorded. Oldest first.
 
-        A recorded end is not used if late readings contradict it. Spans that were dropped because of their age are not
-        added again.
+        The found throttling in `spans` takes over recorded times and causes, and gets the throttling that only the
+        recording has. A recorded end is ignored if later readings contradict it. What `spans` dropped because of its
+        age is not added again.
         """
         begins = [one.t_ns for one in self._latest]
         found: list[tuple[Span, RecordedThrottle | None]] = []
@@ -107,7 +110,7 @@ def _uncontradicted(one: RecordedThrottle, span: Span) -> RecordedThrottle:
 
 
 def _alone(one: RecordedThrottle) -> Span:
-    """Return the span of a recorded throttling without readings. If no end was recorded, its length is 0."""
+    """Return a recorded throttling as a span without readings. Its length is 0 if no end was recorded."""
     span = Span(one.t_ns, one.cause, one.sensor, [], one.end.t_ns if one.end else one.t_ns)
     span.min_clock_mhz = _or_nan(one.began.clock_mhz)
     span.max_temp_c = _or_nan(one.began.temp_c)

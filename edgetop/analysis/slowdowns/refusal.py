@@ -1,6 +1,6 @@
-"""The causes of a slowdown that were examined and refused, each with the reason.
+"""Lists the causes of a slowdown that were examined and rejected, each with the reason.
 
-They let a user see, for example, why it is not heat.
+A user can see, for example, why a slowdown is not due to heat.
 """
 
 from typing import Literal, get_args
@@ -32,9 +32,10 @@ class Refusal:
 
 
 def find_refusals(evidence: Evidence, level: float, chosen: Cause) -> tuple[Refusal, ...]:
-    """Return the refused causes: all causes that the session can have but the chosen one, each with the reason.
+    """Return the rejected causes of a slowdown, each with the reason.
 
-    `level`: the level of the slowdown, in nepers above the baseline.
+    They are all causes that are possible in the session, except `chosen`, the reported cause. `level` is the size of
+    the slowdown in nepers: the logarithm of its latency ratio.
     """
     if not evidence.seconds:
         return ()

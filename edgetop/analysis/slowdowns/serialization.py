@@ -1,4 +1,4 @@
-"""Copies the state of slowdowns and throttling, and exports it as lists of limited size."""
+"""Copies the state of the search for slowdowns and throttling, and converts it to and from JSON of limited size."""
 
 import types
 from dataclasses import is_dataclass
@@ -18,7 +18,10 @@ T = TypeVar("T")
 
 
 def fork(value: T) -> T:
-    """Copy mutable dataclasses and lists at any depth, and dicts. Values of dicts, and everything else, are shared."""
+    """Return a copy in which mutable dataclasses and lists are copied at any depth.
+
+    A dict is copied too, but its values are shared with the original, as is everything else.
+    """
     if type(value) in _SCALARS:
         return value
     if isinstance(value, list):

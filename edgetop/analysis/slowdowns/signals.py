@@ -1,7 +1,7 @@
-"""The causes that a slowdown can have, the signals that indicate each cause, and the sensors of each signal.
+"""The possible causes of a slowdown, the signals that indicate each cause, and the sensors of each signal.
 
-A signal by itself is never a slowdown; `evidence` decides when it is evidence of one. The ids of sensors are those of
-the session format (`edgetop help format`).
+A signal alone does not make a slowdown: `evidence` decides whether it explains one. `edgetop help format` lists the ids
+of the sensors.
 """
 
 import copy
@@ -105,7 +105,7 @@ OTHERS_WEIGHT = 0.5
 
 @frozen
 class Channel:
-    """A signal: the sensors from which it is computed, and how far it must leave its usual range to count."""
+    """A signal that can prove a cause: its sensors, and how far it must leave its usual range to count."""
 
     name: str
     cause: Cause
@@ -124,9 +124,9 @@ class Channel:
     per_stalled_ms: float | None = None  # how much it rises by a ms/s of stall; None: it proves nothing in a stall
 
     def values(self, held: Floats) -> Floats:
-        """Return the value of the signal in each second, shape (seconds,); NaN means unknown.
+        """Return the value of the signal in each second, as an array; NaN means unknown.
 
-        `held`: the values of the sensors, shape (sensors, seconds).
+        `held` has the values of the sensors with the shape (sensors, seconds).
         """
         values = self._reduced(held)
         if self.quota_rows == (None, None):
@@ -152,7 +152,7 @@ class Channel:
 
 
 def _smooth(values: Floats) -> Floats:
-    """Return, for each second, the mean of the known values in the SMOOTHED_S seconds up to it; NaN without one."""
+    """Return for each second the mean of the known values in the last SMOOTHED_S seconds; NaN if none is known."""
     known = ~np.isnan(values)
     sums, counts = (
         np.convolve(each, np.ones(SMOOTHED_S))[: len(values)] for each in (np.where(known, values, 0.0), known)
@@ -161,10 +161,10 @@ def _smooth(values: Floats) -> Floats:
 
 
 def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
-    """Return the time in ms of each second in which the engine's own CPU quota stopped it.
+    """Return for how many ms of each second the engine's own CPU quota stopped it; infinite if the time is unknown.
 
-    It is infinite if the quota stopped the engine for an unknown time. `throttled`: the values of THROTTLED. `quota`:
-    the values of QUOTA, which tell how often the quota stopped the engine but not for how long.
+    `throttled` has the measured times in ms/s, or NaN. `quota` has the percentage of periods in which the quota stopped
+    the engine. All arrays have one element per second.
     """
     with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
         unmeasured = np.where(quota > 0, np.inf, 0.0)
@@ -172,10 +172,11 @@ def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
 
 
 def beyond_quota(values: Floats, stalled: Floats, per_ms: float | None = 1.0) -> Floats:
-    """Return a signal of contention without the part that the CPU quota explains; NaN if that part is unknown.
+    """Return a signal of contention without the part that the engine's CPU quota caused; NaN if that part is unknown.
 
-    A throttled thread stays runnable, so the kernel counts its stall as run-queue wait and as CPU pressure. `stalled`:
-    the result of `stalled_ms`. `per_ms`: the rise of the signal by a ms of stall; None if it proves nothing in a stall.
+    The kernel counts a thread that the quota stopped as waiting for a CPU. `values` has the signal in each second.
+    `stalled` has the ms in which the quota stopped the engine, as `stalled_ms` returns them. `per_ms` is by how much 1
+    ms raises the signal; None means that the signal is unknown in a second with a longer stop.
     """
     if per_ms is None:
         return np.where(stalled >= STALLS_MS, np.nan, values)
@@ -183,7 +184,10 @@ def beyond_quota(values: Floats, stalled: Floats, per_ms: float | None = 1.0) ->
 
 
 def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple[Channel, ...]:
-    """Return all signals of these sensors. `trips_c`: the trip in °C of each zone, by its place in `infos`."""
+    """Return all signals that these sensors can give.
+
+    `trips_c` has the trip point in °C of each thermal zone, by its index in `infos`.
+    """
     row = {info.id: place for place, info in enumerate(infos)}
     zones, trips = tuple(trips_c), tuple(trips_c.values())
     heat = Channel("zone-at-trip", "thermal", zones, "trip", "margin", fixed=AT_TRIP_C, trips_c=trips)
@@ -192,7 +196,7 @@ def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple
 
 
 def is_flag(info: SensorInfo) -> bool:
-    """Whether the sensor reports a limit in force now; a sticky flag reports one since boot."""
+    """Whether the sensor is a flag that reports a present limit, and not one since the last boot."""
     return info.kind == "throttle" and not info.label.endswith(STICKY)
 
 
@@ -205,7 +209,10 @@ _FLAG_CAUSES: tuple[tuple[str, Cause], ...] = (
 
 
 def cause_of_flag(info: SensorInfo) -> Cause | None:
-    """Return the cause that the flag reports, or None if the flag is sticky or does not say why."""
+    """Return the cause that the flag reports, such as `thermal`, or None if it does not say why the board is limited.
+
+    The result is also None for a flag since the last boot, and for other sensors.
+    """
     return next((cause for word, cause in _FLAG_CAUSES if word in info.label), None) if is_flag(info) else None
 
 
@@ -249,7 +256,11 @@ _PER_STALLED_MS = {"rate/run-queue-wait": 1.0, "pressure/cpu-some": PRESSURE_PER
 
 
 def cause_of_count(sensor_id: str) -> Cause | None:
-    """Return the cause that a sensor of this id counts, or None if what it counts does not slow a board."""
+    """Return the cause that the sensor with this id measures, such as `contention`; None for other sensors.
+
+    >>> cause_of_count("load/steal")
+    'contention'
+    """
     return _COUNTS[sensor_id][0] if sensor_id in _COUNTS else None
 
 
@@ -279,17 +290,17 @@ def _quota_rows(row: Mapping[str, int]) -> tuple[int | None, int | None]:
 
 
 def hides_caps(infos: Sequence[SensorInfo]) -> bool:
-    """Whether the caps of the clock are hidden.
+    """Whether the firmware may lower the CPU clock without a sensor that shows it.
 
-    They are if the firmware caps the clock, Linux does not report it, and no sensor reads the actual clock. This is so
-    on a Raspberry Pi: raspberrypi/documentation, frequency-management.adoc.
+    This is so if Linux does not report the lower limit and no sensor reads the actual clock, as on a Raspberry Pi:
+    raspberrypi/documentation, frequency-management.adoc.
     """
     ids = {info.id for info in infos}
     return "throttle/freq-capped" in ids and "freq/arm" not in ids
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
-    """Yield a channel for the clock of each kind of CPU, for each other clock, and for the cap of each.
+    """Yield a signal for the clock of each kind of CPU, for each other clock, and for the cap of each of these clocks.
 
     The clock of a kind is that of its fastest CPU, because the others may be idle.
     """
@@ -329,7 +340,7 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
 
 @frozen
 class Machine:
-    """The properties of the board and of the load on which the meaning of a signal depends."""
+    """Properties of the board and of the load that change the meaning of sensor values."""
 
     governor: str | None = None
     cores: int | None = None
@@ -347,14 +358,14 @@ class Machine:
 
     @property
     def wanted(self) -> int:
-        """Return the least number of CPUs that the engine asks for."""
+        """Return how many CPUs the engine needs at least: its threads times its streams."""
         return max(1, self.threads) * max(1, self.streams)
 
 
 class Signals:
-    """The signals that can explain a slowdown of one stream.
+    """Gives the values of all signals that can explain a slowdown of one stream.
 
-    They are the sensors, the channels made of them, events, and the mix of streams.
+    The sources are sensors, events, and the calls of other streams.
     """
 
     def __init__(self, tracks: Tracks) -> None:
@@ -373,7 +384,7 @@ class Signals:
         self._places: list[int] = []  # of the rows, in the manifest
 
     def register(self, manifest: Manifest) -> None:
-        """Use the sensors of the present manifest. There may be more sensors than before, never fewer."""
+        """Use the sensors in this manifest. It must have all sensors of the manifest before, and may have more."""
         self._manifest = manifest
         board, load = manifest.board, manifest.load
         self.machine = Machine(
@@ -403,7 +414,10 @@ class Signals:
             self.channels += (Channel(OTHER_CALLS, "mix", row, least=OTHER_CALLS_ROSE_PCT, weight=OF_MIX, unit="%"),)
 
     def of_stream(self, number: int) -> "Signals":
-        """Return the signals of another stream of the same session. Events and mix are shared."""
+        """Return the signals of another stream of the same session.
+
+        Both objects share the events and the counts of calls.
+        """
         other = copy.copy(self)
         other.number, other.sized = number, SizedTimes()
         if self._manifest is not None:
@@ -411,15 +425,16 @@ class Signals:
         return other
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
-        """Return the valid value of each sensor in each second, and whether the sensor was read in that second.
+        """Return two arrays: the value of each sensor in each second, and whether the sensor was read in that second.
 
-        Both have the shape (sensors, seconds). `rows`: the places of the sensors; None for all.
+        Both have the shape (sensors, seconds), for the seconds from `begin_s` to `end_s`. Between readings, the last
+        value counts. `rows` has the indexes of the wanted sensors in `infos`; None means all sensors.
         """
         places = self._places if rows is None else [self._places[row] for row in rows]
         return self._tracks.held(places, begin_s, end_s)
 
     def input_size(self, begin_s: int, end_s: int) -> float | None:
-        """Return the mean number of elements in the inputs, or None if it was not read in these seconds."""
+        """Return the mean number of elements in the inputs from `begin_s` to `end_s`, or None if it was not read."""
         rows = next((channel.rows for channel in self.channels if channel.cause == "inputs"), None)
         if rows is None or end_s <= begin_s:
             return None
@@ -427,9 +442,10 @@ class Signals:
         return float(held[was_read].mean()) if was_read.any() else None
 
     def of_channels(self, begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """Return the values from which channels are made, and whether each was read, as `held` does.
+        """Return two arrays: the values from which signals are computed, and whether each was read in that second.
 
-        In a watched program, a last row has the calls of other streams.
+        Both have the shape (values, seconds). The values are those of all sensors. In a watched program, a last row has
+        the share of calls of other streams in percent.
         """
         held, was_read = self.held(begin_s, end_s)
         if not self.machine.is_program:

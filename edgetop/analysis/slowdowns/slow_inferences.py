@@ -1,8 +1,8 @@
-"""The tail: the slowest inferences, each with what happened at the same time.
+"""The tail: the slowest inferences, each with its probable cause.
 
-The slowest inference of each second is examined. The row of a second always has it, live and in a replay, with or
-without single inferences. What the engine counted around an inference (its wait for a CPU, its page faults) is proof.
-What sensors read in the same second is only a coincidence, and counts if nothing was proven.
+The slowest inference of each second is examined. It is known from the row of the second, so that single inferences are
+not needed. What the engine counted around an inference (its wait for a CPU, its page faults) proves a cause. Sensor
+readings of the same second may be a coincidence, and count only if nothing is proven.
 """
 
 from collections import Counter
@@ -74,7 +74,7 @@ SLOWEST = np.dtype([("second", "<i8"), ("max_ns", "<i8"), ("p50_ns", "<i8")])
 
 @frozen
 class SlowInference:
-    """The slowest inference of its second."""
+    """The slowest inference of one second, with its probable cause."""
 
     t_ns: int  # Its start, or the start of its second if its own is unknown.
     latency_ns: int
@@ -103,9 +103,9 @@ class TailView:
 
 @dataclass(slots=True)
 class Tail:
-    """The slowest inferences of a stream, examined second by second.
+    """Collects the slowest inferences of a stream, second by second.
 
-    So the result does not depend on how many seconds come at once.
+    The result is the same however the seconds were divided into batches.
     """
 
     _slowest: list[SlowInference] = field(default_factory=list)
@@ -117,7 +117,10 @@ class Tail:
         return replace(self, _slowest=list(self._slowest), examined=dict(self.examined))
 
     def advance(self, rows: Rows, signals: Signals) -> None:
-        """Examine the seconds of these rows. Their readings and events must be complete."""
+        """Examine the slowest inference of each of these seconds.
+
+        All sensor readings and events of these seconds must have been added to `signals` before.
+        """
         rows = rows[rows["count"] > 0]
         if not len(rows):
             return
@@ -134,13 +137,20 @@ class Tail:
         self.examined = {second: found for second, found in self.examined.items() if second >= oldest}
 
     def remember(self, later: "Tail", until_s: int) -> None:
-        """Copy from `later`, a later state of this, the results of the examined seconds before `until_s`."""
+        """Copy the results of the seconds before `until_s` from `later`, a later copy of this object.
+
+        This saves examining them again.
+        """
         oldest = int(self._recent["second"][0]) if len(self._recent) else until_s
         fresh = {second: found for second, found in later.examined.items() if oldest <= second < until_s}
         self.examined.update(fresh)
 
     def view(self, p50_ns: float, slowdowns: Sequence[Slowdown], signals: Signals) -> TailView:
-        """Return the tail. `p50_ns`: the median of the session, which the tail must exceed by 10 %."""
+        """Return the slowest inferences with their causes, and how often each cause occurs.
+
+        `p50_ns` is the median latency of the session in ns. Inferences less than 10 % slower are left out. A slowdown
+        in `slowdowns` explains the inferences in its time that have no better explanation.
+        """
         least_ns = STANDS_OUT * p50_ns
         recent = []
         for row in _largest(self._recent, KEPT_RECENT):
@@ -154,9 +164,9 @@ class Tail:
 
 
 def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -> TailView:
-    """Return the view of the slowest inferences of the session, and of the recent ones.
+    """Return a view of the 40 slowest inferences of the session, and of the 20 slowest recent ones.
 
-    Of each, the slowest are kept.
+    The arguments may have more, in any order.
     """
     slowest, recent = (
         tuple(sorted(found, key=lambda one: (-one.latency_ns, one.t_ns))[:most])
@@ -166,7 +176,10 @@ def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -
 
 
 def _largest(rows: Rows, count: int) -> Rows:
-    """Return the `count` slowest rows, the slowest first. Of equally slow rows, the earlier comes first."""
+    """Return the `count` rows with the slowest inferences, the slowest first.
+
+    Of equally slow rows, the earlier comes first.
+    """
     return np.asarray(rows[np.lexsort((rows["second"], -rows["max_ns"]))[:count]])
 
 
@@ -201,9 +214,10 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
 
 
 def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
-    """Return the share of the lost time that the proven cause took, or None if its time was not measured.
+    """Return the share (0..1) of the lost time that the proven cause took, or None if its time was not measured.
 
-    `counted`: what the engine counted around the inference. `lost_ns`: the time lost.
+    `counted` is what the engine counted around the inference. `proven` is the cause. `lost_ns` is by how many ns the
+    inference was slower than usual.
     """
     if proven in ("contention", "fewer-cpus") and counted.waited_ns is not None:
         return min(counted.waited_ns / max(lost_ns, 1), 1.0)
@@ -215,7 +229,10 @@ def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
 
 
 def _proven(counted: Counted, lost_ns: int) -> str:
-    """Return the cause that the engine's own counters prove, or "" if they prove none. `lost_ns`: the time lost."""
+    """Return the cause that the engine's own counters prove, such as `page-faults`, or "" if they prove none.
+
+    `lost_ns` is by how many ns the inference was slower than usual.
+    """
     if counted.lost_cpus and not counted.major_faults:
         return "fewer-cpus"
     if counted.capacity is not None and counted.latency_ns * (1 - counted.capacity) >= PART * max(lost_ns, 1):
@@ -229,11 +246,12 @@ def _proven(counted: Counted, lost_ns: int) -> str:
 def _is_of_quota(
     counted: Counted | None, proven: str, lost_ns: int, signals: Signals, seconds: tuple[int, int]
 ) -> bool:
-    """Whether the inference waited for the next period of its CPU quota.
+    """Whether the inference was slow because its CPU quota stopped the engine.
 
-    If a wait for a CPU is proven, other processes caused it, except for the time in which the quota stopped the engine.
-    If nothing is proven, a stall as long as the lost time explains it. `seconds`: the first second of the inference,
-    and the second after its last, in which the stall may be read.
+    `counted` is what the engine counted around the inference; None if nothing. `proven` is the cause that this proves,
+    or "". A proven wait for a CPU is due to the quota if the quota stopped the engine for most of this time. If nothing
+    was counted, the quota must have stopped the engine for at least `lost_ns`. `seconds` are the first second of the
+    inference and the second after its last one.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
     if not rows or proven not in ("", "contention", "fewer-cpus"):
@@ -249,15 +267,16 @@ def _is_of_quota(
 
 
 def _usual(values: Floats) -> float | None:
-    """Return the usual value of a count: the median of the known ones; None if too few are known."""
+    """Return the median of the known values, or None if fewer than LEAST_BEFORE_S are known. NaN means unknown."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) >= LEAST_BEFORE_S else None
 
 
 def _counts(second: int, signals: Signals, *names: str) -> tuple[dict[str, Floats], int]:
-    """Return the counts of the half minute before a second, of it and of the next one, and the place of the second.
+    """Return the values of some sensors around a second, as a dict of arrays, and the index of the second in them.
 
-    A count that the session does not have is unknown throughout.
+    The arrays begin up to half a minute before the second, and end with the next second. `names` are the ids of the
+    sensors. A sensor that the session does not have is NaN throughout.
     """
     begin_s = max(0, second - USUAL_S)
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in names}
@@ -268,9 +287,10 @@ def _counts(second: int, signals: Signals, *names: str) -> tuple[dict[str, Float
 
 
 def _counted_by_cpu(second: int, latency_ns: int, lost_ns: int, signals: Signals) -> str:
-    """Return what the CPU's counters of this second and the next one show: "clock", "cache-misses" or "".
+    """Return which CPU counter explains a slow inference: "clock", "cache-misses", or "" for neither.
 
-    A reading covers a second, so it counts only if it changed by as much as would explain the slow inference.
+    A reading covers a whole second. So it counts only if it changed by as much as would explain the lost time
+    `lost_ns`. `latency_ns` is the latency of the inference, and `second` its second in the session.
     """
     values, at = _counts(second, signals, CYCLES, RAN_MS, CACHE_MISSES)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -289,7 +309,10 @@ def _counted_by_cpu(second: int, latency_ns: int, lost_ns: int, signals: Signals
 
 
 def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> bool:
-    """Whether threads moved to another CPU around the inference, which is rare, and a move explains the lost time."""
+    """Whether moves of threads to another CPU explain the lost time. Such moves must be rare in this session.
+
+    `counted` is what the engine counted around the inference. `second` is its second in the session.
+    """
     if not counted.migrations or lost_ns > MIGRATION_NS * counted.migrations:
         return False
     values, at = _counts(second, signals, MIGRATIONS)
@@ -298,7 +321,10 @@ def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> boo
 
 
 def _others_were_busy(second: int, signals: Signals) -> bool:
-    """Whether other processes took more CPU in this second, or the next one, than in most of the half minute before."""
+    """Whether other processes used much more CPU than usual in this second or the next one.
+
+    Usual is the median of the half minute before. In that time, such a load must have been uncommon.
+    """
     channel = next((one for one in signals.channels if one.name == LOAD_OF_OTHERS), None)
     begin_s = max(0, second - USUAL_S)
     if channel is None:
@@ -321,10 +347,9 @@ _AS_TAIL = {
 
 
 def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
-    """Return the cause whose signal left its usual range in this second; "unexplained" if none did.
+    """Return the cause whose signal left its usual range in this second or the next one, or "unexplained".
 
-    A reading of the next second may also show it. `is_counted`: whether the engine's own counters tell of contention,
-    so that its signals do not count.
+    `is_counted` says that the engine itself counted waits for a CPU. Then signals of contention are ignored.
     """
     begin_s = max(0, second - BEFORE_S)
     held, was_read = signals.of_channels(begin_s, second + 2)

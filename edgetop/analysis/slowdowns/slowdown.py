@@ -1,6 +1,6 @@
-"""A slowdown, all slowdowns of a session, and their events.
+"""A slowdown, the list of all slowdowns of a session, and the events made from it.
 
-The events are derived, not recorded: each analysis of the recording derives them again.
+The events are not recorded. They are computed again whenever the recording is analysed.
 """
 
 from collections.abc import Iterator
@@ -62,22 +62,25 @@ class SlowdownsView:
 
     @property
     def now(self) -> Slowdown | None:
-        """Return the slowdown that continues, the latest one if there are several, or None if there is none."""
+        """Return the slowdown that continues, or None. If there are several, it is the one that began last."""
         return next((slowdown for slowdown in reversed(self.slowdowns) if slowdown.end_ns is None), None)
 
     @property
     def is_too_scattered(self) -> bool:
-        """Whether the latency scatters so much that half a minute cannot show a rise by SLOWER_SHARE."""
+        """Whether the latency scatters so much that a slowdown of 8 % cannot be found within half a minute."""
         return self.scatter is not None and self.scatter > TOO_SCATTERED
 
 
 def is_throttling(slowdown: Slowdown) -> bool:
-    """Whether the cause of the slowdown is one by which the board slows itself."""
+    """Whether the board slowed itself: because of heat, power or voltage, or by a limit from the start."""
     return slowdown.cause in LIMITS or (slowdown.from_start and slowdown.cause != "contention")
 
 
 def slowdown_events(view: SlowdownsView) -> Iterator[DerivedEvent]:
-    """Yield an event for each beginning and each end, the newest first."""
+    """Yield an event for each beginning and each end of a slowdown, the newest slowdown first.
+
+    The end of a slowdown comes before its beginning.
+    """
     for slowdown in reversed(view.slowdowns):
         if slowdown.end_ns is not None:
             yield DerivedEvent(slowdown.end_ns, Remark("slowdown-ended"), "info", about=slowdown)

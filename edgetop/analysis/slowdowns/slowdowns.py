@@ -1,7 +1,6 @@
-"""The slowdowns of a session with their causes, the same live and from a recording.
+"""Finds the slowdowns of a session with their causes, and its slowest inferences.
 
-They follow from seconds and readings. The tail is here too, because the same signals explain it, and it is complete at
-the same times.
+The data are seconds, sensor readings and events. A live session and its recording give the same results.
 """
 
 import contextlib
@@ -32,9 +31,9 @@ STEP_S = 256  # Long batches are settled in steps, because readings are stored f
 
 
 class Slowdowns(TracksReader):
-    """The slowdowns of one stream.
+    """Finds the slowdowns of one stream.
 
-    Seconds younger than LATE_S are judged again at each view: their readings may still come.
+    The results of the last seconds are computed anew for each view, because readings of these seconds may still come.
     """
 
     def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
@@ -51,18 +50,24 @@ class Slowdowns(TracksReader):
         self._newest_tail: Tail | None = None  # The tail with the rows that are not settled yet.
 
     def count_calls_by(self, mix: Mix) -> None:
-        """Use `mix` for the calls of the session's streams.
+        """Use `mix` for the number of calls of each stream of the session.
 
-        Its owner gives it each part of a batch before this object gets it.
+        The caller must add each part of a batch to `mix` before calling `fold_part` with it.
         """
         self.signals.mix = mix
 
     def judge_tokens_by(self, positions: EqualPosition) -> None:
-        """Use `positions` to judge tokens. Its owner converts the seconds of tokens before this object gets them."""
+        """Use `positions` to know which positions of a language model's context are new.
+
+        The caller must convert each second with `positions` before this object gets it.
+        """
         self.signals.positions = positions
 
     def join(self, first: "Slowdowns", number: int) -> None:
-        """Begin as stream `number`. It gets the same batches as `first` and shares its signals."""
+        """Make this the object for the stream `number` of the session for which `first` finds slowdowns.
+
+        It uses the signals of `first`, so it must get the same batches, after `first`.
+        """
         self.signals, self._has_own_events = first.signals.of_stream(number), False
         self.settled_s = self._judgement.until_s = first.settled_s
 
@@ -91,7 +96,10 @@ class Slowdowns(TracksReader):
             self._rows = self._rows.copy()  # A copy, so that the whole batch is not kept in memory.
 
     def _settle_over_pauses(self, until_s: int) -> None:
-        """Settle everything up to `until_s`. A pause so long that it has no rows is skipped."""
+        """Make the results up to the second `until_s` final.
+
+        Pauses so long that there are no rows for them are skipped, except for their first ten minutes.
+        """
         second = np.append(self.settled_s - 1, self._rows["t_ns"] // NS)
         for place in np.flatnonzero(np.diff(second) > MOST_EMPTY_S).tolist():
             self._settle_in_steps(min(int(second[place]) + PAUSED_S, until_s))
@@ -106,7 +114,7 @@ class Slowdowns(TracksReader):
 
     @property
     def _newest_s(self) -> int:
-        """Return the second up to which all seconds have come."""
+        """Return the first second that is not complete yet."""
         return int(self._rows["t_ns"][-1]) // NS + 1 if len(self._rows) else self.settled_s
 
     def _settle(self, until_s: int) -> None:
@@ -120,16 +128,19 @@ class Slowdowns(TracksReader):
         self._tail.advance(rows, self.signals)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
-        """Give a judgement the rows up to `until_s` that it does not have yet."""
+        """Advance `judgement` with those of the seconds `rows` before `until_s` that it has not seen."""
         if until_s > judgement.until_s:
             judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self.signals)
 
     def export_state(self) -> Document | None:
-        """Return the settled judgement as JSON, for a viewer that continues from it; None if impossible now."""
+        """Return the final results as JSON, from which a remote viewer can continue.
+
+        The result is None while a change of the latency is undecided.
+        """
         return export_state(self._judgement) if is_quiet(self._judgement) else None
 
     def view(self) -> SlowdownsView:
-        """Return the slowdowns. The result is the same object until the next batch with data."""
+        """Return the slowdowns. The result is the same object until a batch with data comes."""
         if self._view is None:
             judgement = self._judgement.copy()
             judgement.detector.end_s = self._end_s
@@ -138,7 +149,11 @@ class Slowdowns(TracksReader):
         return self._view
 
     def tail(self, p50_ns: float | None) -> TailView:
-        """Return the tail. `p50_ns`: the median of the session, or None if nothing was measured."""
+        """Return the slowest inferences with their causes.
+
+        `p50_ns` is the median latency of the session in ns, or None if nothing was measured. Without it, the result is
+        empty.
+        """
         if p50_ns is None:
             return TailView()
         if self._newest_tail is None:
@@ -150,9 +165,10 @@ class Slowdowns(TracksReader):
 
 
 def judged(batches: Iterable[Batch], from_s: int) -> Document:
-    """Return the state of slowdowns and throttling at the first quiet moment from `from_s` on, for a remote viewer.
+    """Return the results on slowdowns and throttling as JSON, from which a remote viewer can continue.
 
-    Each stream has its own moment. The state of a stream without one is left out.
+    They are the results at the first moment from the second `from_s` on at which no change is undecided. Each stream
+    has a moment of its own, and a stream without one is left out. `batches` is the data of the session.
     """
     tracks, phases, mix = Tracks(), Phases(), Mix()
     first, throttles = Slowdowns(tracks, phases), Throttles(tracks, phases)
@@ -180,7 +196,7 @@ def judged(batches: Iterable[Batch], from_s: int) -> Document:
 
 
 def judged_stream(judged: Mapping[str, object] | None, number: int) -> Mapping[str, object] | None:
-    """Return the state of a stream in the result of `judged`, or None if it has none."""
+    """Return the part of the result of `judged` that is about the stream `number`, or None if there is none."""
     if judged is None or not number:
         return judged
     streams = judged.get("streams")

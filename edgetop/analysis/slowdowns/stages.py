@@ -1,7 +1,8 @@
-"""The stages of one slowdown: a slowdown may become much worse for another cause, and better again before it is over.
+"""Divides a slowdown into parts with different causes, called stages.
 
-A change of the level alone is no stage, because a board that throttles slows in steps and ramps. A further rise begins
-a stage only if signals of another cause began with it. The stage ends when the level returns towards the earlier one.
+A slowdown may become much worse for another cause, and better again before it is over. A board that throttles slows in
+steps and ramps, so a change of the latency alone is no new stage. A further rise begins a stage only if signals of
+another cause began with it. The stage ends when the latency returns towards the earlier one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,7 @@ DEEPEST = 4  # Most stages below another one.
 
 @dataclass(slots=True)
 class Stage:
-    """A part of a slowdown with a cause of its own."""
+    """A part of a slowdown with its own cause."""
 
     start_s: int
     candidates: list[Evidence]  # The best one explains the stage.
@@ -63,7 +64,7 @@ class Stage:
 
     @property
     def level(self) -> float:
-        """Return the mean level, in millionths of a neper over the baseline."""
+        """Return by how much the mean latency is above the baseline, in millionths of a neper."""
         return self.level_sum / self.slow if self.slow else 0.0
 
     @property
@@ -78,15 +79,15 @@ class Stage:
         self.pending += windows
 
     def collect(self, signals: Signals) -> None:
-        """Look for evidence of causes in the windows that were added since the last call."""
+        """Collect evidence of causes in the slow seconds that were added since the last call."""
         for evidence in self.candidates:
             evidence.collect(self.pending, signals)
         self.pending = []
 
     def best(self, named: Cause | None = None) -> tuple[Finding, Evidence]:
-        """Return the best explanation, and the evidence for it.
+        """Return the most probable cause, and the evidence for it.
 
-        `named`: the cause to prefer; None for the last known cause.
+        `named` is the cause that wins if it is nearly as probable. None means the last known cause.
         """
         named = self.named if named is None else named
         found = [(find_cause(one, max(self.level - one.floor, 0) / NEPER, named), one) for one in self.candidates]
@@ -97,7 +98,10 @@ class Stage:
         return self.best()[0]
 
     def name(self, signals: Signals) -> None:
-        """Store the cause at moments that do not depend on how windows were batched."""
+        """Find the cause and store it in `named`, after certain numbers of slow seconds.
+
+        The numbers are fixed, so that the result is the same however the seconds were divided into batches.
+        """
         if self.slow >= NAMED_FROM and (self.slow & (self.slow - 1) == 0 or self.slow % NAMED_EVERY == 0):
             self.collect(signals)
             cause = self.finding.cause
@@ -106,7 +110,10 @@ class Stage:
 
 @dataclass(slots=True)
 class Change:
-    """Successive windows that mostly lie beyond a border, found by Page's cumulative sum."""
+    """A change of the latency during a slowdown, of which it is not known yet whether it lasts.
+
+    `sum` says how far the latency of its windows (of about a second) is beyond `border`. It is Page's cumulative sum.
+    """
 
     is_rise: bool
     level_before: int  # Level of the stage before the change.
@@ -137,7 +144,10 @@ class Change:
         return self.beyond >= MOSTLY * len(self.windows)
 
     def is_sure_rise(self, sigma: float) -> bool:
-        """Whether the change is a rise even without the windows that a blip of two seconds may have slowed."""
+        """Whether the latency surely rose, even without the two slowest seconds.
+
+        `sigma` is the usual scatter of the latency in nepers.
+        """
         if self.lasts_s < LEAST_S or len(self.windows) < _least(self.windows[-1]) or not self.is_mostly_beyond:
             return False
         is_dense = all(window.end_s - window.begin_s == 1 for window in self.windows)
@@ -149,7 +159,7 @@ class Change:
 
 @dataclass(slots=True)
 class Stages:
-    """The stages of one slowdown, from its slow windows in order."""
+    """Divides one slowdown into parts with different causes, from its slow seconds in order."""
 
     sigma: float
     slack_s: int
@@ -164,7 +174,7 @@ class Stages:
         return cls(span.sigma, span.slack_s, Stage(span.start_s, [Evidence.begun(onset, signals)]))
 
     def add(self, windows: Sequence[SlowWindow], signals: Signals) -> Iterator[Stage]:
-        """Add windows. Yield the stages that are surely over."""
+        """Add the next slow seconds of the slowdown, and yield the parts of it that are surely over."""
         for window in windows:
             over = self._step(window, signals)
             self.stage.name(signals)
@@ -174,7 +184,7 @@ class Stages:
         self.stage.collect(signals)
 
     def now(self, signals: Signals) -> tuple[Stage, ...]:
-        """Return the stages that were not yielded yet, including the undecided windows."""
+        """Return the parts of the slowdown that `add` has not yielded, the present one last."""
         stage = fork(self.stage)
         if self.change:
             stage.add(self.change.windows)
@@ -182,7 +192,10 @@ class Stages:
         return _rejoined(self.over, stage)
 
     def closed(self, span: Span, signals: Signals) -> tuple[Stage, ...]:
-        """Return the remaining stages of a slowdown that is over, except for a last stage that is too short."""
+        """Return the remaining parts of a slowdown that is over. A last part that is too short is left out.
+
+        `span` has the times of the slowdown.
+        """
         *over, last = self.now(signals)
         assert span.end_s is not None
         # A blip of two seconds touches three windows.
@@ -192,7 +205,7 @@ class Stages:
         return (*over, replace(last, end_s=span.end_s))
 
     def _step(self, window: SlowWindow, signals: Signals) -> Stage | None:
-        """Add one window. Return the stage that is over, if any."""
+        """Add one slow second or window. Return the part of the slowdown that ends with it, or None."""
         self.change = self.change or self._begun(window)
         change = self.change
         if change is None:
@@ -222,7 +235,10 @@ class Stages:
         return None
 
     def _dismiss(self) -> None:
-        """Drop the change, because it is no new stage. If it lasted, its level becomes the level of the stage."""
+        """Drop the undecided change of the latency: it begins no new part of the slowdown.
+
+        If the change lasted, later windows are compared with the latency after it.
+        """
         assert self.change is not None
         change, self.change = self.change, None
         if change.stage or len(change.windows) > LONGEST:
@@ -281,9 +297,9 @@ def _lower_median(levels: list[int]) -> int:
 
 
 def _rejoined(before: Stage | None, stage: Stage) -> tuple[Stage, ...]:
-    """Return the two stages. If no cause explains the later, higher stage any more, return both joined to one.
+    """Return two successive parts of a slowdown, or a single one that joins them.
 
-    `before`: the earlier stage; None if there is none.
+    They are joined if the later one is slower and has no known cause. `before` is the earlier part, or None.
     """
     if before is None:
         return (stage,)

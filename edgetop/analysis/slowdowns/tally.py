@@ -1,4 +1,4 @@
-"""The figures of one signal before and during a slowdown, from which evidence is made."""
+"""The figures of one signal before and during a slowdown, with which its cause is found."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ NEVER = -1  # a time that has not come
 
 @dataclass(slots=True)
 class Tally:
-    """The figures of one channel (signal) before and during one slowdown."""
+    """The figures of one signal before and during one slowdown. Times are in seconds of the session."""
 
     median: float  # before; NaN: not known
     threshold: float  # beyond it the signal counts; NaN: there is none
@@ -22,10 +22,13 @@ class Tally:
 
     @property
     def mean(self) -> float:
-        """Return the mean over the slow seconds. Raises ZeroDivisionError if it was never read in them."""
+        """Return the mean value of the signal during the slowdown.
+
+        Raises ZeroDivisionError if the value was never known.
+        """
         return self.sum_milli / self.known / 1000
 
     @property
     def mean_above_median(self) -> bool:
-        """Whether the mean over the slow seconds is higher than the usual value. False if one of the two is unknown."""
+        """Whether the mean value during the slowdown is above the usual one. False if one of the two is unknown."""
         return bool(self.known) and self.mean > self.median

@@ -1,9 +1,9 @@
-"""The spans in which something slowed the board, found from the readings of its signals in the order of time.
+"""Finds the times in which the board was slowed (spans), from the readings of its sensors.
 
 A span has one cause. It begins with the first reading of a signal in force, and ends with the first reading of a signal
-that is not. A signal that comes and goes faster than 2 s makes one span. A signal that is not read for 12 s (its sensor
-was lost) counts as over since its last reading; this is known 12 s later. A flag that does not say why belongs to the
-cause of another signal at that time, otherwise to heat if a zone is at its trip.
+that is not in force. If a signal comes and goes faster than 2 s, it makes one span. If a signal is not read for 12 s
+because its sensor was lost, the span ends with its last reading; this is known 12 s later. A flag that does not say why
+belongs to the cause of another signal at that time. If there is none, it belongs to heat if a zone is at its trip.
 
 A flag since boot is about the past, and a fan that turns slows nothing: neither is a signal. A zone at the trip at
 which it throttles, and a cap of a clock, are signals only together: heat lowered the cap.
@@ -60,20 +60,23 @@ _LEAST_COUNTS = {
 
 
 def least_in_force(info: SensorInfo) -> float | None:
-    """Return the least value of a sensor that means that the board is slowed; None if the sensor never reports that."""
+    """Return the least value at which the sensor says that the board is slowed, or None if it never says so."""
     if is_flag(info) or (info.kind == "cooling" and info.throttles):
         return SET
     return _LEAST_COUNTS.get(info.id)
 
 
 def cause_of(info: SensorInfo) -> Cause | None:
-    """Return the cause that a signal indicates, or None if it does not say why the board is slowed."""
+    """Return the cause that the sensor reports, such as `thermal`, or None if it does not say why it is set."""
     return "thermal" if info.kind == "cooling" else cause_of_flag(info) or cause_of_count(info.id)
 
 
 @frozen
 class Board:
-    """The sensors that matter, by their places in the manifest."""
+    """The sensors from which throttling is found, as indexes in the manifest's list of sensors.
+
+    Arrays have an element for each sensor of the manifest.
+    """
 
     infos: tuple[SensorInfo, ...]
     least: Floats  # for signals and zones: from which value on they are in force; NaN: neither
@@ -114,9 +117,10 @@ def board_of(manifest: Manifest) -> Board:
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
-    """Return the places of the clocks to show, and their name.
+    """Return the indexes of the clocks to show, and their name: "cpu", or the label of another clock.
 
-    They are the firmware clock of a Raspberry Pi, or else the fastest CPUs, or else the fastest clock.
+    They are the firmware's clock of a Raspberry Pi. Without it, they are the fastest CPUs, or else the fastest clock.
+    The name is "" if there is no clock.
     """
     places = [place for place, info in enumerate(infos) if info.kind == "freq"]
     by_firmware = [place for place in places if infos[place].label == "arm"]
@@ -133,7 +137,7 @@ def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
 
 @dataclass(slots=True)
 class Latency:
-    """The mean over some seconds of the logarithm of their median latency."""
+    """The mean of the logarithms of the median latencies of some seconds."""
 
     level_sum: int = 0  # of their logarithms, in millionths
     count: int = 0
@@ -144,7 +148,7 @@ class Latency:
 
     @property
     def level(self) -> float:
-        """Return the mean level in nepers; NaN without a second."""
+        """Return the mean of the logarithms in nepers, or NaN without a second."""
         return self.level_sum / self.count / NEPER if self.count else math.nan
 
 
@@ -163,7 +167,7 @@ class Span:
 
     @property
     def end_ns(self) -> int | None:
-        """Return the end in ns, or None if the span continues."""
+        """Return the end in ns of session time, or None if the board is still slowed."""
         return None if self.in_force else self.until_ns
 
     def covers(self, t_ns: Ints) -> Bools:
@@ -171,13 +175,13 @@ class Span:
         return is_in if self.in_force else is_in & (t_ns < self.until_ns)
 
     def touches(self, second: Ints) -> Bools:
-        """Return whether each of these seconds overlaps the span."""
+        """Return an array that says for each of these seconds of the session whether it overlaps the slowed time."""
         is_in: Bools = second >= self.start_ns // NS
         return is_in if self.in_force else is_in & (second <= max(self.start_ns, self.until_ns - 1) // NS)
 
 
 class Mark(NamedTuple):
-    """A change of a sensor's value."""
+    """A change of a sensor's value, at a time in ns of the session."""
 
     known_ns: int  # when the change became known
     t_ns: int  # when it happened
@@ -188,9 +192,9 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class Spans:
-    """The spans of a session, found reading by reading.
+    """The times in which the board was slowed, found reading by reading.
 
-    So they do not depend on how many readings come at once.
+    They are the same however the readings were divided into batches.
     """
 
     spans: list[Span] = field(default_factory=list)  # The latest MAX_SPANS spans, in order of their beginnings.
@@ -213,7 +217,10 @@ class Spans:
     fell_ns: list[int] = field(default_factory=list)
 
     def is_credible(self, board: Board) -> bool:
-        """Whether spans that were received are possible. `FORM.read` has checked their types before."""
+        """Whether this object, received from a remote board, has possible values.
+
+        The types of its values must have been checked before.
+        """
         by_place = [getattr(self, name) for name in _BY_PLACE]
         latencies = [self.free, *(span.latency for span in self.spans)]
         return (
@@ -229,7 +236,10 @@ class Spans:
             values.extend([nothing] * (len(board.infos) - len(values)))
 
     def settle(self, readings: Readings, until_ns: int, board: Board) -> None:
-        """Apply the readings of signals, zones and caps up to `until_ns`, in the order of their times."""
+        """Find slowed times from the readings up to the session time `until_ns`.
+
+        The readings are those of flags, thermal zones and clock caps.
+        """
         marks = sorted([*self._changes(readings, board), *self._silences(until_ns, board)])
         for mark in marks:
             self._apply(mark, board)
@@ -257,7 +267,7 @@ class Spans:
             self.last[int(place[at])], self.last_ns[int(place[at])] = float(value[at]), int(t_ns[at])
 
     def _silences(self, until_ns: int, board: Board) -> Iterator[Mark]:
-        """Yield a mark for each sensor above 0 that has not been read for 12 s."""
+        """Yield the end of each signal in force whose sensor has not been read for 12 s."""
         for place, (value, t_ns) in enumerate(zip(self.last, self.last_ns, strict=True)):
             if value > 0 and until_ns - t_ns > HOLD_NS:
                 self.last[place] = math.nan
@@ -280,10 +290,10 @@ class Spans:
         return any(self.now[place] > 0 for place in board.trips_c if not board.is_signal[place])
 
     def _cap_moved(self, mark: Mark, before_mhz: float, board: Board) -> None:
-        """Open or close a span after a change of a clock's cap.
+        """Begin or end a slowed time after a change of a clock's cap.
 
-        A cap that falls while a zone is at its trip is a signal until the cap is back. `before_mhz`: the cap before the
-        change.
+        It begins if the cap falls while a thermal zone is at its trip point, and ends when the cap is back.
+        `before_mhz` is the cap before the change.
         """
         place = mark.place
         if any(place in span.in_force for span in self.spans):
@@ -295,9 +305,9 @@ class Spans:
                 self._open(mark.t_ns, place, "thermal", board)
 
     def _follow_falls(self, hot_ns: int, board: Board) -> None:
-        """Attribute to heat a cap that fell, or a flag that was set, up to 3 s before a zone reached its trip.
+        """Attribute a fallen clock cap or a set flag to heat, if a zone reached its trip point up to 3 s later.
 
-        `hot_ns`: when the zone reached it.
+        `hot_ns` is when the zone reached its trip point, in ns of session time.
         """
         for place in np.flatnonzero(board.is_cap).tolist():
             is_down = self.now[place] < SAME_CLOCK * self.above[place]
@@ -328,9 +338,9 @@ class Spans:
         span.in_force.append(place)
 
     def _going_on(self, cause: Cause, t_ns: int) -> Span | None:
-        """Return the span of this cause that is in force at `t_ns`, or was until a moment before.
+        """Return the slowed time of this cause that is in force at `t_ns`, or None if there is none.
 
-        If there is none, return None.
+        A time that ended less than 2 s before counts as in force. `t_ns` is in ns of session time.
         """
         of_cause = (span for span in reversed(self.spans) if span.cause == cause)
         return next((span for span in of_cause if span.in_force or t_ns - span.until_ns < FLICKER_NS), None)
@@ -342,9 +352,9 @@ class Spans:
             span.until_ns = max(span.until_ns, t_ns)
 
     def _drop(self) -> None:
-        """Drop the oldest span that is over if there are too many spans.
+        """If there are too many slowed times, drop the oldest that is over, and add it to the totals.
 
-        If an older span continues, the dropped one lies within it and adds no throttled time.
+        If an older one continues, the dropped time lies within it and does not count twice.
         """
         at = next((at for at, span in enumerate(self.spans) if not span.in_force), None)
         if len(self.spans) <= MAX_SPANS or at is None:
@@ -359,9 +369,9 @@ class Spans:
             self.dropped_until_ns = max(self.dropped_until_ns, span.until_ns)
 
     def cover(self, aggregates: Aggregates, board: Board) -> None:
-        """Add spans of the past for which there are no single readings.
+        """Add a slowed time for each of these aggregates in which the board was slowed.
 
-        There is a span for each aggregate in which a signal was in force.
+        Aggregates replace the single readings of the distant past.
         """
         least = board.least[aggregates["sensor"]]
         is_up = board.is_signal[aggregates["sensor"]] & (aggregates["high"] >= least)
@@ -371,9 +381,10 @@ class Spans:
             self._close(until_ns, place)
 
     def measure(self, tracks: Tracks, rows: Rows, until_ns: int, board: Board) -> None:
-        """Add the clocks, heat and latency up to `until_ns` to the figures of spans, and of the time outside them.
+        """Add clocks, temperatures and latencies up to the session time `until_ns` to the slowed times.
 
-        `rows`: seconds of type ROW, in the order of their times.
+        Those outside of slowed times are added to the figures for comparison. `rows` are seconds of type ROW, in order
+        of time.
         """
         self._measure_latency(rows[(rows["t_ns"] > self.row_ns) & (rows["t_ns"] + NS <= until_ns)])
         begin_s, end_s = max(self.measured_s, tracks.newest_s - SECONDS + 1), until_ns // NS
@@ -398,7 +409,7 @@ class Spans:
         self.best_mhz = float(np.fmax.reduce(clock[is_free], initial=self.best_mhz))
 
     def _measure_latency(self, rows: Rows) -> None:
-        """Add the latency of each second to the spans that contain its middle."""
+        """Add the latency of each second to the slowed times that contain the middle of the second."""
         if not len(rows):
             return
         level, is_free = levels(rows["p50_ns"]), np.ones(len(rows), np.bool_)
@@ -413,7 +424,10 @@ class Spans:
         return [span for span in self.spans if span.in_force or span.until_ns >= t_ns]
 
     def time_ns(self, from_ns: int, until_ns: int) -> int:
-        """Return the length in ns of the part of a time that is in spans of any cause."""
+        """Return for how many ns the board was slowed between the session times `from_ns` and `until_ns`.
+
+        A time with several causes counts once.
+        """
         total, reached = self.dropped_ns, max(from_ns, self.dropped_until_ns)
         for span in self.spans:
             end_ns = until_ns if span.end_ns is None else min(span.end_ns, until_ns)

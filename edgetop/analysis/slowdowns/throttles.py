@@ -1,9 +1,9 @@
-"""The times in which the board reported that it was slowed, with their events and JSON.
+"""The times in which the board reported that it was slowed (throttling), with their events and JSON.
 
-They count even if the latency did not rise. A run records the beginning and the end of each span as events, once no
-late reading can change them. Every analysis, including that of the live screen, shows recorded spans. It finds other
-spans in the readings: the youngest spans of a run that continues or has crashed, and all spans of a session that
-another tool recorded.
+They count even if the latency did not rise. A run records the beginning and the end of each as events, once no late
+reading can change them. Every analysis, including that of the live screen, shows what was recorded. It finds more in
+the readings: the latest throttling of a run that continues or has crashed, and all of a session that another tool
+recorded.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ MAX_RECORDED = 64
 
 @frozen
 class ThrottleSpan:
-    """A time in which something slowed the board, by signals of one cause."""
+    """A time in which the board was slowed, with its cause and its figures."""
 
     start_ns: int
     end_ns: int | None  # None while it is in force. In a session that is over, at most the end of the measurement.
@@ -68,14 +68,14 @@ class ThrottleSpan:
     end: Event | None = None  # The recorded end; None if it was not recorded.
 
     def overlaps(self, slowdown: Slowdown) -> bool:
-        """Whether the span and the slowdown have a time in common."""
+        """Whether the throttling and the slowdown have a time in common."""
         is_before = self.end_ns is not None and self.end_ns <= slowdown.start_ns
         return not is_before and (slowdown.end_ns is None or self.start_ns < slowdown.end_ns)
 
 
 @frozen
 class ThrottleAt:
-    """A time in which the board reported that it was slowed, with the name of the clock that shows it."""
+    """A time in which the board was slowed, with the name of the clock that shows it."""
 
     span: ThrottleSpan
     clock: str  # "cpu", or the label of the clock; "" if there is none
@@ -99,13 +99,13 @@ class ThrottlesView:
 
     @property
     def now(self) -> ThrottleSpan | None:
-        """Return the most serious span in force, or None if there is none."""
+        """Return the present throttling, or None. If there are several causes, it is the gravest one."""
         in_force = [span for span in self.spans if span.end_ns is None]
         return min(in_force, key=lambda span: GRAVEST_FIRST.index(span.cause), default=None)
 
     @property
     def share(self) -> float | None:
-        """Return the share of the measured phase that is in spans; None before the phase."""
+        """Return the share (0..1) of the measured phase in which the board was throttled; None before that phase."""
         return self.throttled_ns / self.measured_ns if self.measured_ns > 0 else None
 
 
@@ -119,9 +119,9 @@ class _State:
 
 
 class Throttles(TracksReader):
-    """The throttling of a session.
+    """Finds the times of a session in which the board was throttled.
 
-    The time younger than LATE_S is judged anew at each view: its readings may still come.
+    The results of the last seconds are computed anew for each view, because readings of these seconds may still come.
     """
 
     def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
@@ -169,17 +169,20 @@ class Throttles(TracksReader):
             self._rows = self._rows[self._rows["t_ns"] > self._spans.row_ns]
 
     def _settle(self, spans: Spans, until_ns: int, measured_ns: int, board: Board) -> None:
-        """Find the spans of the signals up to `until_ns`, and measure clocks, heat and latency up to `measured_ns`."""
+        """Find throttling in the readings up to `until_ns`, and measure clocks, heat and latency up to `measured_ns`.
+
+        Both are session times in ns. The results are added to `spans`.
+        """
         spans.settle(self._signals[self._signals["t_ns"] <= until_ns], until_ns, board)
         spans.measure(self._tracks, self._rows, measured_ns, board)
 
     def record(self, events: Sequence[Event]) -> None:
-        """Add events that are being recorded, before they come with a batch."""
+        """Add events of throttling that are being recorded. Call it before they come with a batch."""
         self._view = None
         self._recorded.fold(events)
 
     def view(self) -> ThrottlesView:
-        """Return the spans; it is the same object until the next batch."""
+        """Return the throttling found so far. The result is the same object until the next batch."""
         if self._view is None:
             self._view = NO_THROTTLES if self._board is None else self._make_view(self._board)
         return self._view
@@ -221,7 +224,7 @@ class Throttles(TracksReader):
         )
 
     def _read_now(self, places: Sequence[int]) -> list[int]:
-        """Return the places of the sensors that were read in the last 12 s."""
+        """Return those of the sensor indexes `places` whose sensors were read in the last 12 s."""
         oldest_ns, tracks = self._now_ns - HOLD_NS, self._tracks.views()
         return [place for place in places if (read_ns := tracks[place].read_ns) is not None and read_ns >= oldest_ns]
 
@@ -241,7 +244,7 @@ class Throttles(TracksReader):
         )  # fmt: skip
 
     def _import_state(self, document: Mapping[str, object], board: Board) -> None:
-        """Continue from an exported state. A state of another version is ignored, so that spans begin here."""
+        """Continue from results that a remote board exported. Results of another version are ignored."""
         with contextlib.suppress(ValueError):
             state = FORM.read(_State, document.get("throttles"), "throttling")
             if state.version == VERSION and state.spans.is_credible(board):
@@ -249,14 +252,14 @@ class Throttles(TracksReader):
                 self._spans.register(board)
 
     def export_state(self) -> dict[str, JsonValue]:
-        """Return the settled spans as JSON, for a viewer that continues from here."""
+        """Return the final results as JSON, from which a remote viewer can continue."""
         return {"throttles": FORM.plain(_State(VERSION, self._spans))}
 
 
 def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> ThrottleSpan:
-    """Return the span with the recorded figures in place of those from the readings.
+    """Return the throttling with the recorded times and figures in place of those from the readings.
 
-    `recorded`: None if there are none.
+    `recorded` is None if there are no recorded ones.
     """
     if recorded is None:
         return span
@@ -273,9 +276,10 @@ def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> Throt
 
 
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
-    """Return the highest clock seen outside spans or, if none was seen, the allowed one.
+    """Return the highest clock in MHz seen while the board was not throttled.
 
-    It is at least the present clock. `clock_mhz`: the present clock.
+    If none was seen, it is the highest allowed clock. The result is at least `clock_mhz`, the present clock, and None
+    if all of them are unknown.
     """
     limits = [board.infos[place].max for place in board.clocks[:1]]
     limits.append(max((mhz for place in board.clock_caps if (mhz := tracks[place].max) is not None), default=None))
@@ -285,9 +289,9 @@ def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz
 
 
 def throttle_events(view: ThrottlesView) -> list[Event]:
-    """Return the events of each span, the newest first: its end, then its beginning.
+    """Return the events of each throttling, the newest throttling first: its end, then its beginning.
 
-    A span cut by the session's end has no end.
+    Throttling that was cut by the end of the session has no end event.
     """
     events = []
     for span in reversed(view.spans):
@@ -311,16 +315,17 @@ def _end(span: ThrottleSpan, clock: str) -> Event:
 
 
 def _as_it_began(span: ThrottleSpan) -> tuple[Cause, str, float | None, float | None, float | None]:
-    """Return the fields that both events of a span have.
+    """Return the fields that the events of the beginning and of the end have in common.
 
-    They are its cause, its sensor, the clock at its beginning, the best clock, and the temperature at its beginning.
+    They are the cause, the sensor, the clock at the beginning, the best clock (both MHz), and the temperature at the
+    beginning (°C).
     """
     figures = rounded(span.begin_clock_mhz), rounded(span.best_mhz), rounded(span.begin_temp_c)
     return span.cause, span.sensor, *figures
 
 
 def throttles_document(view: ThrottlesView) -> list[Document]:
-    """Return the spans as JSON, oldest first."""
+    """Return the throttling of a session as JSON: a list with a dict for each, oldest first."""
     return [
         {
             "start_s": rounded(span.start_ns / NS),
@@ -336,7 +341,7 @@ def throttles_document(view: ThrottlesView) -> list[Document]:
 
 
 class ThrottleEvents:
-    """The events of a run for its recording: each beginning and each end of a throttling, once."""
+    """Makes the events that a run records: one for each beginning and one for each end of throttling."""
 
     def __init__(self) -> None:
         self._tracks = Tracks(has_timeline=False)
@@ -345,9 +350,9 @@ class ThrottleEvents:
         self._viewed_ns = 0
 
     def fold(self, batch: Batch) -> tuple[Event, ...]:
-        """Continue with a batch. Return the events of new beginnings and ends.
+        """Take a further batch. Return the events of throttling that began or ended, each only once.
 
-        A throttling that is cut by the end of the session has no end.
+        Throttling that is cut by the end of the session has no end event.
         """
         self._waiting.append(batch)
         is_last = any(isinstance(event.body, SessionOver) for event in batch.events)
