@@ -1,7 +1,8 @@
 """Entry point of `python -m edgetop`. edgetop also runs this file to start further processes of itself.
 
-Python looks for modules first in the current folder (with `-m`) or in this file's folder. Both are wrong: files in the
-current folder would run as edgetop's code, and files in this folder would hide modules of the same names.
+Python looks for modules in the current folder first (with `-m`), or in this file's folder. Both are removed from the
+path. Files in the current folder would otherwise run as edgetop's code, and files in this folder would hide modules of
+the same names.
 """
 
 import os
@@ -12,7 +13,10 @@ _PACKAGES = os.path.dirname(_HERE)  # noqa: PTH120
 
 
 def _leave_only_packages() -> None:
-    """Remove the folder that Python put first in `sys.path`, and make sure that this very edgetop is imported."""
+    """Remove the current folder and this file's folder from `sys.path`, where Python put one of them first.
+
+    Make sure that `import edgetop` still finds this edgetop.
+    """
     if __package__ and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         del sys.path[0]
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _HERE]  # noqa: PTH100

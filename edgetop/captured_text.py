@@ -1,8 +1,7 @@
-"""The text of files that other programs wrote: its encoding, colours, prefixes of lines, and separators of tables.
+"""Plain lines from files that other programs wrote. Encodings, colours and prefixes of lines are removed here.
 
-Readers of logs and tables get plain lines from here, so that no reader has to deal with these. Sources of the prefixes:
-`ts` of moreutils; journalctl, "Output options", -o; docker, "docker compose logs" and "docker logs --timestamps";
-Android's logcat, "-v" (brief, tag, time, threadtime).
+Readers of logs and tables need not know them. Sources of the prefixes: `ts` of moreutils; journalctl, "Output options",
+-o; docker, "docker compose logs" and "docker logs --timestamps"; Android's logcat, "-v" (brief, tag, time, threadtime).
 """
 
 import codecs
@@ -61,11 +60,9 @@ _SHARE = 0.8  # the part of a text's lines that has a prefix, if there is one; a
 
 
 def encoding_of(data: bytes) -> tuple[str, int]:
-    """Return the name of a file's encoding and the length in bytes of its byte order mark.
+    r"""Return `(encoding, length of the byte order mark in bytes)` of a file. `data` are the file's first bytes.
 
-    `data`: the file's first bytes.
-
-    >>> encoding_of(b"\\xff\\xfeR\\0A\\0M\\0"), encoding_of(b"R\\0A\\0M\\0 \\0"), encoding_of(b"RAM ")
+    >>> encoding_of(b"\xff\xfeR\0A\0M\0"), encoding_of(b"R\0A\0M\0 \0"), encoding_of(b"RAM ")
     (('utf-16-le', 2), ('utf-16-le', 0), ('utf-8', 0))
     """
     for mark, name in _MARKS:
@@ -81,9 +78,9 @@ def encoding_of(data: bytes) -> tuple[str, int]:
 
 
 def decode(data: bytes) -> str:
-    """Return a file's text, with `\\n` as the end of each line.
+    r"""Return a file's text, with `\n` as the end of each line. `data` is the content of the file.
 
-    Bytes that are invalid in the encoding become surrogates.
+    The encoding is detected. Bytes that are invalid in UTF-8 become surrogates, as with `surrogateescape`.
     """
     name, skipped = encoding_of(data)
     text = data[skipped:].decode(name, "surrogateescape" if name == "utf-8" else "replace")
@@ -100,12 +97,12 @@ def without_escapes(text: str) -> str:
 
 
 def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return a text without the prefixes that other programs put before each line, and the names of those programs.
+    r"""Return `(text, programs)`: a text without what other programs put before each line, and these programs' names.
 
-    >>> without_prefixes("web-1  | 10:00:00 RAM 1/2MB\\nweb-1  | 10:00:01 RAM 1/2MB\\n")
-    ('RAM 1/2MB\\nRAM 1/2MB\\n', ('docker compose', 'ts'))
-    >>> without_prefixes("[7] app INFO: RAM 1/2MB\\n[12] app WARN: RAM 1/2MB\\n")
-    ('RAM 1/2MB\\nRAM 1/2MB\\n', ('another program ("[7] app INFO:")',))
+    >>> without_prefixes("web-1  | 10:00:00 RAM 1/2MB\nweb-1  | 10:00:01 RAM 1/2MB\n")
+    ('RAM 1/2MB\nRAM 1/2MB\n', ('docker compose', 'ts'))
+    >>> without_prefixes("[7] app INFO: RAM 1/2MB\n[12] app WARN: RAM 1/2MB\n")
+    ('RAM 1/2MB\nRAM 1/2MB\n', ('another program ("[7] app INFO:")',))
     """
     removed: list[str] = []
     while len(removed) < _DEEPEST and (name := _prefix_of(text)):
@@ -121,9 +118,9 @@ def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _unknown_prefix(text: str) -> "tuple[re.Pattern[str], str] | None":
-    """Return a pattern of what some program put before each line, with an example, or None if there is nothing.
+    """Return `(pattern, example)` of what an unknown program put before each line, or None if there is nothing.
 
-    It is found before lines of the known tools. Numbers, levels and dates in it may differ from line to line.
+    Numbers, levels and dates in it may differ from line to line. Behind it, a line must look like one of a known tool.
     """
     lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
     shapes: dict[str, str] = {}
@@ -152,7 +149,7 @@ def _shape_of(token: str) -> str:
 
 
 def _prefix_of(text: str) -> str | None:
-    """Return the name of the program whose prefix most lines of the text have, or None if there is none."""
+    """Return the name of the program that put its prefix before most lines, such as `docker compose`, or None."""
     lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
     for name, pattern in _PREFIXES.items():
         if lines and sum(1 for line in lines if pattern.match(line)) >= _SHARE * len(lines):
@@ -162,13 +159,13 @@ def _prefix_of(text: str) -> str | None:
 
 @frozen
 class Separators:
-    """The separator of a table's cells, and the format of the table's numbers."""
+    """How a table separates its cells, and how it writes decimal numbers."""
 
     cell: str | None  # None: any blanks
     has_comma: bool  # whether a comma is a decimal sign
 
     def cells(self, line: str) -> list[str]:
-        """Return the cells of a row (`line`), without quotes and surrounding blanks."""
+        """Return the cells of one row of the table, without quotes and surrounding blanks."""
         if self.cell is None:
             return line.split()
         if '"' in line:
@@ -177,9 +174,9 @@ class Separators:
         return [cell.strip() for cell in line.split(self.cell)]
 
     def number(self, cell: str) -> float:
-        """Return the finite number in a cell.
+        """Return the number in a cell.
 
-        Raises ValueError for any other text, and for digits in groups (`1.234,5`).
+        Raises ValueError for other text, for infinite values, and for digits in groups (`1.234,5`).
         """
         if match := _NUMPY.fullmatch(cell):
             cell = match[1]
@@ -197,7 +194,7 @@ _NUMPY = re.compile(r"np\.float(?:64|32)\((.*)\)")  # how PyMonsoon prints value
 
 
 def separators_of(header: str) -> Separators:
-    """Return the Separators of a table. `header` is the line with the names of the table's columns.
+    """Return how a table separates its cells. `header` is the line with the names of the columns.
 
     If the comma does not separate cells, it is the decimal sign.
 
@@ -212,7 +209,7 @@ def separators_of(header: str) -> Separators:
 
 @frozen
 class LeftOut:
-    """How much of its input a reader did not use, and why."""
+    """Input that a reader did not use: how much of it, and why."""
 
     count: int
     of: int | None  # number of all of them; None if it says nothing
@@ -236,6 +233,6 @@ MAX_EXAMPLE = 80
 
 
 def printable(text: str) -> str:
-    """Return a text as one line, shortened, and without control characters."""
+    """Return a text as one line without control characters. A long text is shortened."""
     line = "".join(each if each.isprintable() else " " for each in " ".join(text.split()))
     return line if len(line) <= MAX_EXAMPLE else f"{line[: MAX_EXAMPLE - 3]}..."

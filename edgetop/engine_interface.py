@@ -1,12 +1,12 @@
-"""The public interface of engines, version 1. A package that has such an engine adds a runtime to edgetop.
+"""The public interface of engines, version 1. A package that contains an engine adds a runtime to edgetop.
 
-An engine is a class. A package registers it as an entry point of the group `edgetop.engines`, and may register the
-suffixes of its models in the group `edgetop.model_suffixes`; `edgetop help plugins` has a complete example. edgetop
+An engine is a class. A package registers it as an entry point of the group `edgetop.engines`. It may register the
+suffixes of its models in the group `edgetop.model_suffixes`. `edgetop help plugins` has a complete example. edgetop
 makes one object of the class, in the process that runs the model, and calls its methods in the order in which they
-stand here. The class need not inherit from `Engine`, and its package need not depend on edgetop: with
-`--engine-python`, it runs in an interpreter that has no edgetop.
+stand here. The class need not inherit from `Engine`. Its package need not depend on edgetop: with `--engine-python`, it
+runs in an interpreter that has no edgetop.
 
-An exception of any type ends the engine: the session keeps what was measured, with the exception's message as its
+An exception of any type ends the engine. The session keeps what was measured, with the exception's message as its
 reason. What the engine prints becomes lines of the session's log.
 """
 
@@ -38,7 +38,7 @@ class Description(TypedDict, total=False):
 
 
 class Engine(Protocol):
-    """What an engine must have."""
+    """The methods that every engine must have."""
 
     interface: ClassVar[int]  # VERSION
 
@@ -46,33 +46,39 @@ class Engine(Protocol):
         """Load the model at the path `model`."""
 
     def inputs(self) -> Sequence[Input]:
-        """Return the inputs of the model. Two may not have the same name."""
+        """Return the inputs of the model. Their names must differ."""
 
     def bind(self, feeds: Mapping[str, NDArray[Any]]) -> Callable[[], object]:
-        """Return a function that runs the model once with these arrays, by name of the input.
+        """Return a function that runs the model once with the arrays in `feeds`, which are given by input name.
 
-        The time of the call is the latency. It must return only when the result is complete. edgetop calls `bind` again
-        for each further input, and runs only the function that it returned last.
+        The time of the function's call is the latency. It must return only when the result is complete. edgetop calls
+        `bind` again for each further set of arrays, and then only calls the newest function.
         """
 
 
 class CompleteEngine(Engine, Protocol):
-    """What an engine may have besides. edgetop does without what is missing."""
+    """The methods that an engine may have as well. edgetop also works without each of them."""
 
     def unusable(self) -> str:
-        """Return why the runtime cannot work on this machine, or "". A static method: no model has been opened."""
+        """Return why the runtime cannot work on this machine, or "" if it can.
+
+        It is a static method, because no model has been opened yet.
+        """
 
     def reshape(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        """Give each input its size. Called once, before `bind`; `shapes` has no open dimension."""
+        """Give each input its shape. Called once, before `bind`.
+
+        `shapes` has the shape of each input by name, without open sizes.
+        """
 
     def describe(self) -> Description:
-        """Describe the runtime. Called after `reshape`."""
+        """Return a description of the runtime. Called after `reshape`."""
 
     def outputs(self, result: object) -> Sequence[tuple[str, NDArray[Any]]]:
-        """Return the outputs by name, for `--keep-outputs`. `result` is what the function of `bind` returned."""
+        """Return `(name, array)` of each output, for `--keep-outputs`. `result` is what the bound function returned."""
 
     def profile(self) -> tuple[int, Sequence[TimedOperator]]:
-        """Run the model once with its operators timed. Return the time of the whole run in ns, and the operators."""
+        """Run the model once and time its operators. Return `(time of the whole run in ns, operators)`."""
 
     def another(self) -> "Engine":
-        """Return an engine that runs the same opened model in one more thread, for `--streams`."""
+        """Return a second engine that runs the same opened model in another thread, for `--streams`."""

@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 
 
 class EdgetopError(Exception):
-    """An error that ends edgetop. Its message is for people, and its `exit_code` for scripts."""
+    """An error that ends edgetop. Its message is for people, and its exit code for scripts."""
 
     exit_code = EXIT_USAGE
 
@@ -30,11 +30,11 @@ class EdgetopError(Exception):
 
 
 class InputError(EdgetopError):
-    """Raised if something that the user gave cannot be used."""
+    """Raised if something that the user gave, such as a file or an option, cannot be used."""
 
 
 class EngineDiedError(EdgetopError):
-    """Raised if the engine ended by itself during the session."""
+    """Raised if the engine (the process that runs the model) ended by itself during the session."""
 
     exit_code = EXIT_ENGINE_DIED
 
@@ -52,7 +52,10 @@ class RecordingError(OutputError):
 
 
 class ReaderLeftError(EdgetopError):
-    """Raised if the reader of standard output has closed it, as `head` does. This is no failure; nothing is printed."""
+    """Raised if the reader of standard output has closed it, as `head` does.
+
+    It is not a failure, and nothing is printed.
+    """
 
     exit_code = EXIT_DONE
 

@@ -1,8 +1,8 @@
-"""How files are written and read, so that neither harms anything else.
+"""Write and read files so that nothing else is harmed.
 
-A folder may be shared with other users (/tmp, a folder of node_exporter), and a file may come from somebody else (a
-theme, a plan, a session). So a file appears under its name only when it is complete, writing never follows a link,
-reading never waits for a pipe or a device, and the size of what is read is limited.
+A folder may be shared with other users (/tmp, a folder of node_exporter). A file may come from somebody else (a theme,
+a plan, a session). So there are four rules. A file only appears under its name when it is complete. Writing never
+follows a link. Reading never waits for a pipe or a device. The size of what is read is limited.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ _SHELL_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")  # of `<(command)`, 
 
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Yield a new file, which replaces the one at `path` at the end. Until then, it has a name that nobody can guess.
+    """Yield a new file to write to. It replaces the file at `path` at the end of the `with` block.
 
-    If `path` is a link, the link is replaced, and the file to which it points stays unchanged. After an error, the
-    earlier file is unchanged and no other file remains. `mode` (the permissions) is subject to the umask. `durable`:
-    whether the file must survive a crash of the machine; False suits files that are written often or can be made again.
-    Raises OSError.
+    Until then, it has a name that nobody can guess. If `path` is a link, the link itself is replaced. After an error,
+    the earlier file is unchanged and no other file remains. `mode` is the permissions, subject to the umask. `durable`
+    says that the file must survive a crash of the machine; use False for a file that is written often or can be made
+    again. Raises OSError.
     """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     partial = partial_name(path)
@@ -57,20 +57,20 @@ def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Itera
 
 
 def write_file(path: Path, content: str | bytes, mode: int = PRIVATE, *, durable: bool = True) -> None:
-    """Replace the file at `path` by one with `content`. See `replacing` for the other parameters. Raises OSError."""
+    """Replace the file at `path` by one with `content`. See `replacing` for `mode` and `durable`. Raises OSError."""
     with replacing(path, mode, durable=durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def partial_name(path: Path) -> str:
-    """Return a new path beside `path`, for a file or folder that is not yet complete. Nobody can guess its name."""
+    """Return a file name for an incomplete version of the file or folder at `path`. Nobody can guess it."""
     return f".{path.name[:200]}.{os.urandom(8).hex()}.partial"
 
 
 def hold(fd: int) -> bool:
-    """Lock a partial file or folder until its descriptor `fd` is closed (flock(2)). Return whether that succeeded.
+    """Lock an incomplete file or folder until its descriptor `fd` is closed (flock(2)).
 
-    It fails if another process holds the lock.
+    Return False if another process holds the lock.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,9 +80,9 @@ def hold(fd: int) -> bool:
 
 
 def remove_partials(path: Path) -> None:
-    """Remove the partial versions of the file or folder `path` that killed processes left behind.
+    """Remove incomplete versions of the file or folder `path` that killed processes left behind.
 
-    Those of running processes are locked, and stay.
+    Versions that a running process is writing are locked. They stay.
     """
     left = re.compile(rf"\.{re.escape(path.name[:200])}\.[0-9a-f]{{16}}\.partial")
     with contextlib.suppress(OSError):
@@ -92,7 +92,7 @@ def remove_partials(path: Path) -> None:
 
 
 def _remove_partial(partial: Path) -> None:
-    """Remove a partial file or folder of edgetop, unless a process holds it."""
+    """Remove an incomplete file or folder of edgetop, unless a process holds its lock."""
     with contextlib.suppress(OSError):
         fd = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
@@ -108,7 +108,7 @@ def _remove_partial(partial: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in the folder durable: they then survive a crash of the machine (fsync(2))."""
+    """Make sure that renames in the folder survive a crash of the machine (fsync(2))."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:  # a folder that this user may write but not list
@@ -123,10 +123,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = PRIVATE) -> int:
-    """Return the descriptor of a regular file, opened for reading or, with other `flags`, for writing.
+    """Open a regular file, and return its descriptor. `flags` are those of open(2), for reading or writing.
 
-    Open a file for writing this way only if it cannot be replaced: logs, locks, streams. Raises OSError for anything
-    but a regular file: a link would lead elsewhere, and a pipe would block its reader for ever.
+    To write, prefer `replacing`; use this for a file that cannot be replaced, such as a log or a lock. Raises OSError
+    for anything but a regular file. A link would lead elsewhere, and a pipe would block its reader for ever.
     """
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     return _regular(fd, path)
@@ -135,8 +135,8 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = PRIVATE) -> i
 def read_file(path: Path, at_most: int = MAX_READ_BYTES) -> bytes:
     """Return the content of a small file. Links are followed, because the user may have made them.
 
-    A pipe is read only if it is already open, like that of a shell's `<(command)`. Raises OSError; its `errno` is EFBIG
-    if the file has more than `at_most` bytes.
+    A pipe is only read if it is already open, as in a shell's `<(command)`. Raises OSError. Its `errno` is EFBIG if the
+    file has more than `at_most` bytes.
     """
     if str(path).startswith(_SHELL_PIPES):
         with path.open("rb") as file:
@@ -172,7 +172,7 @@ def read_json(path: Path, at_most: int = MAX_READ_BYTES) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text. Raises ValueError if it is invalid, or nested deeper than Python can follow."""
+    """Return the value of a JSON text. Raises ValueError if it is invalid or nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -180,7 +180,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def why(error: Exception) -> str:
-    """Return the reason of `error` in a few words, for a message that a file cannot be read or written."""
+    """Return the reason of `error` in a few words, such as `No such file or directory`, for a message about a file."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 

@@ -1,7 +1,7 @@
-"""Units, rounding and foreign text: the only place where raw values are formatted.
+"""Units, rounding and foreign text. Raw values are only formatted here.
 
 All other modules work with raw values (ns, bytes, °C). `clean` makes text from models, files, sensors and logs safe to
-show: such text is data, never an instruction to the terminal.
+show, so that a terminal cannot take it for an instruction.
 """
 
 import itertools
@@ -24,7 +24,7 @@ def or_unknown(value: float | None, words: Callable[[float], str]) -> str:
 
 
 def rounded(value: float | None, digits: int = DIGITS) -> float | None:
-    """Return a value rounded to `digits` significant digits, since nobody measured more. None stays None."""
+    """Return a value rounded to `digits` decimals. None stays None."""
     return None if value is None else round(value, digits)
 
 
@@ -37,7 +37,7 @@ def rounded_mj(joules: float) -> float:
 
 
 def milliseconds(ns: float) -> str:
-    """Format ns as ms with three significant digits if possible, and at most three decimals.
+    """Format ns as ms, with at most three decimals and about four significant digits.
 
     >>> [milliseconds(x) for x in (21_300, 999_940, 5_020_000, 56_000_000, 2_103_000_000)]
     ['0.021', '1.000', '5.020', '56.00', '2103']
@@ -58,7 +58,7 @@ def unsettled_ms(ns: float) -> str:
 
 
 def millijoules(mj: float, digits: int = 3) -> str:
-    """Format millijoules with `digits` significant digits, but never cut the digits before the decimal point.
+    """Format millijoules with `digits` significant digits. Digits before the decimal point are never cut.
 
     >>> [millijoules(x) for x in (0.0412, 0.61, 4.238, 41.23, 412.6, 4126)]
     ['0.0412', '0.610', '4.24', '41.2', '413', '4126']
@@ -98,7 +98,7 @@ def count(number: float) -> str:
 
 
 def plain(number: float) -> str:
-    """Return a number with four significant digits and no exponent, for columns of times or sizes of any magnitude.
+    """Return a number with four significant digits and without an exponent. Digits before the point are never cut.
 
     >>> plain(0.012345), plain(12345.6)
     ('0.01235', '12346')
@@ -169,7 +169,9 @@ _CLOCK_TIME = re.compile(f"(?:(?:{_WHOLE}:)?{_WHOLE}:)?{_PARTS}")
 
 
 def parse_clock_time(text: str) -> int:
-    """Return a session time in ns, parsed from text as people write it. Raises ValueError that says how to write it.
+    """Return a session time in ns, parsed from text as people write it.
+
+    Raises ValueError with a message that says how to write it.
 
     >>> [parse_clock_time(x) / 1e9 for x in ("01:02:05", "2:05.5", "90", "1h02m5s", "500ms")]
     [3725.0, 125.5, 90.0, 3725.0, 0.5]
@@ -213,7 +215,7 @@ _DECIMALS = {"MHz": 0, "state": 0, "0/1": 0, "rpm": 0, "B/s": 0, "W": 2, "V": 3,
 
 
 def reading(value: float | None, unit: str) -> str:
-    """Format a sensor's value without its unit. The number of decimals depends only on the unit, so that columns align.
+    """Format a sensor's value without its unit. The unit decides how many decimals there are, so columns align.
 
     >>> reading(53.94, "°C"), reading(2399.7, "MHz"), reading(0.4812, "A"), reading(None, "A")
     ('53.9', '2400', '0.481', '-')
@@ -231,7 +233,7 @@ def percent(share: float) -> str:
 
 
 def share_text(share: float, *, settled: bool) -> str:
-    """Format a share in percent, with a question mark if it is not `settled`, else with a blank of the same width.
+    """Format a share (0 to 1) in percent. It gets a question mark unless it is `settled`, that is, can be trusted.
 
     >>> share_text(0.0213, settled=False), share_text(0.5, settled=True)
     ('2.1 ?', '50.0  ')
@@ -240,7 +242,7 @@ def share_text(share: float, *, settled: bool) -> str:
 
 
 def interval_text(interval: Sequence[float] | None) -> str:
-    """Format an interval of shares in percent, or a dash for None.
+    """Format an interval of shares (0 to 1) in percent, or a dash for None.
 
     >>> interval_text((0.011, 0.3049)), interval_text(None)
     ('1.1-30.5', '-')
@@ -249,7 +251,7 @@ def interval_text(interval: Sequence[float] | None) -> str:
 
 
 def fine_percent(share: float) -> str:
-    """Format a small share in percent with two significant digits, since one decimal would hide it.
+    """Format a share (0 to 1) in percent. A small share has two significant digits, because one decimal would hide it.
 
     >>> fine_percent(0.0213), fine_percent(0.5), fine_percent(0.000214), fine_percent(0)
     ('2.1 %', '50.0 %', '0.021 %', '0 %')
@@ -276,7 +278,7 @@ def signed_percent(change: float) -> str:
 
 
 def clean(text: str, *, ascii_only: bool = False) -> str:
-    r"""Return foreign text made harmless: control characters and direction marks become visible escapes.
+    r"""Return foreign text that is safe to print: control characters and direction marks become visible escapes.
 
     >>> clean("a\x1b[31m[b]\n"), clean("naïve", ascii_only=True)
     ('a\\x1b[31m[b]\\n', 'na?ve')
@@ -291,7 +293,7 @@ _IN_ASCII = str.maketrans({"°": "", "µ": "u", "±": "+-", "…": "..."})
 
 
 def plain_ascii(text: str) -> str:
-    """Return a text with plain ASCII in place of the characters that an ASCII terminal cannot show.
+    """Return a text in ASCII. Other characters are replaced by similar ones, or by a question mark.
 
     >>> plain_ascii("85 °C ± 2, naïve")
     '85 C +- 2, na?ve'
@@ -300,7 +302,7 @@ def plain_ascii(text: str) -> str:
 
 
 def cut(text: str, cells: int) -> str:
-    """Return a clean text, cut to `cells` columns of a terminal. ">" marks the cut.
+    """Return a text cut to `cells` columns of a terminal. ">" marks the cut. The text must be safe to print.
 
     >>> cut("throttled", 20), cut("throttled", 5), cut("中文模型", 6)
     ('throttled', 'thro>', '中文>')
@@ -319,7 +321,7 @@ def _cells(character: str) -> int:
 
 
 def shortened(text: str, cells: int = 60) -> str:
-    """Return foreign text made safe. If it is longer than `cells` columns, only its end is kept, where names differ.
+    """Return foreign text that is safe to print. If it has more than `cells` characters, only its end is kept.
 
     >>> shortened("model/block_1/conv2d", 12)
     '..._1/conv2d'
@@ -329,9 +331,9 @@ def shortened(text: str, cells: int = 60) -> str:
 
 
 def cut_middle(text: str, cells: int) -> str:
-    """Return foreign text made safe. If it is longer than `cells` columns, its middle is cut out.
+    """Return foreign text that is safe to print. If it has more than `cells` characters, its middle is cut out.
 
-    Two thirds of the room are for the end, since names of operators begin alike and differ at the end.
+    Two thirds of the room are for the end, because names of operators differ at the end.
 
     >>> cut_middle("/model/stem/block_1/conv2d_7", 18), cut_middle("conv2d_7", 18), cut_middle("conv2d_7", 4)
     ('/mode...1/conv2d_7', 'conv2d_7', '2d_7')

@@ -1,8 +1,8 @@
 """Classes of immutable values, like those of `dataclass(frozen=True, slots=True)`, but made in an eighth of the time.
 
-`dataclass` compiles six functions for each class, which takes 0.5 ms of CPU. A run imports 250 such classes and uses
-only some of them. Here, `__init__`, `__eq__` and `__hash__` are compiled when they are first called, and all classes
-share the other functions. `fields`, `replace` and `asdict` of `dataclasses` work, and type checkers see dataclasses.
+`dataclass` compiles six functions for each class, which takes 0.5 ms of CPU. A run imports 250 such classes and only
+uses some of them. Here, `__init__`, `__eq__` and `__hash__` are compiled when they are first called. All classes share
+the other functions. `fields`, `replace` and `asdict` of `dataclasses` work, and type checkers see dataclasses.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,10 @@ OMIT = {"omit": True}  # metadata of a field that the document of a report leave
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(of: _C) -> _C:
-    """Return the class `of` with slots, fields that cannot be assigned to, and comparison by value.
+    """Return the class `of` as a class of immutable values: with slots, fixed fields, and comparison by value.
 
-    Methods that the class defines itself are kept.
+    Use it as a decorator, in place of `dataclass(frozen=True, slots=True)`. Methods that the class defines itself are
+    kept.
     """
     if of.__doc__ is None:
         of.__doc__ = of.__name__  # or `dataclass` would inspect the class for a text
@@ -81,9 +82,9 @@ _SHARED: dict[str, _Method] = {
 
 
 def _compiled(self: Any, name: str, write: Callable[[Any, dict[str, Any]], str]) -> _Method:
-    """Compile the method `name` and store it in its class: the object's own class, or the one from which it inherits.
+    """Compile the method `name` and store it in the class that defines the fields. Return the method.
 
-    `write` returns the method's parameters and body as source text. Returns the compiled method.
+    `self` is an object of that class or of a subclass. `write` returns the method's parameters and body as source text.
     """
     of = next(each for each in type(self).__mro__ if name in vars(each) and "__dataclass_fields__" in vars(each))
     found: _Method = vars(of)[name]

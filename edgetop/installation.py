@@ -1,7 +1,7 @@
 """How this edgetop was installed, and how packages can be added beside it.
 
-edgetop is on no package index. A hint that told users to install it from one would lead to whoever registers the name.
-So a hint names the packages themselves, and the environment in which edgetop runs.
+edgetop is on no package index. A hint to install it from one would lead to whoever registers the name there. So a hint
+names the packages to add, and the environment in which edgetop runs.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _PACKAGE = r"([^;]+);.*\bextra == ['\"]([\w-]+)['\"]"
 
 
 def packages_of(extra: str) -> list[str]:
-    """Return the packages of edgetop's extra `extra`, with their versions, from the installed metadata.
+    """Return the packages of an optional group of edgetop's packages (an extra), with their versions.
 
     >>> packages_of("html")
     ['bokeh>=3.4']
@@ -36,7 +36,7 @@ def packages_of(extra: str) -> list[str]:
 
 
 def package_names(extra: str) -> list[str]:
-    """Return the names of the packages of edgetop's extra `extra`.
+    """Return the names of the packages of an optional group of edgetop's packages (an extra).
 
     >>> package_names("lake-distributed")
     ['daft']
@@ -45,7 +45,7 @@ def package_names(extra: str) -> list[str]:
 
 
 def install_command(*packages: str) -> str:
-    """Return a command that adds `packages` to the environment of this edgetop. They stay when edgetop is upgraded."""
+    """Return a shell command that adds `packages` to the environment of this edgetop. Upgrades of edgetop keep them."""
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():  # a venv of pipx has its pip elsewhere, or none
         return shlex.join([*_pipx(prefix), prefix.name, *packages])
@@ -66,9 +66,10 @@ def install_command(*packages: str) -> str:
 
 
 def _pipx(prefix: Path) -> list[str]:
-    """Return the command of pipx that adds packages to an edgetop installed by pipx in the environment `prefix`.
+    """Return the words of the pipx command that adds packages to edgetop, as far as the name of its environment.
 
-    pipx may have installed it for this user, for all users, or in the folder that PIPX_HOME named.
+    `prefix` is the folder of the environment. pipx may have installed edgetop for this user, for all users, or in the
+    folder that PIPX_HOME named.
     """
     home = prefix.parent.parent
     if home == Path(os.environ.get("PIPX_GLOBAL_HOME", "/opt/pipx")):
@@ -81,10 +82,10 @@ def _pipx(prefix: Path) -> list[str]:
 
 
 def _uv_tool(prefix: Path, packages: Sequence[str]) -> list[str]:
-    """Return the command that installs this tool of uv again, with `packages` and with those that it already has.
+    """Return the uv command that installs edgetop again as a tool, with `packages` and those that it already has.
 
-    It is installed again since an upgrade removes what `uv pip install` added. Raises ValueError if the receipt of uv
-    does not say where edgetop came from: its name alone would be looked up on an index.
+    It must be installed again, because an upgrade removes what `uv pip install` added. Raises ValueError if uv's
+    receipt does not say where edgetop came from. Its name alone would be looked up on an index.
     https://docs.astral.sh/uv/concepts/tools/
     """
     from edgetop.files import read_toml  # noqa: PLC0415  for a hint alone
@@ -106,7 +107,10 @@ def _uv_tool(prefix: Path, packages: Sequence[str]) -> list[str]:
 
 
 def _uv_folders(prefix: Path, tool: Mapping[str, Any]) -> list[str]:
-    """Return an `env` command that tells uv where this tool is, or [] if it is in uv's usual folders."""
+    """Return the words `env NAME=FOLDER ...` that tell uv where the tool is, or [] if it is in uv's usual folders.
+
+    `prefix` is the tool's environment, and `tool` is its receipt.
+    """
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
     folders = {"UV_TOOL_DIR": (prefix.parent, data / "uv/tools")}
     if tool.get("entrypoints"):
@@ -121,7 +125,7 @@ def _name(package: str) -> str:
 
 
 def _requirement(one: Mapping[str, Any]) -> str:
-    """Return a requirement in the receipt of uv (`one`) as a text for a command line.
+    """Return one requirement of uv's receipt as text for a command line.
 
     >>> _requirement({"name": "duckdb", "specifier": ">=1.1"})
     'duckdb>=1.1'
@@ -146,7 +150,7 @@ def _requirement(one: Mapping[str, Any]) -> str:
 
 
 def extra_command(extra: str) -> str:
-    """Return the command that installs the packages of edgetop's extra `extra`."""
+    """Return the command that installs an optional group of edgetop's packages (an extra)."""
     if (Path(sys.prefix) / ARCHIVE).exists():  # it has no pip, and the board may have no network
         return f"make the archive anew with --extra {extra} (edgetop bundle-for)"
     packages = packages_of(extra)

@@ -1,4 +1,4 @@
-""" "Did you mean": finds the nearest of the known names, for messages about an unknown name."""
+"""Find the known name that is most similar to an unknown one, for messages such as "did you mean onnxruntime?"."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 def nearest_hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
     """Return a hint for the unknown `name`: the most similar of `names`, or all of them if none is similar.
 
-    `otherwise` is returned instead of all names, if there may be too many.
+    If `otherwise` is given, it is returned instead of all names.
 
     >>> nearest_hint("onnxruntme", ["onnxruntime", "litert"])
     'did you mean onnxruntime?'

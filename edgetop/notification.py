@@ -2,8 +2,8 @@
 
 The screen stays unchanged. Text in a notification is cleaned and cut, so that it cannot act as a sequence itself.
 Terminals know one of two sequences, and skip the other: OSC 9 (iTerm2, "Proprietary escape codes") and OSC 777
-(rxvt-unicode, its perl extension `osc-notify`). tmux takes neither. It passes on what is wrapped for the terminal
-around it, if `allow-passthrough` is set (tmux(1)). GNU screen and plain consoles get the bell alone.
+(rxvt-unicode, its perl extension `osc-notify`). tmux knows neither. It passes on a wrapped sequence to the terminal
+around it, if `allow-passthrough` is set (tmux(1)). GNU screen and plain consoles only get the bell.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _BELL_ALONE = ("dumb", "linux", "vt", "screen", "cons", "ansi", "unknown")  # be
 def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
     r"""Return the characters that make a terminal show a notification.
 
-    `environment` describes the terminal (TERM, TMUX).
+    `environment` are the environment variables that describe the terminal (TERM, TMUX).
 
     >>> notification("edgetop", "hot; 82 C\x1b[2J", {"TERM": "xterm"})
     '\x07\x1b]9;edgetop: hot, 82 C\\x1b[2J\x1b\\\x1b]777;notify;edgetop;hot, 82 C\\x1b[2J\x1b\\'
@@ -37,6 +37,6 @@ def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Return a text as one line without semicolons, because these separate the fields of OSC 777."""
+    """Return a text as one short line without semicolons, because semicolons separate the fields of OSC 777."""
     shown = clean(text).replace(";", ",")
     return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 3]}..."

@@ -1,7 +1,7 @@
 """The folders of edgetop (XDG Base Directory Specification), safe file names, and free space.
 
-A name from a manifest, a lake, a model or a board is foreign text. It becomes a part of a path only through `component`
-or `as_component`.
+A name from a manifest, a lake, a model or a board is foreign text. Only `component` and `as_component` may make it a
+part of a path.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ MAX_COMPONENT_BYTES = 200  # a suffix must fit too: most file systems allow 255 
 
 
 def recordings_home() -> Path:
-    """Return the folder for recordings whose place the user did not choose: `$XDG_STATE_HOME/edgetop`."""
+    """Return the default folder for recordings: `$XDG_STATE_HOME/edgetop`."""
     return _base("XDG_STATE_HOME", ".local/state") / "edgetop"
 
 
@@ -25,7 +25,7 @@ def config_home() -> Path:
 
 
 def cache_home() -> Path:
-    """Return the folder of files that can be made again: `$XDG_CACHE_HOME/edgetop`."""
+    """Return the folder of files that edgetop can make again: `$XDG_CACHE_HOME/edgetop`."""
     return _base("XDG_CACHE_HOME", ".cache") / "edgetop"
 
 
@@ -36,7 +36,10 @@ def _base(variable: str, default: str) -> Path:
 
 
 def component(text: str, what: str) -> str:
-    """Return `text` unchanged if it can be the name of one file. Raises InputError that calls it `what` otherwise."""
+    """Return `text` unchanged if it can be the name of one file, else raise InputError.
+
+    `what` is what the error calls the text, such as `session name`.
+    """
     if as_component(text) != text:
         shown = text.encode("ascii", "backslashreplace").decode()[:60]
         raise InputError(f"{what} {shown!r} cannot be a part of a path", "no / or control characters, no - or . first")
@@ -44,9 +47,9 @@ def component(text: str, what: str) -> str:
 
 
 def as_component(text: str, default: str = "unnamed") -> str:
-    """Return a text as the name of one file. Characters that are not allowed are replaced.
+    """Return a text changed so that it can be the name of one file. Forbidden characters are replaced.
 
-    The name is cut to a length that all disks accept. If nothing is left, it is `default`.
+    The name is cut to a length that all disks accept. If nothing is left, the result is `default`.
 
     >>> as_component("net v2.onnx"), as_component("../a/b"), as_component("-rf"), as_component("..")
     ('net v2.onnx', '_a_b', 'rf', 'unnamed')
@@ -56,14 +59,14 @@ def as_component(text: str, default: str = "unnamed") -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path exists. False if this user may not look there (`Path.exists` would raise OSError)."""
+    """Whether a path exists. It is False if this user may not look there, where `Path.exists` would raise OSError."""
     with contextlib.suppress(OSError):
         return path.exists()
     return False
 
 
 def has_room(folder: str | Path, room_bytes: int) -> bool:
-    """Whether this user can write `room_bytes` bytes in `folder`. (In a container, shared memory may be very small.)"""
+    """Whether this user can write `room_bytes` bytes in `folder`. In a container, shared memory may be very small."""
     with contextlib.suppress(OSError):
         disk = os.statvfs(folder)
         return os.access(folder, os.W_OK | os.X_OK) and disk.f_bavail * disk.f_frsize >= room_bytes
@@ -71,7 +74,7 @@ def has_room(folder: str | Path, room_bytes: int) -> bool:
 
 
 def bytes_below(folder: Path) -> int:
-    """Return the total size in bytes of all files below a folder.
+    """Return the total size in bytes of all files in a folder and the folders in it.
 
     Files that are renamed or removed meanwhile do not count.
     """

@@ -1,8 +1,8 @@
 """Standard output and standard error, as every command writes to them.
 
-If the standard output cannot be written, the write raises `OutputError`, or `ReaderLeftError` if the reader has closed
-its pipe, which is no failure. If nobody reads standard error any more (a closed descriptor or pipe, a terminal that
-hung up), the program continues without it.
+If standard output cannot be written, the write raises `OutputError`. If its reader has closed the pipe, the write
+raises `ReaderLeftError`, which is no failure. If nobody reads standard error any more (a closed descriptor or pipe, a
+terminal that hung up), the program continues without it.
 """
 
 import errno
@@ -20,7 +20,10 @@ _INSTEAD = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
 
 
 def guard() -> None:
-    """Make `sys.stdout` and `sys.stderr` behave as this module describes, unless a test has replaced them."""
+    """Make `sys.stdout` and `sys.stderr` behave as this module describes.
+
+    A stream that a test has replaced is left alone.
+    """
     for fd, flags in _INSTEAD:
         if not _is_open(fd):
             os.set_inheritable(os.open(os.devnull, flags), True)  # the lowest that is free: this one
@@ -40,7 +43,7 @@ def has_screen() -> bool:
 def screen() -> TextIO:
     """Return a stream for drawing the screen: standard error, or standard output if only that is a terminal.
 
-    Standard error comes first, so that the result can go to a file (`--json > result.json`).
+    Standard error comes first, because the result may go to a file (`--json > result.json`).
     """
     streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None]
     stream = next((one for one in streams if one.isatty()), streams[0])
@@ -57,23 +60,26 @@ def _is_open(fd: int) -> bool:
 
 
 def output(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
-    """Return a stream that writes to `fd`. Its writes raise OutputError or ReaderLeftError if they fail.
+    """Return a stream that writes to the descriptor `fd`. A write that fails raises OutputError or ReaderLeftError.
 
-    The encoding is that of the stream `like`. Closing the stream does not close the descriptor.
+    It has the encoding of the stream `like`, or UTF-8. Closing it does not close the descriptor.
     """
     return _text(_Output(fd), like)
 
 
 def talk(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
-    """Return a stream that writes to `fd` and whose writes never fail.
+    """Return a stream that writes to the descriptor `fd`. Its writes never raise an error.
 
-    The encoding is that of the stream `like`. Closing the stream does not close the descriptor.
+    It has the encoding of the stream `like`, or UTF-8. Closing it does not close the descriptor.
     """
     return _text(_Talk(fd), like)
 
 
 def _text(raw: io.FileIO, like: io.TextIOWrapper | Any) -> io.TextIOWrapper:
-    """Return a text stream that writes to `raw`. Characters that the encoding lacks become `?`."""
+    """Return a text stream that writes to `raw`, with the encoding of the stream `like`.
+
+    Characters that the encoding lacks become `?`.
+    """
     encoding = like.encoding if like is not None else "utf-8"
     through = like is not None and like.write_through
     return io.TextIOWrapper(
@@ -82,7 +88,7 @@ def _text(raw: io.FileIO, like: io.TextIOWrapper | Any) -> io.TextIOWrapper:
 
 
 class _Output(io.FileIO):
-    """A file that raises an error for the first write that fails, and then discards everything written to it."""
+    """A file whose first failing write raises an error. Everything written later is discarded."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd, "w", closefd=False)

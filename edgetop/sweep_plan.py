@@ -1,7 +1,7 @@
 """Sweeps: every combination of models and settings, each run in sessions of its own, and which one to recommend.
 
-The plan has the runs in their order, with their results so far. Its file makes it possible to continue a sweep. This
-module neither starts a run nor prints anything.
+The plan has the runs in their order, with their results so far. It is stored in a file, so that a sweep can be
+continued. This module starts no run and prints nothing.
 """
 
 import fcntl
@@ -52,7 +52,7 @@ PLACEHOLDER = r"[A-Za-z_][A-Za-z0-9_-]*"  # name of a placeholder in a command, 
 class Settings:
     """The settings of one combination.
 
-    None means the default of `edgetop run`, or that the program's command does not use it.
+    None means the default of `edgetop run`, or a setting that the program does not use.
     """
 
     model: str  # path; "" for a program without a model
@@ -64,12 +64,15 @@ class Settings:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Return the text of each further placeholder of a program's command, by the placeholder's name."""
+        """Return the texts to put into a program's command, by placeholder.
+
+        Only placeholders that the user defined are included.
+        """
         return {name: text for name, text in self.values}  # noqa: C416  dict() wants pairs by their type
 
     @property
     def placeholders(self) -> dict[str, str]:
-        """Return the text for each placeholder in a program's command, by the placeholder's name."""
+        """Return the texts to put into a program's command, by placeholder: such as `{"threads": "2", "lr": "0.1"}`."""
         rate = None if self.rate_hz is None else f"{self.rate_hz:.12g}"
         known = {
             "model": self.model or None, "threads": self.threads, "provider": self.provider, "batch": self.batch,
@@ -79,14 +82,14 @@ class Settings:
 
     @property
     def arguments(self) -> list[str]:
-        """Return the arguments of `edgetop run` for these settings."""
+        """Return the arguments of `edgetop run` for these settings, such as `["resnet.onnx", "--threads", "2"]`."""
         pairs = (("threads", self.threads), ("provider", self.provider), ("batch", self.batch), ("rate", self.rate_hz))
         return [self.model, *(word for name, value in pairs if value is not None for word in (f"--{name}", f"{value}"))]
 
     def words(self, named: Sequence[str]) -> str:
-        """Return the settings that are set among those `named`, as one text.
+        """Return the settings in `named` as one text, such as `resnet.onnx 2 threads CPU batch 4 30 Hz lr=0.1`.
 
-        An example: `resnet.onnx 2 threads CPU batch 4 30 Hz lr=0.1`.
+        A setting that is None is left out.
         """
         texts = {
             "model": Path(self.model).name,
@@ -102,7 +105,7 @@ class Settings:
 
 @frozen
 class Run:
-    """One session of a sweep, still planned or already over."""
+    """One session of a sweep: planned, or over."""
 
     repetition: int  # from 1
     settings: Settings
@@ -114,7 +117,7 @@ class Run:
 
 @frozen
 class Plan:
-    """The plan of a sweep. Its file is written anew after each run."""
+    """The plan of a sweep: its runs in order, with their results. Its file is written again after each run."""
 
     runs: tuple[Run, ...]
     options: tuple[str, ...]  # of every run, as they were written
@@ -132,7 +135,7 @@ class Plan:
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """Return the names of the settings in which runs differ, or ("model",) if they differ in none."""
+        """Return the names of the settings that are not the same in all runs, or ("model",) if all are the same."""
         several = [name for name in FIELDS if len({getattr(run.settings, name) for run in self.runs}) > 1]
         texts: dict[str, set[str]] = {}
         for run in self.runs:
@@ -141,7 +144,7 @@ class Plan:
         return (*several, *(name for name, each in texts.items() if len(each) > 1)) or ("model",)
 
     def name_of(self, settings: Settings) -> str:
-        """Return the name of a combination: the settings in which it differs from others, else the program's name."""
+        """Return a name for a combination: its settings that vary in this sweep, or the program's name."""
         return settings.words(self.varied) or self.program or ""
 
     @property
@@ -152,12 +155,12 @@ class Plan:
 
     @property
     def next_run(self) -> Run | None:
-        """Return the next run, or None if no run is left. A combination that has failed is not tried again."""
+        """Return the next planned run, or None if none is left. A combination that has failed before is skipped."""
         failed = {run.settings for run in self.runs if run.state == "failed"}
         return next((run for run in self.runs if run.state == "planned" and run.settings not in failed), None)
 
     def amended(self, run: Run, **changes: object) -> "Plan":
-        """Return the plan with the fields `changes` of `run` changed."""
+        """Return the plan with some fields of `run` changed. `changes` are the new values by field."""
         changed = replace(run, **changes)  # type: ignore[arg-type]
         return replace(self, runs=tuple(changed if one is run else one for one in self.runs))
 
@@ -172,7 +175,7 @@ def combined(
 ) -> tuple[Settings, ...]:
     """Return every combination of the given settings. The model changes least often.
 
-    `values`: the texts to try for each further placeholder of a program's command.
+    `values` has the texts to try for each placeholder that the user defined, by its name.
     """
     texts = [[(name, text) for text in each] for name, each in (values or {}).items()]
     fields = itertools.product(models, threads, providers, batches, rates)
@@ -182,8 +185,8 @@ def combined(
 def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: str = "") -> Iterator[Run]:
     """Yield one run of each combination for each repetition. The order within a repetition is random.
 
-    So a drift of the board affects all combinations alike. `repeat`: the number of repetitions. `seed`: that of the
-    random order. `program`: the name for sessions without a model, those of a program.
+    A slow change of the board, such as heat, then affects all combinations alike. `repeat` is the number of
+    repetitions. `seed` seeds the random order. `program` is the name of the program, for sessions without a model.
     """
     chance = random.Random(seed)  # noqa: S311  an order, no secret
     numbered = list(enumerate(combinations, 1))
@@ -194,19 +197,16 @@ def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: s
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    """Write the plan to its file in `folder`, without the values of options that run or load something.
+    """Write the plan to its file in `folder`. Raises OSError.
 
-    So a plan from somebody else gives no orders. Raises OSError.
+    Values of options that run or load something are left out, so that a plan from somebody else cannot give orders.
     """
     document = {"format_version": FORMAT_VERSION, **asdict(without_orders(plan))}
     write_file(folder / FILE, json.dumps(document, indent=1))
 
 
 def without_orders(plan: Plan) -> Plan:
-    """Return the plan without the values of options that run or load something.
-
-    Only the names of these options are kept.
-    """
+    """Return the plan without the values of options that run or load something. The names of these options are kept."""
     names = [name for name in ORDERS if any(word.startswith(f"{name}=") for word in plan.options)]
     wanted = {name: value for name, value in plan.wanted.items() if name != "metric"}
     if plan.wanted.get("metric"):
@@ -218,7 +218,7 @@ def without_orders(plan: Plan) -> Plan:
 def hold(folder: Path) -> int | None:
     """Lock the folder of a sweep for this process.
 
-    Return the lock's file descriptor, or None if another process has it.
+    Return the lock's file descriptor, or None if another process holds the lock.
     """
     fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
     try:
@@ -231,7 +231,7 @@ def hold(folder: Path) -> int | None:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a process of this user is running the sweep in this folder. The check writes nothing."""
+    """Whether a process of this user is running the sweep in this folder. Nothing is written to find out."""
     try:
         fd = open_regular(folder / LOCK)
     except OSError:  # none, another user's, or no file
@@ -246,7 +246,7 @@ def is_running(folder: Path) -> bool:
 
 
 def refuse_others(folder: Path) -> None:
-    """Raise InputError if the sweep belongs to another user. Whatever that user planned would run as this user."""
+    """Raise InputError if the sweep belongs to another user, because its commands would run as this user."""
     for path in (folder, folder / FILE):
         try:
             owner = path.stat().st_uid
@@ -257,9 +257,10 @@ def refuse_others(folder: Path) -> None:
 
 
 def read_plan(folder: Path) -> Plan:
-    """Return the plan in a sweep's folder. It may come from anybody, so it is checked.
+    """Return the plan that is stored in a sweep's folder.
 
-    Raises InputError if there is no plan, or if the plan is not valid.
+    The folder may come from anybody, so the plan is checked. Raises InputError if there is no plan, or if it is not
+    valid.
     """
     from edgetop.session.manifest import built  # noqa: PLC0415  loads NumPy, which --help does without
 
@@ -289,8 +290,8 @@ _WANTED: Mapping[str, tuple[type, ...]] = {
 def _is_sound(plan: Plan) -> bool:
     """Whether a plan from a file is safe to run.
 
-    Each session has its own name and is in the sweep's folder, and paths are absolute. So no text of the plan can be
-    taken for an option of a command line.
+    Session names must be distinct and must be safe file names. Paths must be absolute, so that none can be taken for an
+    option of a command line. Other values must have their expected types.
     """
     names = [run.session for run in plan.runs]
     wanted = plan.wanted
@@ -317,7 +318,7 @@ def _models(plan: Plan) -> list[str]:
 
 
 def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return the figures that the live table shows, from `report`, the output of `report --json`."""
+    """Return the figures that the live table shows. `report` is the document of `report --json`."""
     latency, method = report["latency"], report["session"]["methodology"]
     zones = [zone["max"] for zone in report["temperature"].values() if zone["max"] is not None]
     return {
@@ -345,7 +346,7 @@ def _figures_of_program(report: Mapping[str, Any]) -> dict[str, float | None]:
 
 @frozen
 class Wanted:
-    """What the user wants from a sweep: the goal, and limits. None means no limit."""
+    """What the user wants from a sweep: what to optimise, and limits. None means no limit."""
 
     goal: str = "p99"
     deadline_ms: float | None = None  # p99 is not above it
@@ -355,7 +356,7 @@ class Wanted:
 
 @frozen
 class Candidate:
-    """One combination of settings, with the medians of its sessions' results."""
+    """One combination of settings, with the medians of what its sessions measured."""
 
     settings: Settings
     name: str
@@ -368,9 +369,10 @@ class Candidate:
 
     @property
     def what_ran(self) -> tuple[object, ...]:
-        """Return a key that is equal for combinations that ran in the same way.
+        """Return a key that is equal for two combinations if the same really ran.
 
-        It has the settings and the providers that were used, but not the provider that was requested.
+        It consists of the settings and the providers (what ran the operators) that were used. The provider that was
+        requested does not count.
         """
         name, _, options = (self.settings.provider or "").partition(":")
         is_used = name.lower() in (one.lower() for one in self.ran_on)
@@ -378,16 +380,16 @@ class Candidate:
 
     @property
     def runs_as_asked(self) -> bool:
-        """Whether the runtime used the requested provider as its first choice."""
+        """Whether the runtime's first choice was the provider (such as an accelerator) that the user requested."""
         name = (self.settings.provider or "").partition(":")[0]
         return self.ran_on[:1] != () and self.ran_on[0].lower() == name.lower()
 
 
 def same_runs(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Return the candidates in groups. All in a group are the same combination: same settings, same providers used.
+    """Return the candidates in groups. In a group, the same settings ran with the same providers (what runs operators).
 
-    A candidate whose first provider is the requested one comes first in its group. One that has not run is grouped by
-    its name. Several requests can be the same combination, because a runtime uses the CPU if it lacks a provider.
+    Several requests can end up the same, because a runtime uses the CPU if it lacks a provider. The candidate that ran
+    as requested comes first in its group. A candidate that has not run is grouped by its name.
     """
     groups: dict[tuple[object, ...], list[Candidate]] = {}
     for one in candidates:
@@ -404,7 +406,10 @@ class Choice:
 
 
 def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
-    """Return the best of the candidates that did not fail, the Pareto front, and why others are excluded."""
+    """Return the best candidate, the candidates that no other beats in everything, and why some are excluded.
+
+    Candidates that failed do not count. `wanted` says what to optimise, and the limits.
+    """
     worked = [one for one in candidates if one.reason is None]
     excluded = {one.name: why for one in worked if (why := _beyond(one, wanted))}
     key, more_is_better, *_ = GOALS[wanted.goal]
@@ -421,7 +426,7 @@ def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
 
 
 def _beyond(one: Candidate, wanted: Wanted) -> str:
-    """Return the reason why the candidate cannot be recommended, or "" if it can."""
+    """Return why the candidate cannot be recommended, or "" if it can: a limit is exceeded, or a figure is unknown."""
     limits = (
         ("p99_ms", wanted.deadline_ms, "p99", "ms"),
         ("max_c", wanted.max_c, "the hottest zone", "°C"),

@@ -1,7 +1,8 @@
-"""The agreement of two sides: models or programs under limits at the desk, and the same ones on the device.
+"""How well measurements on a desk computer agree with measurements on the device, over several models or programs.
 
-Both sides ran the same models, or the same commands. There are three answers for each figure: whether the order agrees
-(Kendall's tau), which line leads from one side to the other, and how far each model is from the line.
+On the desk computer they ran under limits. Both sides ran the same models or commands. Each figure gets three answers:
+whether both sides have the same order (Kendall's tau), which line leads from one side to the other, and how far each
+model is from the line.
 """
 
 import math
@@ -22,7 +23,7 @@ COMBINATION = "combination"  # label of the runs of a sweep
 
 @frozen
 class Agreement:
-    """The agreement of one figure between two sides."""
+    """How well one figure, such as p50, agrees between the desk and the device."""
 
     key: str  # one of KEYS
     line: Line | None  # None if there are too few models; `refused` says so
@@ -30,12 +31,12 @@ class Agreement:
 
     @property
     def residuals(self) -> tuple[float, ...]:
-        """The residual of each pair: the figure on the device divided by the line's figure, less 1."""
+        """How far each model is from the line, as a share: 0.1 means 10 % above the line's prediction."""
         return tuple(pair.there / self.line.at(pair.here) - 1 for pair in self.line.pairs) if self.line else ()
 
     @property
     def chance(self) -> float | None:
-        """The probability of a tau at least as large if the two orders have nothing to do with each other."""
+        """The probability (0 to 1) that unrelated orders agree at least this well by chance, or None without a line."""
         return chance_of(self.line.tau, len(self.line.pairs)) if self.line else None
 
     def to_json(self) -> Document:
@@ -66,7 +67,10 @@ class Agreements:
 
 
 def agreements(desk: Sequence[Sample], device: Sequence[Sample]) -> Agreements:
-    """Return the agreement of each figure that both sides have. Raises InputError if nothing ran on both."""
+    """Return how well each figure, such as p50, agrees between two sides. Only figures that both sides have count.
+
+    `desk` and `device` are the sessions of the two sides. Raises InputError if no model or program ran on both.
+    """
     sides = _by_identity(desk), _by_identity(device)
     both = [each for each in sides[0] if each in sides[1]]
     if not both:
@@ -81,10 +85,10 @@ def agreements(desk: Sequence[Sample], device: Sequence[Sample]) -> Agreements:
 
 
 def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> Agreement | None:
-    """Return the agreement of a figure, or None if no pair has the figure on both sides.
+    """Return how well one figure agrees between two sides, or None if no model has the figure on both.
 
-    `key`: of the figure. `both`: the sessions of each model, at the desk and on the device. Sessions without the figure
-    are left out.
+    `key` is the figure's name, such as `p50_ms`. `both` has, for each model, its sessions at the desk and its sessions
+    on the device.
     """
     read: Callable[[Sample], float | None] = FIGURES[key].read
     pairs = []
@@ -100,7 +104,10 @@ def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> A
 
 
 def _by_identity(samples: Sequence[Sample]) -> dict[tuple[object, ...], list[Sample]]:
-    """Return the sessions of each model with one setting, or of each command. Sessions without a hash are left out."""
+    """Return the sessions of each model with the same settings, or of each command. The keys identify them.
+
+    A session whose model has no hash is left out.
+    """
     found: dict[tuple[object, ...], list[Sample]] = {}
     for one in samples:
         session = one.session
@@ -117,9 +124,9 @@ def _name(one: Sample) -> str:
 
 
 def chance_of(tau: float, count: int) -> float:
-    """Return the probability of this tau or a larger one by chance, for `count` models without ties.
+    """Return the probability that `count` models in random order have this Kendall's tau or a larger one.
 
-    Kendall 1938, A new measure of rank correlation, Biometrika 30: the number of orders with so many pairs swapped.
+    Source: Kendall 1938, A new measure of rank correlation, Biometrika 30. There are no ties.
 
     >>> round(chance_of(1.0, 3), 4), chance_of(-1.0, 4)
     (0.1667, 1.0)

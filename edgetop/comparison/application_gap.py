@@ -1,8 +1,8 @@
-"""The reasons why an application is slower than a loop over its model: the causes with their shares, and the rest.
+"""Explain why an application is slower than a loop that only runs its model: causes with their shares, and the rest.
 
-All times are means per inference (or per frame) in ms, because only means add up. Causes that are counted come first
-(calls of a new shape), then those that were measured as waits of calls, then those that are estimated from clocks and
-inputs. A cause never explains more than what is left of the gap.
+All times are means per inference (or per frame) in ms, because only means add up. Counted causes come first (calls of a
+new shape). Then come causes that were measured as waits of calls. The last ones are estimated from clocks and inputs.
+No cause explains more than what is left of the difference.
 """
 
 import math
@@ -56,7 +56,7 @@ LONG_PAUSE_MS = 1.0
 
 @frozen
 class Evidence:
-    """The data of a session that explains its latency."""
+    """What is known about a session that may explain its latency."""
 
     manifest: Manifest
     inferences: Inferences  # successful inferences, in the order of their begins
@@ -70,14 +70,17 @@ class Evidence:
         return float(values.mean()) if values is not None and len(values) else None
 
     def clock_mhz(self, kind: str) -> float | None:
-        """Return the mean clock over all CPUs, or their mean limit. `kind`: "freq" or "freqcap"."""
+        """Return the mean over all CPUs in MHz, or None if unknown.
+
+        `kind` is "freq" for the clock or "freqcap" for its limit.
+        """
         means = [self.mean(name) for name in self.readings if name.startswith(f"{kind}/cpu")]
         known = [mean for mean in means if mean]
         return float(np.mean(known)) if known else None
 
     @property
     def wait_share(self) -> float:
-        """Return the share of the time in which the threads were ready to run that they waited for a CPU."""
+        """Return the share (0 to 1) of their runnable time in which threads waited for a CPU."""
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0
@@ -85,14 +88,14 @@ class Evidence:
 
     @property
     def wanted_pct(self) -> float:
-        """Return the CPU time that the threads used or waited for, in percent of a core."""
+        """Return the CPU time that threads used plus the time they waited for a CPU, in percent of a core."""
         used = self.mean("load/application") or self.mean("load/engine") or 0.0
         waited = (self.mean(f"rate/{of}run-queue-wait") or 0.0 for of in ("", "children-"))
         return used + sum(waited) / 10
 
 
 def is_timed(sensor: str) -> bool:
-    """Whether the times of the sensor's readings are needed, to assign the readings to calls."""
+    """Whether the times of a sensor's readings are needed, because each reading belongs to one call of the model."""
     return sensor.startswith("input/") or sensor.endswith("-reshaped")
 
 
@@ -130,7 +133,7 @@ class Gap:
         }  # fmt: skip
 
     def share(self, ms: float) -> float | None:
-        """Return a time in ms as a share of the gap, or None if there is no gap."""
+        """Return a time in ms as a share of the whole gap (0.5 is half), or None if the application is not slower."""
         return ms / self.ms if self.ms > 0 else None
 
 
@@ -152,13 +155,14 @@ STAGE_ADVICE = "the loop has no such stage: make it shorter"
 
 
 class _Search:
-    """The search for causes. It ends when the whole gap is explained."""
+    """Searches the causes of the gap, one kind after another. `left_ms` is the time that is not explained yet."""
 
     def __init__(self, app: Evidence, loop: Evidence, paced: Evidence | None, number: int | None) -> None:
         """Begin without causes.
 
-        `app`, `loop`: the data of the application and of the loop. `paced`: that of the model with the start times of
-        the application; None without it. `number`: number of the stream, or None for all streams.
+        `app` and `loop` are the sessions of the application and of the loop over its model. `paced` is a session of the
+        model alone with the start times of the application, or None. `number` is the number of the application's model
+        to look at, or None for all.
         """
         self.app, self.loop, self.paced, self.number = app, loop, paced, number
         watched, everything = app.manifest.watched, app.inferences
@@ -180,10 +184,10 @@ class _Search:
         self.found: list[Cause] = []
 
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
-        """Return the time in ms per call that its thread was off the CPU, and the part in which it waited for a CPU.
+        """Return `(off_ms, queued_ms)`: the time per call off the CPU, and the part of it spent waiting for a CPU.
 
-        `of`: how the names of the readings begin. A time is None if it is unknown. Only some calls are sampled, but all
-        calls need a similar CPU time. So the rest of the mean latency is the time off the CPU of all calls.
+        A time is None if unknown. `of` is the prefix of the sensors' names, such as `call/0-`. The CPU time of a call
+        is known from samples. The rest of the mean latency of all calls is their time off the CPU.
         """
         cpu_ms, off_ms, queued_ms = (self.app.mean(of + name) for name in ("cpu", "off-cpu", "run-queue-wait"))
         all_ms = off_ms if cpu_ms is None else max(0.0, self.mean_ms - cpu_ms)
@@ -192,9 +196,10 @@ class _Search:
         return all_ms, all_ms * min(1.0, queued_ms / off_ms)
 
     def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
-        """Add a cause with its time in ms. Return the time that was added.
+        """Add a cause with its time in ms, and return the time that was added.
 
-        The time is limited to what is left of the gap. A time that is too short is not added, and gives 0.
+        The time is reduced to what is left of the gap. A time that is too short to matter is not added; the result is
+        0.
         """
         ms = min(ms, self.left_ms)
         if ms < LEAST_SHARE * self.app_ms:
@@ -214,7 +219,10 @@ class _Search:
         self._input_size()
 
     def _shapes(self) -> None:
-        """Add causes in the inputs: a shape other than that of the call before, or more elements than in the loop."""
+        """Add the causes that lie in the inputs:
+
+        a shape that changes from call to call, and inputs larger than in the loop.
+        """
         reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped", np.empty(0))
         if self._sizes(len(reshaped)) or not len(reshaped):
             return
@@ -227,9 +235,9 @@ class _Search:
         self.note("changing shapes", (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls), text)
 
     def _sizes(self, changes: int) -> bool:
-        """Add causes by the size of the inputs of each call. Return whether that size is known.
+        """Add the causes that follow from the input size of each call. Return whether these sizes are known.
 
-        `changes`: the number of calls with another shape than the call before.
+        `changes` is the number of calls whose input shape differs from the call before.
         """
         took_ms, elements, is_changed = self._sized_calls()
         sized = fit_sizes(took_ms, elements, is_changed)
@@ -246,10 +254,11 @@ class _Search:
         return True
 
     def _larger(self, sized: Sized, equal: tuple[float, float, int] | None, looped: int) -> None:
-        """Add the cause that inputs are larger than those of the loop, which have `looped` elements.
+        """Add the cause that the application's inputs are larger than the inputs of the loop.
 
-        `sized`: how the time depends on the size. `equal`: by how much calls are slower than those of the loop's size;
-        None if unknown.
+        `sized` says how the time depends on the size. `equal` is what `beyond_equal_size` returned: how much slower all
+        calls are than calls of the loop's size. It is None if unknown. `looped` is the number of input elements in the
+        loop.
         """
         text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
         if equal is not None:
@@ -264,9 +273,10 @@ class _Search:
             self.note("larger inputs", more_ms, text)
 
     def _sized_calls(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        """Return three arrays for the calls of known size: latency in ms, number of elements, is the shape new.
+        """Return three arrays for the calls of known size:
 
-        A shape is new if it differs from that of the call before.
+        latency in ms, number of input elements, whether the shape is new. A shape is new if it differs from the call
+        before.
         """
         number = self.number or 0
         sensor, changed = f"input/{number}-elements", f"call/{number}-reshaped"
@@ -280,7 +290,10 @@ class _Search:
         return calls["latency_ns"] / 1e6, elements, is_changed
 
     def _contention(self) -> float:
-        """Add waits for a CPU beyond those of the loop, caused by own threads or by other processes."""
+        """Add the time that calls waited for a CPU, as far as it exceeds the waits in the loop.
+
+        Return the wait per call in ms. The wait is caused by the program's own threads or by other processes.
+        """
         waited_ms = self.mean_ms * self.app.wait_share
         if self.threads == 1 and self.off_cpu_ms is not None:
             waited_ms = min(waited_ms, self.off_cpu_ms) if self.queued_ms is None else self.queued_ms
@@ -308,7 +321,10 @@ class _Search:
         return waited_ms
 
     def _overlap_ms(self) -> float:
-        """Return the time in ms by which calls are slower than those that run alone, or 0 if too few run alone."""
+        """Return how much slower calls are on average than calls without another call at the same time, in ms.
+
+        Return 0 if too few calls ran alone.
+        """
         everything = self.app.inferences
         begin_ns, end_ns = everything["t_ns"], everything["t_ns"] + everything["latency_ns"]
         before_ns = np.append(0, np.maximum.accumulate(end_ns)[:-1])
@@ -334,12 +350,11 @@ class _Search:
         return self.note("memory pressure", ms, text)
 
     def _gil(self, waited_ms: float, own_ms: float) -> float:
-        """Add the time in which a call did not run because another Python thread was busy.
+        """Add the time in which a call could not run because another Python thread held the interpreter lock (GIL).
 
-        Return the time added, in ms.
-
-        In this time a call was off the CPU without waiting for one. `waited_ms`: the time per call waiting for a CPU.
-        `own_ms`: the part of it in which such a thread had the CPU.
+        Return the added time in ms. In this time, the call was off the CPU but did not wait for a CPU. `waited_ms` is
+        the time per call that it waited for a CPU. `own_ms` is the part of that wait in which other threads of the
+        program had the CPU.
         """
         off_ms, watched = self.off_cpu_ms, self.app.manifest.watched
         if off_ms is None or not watched or "hook" not in watched.sources or self._major_faults >= FAULTS_PER_CALL:
@@ -353,9 +368,10 @@ class _Search:
         return self.note("Python's GIL", blocked_ms + own_ms, text)
 
     def _clocks(self, waited_ms: float) -> None:
-        """Add lower clocks, by heat or by clocks that fall during pauses.
+        """Add the causes that CPU clocks are lower than in the loop:
 
-        `waited_ms`: the time per call waiting for a CPU.
+        because of heat, or because clocks fall during pauses. `waited_ms` is the time per call that was spent waiting
+        for a CPU.
         """
         app_mhz, loop_mhz, throttled = self.app.clock_mhz("freq"), self.loop.clock_mhz("freq"), self.app.throttled_share
         running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""
@@ -375,9 +391,9 @@ class _Search:
         self.note("pacing and idle clocks", idle_ms, text)
 
     def _after_pauses_ms(self) -> float:
-        """Return the time in ms by which calls are slower than calls without a pause before them.
+        """Return how much slower calls are on average than calls that follow a short pause, in ms.
 
-        It is 0 if pauses are too similar or too short, or make no clear difference.
+        Return 0 if pauses are too similar or too short, or if they make no clear difference.
         """
         everything = self.app.inferences
         ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])
@@ -394,7 +410,10 @@ class _Search:
         return max(0.0, float(took_ms.mean() - short.mean())) if is_clear else 0.0
 
     def _input_size(self) -> None:
-        """Add larger inputs as a cause, by those of the first call, if only these are known."""
+        """Add larger inputs as a cause, estimated from the input shapes of the first call.
+
+        This is only done if the sizes of the other calls are unknown.
+        """
         if self.has_sizes:
             return
         inputs, theirs = (self.stream.inputs if self.stream else None) or "", self.loop.manifest.model.inputs
@@ -416,10 +435,11 @@ def _mean_ms(of: Evidence) -> float:
 
 
 def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:
-    """Return the number of the application's stream that runs the loop's model, or None if it has no streams.
+    """Return the number of the application's model that is the same as the loop's model.
 
-    If several streams run it, the busiest counts. `asked`: the number that the user chose. Raises ValueError if there
-    is no such stream, or if none runs the model.
+    Return None if the application does not tell its models apart. If several of its models match, the one with most
+    calls counts. `asked` is the number that the user chose, or None. Raises ValueError if that number does not exist,
+    or if no model matches.
     """
     streams = app.watched.streams if app.watched else ()
     if not streams:
@@ -464,10 +484,11 @@ def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) ->
 
 
 def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: int | None = None) -> Gap:
-    """Return the gap between an application and a loop, with its causes.
+    """Return the difference in time between an application and a loop over its model, with its causes.
 
-    `paced`: the model with the start times of the application. `stream`: number of the application's stream. Raises
-    ValueError if the sessions cannot be compared.
+    `paced` is a session of the model alone with the start times of the application, or None. `stream` is the number of
+    the application's model to look at, or None to find it by name. Raises ValueError if the sessions cannot be
+    compared.
     """
     for each in (app, loop, paced):
         if each and each.manifest.ab:
@@ -498,7 +519,10 @@ _AROUND = {
 
 
 def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
-    """Yield the parts of a frame outside of the call, as causes. `call_ms`: the time of the call."""
+    """Yield the parts of a frame outside the model call, such as preprocessing, as causes.
+
+    `call_ms` is the call's time.
+    """
     for stage in frames.stages:
         ms = stage.share * frames.total.mean_ms
         name, evidence = _AROUND.get(stage.id, (f"stage {stage.name}", f"{stage.mean_ms:.2f} ms on average"))

@@ -1,6 +1,7 @@
 """Gates of a comparison: how much worse than the baseline a figure may be (`edgetop help compare`).
 
-A gate fails if the whole interval lies beyond its limit. With `strict` it also fails if the interval reaches beyond it.
+A gate fails if the whole interval of the figure lies beyond the limit. With `strict`, it also fails if only a part of
+the interval does.
 """
 
 import re
@@ -49,7 +50,10 @@ class RelativeGate:
 
     @property
     def is_of_outputs(self) -> bool:
-        """Whether the gate limits a figure of the stored outputs."""
+        """Whether the gate limits a figure of the model's outputs, such as its accuracy.
+
+        Others limit times, memory and so on.
+        """
         return self.name in OUTPUTS
 
 
@@ -70,10 +74,10 @@ class RelativeResult:
 
 
 def parse_relative_gate(text: str) -> RelativeGate:
-    """Return the gate of a text such as `p50>+3%`, `rss>+20MiB`, `throughput<-5%` or `top-1<-1%`.
+    """Return the gate that a text describes, such as `p50>+3%`, `rss>+20MiB`, `throughput<-5%` or `top-1<-1%`.
 
-    The limit of `non-finite>0%` has no sign: it is that of the share itself, and not of its change. Raises ValueError,
-    which says how to write a gate.
+    A limit without a sign is only allowed for `non-finite`, as in `non-finite>0%`. It limits the share itself instead
+    of its change. Raises ValueError with a message that says how to write a gate.
     """
     match = _GATE.fullmatch(text)
     is_change = match is None or match[4][0] in "+-"
@@ -102,9 +106,10 @@ def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict
 
 
 def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bool) -> RelativeResult:
-    """Return the result of a gate for one group. `place`: the index of the group.
+    """Return the result of a gate for one group of sessions.
 
-    In sessions with several streams, the worst stream of those that the gate limits counts.
+    `place` is the index of the group, where 0 is the baseline. If the sessions run several models, the worst model that
+    the gate limits counts.
     """
     session = comparison.names[place]
     if gate.is_of_outputs:
@@ -129,15 +134,19 @@ def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bo
 
 
 def is_of(name: str, key: str) -> bool:
-    """Whether the row with this key has the figure of the stored outputs that the gate `name` limits."""
+    """Whether a row of the comparison has the figure that a gate limits.
+
+    `name` is the name in a gate on the model's outputs, such as `top-1`. `key` is the row's key, such as
+    `output/scores/top-1`.
+    """
     return key.startswith("metric/") if name == "metric" else key.startswith("output/") and key.endswith(OUTPUTS[name])
 
 
 def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Value, Value]]) -> RelativeResult:
-    """Return the result of a gate on a figure of the stored outputs.
+    """Return the result of a gate on a figure of the model's outputs. The worst output counts.
 
-    The figure is exact for their inputs, so the result has no interval. `rows`: the unit, the value of the baseline and
-    that of the session, for each output. The worst output counts.
+    `rows` has, for each output: the unit, the value of the baseline, and the value of the session. The result has no
+    interval, because the figure is exact for its inputs.
     """
     changes = []
     for unit, before, after in rows:
@@ -168,10 +177,10 @@ def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Va
 
 
 def _row(comparison: Comparison, key: str, place: int) -> Row | None:
-    """Return the row that a gate limits.
+    """Return the row of the comparison that a gate limits, or None if there is none.
 
-    If the load has a rate, it is the row of the response time, as for gates of a run. `key`: of the row. `place`: the
-    index of the group.
+    For a load with a fixed rate, it is the row of the response time. `key` is the row's key, such as `p50_ms`. `place`
+    is the index of the group.
     """
     paced = comparison.row(f"response_{key}")
     return paced if paced and paced.ratios[place] and paced.values[0] is not None else comparison.row(key)

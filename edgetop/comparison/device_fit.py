@@ -1,13 +1,13 @@
-"""The line through a figure of models or programs on two machines, and the prediction of that figure for others.
+"""Fit a line through a figure of models on two machines, to predict the figure of other models on the second machine.
 
 The figure is a latency, the total time of a program, the peak memory or the energy. Models that ran on both machines
 are matched by the hashes of their files, programs by their commands.
 
-The line fits logarithms, because models and errors differ by factors. The slope is that of Theil and Sen: the median of
-the slopes of all pairs (Sen 1968, Journal of the American Statistical Association 63), so one outlier has little
+The line is fitted to logarithms, because models and errors differ by factors. The slope is the median of the slopes of
+all pairs (Theil and Sen; Sen 1968, Journal of the American Statistical Association 63), so one outlier has little
 effect. The intercept is the median of the residuals. The interval of a prediction is that of a straight line (Draper
-and Smith, Applied Regression Analysis, 3rd ed., 1.4), with the scatter of the models about this line; `edgetop help
-fit` says how often it holds.
+and Smith, Applied Regression Analysis, 3rd ed., 1.4), with the scatter of the models about this line. `edgetop help
+fit` says how often the interval holds.
 """
 
 import math
@@ -70,7 +70,7 @@ FIGURES: Mapping[str, FitFigure] = {
 
 @frozen
 class Kind:
-    """The properties that the models of one line share."""
+    """What all models of one line have in common: runtimes, precision and family."""
 
     from_runtime: str
     on_runtime: str
@@ -85,7 +85,7 @@ class Kind:
 
 @frozen
 class Pair:
-    """The figure of a model or program on both machines."""
+    """A measured figure, such as p50, of one model or program on both machines."""
 
     name: str
     identity: str  # hash of the model's file, or the command of the program
@@ -106,7 +106,10 @@ class Line:
     scatter: float  # standard deviation about the line, as a logarithm
 
     def at(self, here: float) -> float:
-        """Return the line's figure on the device. `here`: the figure at the desk."""
+        """Return the figure, such as p50, that the line predicts for the second machine.
+
+        `here` is the figure on the first machine, in the same unit.
+        """
         return _exp(math.log(self.factor) + self.slope * math.log(here))
 
     @property
@@ -114,9 +117,9 @@ class Line:
         return self.pairs[0].here, self.pairs[-1].here
 
     def interval(self, here: float) -> tuple[float, float]:
-        """Return the interval of the figure on the device. `here`: the figure of the model at the desk.
+        """Return (low, high): the 95 % interval of the figure that is predicted for the second machine.
 
-        It contains the figure with probability 1 - LEVEL.
+        `here` is the figure on the first machine, in the same unit.
         """
         x = np.log([pair.here for pair in self.pairs])
         off = float((math.log(here) - x.mean()) ** 2 / np.square(x - x.mean()).sum())
@@ -126,7 +129,7 @@ class Line:
 
 
 def why_no_line(pairs: Sequence[Pair]) -> str:
-    """Return why no line can be fitted, or "" if one can."""
+    """Return why no line can be fitted through these models, as a sentence. Return "" if one can be fitted."""
     if len(pairs) < LEAST_MODELS:
         what = PROGRAM if any(pair.kind.from_runtime == PROGRAM for pair in pairs) else "model"
         are = f"{what} is" if len(pairs) == 1 else f"{what}s are"
@@ -137,7 +140,10 @@ def why_no_line(pairs: Sequence[Pair]) -> str:
 
 
 def line(pairs: Sequence[Pair]) -> Line:
-    """Return the line of models of one kind. `why_no_line` must return "" for them."""
+    """Return the line through the models' figures on two machines.
+
+    Call it only if `why_no_line(pairs)` returned "": for three or more models with different figures.
+    """
     ordered = tuple(sorted(pairs, key=lambda pair: pair.here))
     x, y = np.log([pair.here for pair in ordered]), np.log([pair.there for pair in ordered])
     slope, base = theil_sen(x, y)
@@ -157,15 +163,15 @@ def line(pairs: Sequence[Pair]) -> Line:
 
 
 def _exp(log: float) -> float:
-    """Return the exponential.
+    """Return e to the power of `log`, limited to a finite range.
 
-    It is limited, because models with nearly equal latencies can give a slope of any size.
+    Models with nearly equal latencies can give a slope of any size, so the plain function could overflow.
     """
     return math.exp(min(max(log, -MOST_LOG), MOST_LOG))
 
 
 def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
-    """Return the slope and the intercept of the line through the points.
+    """Return `(slope, intercept)` of the line through the points. One outlier has little effect.
 
     >>> theil_sen(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 5.0, 7.0, 70.0]))
     (2.0, 1.0)
@@ -176,9 +182,9 @@ def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def kendall(x: Floats, y: Floats) -> float:
-    """Return Kendall's tau-b: 1 for the same order, -1 for the reverse order.
+    """Return how similar the orders of `x` and `y` are (Kendall's tau-b): 1 for the same order, -1 for the reverse.
 
-    It is 0 if the orders are unrelated, or if one side has only ties.
+    It is 0 if the orders are unrelated, or if all values of one side are equal.
 
     >>> kendall(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]))
     0.6666666666666666
@@ -209,9 +215,10 @@ class Prediction:
 
 
 def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
-    """Return the fit: a line for each kind of models and programs. `key`: one of `FIGURES`.
+    """Return a line for each kind of models, fitted through one figure on two machines.
 
-    Raises InputError if the sessions of a side differ, or if one lacks the figure.
+    `desk` has the sessions on the first machine, and `device` those on the second. `key` is the figure's name, such as
+    `p50_ms`. Raises InputError if the sessions of one machine cannot be compared, or if one lacks the figure.
     """
     sides = _models(desk, "--from"), _models(device, "--on")
     both = [sha for sha in sides[0] if sha in sides[1]]
@@ -233,7 +240,11 @@ def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
 
 
 def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
-    """Return a prediction for each line of the model's kind, or one with the reason why no line applies."""
+    """Return what each line for models of the same kind predicts for a model on the second machine.
+
+    `found` has the lines. `new` is a session of the model on the first machine. `key` is the figure's name, such as
+    `p50_ms`. If no line applies, the only prediction says why.
+    """
     unknown = Prediction(new.session.name, _name(new))
     try:
         _refuse_unfit(new, "--predict")
@@ -307,9 +318,10 @@ def _kind(here: Sample, there: Sample) -> Kind:
 
 
 def identity(one: Sample) -> str:
-    """Return what identifies a model or program on both machines: the hash of the file, or the command.
+    """Return a text that identifies a model or program on both machines: the hash of the model's file, or the command.
 
-    The command is without folders, and without the name of a Python interpreter.
+    Paths in the command are reduced to file names. The name of a Python interpreter is left out. Return "" without a
+    hash.
     """
     if one.session.watched is None:
         return one.session.model.sha256 or ""
@@ -322,7 +334,10 @@ def _name(one: Sample) -> str:
 
 
 def mean_of(samples: Sequence[Sample], key: str) -> float:
-    """Return the geometric mean of a figure over the sessions. Raises InputError if one of them lacks it."""
+    """Return the geometric mean of a figure over the sessions. `key` is the figure's name, one of `FIGURES`.
+
+    Raises InputError if a session lacks the figure.
+    """
     figure = FIGURES[key]
     known = [figure.read(one) for one in samples]
     values = [value for value in known if value is not None and value > 0]

@@ -1,7 +1,7 @@
-"""The fairness of a comparison: differences between its sessions apart from what is compared.
+"""Find out whether a comparison is fair: its sessions should only differ in what is compared.
 
-Each finding is a warning with its advice, as in a report. Properties that are usually compared on purpose are left out:
-the model, its provider, its threads.
+Each finding is a warning with its advice, as in a report. Properties that users usually compare on purpose are not
+checked: the model, what runs it, its threads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,7 @@ def _load(one: Sample) -> str:
 
 @frozen
 class Condition:
-    """A condition that should be equal in all sessions. Its value is None for a session in which it is unknown."""
+    """A condition that should be the same in all sessions, such as the power mode. `read` gives None if unknown."""
 
     code: str
     what: str
@@ -94,15 +94,16 @@ DOUBTS = frozenset(
 
 
 def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:
-    """Return the warnings about a comparison, the most severe first."""
+    """Return the warnings about differences between sessions that make a comparison unfair, the most severe first."""
     judges = (_sources, _alone, _start, _ambient, _background, _caps, _conditions, _lengths, _doubts)
     return tuple(notice for judge in judges for notice in judge(groups))
 
 
 def warmth(sample: Sample, other: Sample) -> float:
-    """Return the difference of the start temperatures of two sessions, as a share of the warming of `sample`.
+    """Return the difference of two sessions' start temperatures, as a share of the rise of temperature in `sample`.
 
-    It is 0 if it is unknown or if `sample` hardly warmed.
+    For example, 0.5 means half of the rise. It is at most WARMTH_MOST. It is 0 if it is unknown, or if `sample` hardly
+    warmed up.
     """
     apart, began = _start_apart(sample, other), sample.session.methodology.start_temperatures
     ends = ((name, zone.end) for name, zone in sample.report.temperature.items() if name in began)
@@ -113,13 +114,16 @@ def warmth(sample: Sample, other: Sample) -> float:
 
 
 def _start_apart(one: Sample, other: Sample) -> float | None:
-    """Return the difference of the start temperatures in °C, for the zone in which it is greatest; None if unknown."""
+    """Return by how many °C `one` started warmer than `other`, or None if unknown.
+
+    It is the temperature zone with the largest difference that counts.
+    """
     mine, theirs = (sample.session.methodology.start_temperatures for sample in (one, other))
     return max((mine[name] - theirs[name] for name in mine.keys() & theirs.keys()), key=abs, default=None)
 
 
 def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Yield warnings about samples that are not a complete, separate session."""
+    """Yield warnings about sessions that are incomplete, still run, or are not separate sessions."""
     everyone = [(group.name, one) for group in groups for one in group.samples]
     running = [
         one.session.name for _, one in everyone if one.session.end_reason is None and one.session.state == "live"
@@ -157,7 +161,7 @@ def _alone(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _in_turns(groups: Sequence[Group]) -> bool:
-    """Whether all samples are variants of one A/B session, which share the board and its other processes."""
+    """Whether all samples are variants of one A/B session. They share the board and its other processes then."""
     views = {id(one.in_turns) if one.in_turns else None for group in groups for one in group.samples}
     return len(views) == 1 and None not in views
 
@@ -185,7 +189,7 @@ def _ambient(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _background(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Yield a warning about the CPU use of other processes."""
+    """Yield a warning if other processes used much CPU time during a session."""
     loads = [(one.others_pct, group.name) for group in groups for one in group.samples if one.others_pct is not None]
     if loads and max(loads)[0] >= BACKGROUND_PCT and not _in_turns(groups):
         each = "; ".join(f"{pct:.0f} % of a core beside {name}" for pct, name in sorted({min(loads), max(loads)}))
@@ -237,7 +241,7 @@ def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Yield the warnings of reports that only some of the sessions have."""
+    """Yield the warnings of single reports that apply to some of the sessions but not to all."""
     everyone = [one for group in groups for one in group.samples]
     found: dict[str, tuple[Notice, list[str]]] = {}
     for one in everyone:

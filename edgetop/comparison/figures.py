@@ -1,7 +1,7 @@
-"""The rows of a comparison: the figure of a session that each shows, and how it is compared.
+"""The figures that a comparison shows: one entry for each row, which says how to read and how to compare it.
 
-Each row is an entry here. Its key is that of `report --json` if the figure is part of it. Figures are compared as
-ratios, on a logarithmic scale. If they can be zero or negative, they are compared as differences.
+The key of a row is its key in `report --json`, if it has one there. Figures are compared as ratios, on a logarithmic
+scale. Figures that can be zero or negative are compared as differences.
 """
 
 import math
@@ -38,7 +38,7 @@ MOST_STREAMS, STREAM_CELLS = 12, 20  # compared streams; width of a name
 
 @frozen
 class Fact:
-    """A property of a session, in a row that is not compared."""
+    """A property of a session, such as its runtime, that a comparison shows but does not compare."""
 
     key: str
     label: str
@@ -70,7 +70,7 @@ class Figure:
         return value if self.is_difference else math.log(value)
 
     def known(self, sample: Sample) -> Number:
-        """Return the session's value if it can be compared, else None."""
+        """Return the session's value of the figure if it can be compared, else None."""
         return self.comparable(self.read(sample))
 
     def comparable(self, value: Number) -> Number:
@@ -79,19 +79,21 @@ class Figure:
         return value
 
     def error(self, sample: Sample) -> Number:
-        """Return the standard error of the figure within the session, on the scale of comparison; None if unknown."""
+        """Return the standard error of the figure within one session, or None if unknown.
+
+        It is on the scale of comparison: of the logarithm, unless the figure is compared as a difference.
+        """
         low, high = (self.interval and self.interval(sample)) or (None, None)
         if low is None or high is None or (low <= 0 and not self.is_difference):
             return None
         return (self.on_scale(high) - self.on_scale(low)) / (2 * Z_975)
 
     def spread_between_runs(self, sample: Sample, warmth: float) -> Number:
-        """Return the standard deviation of the figure between sessions like this one.
+        """Return the standard deviation of the figure that is expected from session to session, or None if unknown.
 
-        It is estimated from the differences of the quarters of the session. Noise that lasts for minutes makes long
-        sessions differ as much as short ones, and other processes differ from run to run. `warmth`: the difference of
-        the start temperatures of the two sessions, as a share of the warming of this one. Return None if one session
-        does not show the variation.
+        It is estimated from the differences between the quarters of the session, because one session cannot show how
+        runs differ. The effect of other processes is added. `warmth` is the difference of the start temperatures of two
+        sessions, as a share of the rise of temperature in this session.
         """
         quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
         crowding = sample.crowding if self.is_crowded else 0.0
@@ -106,16 +108,16 @@ class Figure:
         return math.hypot(apart, RUN_TO_RUN, crowding, half * warmth)
 
     def is_settled(self, sample: Sample) -> bool:
-        """Whether a percentile is settled within its session."""
+        """Whether the figure comes from enough inferences to be trusted. It can only be False for a percentile."""
         latency = _stream_latency(sample, self.stream) if self.stream else sample.report.latency
         name = self.key.partition("[")[0].removesuffix("_ms")
         return (latency.settled or {}).get(name, True) if latency else True
 
 
 def _at(path: str) -> Callable[[Sample], Any]:
-    """Return a function that reads the part of a report at a dotted path.
+    """Return a function that reads a value of a report, given its dotted path, such as `power.mean_w`.
 
-    It gives None if a part of the path is missing.
+    The function returns None if a part of the path is None.
     """
 
     def read(sample: Sample) -> Any:
@@ -147,7 +149,10 @@ STREAM_KEYS = ("p50_ms", "p99_ms")  # keys of the rows that each stream has
 
 
 def figures_of_streams(samples: Sequence[Sample]) -> tuple[Figure, ...]:
-    """Return p50 and p99 of each stream, the busiest first, if a session has several. Streams are matched by name."""
+    """Return the figures p50 and p99 of each model, if a session runs several at the same time.
+
+    Models are matched by name. The busiest model comes first.
+    """
     several = [sample.report.streams for sample in samples if len(sample.report.streams) > 1]
     names = dict.fromkeys(stream.name for streams in several for stream in streams)
     return tuple(
@@ -176,7 +181,7 @@ def _of_stream(stream: str, name: str, quantile: float) -> Figure:
 
 
 def _stream_latency(sample: Sample, name: str) -> LatencyFigures | None:
-    """Return the latency of the stream with this name, also of a session that has only this one."""
+    """Return the latency of the model called `name` in a session, or None if the session has none of that name."""
     return next((stream.latency for stream in sample.report.streams if stream.name == name), None)
 
 
@@ -197,10 +202,7 @@ def _usage(key: str, label: str, unit: str) -> Figure:
 
 
 def ended_itself(sample: Sample) -> bool:
-    """Whether the session watched a program until it ended by itself.
-
-    Then its total time is a result, and not a choice.
-    """
+    """Whether the session watched a program that ended by itself. Then the program's total time is a result."""
     return sample.session.watched is not None and sample.session.end_reason == "exit"
 
 
@@ -221,7 +223,7 @@ def _hottest_end_c(sample: Sample) -> Number:
 
 
 def _headroom_c(sample: Sample) -> Number:
-    """Return the distance in °C from the nearest zone to its throttling trip point at the end."""
+    """Return how many °C the nearest temperature zone is below its throttling point at the end, or None if unknown."""
     trips = {sample.session.sensors[place].id: trip for place, trip in trips_c(sample.session).items()}
     zones = sample.report.temperature.items()
     left = [trips[name] - zone.end for name, zone in zones if zone.end is not None and name in trips]
@@ -326,7 +328,10 @@ TOTAL_TIME = _time("total_time_ms", "total time", "usage.total_time_ms", is_lead
 
 
 def figures_for(samples: Sequence[Sample]) -> tuple[Figure, ...]:
-    """Return the figures for these sessions. If all are programs that ended by themselves, the total time is judged."""
+    """Return the figures to compare for these sessions.
+
+    The total time only counts as better or worse if all sessions watched programs that ended by themselves.
+    """
     if not all(map(ended_itself, samples)):
         return FIGURES
     return tuple(TOTAL_TIME if figure.key == TOTAL_TIME.key else figure for figure in FIGURES)
@@ -336,9 +341,9 @@ MOST_OPERATORS = 5
 
 
 def operators(baseline: Sample, others: list[Sample]) -> tuple[tuple[Figure, ...], int]:
-    """Return the figures of the operators whose time changed most against the baseline.
+    """Return `(figures, number)`: figures of the operators whose time changed most against the baseline.
 
-    The second result is the number of all operators.
+    The number is how many operators could be compared.
     """
     before, moved = operator_us(baseline), dict[str, float]()
     for other in others:
@@ -350,7 +355,7 @@ def operators(baseline: Sample, others: list[Sample]) -> tuple[tuple[Figure, ...
 
 
 def operator_us(sample: Sample) -> dict[str, float]:
-    """Return the mean time of each operator in an inference, in us. Operators with the same name are added up."""
+    """Return the mean time of each operator in one inference in us, by name. Times of equal names are added up."""
     found: dict[str, float] = {}
     for one in sample.report.operators or ():
         if one.mean_us is not None:

@@ -1,7 +1,7 @@
-"""How the time of calls depends on the size of their inputs, and on whether their shape has just changed.
+"""Find out how the time of calls depends on the size of their inputs, and on whether the input shape has just changed.
 
-time = fixed + each * elements + change, by least squares over single calls; `change` only for calls whose inputs have
-another shape than those of the call before. Sizes and changes are told apart only if both occur without the other.
+time = fixed + each * elements + change, by least squares over single calls. `change` only applies to a call whose input
+shape differs from the call before. Both effects can only be separated if each occurs without the other.
 """
 
 import math
@@ -24,7 +24,7 @@ ERRORS = 1.96
 
 @frozen
 class Sized:
-    """The dependence of the time of calls on the size of their inputs. Each error is half of the 95 % interval."""
+    """How the time of calls depends on the size of their inputs. Each error is half of a 95 % interval."""
 
     fixed_ms: float
     each_ms: float  # of one element; 0 if all calls have one size
@@ -37,10 +37,10 @@ class Sized:
 
 
 def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | None:
-    """Return how the time depends on the size, fitted to calls of known size; None if there are too few calls.
+    """Return how the time of calls depends on their input size, or None if there are too few calls.
 
-    `took_ms`, `elements`: the time and the number of elements of each call. `is_changed`: whether its shape is another
-    than that of the call before.
+    The arrays have one entry per call: its time in ms, its number of input elements, and whether its shape differs from
+    the call before.
     """
     count = len(took_ms)
     if count < LEAST_CALLS:
@@ -69,9 +69,10 @@ def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | N
 
 
 def beyond_equal_size(took_ms: Floats, elements: Floats, size: float) -> tuple[float, float, int] | None:
-    """Return the time in ms by which calls are slower than those of one size, its error, and the number of those.
+    """Return `(more_ms, error_ms, count)`: how much slower all calls are on average than the `count` calls of one size.
 
-    The error is half of the 95 % interval. Return None if there are too few calls of this size. `size`: in elements.
+    `size` is that size, in elements. The error is half of a 95 % interval. Return None if there are too few calls of
+    this size.
     """
     equal = took_ms[elements == size]
     if len(equal) < LEAST_CALLS:

@@ -1,7 +1,7 @@
-"""The table of models: the size, weights and work of each, and the work done per watt.
+"""The table of models in a comparison: size, weights and work of each model, and the work done per watt.
 
-A group of several sessions has the median of each measured figure. What comes from the model's file is that of the
-first session whose file has not changed since.
+A group of several sessions has the median of each measured figure. Figures from the model's file are read from the
+first session whose file is unchanged.
 """
 
 import statistics
@@ -28,7 +28,7 @@ class ModelRow:
 
 
 def model_rows(groups: Sequence[Group]) -> tuple[ModelRow, ...]:
-    """Return a row for each group of a comparison. A group without any known value is left out."""
+    """Return a row about the model of each group. A group is left out if nothing is known about its model."""
     rows = (_row(group) for group in groups)
     return tuple(row for row in rows if any(value is not None for value in row.values))
 
@@ -48,7 +48,7 @@ def _row(group: Group) -> ModelRow:
 
 
 def _gflops_per_w(one: Sample) -> float | None:
-    """Return the work per second in GFLOP, divided by the mean power of the board in W; None if unknown."""
+    """Return the work in GFLOP per second and watt of the whole board, or None if unknown."""
     watts, rate_hz = one.report.power.mean_w, one.report.latency.throughput_hz
     if not watts or rate_hz is None or one.work.flops is None:
         return None

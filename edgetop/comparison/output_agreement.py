@@ -1,7 +1,7 @@
-"""Agreement of the outputs of models, and their accuracy, because speed alone is misleading.
+"""Compare the outputs of models and their accuracy, because speed alone is misleading.
 
-The outputs are those that sessions kept (`run --keep-outputs`) for equal inputs. All elements of all inferences are
-compared together. Quantised outputs are dequantised first.
+The outputs are those that sessions kept (`run --keep-outputs`) for the same inputs. All elements of all inferences are
+compared together. Quantised outputs are converted to real numbers first.
 """
 
 import math
@@ -32,7 +32,7 @@ NON_FINITE = "non_finite_share"  # end of the key of the row with each side's sh
 
 @frozen
 class Judge:
-    """What outputs are judged by, besides the outputs of the baseline: labels and a metric of the user."""
+    """How to judge outputs, besides comparing them with the baseline: by labels and by the user's own metric."""
 
     labels: Array | None = None  # true classes, one for each row of classes, in the order of the inferences
     metric: Metric | None = None  # metric of the user
@@ -41,7 +41,7 @@ class Judge:
 
 @frozen
 class Agreement:
-    """The agreement of one output of a model with that of the baseline."""
+    """How well one output of a model agrees with the same output of the baseline."""
 
     name: str  # name of the output in the baseline
     max_abs: float | None = None
@@ -55,9 +55,9 @@ class Agreement:
 
 
 def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
-    """Return the agreement of each output of the baseline with that of another session.
+    """Return how well each output of the baseline agrees with the same output of another session.
 
-    Raises ValueError, which says why the two cannot be compared.
+    Raises ValueError with the reason if the two cannot be compared.
     """
     count = min(len(base.inputs), len(other.inputs))
     if base.inputs[:count] != other.inputs[:count]:
@@ -76,7 +76,11 @@ def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
 
 
 def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
-    """Return the index in `other` of each output of `base`, matched by name, by order, or by shape if unique."""
+    """Return, for each output of `base`, the index of the same output in `other`.
+
+    Outputs are matched by name, else by order, else by shape if each shape occurs once. Raises ValueError if nothing
+    fits.
+    """
     shapes, others = ([kept.numbers(0, place).shape for place in range(len(kept.outputs))] for kept in (base, other))
     names, theirs = ([one.name for one in kept.outputs] for kept in (base, other))
     if len(names) == len(theirs):
@@ -94,9 +98,9 @@ def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
 
 
 def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """Return the array in the layout of `shape`, or None if no layout matches.
+    """Return the array rearranged to `shape`, or None if that is not possible.
 
-    Tried are channels last or first, and no axes of size one.
+    It may have the channels on another axis, first or last, or additional axes of size one.
     """
     if array.shape == shape:
         return array
@@ -116,7 +120,7 @@ def _fits(has: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 class _Sums:
-    """Sums over the inferences of an output and of its counterpart in another session."""
+    """Sums over all inferences from which the agreement of two outputs is computed."""
 
     def __init__(self) -> None:
         self._count = self._one_only = self._rows = self._same = self._elements = 0
@@ -163,10 +167,10 @@ class _Sums:
 
 
 def class_scores(array: Array) -> Array | None:
-    """Return the scores with the classes along the last axis, or None if the output has no classes.
+    """Return the scores of a classifier's output with the classes on the last axis, or None if it is no such output.
 
-    An output has classes if it has up to three axes, the last being that of the classes, or one axis besides the batch:
-    [N,C,1,1] and [N,1,1,C].
+    An output of up to three axes has its classes on the last one. An output of more axes must have one axis besides the
+    batch whose size is not 1, as in [N,C,1,1].
     """
     if array.ndim > MOST_CLASS_AXES:
         sizes = [size for size in array.shape[1:] if size != 1]
@@ -175,16 +179,19 @@ def class_scores(array: Array) -> Array | None:
 
 
 def _has_order(scores: Array) -> Array:
-    """Return whether the classes of each row can be ordered. They cannot with NaN or inf, so no class is right."""
+    """Return, for each row, whether its classes can be ordered.
+
+    With NaN or inf they cannot, so no class counts as right.
+    """
     found: Array = np.isnan(scores) | np.isposinf(scores)
     return np.asarray(~found.any(-1))
 
 
 def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
-    """Return the name of the first output with classes, and its accuracies by "top-1" and "top-5".
+    """Return `(name, accuracies)` of the first output with classes, or None if there is none.
 
-    An accuracy is the share of rows whose label is among the highest classes. "top-5" needs more than five classes.
-    Return None if no output has classes. Raises InputError if the labels do not match.
+    The accuracies are a dict such as `{"top-1": 0.71, "top-5": 0.9}`: the share of rows whose label is among the
+    highest classes. "top-5" needs more than five classes. Raises InputError if the labels do not match the output.
     """
     found = ((p, class_scores(kept.numbers(0, p))) for p in range(len(kept.outputs)))
     place, first = next(((p, scores) for p, scores in found if scores is not None), (0, None))
@@ -206,10 +213,10 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
 
 
 def measured(kept: KeptOutputs, judge: Judge) -> float | None:
-    """Return the value of the user's metric, or None without a metric or if the value is not finite.
+    """Return the value of the user's metric. Return None if there is no metric, or if its value is NaN or infinite.
 
-    The metric receives the outputs by name, each as a list over the inferences, and the labels. Raises InputError if
-    the metric raises an exception or does not return a number.
+    The metric is called with the outputs (by name, each a list of arrays, one per inference) and the labels. Raises
+    InputError if it raises an exception or does not return a number.
     """
     if judge.metric is None:
         return None
@@ -227,7 +234,7 @@ def measured(kept: KeptOutputs, judge: Judge) -> float | None:
 
 @frozen
 class Line:
-    """A row of a comparison. The column of the baseline has only values that need no other session."""
+    """A row about outputs in a comparison: one value per column, or None. The first column is the baseline."""
 
     key: str
     label: str
@@ -236,10 +243,10 @@ class Line:
 
 
 def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line], dict[int, str]]:
-    """Return the rows of the outputs, and the reason for each column without values, by its index.
+    """Return `(rows, reasons)`: the rows about outputs, and why a column has no values, by its index.
 
-    `kept`: the kept outputs of each column, the first of which is the baseline. Raises InputError if labels or metric
-    cannot be used.
+    `kept` has the kept outputs of each column, or None. The first column is the baseline. Raises InputError if labels
+    or metric cannot be used.
     """
     refused, found = dict[int, str](), dict[int, tuple[Agreement, ...]]()
     base = kept[0]
@@ -271,7 +278,10 @@ def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line],
 
 
 def judged_lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> list[Line]:
-    """Return the rows of accuracy and of the user's metric. Raises InputError if labels or metric cannot be used."""
+    """Return the rows of accuracy and of the user's metric, one value per column.
+
+    `kept` has the kept outputs of each column, or None. Raises InputError if labels or metric cannot be used.
+    """
     rows = []
     if judge.labels is not None:
         each = [None if one is None else right(one, judge.labels) for one in kept]

@@ -1,6 +1,6 @@
-"""The comparison of sessions: each figure with its ratio to the baseline, an interval and a verdict.
+"""Compare sessions: each figure as a ratio to the baseline, with an interval and a verdict such as `slower`.
 
-Three corrections prevent differences by chance (`edgetop help compare`). Intervals hold jointly for all groups that are
+Three corrections prevent false differences (`edgetop help compare`). Intervals hold jointly for all groups that are
 compared with the baseline (Bonferroni). Rows other than the main figures must pass a false discovery rate (Benjamini
 and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)). The listed operators are those that changed most,
 so their level is divided by the number of all operators. Groups without a significant difference share a rank.
@@ -38,7 +38,7 @@ AS_MANY = "keep as many of both, from the same --input and --seed: edgetop run -
 
 @frozen
 class Ratio:
-    """A figure of a group compared with that of the baseline."""
+    """A figure of one group compared with the same figure of the baseline."""
 
     value: float | None  # None if one of them is unknown, or if the figure is compared as a difference
     ci95: tuple[float, float] | None
@@ -83,7 +83,10 @@ class Comparison:
 
     @property
     def leads(self) -> tuple[Row, ...]:
-        """Return the rows of the main figures, which sum up the comparison. Groups are ranked by the first."""
+        """Return the rows of the main figures, which sum up the comparison.
+
+        The figure that ranks the groups comes first.
+        """
         keys = {*LEADS, self.ranked_by}
         rows = [row for row in self.rows if row.key.partition("[")[0] in keys and any(row.ratios)]
         return tuple(sorted(rows, key=lambda row: row.key != self.ranked_by))
@@ -95,9 +98,9 @@ class Comparison:
 def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge | None = None) -> Comparison:
     """Return the comparison of two or more groups of sessions. The first group is the baseline.
 
-    `ranked_by`: key of the figure by which the groups are ranked; by default p50, or the total time of programs without
-    inferences. `judge`: references for kept outputs. A group is judged by its first session that kept outputs. Raises
-    ValueError for fewer than two groups.
+    `ranked_by` is the key of the figure that ranks the groups. By default it is p50, or the total time for programs
+    without inferences. `judge` has labels and a metric for kept outputs, which are taken from the first session of a
+    group that kept some. Raises ValueError for fewer than two groups.
     """
     if len(groups) < 2:
         raise ValueError("a comparison needs two sessions or groups")
@@ -140,7 +143,7 @@ def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge 
 
 
 def _fact(group: Group, read: Callable[[Sample], Value]) -> Value:
-    """Return the value that all sessions of a group share. If they differ, return all values, joined to a text."""
+    """Return the value that all sessions of a group share. If they differ, return all values as one text."""
     each = list(dict.fromkeys(map(read, group.samples)))
     return each[0] if len(each) == 1 else ", ".join(map(str, each))
 
@@ -161,9 +164,9 @@ def _value(group: Group, figure: Figure) -> float | None:
 
 
 def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ratio:
-    """Return a figure of a group compared with that of the baseline.
+    """Return one figure of the group `other` divided by the same figure of the group `base`, with a verdict.
 
-    `level`: the share of intervals that may miss the true value.
+    `level` is the share of intervals that may miss the true value, such as 0.05.
     """
     known = [[value for one in group.samples if (value := figure.known(one)) is not None] for group in (base, other)]
     if not all(known):
@@ -190,12 +193,12 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
 def _needs(
     base: Group, other: Group, figure: Figure, found: Contrast | None, level: float
 ) -> tuple[int | None, float | None]:
-    """Return how many sessions each side needs in total to settle a difference, and how many seconds all take.
+    """Return `(sessions, seconds)`:
 
-    A difference is settled when its interval is so narrow that it excludes 0, or lies within the limits of "the same".
-    Either number is None if it cannot be computed. If sessions have too few inferences, the number of sessions is None,
-    and the seconds are those that the present sessions would have to last. `found`: the present difference. `level`:
-    the share of intervals that may miss the true value.
+    how many sessions each side needs to make a difference certain, and their total time. A difference is certain if its
+    interval excludes 0, or lies within the limits of "the same". A number is None if it cannot be computed. If sessions
+    have too few inferences, `sessions` is None, and `seconds` is how long the present sessions would have to be in
+    total. `found` is the present difference. `level` is the share of intervals that may miss the true value.
     """
     samples = (*base.samples, *other.samples)
     lasted_s = [(one.session.duration_ns or 0) / 1e9 for one in samples]
@@ -223,10 +226,11 @@ def _needs(
 def judged(
     found: Contrast | None, before: float, after: float, figure: Figure, level: float = LEVEL, *, is_lone: bool = False
 ) -> Ratio:
-    """Return the ratio with the verdict whether the difference is real.
+    """Return the ratio of two means, with a verdict on whether the difference is real.
 
-    `found`: the difference. `before`, `after`: means on the scale of the figure. `level`: the share of intervals that
-    may miss the true value. `is_lone`: whether each side has one session.
+    `before` and `after` are the means of baseline and group, on the figure's scale (a logarithm for ratios). `found` is
+    their difference with its uncertainty, or None if that is unknown. `level` is the share of intervals that may miss
+    the true value. `is_lone` says that each side has one session.
     """
     if figure.is_difference:
         whole = Ratio(None, None, "unknown", round(after - before, 6), None, "")
@@ -279,9 +283,9 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
 
 
 def discovered(rows: list[Row], leads: Collection[str] = LEADS) -> list[Row]:
-    """Return the rows, in which a difference that fails the false discovery rate is no longer marked as one.
+    """Return the rows after a test for false discoveries: a difference that fails it gets the verdict "unknown".
 
-    `leads`: keys of the main figures, which are not tested.
+    `leads` are the keys of the main figures, which are exempt.
     """
     chances = sorted(
         (one.chance, i, k)
@@ -299,9 +303,9 @@ def discovered(rows: list[Row], leads: Collection[str] = LEADS) -> list[Row]:
 
 
 def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
-    """Return the ranks of the groups, the best first. Groups without a significant difference share a rank.
+    """Return the ranks of the groups by one figure, the best first.
 
-    All pairs are compared, with intervals that hold jointly.
+    Groups that do not differ significantly share a rank. All pairs are compared, with intervals that hold jointly.
     """
     known = [(value, group) for group in groups if (value := _value(group, figure)) is not None]
     known.sort(key=lambda pair: pair[0], reverse=figure.more == "faster")
@@ -318,7 +322,7 @@ def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
-    """Return the document that `--json` prints."""
+    """Return the comparison as the document that `--json` prints."""
     groups = ((group.name, [one.session for one in group.samples]) for group in comparison.groups)
     ratios = (
         [one and {name: value for name, value in to_json(one).items() if name != "chance"} for one in row.ratios]

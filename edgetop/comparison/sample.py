@@ -1,8 +1,8 @@
-"""Samples: the data of a session that a comparison uses, namely its report and the variation within the session.
+"""Samples: what a comparison uses of each session, namely its report and how much its figures vary within it.
 
-The two variants of an A/B session are two samples. Their inferences are those of their turns, and so is their ratio,
-which is known far better than that of two sessions. Measurements of one process or of the whole board (memory, CPU,
-heat) do not belong to one variant, and are left out of both samples.
+The two variants of an A/B session are two samples. Each has the inferences of its own turns. Their ratio is measured
+turn by turn, so it is known far better than for two sessions. Measurements of a process or the whole board (memory,
+CPU, heat) do not belong to one variant. They are left out of both samples.
 """
 
 import statistics
@@ -33,7 +33,7 @@ OF_TURNS = {"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "throughput_hz": 
 
 @frozen
 class ModelWork:
-    """The size and work of a model, from its file, for the shapes in which it ran. None means unknown."""
+    """The size and work of a model for the shapes in which it ran, computed from its file. None means unknown."""
 
     parameters: int | None = None
     macs: int | None = None  # of one inference
@@ -44,7 +44,7 @@ class ModelWork:
 
 @frozen
 class Sample:
-    """One session, or one variant of an A/B session, in a comparison."""
+    """What a comparison knows of one session, or of one variant of an A/B session."""
 
     report: Report
     quarters: Mapping[str, tuple[float, ...]] = field(
@@ -66,23 +66,26 @@ class Sample:
 
     @property
     def crowding(self) -> float:
-        """Return the logarithm of the slowdown that other processes may have caused, from their share of the cores."""
+        """Return the logarithm of the factor by which other processes may have slowed the session.
+
+        It is estimated from their share of the CPU cores. 0 means no slowdown.
+        """
         others = (self.others_pct or 0.0) / 100 / (self.session.board.cores or 1) + (self.steal_pct or 0.0) / 100
         return float(np.log1p(max(others, 0.0)))
 
 
 @frozen
 class Group:
-    """A column of a comparison: one or several sessions."""
+    """One column of a comparison: one session, or several sessions that are taken together."""
 
     name: str
     samples: tuple[Sample, ...]
 
 
 def p99_spread(samples: Sequence[Sample]) -> float | None:
-    """Return the spread of p99 over sessions: its standard deviation as a share of its mean.
+    """Return how much p99 varies between sessions: its standard deviation divided by its mean.
 
-    It is None below two sessions with a p99.
+    Return None if fewer than two sessions have a p99.
     """
     known = [one.report.latency.p99_ms for one in samples if one.report.latency.p99_ms is not None]
     if len(known) < 2 or not (mean := statistics.fmean(known)):
@@ -91,7 +94,7 @@ def p99_spread(samples: Sequence[Sample]) -> float | None:
 
 
 def sample(analysis: Analysis) -> Sample:
-    """Return the sample of a session. Raises ValueError if the analysis has no manifest."""
+    """Return what a comparison uses of an analysed session. Raises ValueError if the session has no description yet."""
     views = analysis.stream_views()
     quarters: dict[str, tuple[float, ...]] = {}
     for view in views:
@@ -109,14 +112,18 @@ def sample(analysis: Analysis) -> Sample:
 
 
 def of_stream(name: str) -> str:
-    """Return the suffix of the key of a figure of one stream. `name`: of the stream."""
+    """Return the suffix that marks a figure's key as that of one model, for sessions with several models.
+
+    >>> of_stream("detector")
+    '[detector]'
+    """
     return f"[{name}]"
 
 
 def _quarters(parts: Sequence[histogram.Counts], of: str) -> dict[str, tuple[float, ...]]:
-    """Return the percentiles and the mean latency of each part of a session in ms, by the keys of figures.
+    """Return percentiles and mean latency of each part of a session: a tuple in ms with one value per part, by key.
 
-    `parts`: the histogram of each part. `of`: the suffix of the keys.
+    `parts` has the latency histogram of each part. `of` is appended to the keys.
     """
     figures = [
         {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}
@@ -127,7 +134,10 @@ def _quarters(parts: Sequence[histogram.Counts], of: str) -> dict[str, tuple[flo
 
 
 def neighbours(analysis: Analysis) -> tuple[float | None, float | None]:
-    """Return the mean CPU use of other processes and the mean steal time of a hypervisor, in percent of a core."""
+    """Return `(others, steal)` in percent of a core: mean CPU use of other processes, and time taken by a hypervisor.
+
+    Each is None if unknown.
+    """
     others, steal = (analysis.tracks.one(name) for name in ("load/others", "load/steal"))
     return others.mean if others else None, steal.mean if steal else None
 
@@ -139,7 +149,10 @@ def _mean_ns(counts: histogram.Counts) -> float:
 
 
 def variants(whole: Analysis, batches: Iterable[Batch]) -> list[Sample]:
-    """Return the samples of A and B, or [] with too few quads. `batches`: all batches, which `whole` has analysed."""
+    """Return the samples of the variants A and B of an A/B session, or [] if it has too few turns.
+
+    `whole` is the analysis of the session, and `batches` are all its data.
+    """
     view, manifest = whole.ab_view(), whole.manifest
     if view is None or manifest is None or not view.variants:
         return []
@@ -188,12 +201,18 @@ def _variant(analysis: Analysis, view: AbView, side: int) -> Sample:
 
 
 def in_turns(base: Sample, other: Sample) -> AbView | None:
-    """Return the A/B view of two samples that are the variants of one session, else None."""
+    """Return the results of the A/B session whose two variants the samples are.
+
+    Return None if they are separate sessions.
+    """
     return base.in_turns if base.in_turns is other.in_turns else None
 
 
 def turns_ratio(view: AbView, key: str) -> Ratio | None:
-    """Return B divided by A for the figure with this key, or None if the turns do not give it."""
+    """Return B divided by A for a figure of an A/B session, or None if the session does not give that ratio.
+
+    `key` is the figure's key, such as `p50_ms`.
+    """
     return view.ratios.get(OF_TURNS.get(key, ""))
 
 
@@ -214,10 +233,10 @@ KEYS: Mapping[str, Callable[[Manifest], str | None]] = {
 
 
 def grouped(samples: Sequence[Sample], key: str | None) -> tuple[Group, ...]:
-    """Return the groups of samples with the same value of a key. Without a `key`, each sample is a group.
+    """Return the samples in groups that have the same value of `key`. If `key` is None, each sample is its own group.
 
-    Groups are in the order of their first sample. `key`: a label, or one of KEYS. Raises InputError if a session does
-    not have it.
+    `key` is a label that the user gave, or one of KEYS. Groups are in the order of their first sample. Raises
+    InputError if a session lacks the key.
     """
     found: dict[str, list[Sample]] = {}
     names: list[str] = []

@@ -1,9 +1,9 @@
 """The difference between the means of two sides of a comparison, and its uncertainty.
 
-The unit is the session: successive inferences are similar, so thousands of them tell little more than a few. If a side
-has several sessions, their spread decides, by Student's t test (or, if the sides differ in size or spread, by that of
-Welch 1947, The generalization of Student's problem when several population variances are involved, Biometrika 34). If
-each side has one session, the spread between runs is unknown, so each session brings its own, cautious estimate.
+The unit is the session. Successive inferences are similar, so thousands of them say little more than a few. If a side
+has several sessions, their spread decides, by Student's t test. If the sides differ in size or spread, it is the test
+of Welch 1947 (The generalization of Student's problem when several population variances are involved, Biometrika 34).
+If each side has one session, the spread between runs is unknown, so each session brings its own, cautious estimate.
 """
 
 import bisect
@@ -29,7 +29,7 @@ LONE_FREEDOM = 6
 
 @frozen
 class Side:
-    """The values of one figure in the sessions of one side, on the scale of comparison."""
+    """The values of one figure in the sessions of one side of a comparison, on the scale on which they are compared."""
 
     values: Sequence[float]
     lone: float | None = None  # for a single session: standard deviation between such runs; None if unknown
@@ -37,27 +37,30 @@ class Side:
 
 @frozen
 class Contrast:
-    """The difference of two means: that of the second side minus that of the first."""
+    """The difference of two means, second side minus first side, with its uncertainty."""
 
     difference: float
     error: float  # standard error
     freedom: float
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Return the interval that contains the true difference with probability 1 - `level`."""
+        """Return (low, high): the interval that contains the true difference with probability 1 - `level`."""
         half = self.error * quantile(level, self.freedom)
         return self.difference - half, self.difference + half
 
     @property
     def chance(self) -> float:
-        """Return the two-sided p-value: the probability of such a large difference if there is none."""
+        """Return the two-sided p-value: the probability of a difference this large if there is none in truth."""
         if not self.error:
             return float(not self.difference)
         return tails(abs(self.difference) / self.error, self.freedom)
 
 
 def contrast(first: Side, second: Side) -> Contrast | None:
-    """Return the contrast of two sides, or None if the variation between sessions is unknown."""
+    """Return the difference of the two sides' means with its uncertainty, or None if the uncertainty is unknown.
+
+    It is unknown if each side has one session, and one of them has no estimate of the spread between runs.
+    """
     difference = float(np.mean(second.values)) - float(np.mean(first.values))
     sizes = len(first.values), len(second.values)
     if max(sizes) == 1:
@@ -75,10 +78,10 @@ def contrast(first: Side, second: Side) -> Contrast | None:
 
 
 def sessions_needed(spread: float, target: float, level: float = LEVEL) -> int | None:
-    """Return the number of sessions of a side for which half the interval is at most `target`; None if over 1,000.
+    """Return how many sessions each side needs for an interval of at most plus or minus `target`; None if over 1,000.
 
-    `spread`: standard deviation between sessions of one side. `level`: the share of intervals that may miss the true
-    value.
+    `spread` is the standard deviation between sessions of one side. `level` is the share of intervals that may miss the
+    true value.
 
     >>> sessions_needed(0.01, 0.02), sessions_needed(0.01, 0.01), sessions_needed(1.0, 0.001)
     (4, 9, None)
@@ -104,10 +107,10 @@ _MOST_FREEDOM = 1e4
 
 @functools.lru_cache(64)
 def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return values of t from 0 on, and for each the probability of a greater distance from 0 on either side.
+    """Return two arrays: values of t from 0 on, and the probability that |t| is greater than each.
 
-    `freedom`: the degrees of freedom v. With t = sqrt(v) tan(u) Student's density is that of cos(u)^(v-1), which is
-    smooth and ends at pi/2.
+    `freedom` is the number v of degrees of freedom of Student's distribution. With t = sqrt(v) tan(u), its density is
+    proportional to cos(u)^(v-1), which is smooth and ends at pi/2.
     """
     freedom = min(max(freedom, 1.0), _MOST_FREEDOM)
     angle = np.linspace(0, np.pi / 2, _PLACES)
@@ -117,7 +120,7 @@ def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def quantile(level: float, freedom: float) -> float:
-    """Return the t for which the probability of a greater distance from 0, on both sides together, is `level`.
+    """Return the t that Student's |t| exceeds with probability `level`. `freedom` are the degrees of freedom.
 
     >>> [round(quantile(0.05, v), 3) for v in (1, 2, 8, 1e9)], round(quantile(0.01, 8), 3)
     ([12.706, 4.303, 2.306, 1.96], 3.355)
@@ -127,7 +130,7 @@ def quantile(level: float, freedom: float) -> float:
 
 
 def tails(t: float, freedom: float) -> float:
-    """Return the probability of a greater distance from 0 than t, on both sides together.
+    """Return the probability that Student's |t| exceeds `t`. `freedom` are the degrees of freedom.
 
     >>> round(tails(2.306, 8), 4), tails(0.0, 3)
     (0.05, 1.0)

@@ -1,7 +1,7 @@
 """The usage table: the CPU, memory, network and disks that sessions used, with a row for each session or group.
 
-The keys are those of `usage` in `report --json`. A group of several sessions has the median of each figure, and the
-highest of each peak.
+The keys are the same as in `usage` of `report --json`. A group of several sessions has the median of each figure, and
+the highest of each peak.
 """
 
 import statistics
@@ -29,7 +29,10 @@ class UsageRow:
 
 
 def usage_row(name: str, usages: Iterable[UsageFigures | None]) -> UsageRow | None:
-    """Return the row of one or several sessions, or None if none of them has a usage."""
+    """Return a row called `name` about the resources that one or several sessions used.
+
+    Return None if it is unknown for all of them. `usages` has None for a session without such figures.
+    """
     known = [asdict(usage) for usage in usages if usage is not None]
     return UsageRow(name, tuple(_together(key, [one[key] for one in known]) for key in KEYS)) if known else None
 
@@ -42,6 +45,6 @@ def _together(key: str, values: Sequence[float | None]) -> float | None:
 
 
 def usage_rows(groups: Sequence[Group]) -> tuple[UsageRow, ...]:
-    """Return the rows of the groups of a comparison. Groups without a usage are left out."""
+    """Return a row about used resources for each group of a comparison. Groups without such figures are left out."""
     rows = (usage_row(group.name, (one.report.usage for one in group.samples)) for group in groups)
     return tuple(row for row in rows if row is not None)

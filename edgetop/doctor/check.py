@@ -1,4 +1,4 @@
-"""The input and the result of a check. A result has a status and, if needed, advice and a command that helps."""
+"""The input and the result of a check. A result has a status and, where needed, advice and a shell command."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -41,12 +41,15 @@ def problem(name: str, found: str, advice: str | None = None, fix: str | None = 
 
 
 def unknown(name: str, why: str, advice: str | None = None, fix: str | None = None) -> Check:
-    """Return the result of a check that could not be made: a warning, never ok."""
+    """Return the result of a check that could not be made, with the reason `why`. Its status is a warning.
+
+    `name` is the name of the check. `fix` is a shell command that helps.
+    """
     return Check(name, "warning", f"unknown: {why}", advice, fix)
 
 
 def worst(checks: Iterable[Check]) -> Status:
-    """Return the worst status of these checks, or `ok` if there are none."""
+    """Return the worst status of the checks, or `ok` if there are none."""
     return max((check.status for check in checks), key=_ORDER.index, default="ok")
 
 
@@ -55,7 +58,7 @@ BOOTED = "run/systemd/system"  # exists if systemd runs the machine: sd_booted(3
 
 @frozen
 class Facts:
-    """What checks know about the board and the planned run."""
+    """What checks know about the board and about the measurement that is planned."""
 
     root: Root
     board: "Board"
@@ -69,7 +72,7 @@ class Facts:
     python: str = ""  # the engine's interpreter
 
     def values(self, prefix: str) -> dict[str, float]:
-        """Return the values of the sensors whose id begins with `prefix`, by id.
+        """Return the values of the sensors whose id begins with `prefix`, such as `temp/`, by id.
 
         Sensors without a value are left out.
         """

@@ -1,4 +1,4 @@
-"""Whether the CPU's counters can be read: what the kernel, a container or a virtual machine leaves out."""
+"""Check whether the CPU's counters can be read, or whether the kernel, a container or a virtual machine hides them."""
 
 import os
 
@@ -13,9 +13,9 @@ CALLED = "counters"
 
 
 def check_counters(facts: Facts, calls: Calls | None = None) -> list[Check]:
-    """Return a line for what is counted, and one for each thing that is not, with the command that would change it.
+    """Return a check for what can be counted, and one for each thing that cannot, with the command that would help.
 
-    None is a warning, because a benchmark needs no counters. Events of this process are opened to find out.
+    All of them are ok, because a benchmark needs no counters. Counters of this process are opened to find out.
     """
     found = engine_counters.discover_engine(os.getpid(), shares_process=False, root=facts.root, calls=calls)
     checks = []

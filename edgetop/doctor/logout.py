@@ -1,7 +1,7 @@
 """Check whether a logout ends background processes: systemd-logind's KillUserProcesses (logind.conf(5)).
 
-The default is set when systemd is built (upstream yes since 230, Debian and its derivatives no), so ask logind first:
-its configuration files need not mention the setting. Lingering alone does not save a process of the session. It keeps
+The default is set when systemd is built (upstream yes since 230, Debian and its derivatives no). The configuration
+files need not mention it, so logind is asked first. Lingering alone does not save a process of the session. It keeps
 the user's service manager alive, under which a run can be started.
 """
 
@@ -29,7 +29,7 @@ def check(facts: Facts, uid: int) -> list[Check]:
 
 
 def lingers(root: Root, uid: int) -> bool:
-    """Whether the user's service manager continues after the user's last logout."""
+    """Whether the user's processes continue after the last logout, because systemd's lingering is on for `uid`."""
     name = str(uid)
     with contextlib.suppress(KeyError):  # no such user
         name = pwd.getpwuid(uid).pw_name
@@ -66,7 +66,7 @@ def ask(root: Root) -> bool | None:
 def _from_files(root: Root) -> bool | None:
     """Return KillUserProcesses from logind's configuration files, or None if no file sets it.
 
-    Drop-ins override the main file, in the order of their names whatever their folder.
+    Files in `logind.conf.d` override the main file. Their names decide the order, not their folders.
     """
     snippets = {name: folder for folder in FOLDERS for name in root.names(f"{folder}/logind.conf.d")}
     paths = [f"{folder}/logind.conf" for folder in FOLDERS]

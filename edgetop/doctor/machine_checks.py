@@ -43,7 +43,7 @@ _ASKS_FOR_RIGHTS = re.compile(r"\b(chmod|usermod)\b")
 
 
 def check_permissions(facts: Facts) -> list[Check]:
-    """Check the permissions of devices, and of sensors that discovery could not open, such as RAPL."""
+    """Check whether devices can be opened, and whether sensors such as RAPL can be read."""
     sensors = [missing for missing in facts.missing if missing.fix and _ASKS_FOR_RIGHTS.search(missing.fix)]
     return judge_permissions([*find_closed(), *sensors])
 
@@ -52,16 +52,16 @@ UPROBES = "uprobes"
 
 
 def check_uprobes(_: Facts) -> list[Check]:
-    """Return whether `edgetop watch --pid` can work. It is never a warning, because a benchmark needs no uprobes."""
+    """Return a check of whether `edgetop watch --pid` can work. It is always ok: a benchmark does not need it."""
     if why := perf.why_not():
         return [ok(UPROBES, f"none: {why}", "edgetop watch -- COMMAND needs none")]
     return [ok(UPROBES, "edgetop watch --pid can watch programs that run already, as root")]
 
 
 def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
-    """Return one check for all devices in `closed`, which cannot be opened.
+    """Return one check about all devices that cannot be opened. `closed` are these devices.
 
-    It is only a warning, because edgetop measures without them.
+    It is at most a warning, because edgetop also measures without them.
     """
     if not closed:
         return [ok(PERMISSIONS, "every device found here can be opened")]
@@ -74,9 +74,10 @@ def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
 def find_closed(
     devices: Sequence[tuple[str, str, str]] = DEVICES, may: Callable[[str, int], bool] = os.access
 ) -> Iterator[Missing]:
-    """Yield the devices that the user may not open. None is opened, since opening some devices wakes the hardware.
+    """Yield the devices that the user may not open.
 
-    `devices`: pattern, purpose and usual group. `may` tests permissions as access(2) does.
+    Permissions are tested without opening, which could wake the hardware. `devices` has `(file name pattern, purpose,
+    usual group)` for each kind. `may` tests permissions as access(2) does.
     """
     for pattern, purpose, usual in devices:
         closed = [path for path in sorted(glob.glob(pattern)) if not may(path, os.R_OK | os.W_OK)]  # noqa: PTH207
@@ -122,10 +123,9 @@ def check_disk(facts: Facts) -> list[Check]:
 
 
 def file_system(folder: Path, mountinfo: str) -> str | None:
-    """Return the type of the file system that holds a folder, or None if it is unknown.
+    """Return the type of the file system that holds a folder, such as `ext4`, or None if it is unknown.
 
-    `mountinfo` is the text of /proc/self/mountinfo (proc_pid_mountinfo(5)). Of all mounts above the folder, the one
-    with the longest path counts and, of several at the same path, the last one.
+    `mountinfo` is the text of /proc/self/mountinfo (proc_pid_mountinfo(5)).
     """
     best: tuple[int, str | None] = (-1, None)
     real = folder.resolve()
@@ -140,9 +140,10 @@ def file_system(folder: Path, mountinfo: str) -> str | None:
 
 
 def measure(folder: Path, kind: str | None, now_s: Callable[[], float] = time.monotonic) -> Disk:
-    """Return the free space of the disk with this folder, and the duration of each flush in s. Raises OSError.
+    """Return the free space on the disk of `folder`, and how long each flush to it took in s. Raises OSError.
 
-    At most 640 KiB are written, for at most two seconds and one flush. `kind` is the type of the file system.
+    At most 640 KiB are written, within about two seconds. `kind` is the type of the file system. It is stored in the
+    result.
     """
     flushes: list[float] = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
@@ -189,7 +190,7 @@ STA_UNSYNC = 0x0040
 
 
 class _Timex(ctypes.Structure):
-    """`struct timex` up to `status`; the kernel writes the rest into `tail`."""
+    """The C struct `timex` up to its field `status`. The kernel writes the other fields into `tail`."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -210,7 +211,7 @@ def check_clock(facts: Facts) -> list[Check]:
 
 
 def read_status() -> tuple[int, float]:
-    """Return the kernel clock's status bits, and its maximum error in seconds. Raises OSError."""
+    """Return `(status bits, maximum error in s)` of the kernel's clock. Raises OSError."""
     timex = _Timex()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.adjtimex(ctypes.byref(timex)) < 0:
@@ -245,7 +246,10 @@ def check_runtimes(facts: Facts) -> list[Check]:
 
 
 def read_inventory(python: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
-    """Return the output of `child/__main__.py --inventory` in this interpreter. Raises OSError or ValueError."""
+    """Return which Python, NumPy and runtimes the interpreter `python` has, as a dict.
+
+    It is the output of `child/__main__.py --inventory`. Raises OSError or ValueError.
+    """
     try:
         done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file
             [python, str(CHILD), "--inventory"],

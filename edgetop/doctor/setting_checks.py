@@ -41,7 +41,7 @@ def check_place(facts: Facts) -> list[Check]:
 
 
 def _machine(root: Root) -> str | None:
-    """Return a sentence part such as "a virtual machine (KVM)", or None on real hardware.
+    """Return the kind of a virtual machine, such as "a virtual machine (KVM)", or None on real hardware.
 
     Signs are the CPU's hypervisor bit (x86), DMI, Xen's folder, and QEMU's device tree (ARM).
     """
@@ -56,7 +56,10 @@ def _machine(root: Root) -> str | None:
 
 
 def _container(root: Root) -> str | None:
-    """Detect a container by the marks of Docker, Podman and systemd-nspawn, or the cgroup of the first process."""
+    """Return the kind of a container, such as "a container (Docker)", or None outside of one.
+
+    Signs are files of Docker, Podman and systemd-nspawn, and the cgroup of the first process.
+    """
     for mark, name in ((".dockerenv", "Docker"), ("run/.containerenv", "Podman")):
         if root.exists(mark):
             return f"a container ({name})"
@@ -100,7 +103,7 @@ def _offered(root: Root, folder: str) -> list[str]:
 
 
 def _echo(word: str, file: str) -> str:
-    """Return a command that writes a word to a file. Characters that a shell could interpret are removed."""
+    """Return a shell command that writes `word` to `file` as root. Special characters are removed from the word."""
     plain = "".join(c for c in word if c.isalnum() or c in "_-")
     return f"echo {plain} | sudo tee {file}"
 
@@ -122,7 +125,10 @@ def _undeclared(root: Root, names: list[str], finding: str, folder: str) -> Chec
 
 
 def _usual(root: Root, folder: str) -> str | None:
-    """Return the command that sets a usual CPU governor, such as schedutil. None: the kernel offers no such one."""
+    """Return the command that sets a usual CPU governor, such as schedutil, or None if the kernel offers none.
+
+    `folder` is the folder of the CPU's clock settings.
+    """
     usual = [name for name in ("schedutil", "ondemand", "powersave") if name in _offered(root, folder)]
     return _echo(usual[0], FILE) if usual else None
 
@@ -138,7 +144,7 @@ PROFILE = "sys/firmware/acpi/platform_profile"
 
 
 def check_power_mode(facts: Facts) -> list[Check]:
-    """Check the power mode. Returns no result if the board has no power modes and none was declared."""
+    """Check the power mode. Return [] if the board has no power modes and none was declared."""
     profile = facts.root.line(PROFILE)
     mode = facts.board.power_mode or profile
     if mode is not None:

@@ -1,4 +1,4 @@
-"""Checks of the board's current state: distance to its thermal limits, memory, and the load of other processes."""
+"""Checks of the board's present state: distance to its thermal limits, memory, and the load of other processes."""
 
 import os
 import time
@@ -28,11 +28,10 @@ def check_heat(facts: Facts) -> list[Check]:
 
 
 def _headroom(facts: Facts) -> Check:
-    """Check how far the temperature is below the nearest trip point that throttles.
+    """Check how far the temperature is below the nearest limit at which the board throttles.
 
-    If there is none, the nearest one that shuts the board down counts. The critical temperatures of chips other than
-    the board's zones do not count: a drive's limit only slows the drive, and unconnected inputs of a mainboard's
-    monitor always read 127 °C.
+    If there is no such limit, the nearest limit that shuts the board down counts. Limits of other chips do not count. A
+    drive's limit only slows the drive, and unconnected inputs of a mainboard's monitor always read 127 °C.
     """
     name = "headroom"
     values = facts.values("temp/")
@@ -157,10 +156,10 @@ def check_background(facts: Facts) -> list[Check]:
 
 @contextmanager
 def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
-    """Measure the load of other processes in this context, for at least `at_least_s` seconds.
+    """Measure the load of other processes while the `with` block runs, for at least `at_least_s` seconds.
 
-    At the end, `into` gets the load by process name, in percent of a core. If this user cannot see all processes, the
-    CPU time that no visible process used counts as that of the hidden ones. Raises OSError if /proc cannot be read.
+    At the end, `into` gets the load by process name, in percent of a core. If this user cannot see all processes, their
+    CPU time is added under one name. Raises OSError if /proc cannot be read.
     """
     before, begin_s, begin_others_s = _used_by_others(), time.monotonic(), _all_but_own_s()
     yield
@@ -173,7 +172,7 @@ def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]
 
 
 def _all_but_own_s() -> float:
-    """Return the CPU seconds of all processes except edgetop and what it has started and waited for.
+    """Return the CPU seconds since boot of all processes, without edgetop and its ended children.
 
     Raises OSError if the kernel does not report it.
     """
@@ -184,7 +183,7 @@ def _all_but_own_s() -> float:
 
 
 def _used_by_others() -> Use:
-    """Return the CPU time of every process except edgetop's own. Raises OSError if /proc cannot be read."""
+    """Return the CPU time of every process, except edgetop's own processes. Raises OSError if /proc cannot be read."""
     import psutil  # noqa: PLC0415  only the doctor needs it
 
     used = {}

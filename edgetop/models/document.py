@@ -1,4 +1,4 @@
-"""The document of `inspect --json`, with stable keys. The text view is made from it too."""
+"""The document that `inspect --json` prints. Its keys stay the same. The text output is made from it too."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -42,12 +42,12 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """The operators' names in the file, joined by " + ". TFLite's operators are named by their outputs."""
+        """The operators' names in the file, joined by " + ". Without a name, it is the position, such as `#12`."""
         return " + ".join(cost.operator.name or f"#{cost.operator.position}" for cost in self.costs)
 
     @property
     def main(self) -> OperatorCost:
-        """The operator with the most FLOPs."""
+        """The operator with the most FLOPs of those that ran as one."""
         return max(self.costs, key=lambda cost: cost.flops or 0)
 
 
@@ -81,7 +81,7 @@ _MATRIX_PRODUCTS = {"Gemm", "MatMul", "MatMulNBits", "MatMulInteger", "MatMulInt
 
 
 def _kind(op_type: str) -> str:
-    """Return the kind of an operator, which is the same for its fused and quantised forms.
+    """Return the kind of an operator. Its fused and quantised forms have the same kind.
 
     >>> _kind("FusedConv"), _kind("QLinearConv"), _kind("QGemm"), _kind("Gather")
     ('Conv', 'Conv', 'MatMul', 'Gather')

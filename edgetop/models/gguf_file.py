@@ -66,7 +66,10 @@ class GgufFile:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Read the header of a GGUF file. Raises InputError with the reason if that is not possible."""
+    """Return the header of a GGUF file: its metadata and the descriptions of its tensors.
+
+    Raises InputError with the reason if it cannot be read.
+    """
     try:
         return parse_gguf(map_file(path))
     except MalformedError as error:
@@ -74,7 +77,10 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 def parse_gguf(data: memoryview) -> GgufFile:
-    """Parse the bytes of a whole file. Raises MalformedError if they are invalid, or cut short anywhere."""
+    """Return the header of a GGUF file. `data` are the bytes of the whole file.
+
+    Raises MalformedError if the file is invalid or cut short.
+    """
     return _Reader(data).file()
 
 

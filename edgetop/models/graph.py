@@ -129,7 +129,7 @@ def count(shape: Sequence[Dim] | None) -> int | None:
 
 
 def bounded(number: int | None) -> int | None:
-    """Return the number, or None if it is negative or too large for a real model."""
+    """Return the number, or None if it is negative or too large for a real model. None stays None."""
     return number if number is not None and 0 <= number <= _MOST else None
 
 

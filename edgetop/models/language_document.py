@@ -1,4 +1,7 @@
-"""The document of `inspect --json` for a language model, with stable keys. The text view is made from it too."""
+"""The document that `inspect --json` prints for a language model. Its keys stay the same.
+
+The text output is made from it too.
+"""
 
 from edgetop.models.gguf_file import GgufFile
 from edgetop.models.language_model import LanguageModel

@@ -1,4 +1,4 @@
-"""A model file mapped into memory."""
+"""Map a model file into memory, so that only the parts that are used are read."""
 
 import mmap
 from pathlib import Path

@@ -233,9 +233,8 @@ class _ModelReader:
     def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
         """Read operators from the bytes of their nodes.
 
-        The first operator gets the position `first`, the next ones count up.
-
-        `scopes` hold the tensors by name: those of surrounding graphs first, those of the present graph last.
+        The first operator gets the position `first`, the next ones count up. `scopes` hold the tensors by name: those
+        of surrounding graphs first, those of the present graph last.
         """
         operators: list[Operator] = []
         for data in nodes:

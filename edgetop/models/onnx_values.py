@@ -1,4 +1,4 @@
-"""Read the smaller messages of an ONNX file: tensors, their types, and attributes of operators."""
+"""Read the small parts (messages) of an ONNX file: tensors, their types, and attributes of operators."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

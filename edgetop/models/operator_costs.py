@@ -162,7 +162,7 @@ class Totals:
 
 @frozen
 class Weights:
-    """The constants that are parameters of operators. Each counts once, however many operators use it."""
+    """The constants that are parameters of operators. Each constant counts once, even if several operators use it."""
 
     parameters: int
     bytes: int  # as operators read them: TFLite's float16 weights after DEQUANTIZE, at twice the stored size
@@ -184,9 +184,8 @@ def totals(operators: Sequence[OperatorCost]) -> Totals:
 def by_type(operators: Sequence[OperatorCost]) -> dict[str, Totals]:
     """Return the sums of the costs by type of operator, such as `Conv`.
 
-    The type with most FLOPs comes first, then most bytes.
-
-    Operators that are computed once, when the model is loaded, do not count.
+    The type with most FLOPs comes first, then most bytes. Operators that are computed once, when the model is loaded,
+    do not count.
     """
     groups: dict[str, list[OperatorCost]] = {}
     for cost in operators:
@@ -277,9 +276,7 @@ def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
 def _unread(graphs: Sequence[Graph], captured: Mapping[Place, Place]) -> int:
     """Return the number of elements in constants that no operator reads.
 
-    Some exporters leave such constants in the file.
-
-    `captured` says for tensors of inner graphs where they are defined.
+    Some exporters leave such constants in the file. `captured` says for tensors of inner graphs where they are defined.
     """
     read = {*captured, *captured.values()}
     for number, graph in enumerate(graphs):

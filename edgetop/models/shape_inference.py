@@ -137,9 +137,8 @@ def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str,
 def _merged(result: Result, declared: Tensor) -> Tensor:
     """Return the tensor with the sizes, dtype and value from a rule.
 
-    Sizes and dtype that the rule leaves open stay as declared.
-
-    `declared` is the tensor as the file declares it (value_info).
+    Sizes and dtype that the rule leaves open stay as declared. `declared` is the tensor as the file declares it
+    (value_info).
     """
     sizes, stated = result.sizes, declared.shape
     shape: Shape | None = stated if sizes is None else sizes

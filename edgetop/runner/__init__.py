@@ -1,1 +1,1 @@
-"""Conducts a session: starts the engine and the sensors, and passes on their data as batches."""
+"""Conducts a session: starts the engine and the sensors, and passes on their data in batches."""

@@ -1,13 +1,13 @@
 """Run an engine or a watched program in a cgroup of its own that limits its CPU time, memory or disk I/O (`--limit`).
 
-If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Otherwise it is made below or beside that
-of edgetop. It is in the hierarchy of version 2, or of version 1 for a controller that version 2 does not have. A
-command enters the cgroup and then executes the engine or program, so that no part of it runs outside. No other process
-is put into the cgroup. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
+If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Otherwise it is made below or beside the
+cgroup of edgetop. It is in the hierarchy of version 2, or of version 1 for a controller that version 2 lacks. A command
+enters the cgroup and then executes the engine or program, so no part of it runs outside. No other process is put into
+the cgroup. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
 
-A cgroup outlives edgetop as long as a process is in it: children that a program left behind, or the program itself if
-edgetop is killed. So each cgroup has a guard, a small shell. The guard waits for the end of edgetop, and then removes
-the cgroup as soon as it is empty. systemd removes its scopes by itself.
+A cgroup outlives edgetop as long as a process is in it. That happens if a program left children behind, or if edgetop
+is killed. So each cgroup has a guard, a small shell. The guard waits for the end of edgetop, and then removes the
+cgroup as soon as it is empty. systemd removes its scopes by itself.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ BLOCK = "sys/block"  # the whole disks; partitions are below them
 
 @frozen
 class Enclosure:
-    """A description of the cgroup that limits the engine or the program; empty if nothing needs a cgroup."""
+    """How a program is put into the cgroup that limits it. It is empty if the limit needs no cgroup."""
 
     way: str = ""  # how it is limited: "systemd scope", "cgroup v2", "cgroup v1"; "" without a cgroup
     prefix: tuple[str, ...] = ()  # put before the command that starts the engine or program
@@ -53,9 +53,10 @@ class Enclosure:
 
 @contextlib.contextmanager
 def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
-    """Make a cgroup with this limit, yield its Enclosure, and remove the cgroup at the end.
+    """Make a cgroup with this limit, and remove it at the end of the `with` block.
 
-    Raises InputError with advice if the cgroup cannot be made, or if the kernel cannot enforce every part of the limit.
+    The block gets an Enclosure, which says how to start a program in the cgroup. Raises InputError with advice if the
+    cgroup cannot be made, or if the kernel cannot enforce every part of the limit.
     """
     if not limit.needs_cgroup:
         yield Enclosure()
@@ -81,10 +82,10 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
 
 
 def _guard(folders: Sequence[Path]) -> int:
-    """Start the guard, a small shell that removes the cgroups in `folders`. Return a pipe's file descriptor.
+    """Start a small shell that removes the cgroups in `folders` when edgetop ends. Return a pipe's file descriptor.
 
-    The guard acts as soon as the descriptor is closed, which the kernel also does when edgetop is killed. Raises
-    OSError if the guard's shell cannot be run, or CalledProcessError if the shell fails.
+    The shell waits until the descriptor is closed. The kernel also closes it when edgetop is killed. Raises OSError if
+    the shell cannot be run, or CalledProcessError if it fails.
     """
     read, write = os.pipe()
     try:
@@ -106,7 +107,7 @@ def _guard(folders: Sequence[Path]) -> int:
 
 
 def hardware_disks(root: Root) -> list[tuple[str, str]]:
-    """Return the name and the number "MAJOR:MINOR" of each hardware disk, without partitions.
+    """Return `(name, "MAJOR:MINOR")` of each hardware disk, such as `("sda", "8:0")`, without partitions.
 
     Raises InputError if there is no such disk.
     """
@@ -120,7 +121,8 @@ def hardware_disks(root: Root) -> list[tuple[str, str]]:
 def refuse_without_io(root: Root = HOST) -> None:
     """Raise InputError if the kernel cannot limit all disk traffic of a cgroup.
 
-    Version 1 does not limit what the kernel writes from the page cache (cgroup-v1/blkio-controller.rst).
+    Cgroups of version 1 do not limit what the kernel writes later, from the page cache
+    (cgroup-v1/blkio-controller.rst).
     """
     levels = folders_of(root.text("proc/self/cgroup"), root.text("proc/self/mountinfo"), "")
     if not levels or "io" not in root.text(f"{levels[-1]}/cgroup.controllers").split():
@@ -131,7 +133,8 @@ def refuse_without_io(root: Root = HOST) -> None:
 def _scope(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[str, ...]:
     """Return the beginning of a command line that runs a program in a systemd scope with this limit.
 
-    Returns () if systemd does not run the machine, or if the limit would have no effect in a scope.
+    `disks` are the `(name, number)` pairs of the disks to limit. Return () if systemd does not run the machine, or if
+    the limit would have no effect in a scope.
     """
     program = shutil.which("systemd-run")
     if not program or not root.exists(BOOTED):
@@ -159,7 +162,7 @@ def _scope(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[
 
 
 def _ran(command: Sequence[str]) -> tuple[str, str | None]:
-    """Run a command that enters a cgroup. Return its output, and the reason if it failed, else None."""
+    """Run a command that enters a cgroup. Return `(output, why it failed)`. The second is None if it succeeded."""
     try:
         done = subprocess.run(  # noqa: S603  systemd-run or a shell of the system
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
@@ -171,9 +174,10 @@ def _ran(command: Sequence[str]) -> tuple[str, str | None]:
 
 
 def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[list[Path], str]:
-    """Make cgroups with this limit. Return their folders, and the version of cgroups in words.
+    """Make cgroups with this limit. Return `(folders, version)`, where the version is text such as `cgroup v2`.
 
-    Raises InputError if one of them cannot be made; those already made are then removed.
+    `disks` are the `(name, number)` pairs of the disks to limit. Raises InputError if a cgroup cannot be made. Cgroups
+    that were made before are removed then.
     """
     asked = (("memory", limit.memory_bytes), ("cpu", limit.quota_us), ("io", limit.io_bytes_per_s))
     wanted = {name for name, value in asked if value is not None}
@@ -224,7 +228,7 @@ def _first_made(
     """Make a cgroup below the first of `parents` that allows it. Return its folder, or None if none allows it.
 
     `parents` are edgetop's own cgroup, the one above it, and so on. `controllers` are the cgroup controllers that the
-    limit needs. `is_v1`: whether they belong to the hierarchy of version 1.
+    limit needs, such as `memory`. `is_v1` says that they belong to cgroups of version 1.
     """
     for parent in parents:
         above = Path(root.real(parent))
@@ -249,9 +253,10 @@ def _first_made(
 def _settings(
     limit: Limit, disks: Sequence[tuple[str, str]], controllers: set[str], *, is_v1: bool
 ) -> Iterator[tuple[str, str, bool]]:
-    """Yield (file name, value to write, whether writing must succeed) for each setting of the limit in a cgroup.
+    """Yield `(file name, value to write, whether writing must succeed)` for each setting of the limit in a cgroup.
 
-    Writing a setting of swap may fail on kernels that do not count swap.
+    `is_v1` says that the cgroup is of version 1. Writing a setting of swap may fail, because some kernels do not count
+    swap.
     """
     memory, quota, period = str(limit.memory_bytes), str(limit.quota_us), str(limit.period_us)
     both, has_swap = str((limit.memory_bytes or 0) + limit.swap_bytes), limit.swap_bytes > 0
@@ -271,7 +276,7 @@ def _settings(
 
 
 def _remove_abandoned(parent: Path, root: Root) -> None:
-    """Remove the empty cgroups below `parent` whose edgetop process was killed."""
+    """Remove the empty cgroups below the folder `parent` that a killed edgetop left behind."""
     for folder in parent.glob(f"{PREFIX}*-*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdecimal() and not root.exists(f"proc/{pid}"):

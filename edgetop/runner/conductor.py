@@ -1,8 +1,8 @@
 """The conductor runs a session, on a thread of its own.
 
 It takes a step twice a second, or four times if there is much data. In each step, it collects the engine's inferences
-and the sensors' readings into a batch, passes the batch to the recorder and the feed, and decides whether the session
-is over. It has no screen and formats nothing.
+and the sensors' readings into a batch. It passes the batch to the recorder and to the screen, and decides whether the
+session is over. It draws no screen and formats nothing.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ class BatchSink(Protocol):
 
 @frozen
 class Outcome:
-    """How a session ended."""
+    """How a session ended: the reason, such as `duration` or `user`, and the error if there was one."""
 
     end_reason: str
     error: EdgetopError | None = None
@@ -92,11 +92,11 @@ class Conductor:
         rotation: Rotation | None = None,
         measure_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
     ) -> None:
-        """Prepare a session. Nothing runs until `start`.
+        """Prepare a session. Nothing runs until `start` is called.
 
-        `derived` is called for each session and returns a function. That function takes each batch and returns the
-        events to record with it. `rotation` provides the sessions that follow (`--rotate`). `measure_shapes` asks the
-        runtime for the shapes that do not follow from the model's file.
+        `derived` is called once per session and returns a function; that function takes each batch and returns the
+        events to record with it. `rotation` provides the next sessions (`--rotate`), or is None. `measure_shapes` asks
+        the runtime for tensor shapes that do not follow from the model's file.
         """
         self._engine = engine
         self._sensors = sensors
@@ -147,12 +147,12 @@ class Conductor:
         self._thread.start()
 
     def stop(self, reason: str = "user") -> None:
-        """Request the end of the session. `reason` is recorded; a later call does not change it."""
+        """Request the end of the session. `reason` is recorded. Only the reason of the first call counts."""
         self._stop_reason = self._stop_reason or reason
         self._wake.set()
 
     def hurry(self) -> None:
-        """Make an engine or program that was told to stop end at once."""
+        """End the engine or program at once. Call this when it was told to stop before and still runs."""
         self._is_urgent = True
         self._wake.set()
 
@@ -166,7 +166,7 @@ class Conductor:
         return self._stop_reason is not None
 
     def order(self, order: Order) -> None:
-        """Execute an order from the user, given on the screen or through the control socket."""
+        """Execute an order from the user: stop, mark, profile, pause or resume recording."""
         if order.do == "stop":
             self.stop()
         elif order.do == "mark":
@@ -182,7 +182,7 @@ class Conductor:
         self._wake.set()
 
     def join(self, timeout_s: float | None = None) -> Outcome | None:
-        """Wait for the end of the session and return its outcome, or None if it has not ended in time."""
+        """Wait for the end of the session. Return its outcome, or None if `timeout_s` seconds passed first."""
         self._thread.join(timeout_s)
         return self.outcome
 
@@ -202,7 +202,10 @@ class Conductor:
             self.began_measuring.set()
 
     def _wait(self) -> None:
-        """Wait until the next step is due. Meanwhile, poll the engine whenever its buffer could fill up."""
+        """Wait until the next step is due.
+
+        Meanwhile, collect the engine's records often enough that its buffer cannot overflow.
+        """
         due_ns = self._clock.monotonic_ns() + int(self._tick_s * NS)
         while self._poll_due_ns < due_ns and not self._is_engine_over:
             if self._wake.wait(max(0, self._poll_due_ns - self._clock.monotonic_ns()) / NS):
@@ -219,7 +222,7 @@ class Conductor:
         self._is_engine_over |= any(isinstance(message, Failed | Died | Ended) for message in update.messages)
 
     def step(self) -> None:
-        """Process the data since the last step, and end the session if it is over."""
+        """Process the data since the last step. End the session if it is over."""
         state = self._state
         # Sensors first, then the engine: if a sensor noticed that the engine has ended, the update says so as well.
         readings, sensor_events = self._sensors.drain()
@@ -257,7 +260,7 @@ class Conductor:
         self._end_if_overdue()
 
     def _choose_tick(self, inferences: int) -> None:
-        """Choose the pause until the next step. `inferences`: the number of inferences in the last step."""
+        """Choose the pause until the next step. `inferences` is the number of inferences in the last step."""
         if self.began_measuring.is_set():
             tick_s = BUSY_TICK_S if inferences > BUSY_INFERENCES else TICK_S
             self._tick_s = min(tick_s, max(self._state.time_left_s(), END_TICK_S))
@@ -265,10 +268,10 @@ class Conductor:
             self._tick_s = TICK_S
 
     def _watch_backlog(self, asked_ns: int, *, is_behind: bool) -> None:
-        """Add an event when records start to wait too long in the engine, and another when they no longer do.
+        """Add an event when edgetop falls seconds behind the engine, and another one when it has caught up.
 
-        `asked_ns` is the session time of the poll. `is_behind`: whether the poll left records in the engine. While it
-        does, nothing is known about the time since the last complete poll.
+        `asked_ns` is the session time at which the engine was asked for records. `is_behind` says that it has more
+        records than it returned.
         """
         if not is_behind:
             self._asked_ns = asked_ns
@@ -281,10 +284,10 @@ class Conductor:
             self._state.add_event(Remark("records-on-time"), "info", "edgetop", "edgetop has caught up")
 
     def _end_if_overdue(self) -> None:
-        """End the session if the engine was stopped and goes on for longer than `STOP_PATIENCE_NS`.
+        """End the session if the engine was told to stop and still runs after `STOP_PATIENCE_NS`.
 
-        A watched program is never ended here. Its session ends at once if the program was let go, else with the
-        program.
+        A watched program is never killed here. If it was let go, its session ends at once. Otherwise the session ends
+        when the program ends.
         """
         state, since_ns = self._state, self._stop_since_ns
         if since_ns is None or not self._stop_reason:
@@ -312,10 +315,10 @@ class Conductor:
                 self._model_files.begin_other()
 
     def _rotate_if_due(self) -> None:
-        """End this session and begin the next one, if the next one is ready. All data so far belongs to this session.
+        """End this session and begin the next one, if the next one's recording is ready.
 
-        Time 0 of the next session is before the start of every inference still to come. The feed gets only the
-        beginning of the next session; the end of this one is in its recording.
+        All data so far belongs to this session. Time 0 of the next session is before every inference that is still to
+        come. The screen only gets the beginning of the next session. The end of this one is in its recording.
         """
         state, recorder, rotation = self._state, self._recorder, self._rotation
         if rotation is None or self._recording_paused or self.is_stopping or not state.is_measuring:
@@ -404,7 +407,7 @@ class Conductor:
         return inferences
 
     def _shifted(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """Return the tokens or requests of a language model with their times converted to session time."""
+        """Return the token or request records of a language model, with their times converted to session time."""
         if not len(rows):
             return rows
         shifted = copied(rows)
@@ -412,7 +415,10 @@ class Conductor:
         return shifted
 
     def _with_derived(self, batch: Batch) -> Batch:
-        """Return the batch with the events derived from it added. After one failure, no more events are derived."""
+        """Return the batch with events that follow from it added, such as throttling.
+
+        If that fails once, an event says so, and no more events are added.
+        """
         try:
             self._derived = self._derived or self._make_derived()
             derived = self._derived(batch)
@@ -435,7 +441,10 @@ class Conductor:
             self._feed.put(batch)
 
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
-        """Close everything and set the outcome. If one step fails, the later ones are still carried out."""
+        """Close everything and set the outcome. If one step of the closing fails, the other steps are still done.
+
+        `reason` is recorded. `error` is the error that ended the session, or None.
+        """
         steps: list[Callable[[], object]] = [
             self._sensors.stop,
             self._close_engine,
@@ -485,7 +494,7 @@ class Conductor:
 
 
 def _failure_of(step: Callable[[], object]) -> EdgetopError | None:
-    """Run `step`. Return its error, or None if it succeeded."""
+    """Call `step`. Return the error that it raised, or None."""
     try:
         step()
     except EdgetopError as error:

@@ -1,4 +1,4 @@
-"""The image in which a program is watched: pulled, built from a Dockerfile, and prepared by `--setup`.
+"""Make the container image in which a program is watched: pull it, build it from a Dockerfile, prepare it (`--setup`).
 
 The result of `--setup` is an image of its own, `edgetop-setup:HASH`. It is made once for each image, command, folder
 and content of the files that the command names. `docker image rm` removes it.
@@ -50,12 +50,11 @@ Say = Callable[[str], None]  # prints a line about a step that takes time
 def container_image(
     name: str | None, dockerfile: Path | None, setup: str | None, arguments: Sequence[str], say: Say
 ) -> tuple[Runtime, Image]:
-    """Return the image in which a program is to run, and the runtime that has it.
+    """Return the container runtime and the image in which a program is to run. The image is made first if necessary.
 
-    If necessary, the image is pulled, built or set up first.
-
-    `name`: the image; with a Dockerfile, the name for the image that is built, or None. `setup`: a shell command that
-    prepares the image, or None. `arguments`: what the user adds to the options of `run`. Raises InputError.
+    `name` is the image's name, or None for an image that is built from `dockerfile`. `setup` is a shell command that
+    prepares the image, or None. `arguments` are further options of `docker run`. `say` gets a sentence before each long
+    step. Raises InputError.
     """
     usable = runtimes()
     runtime = usable[0]
@@ -79,7 +78,10 @@ def _pulled(runtime: Runtime, name: str, say: Say) -> Image:
 
 
 def _built(runtime: Runtime, dockerfile: Path, name: str | None, say: Say) -> Image:
-    """Build the image with the current folder as its context. The image that it replaces is removed."""
+    """Build an image from a Dockerfile, with the current folder as its context.
+
+    An older image of the same file is removed.
+    """
     tag = name or f"{BUILT}:{_digest([str(dockerfile.resolve())])}"
     before = runtime.image(tag)
     say(f"building the image of {clean(str(dockerfile))} with {runtime.name}")
@@ -94,7 +96,10 @@ def _built(runtime: Runtime, dockerfile: Path, name: str | None, say: Say) -> Im
 
 
 def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str], say: Say) -> Image:
-    """Return the image after the command `setup`, which runs in the current folder if that has not been done before."""
+    """Return the image as it is after the shell command `setup`. The command runs in the current folder.
+
+    If the same command has run on the same image before, that result is returned.
+    """
     folder = str(Path.cwd())
     parts = [image.id, setup, folder, *arguments, *_contents(setup)]
     tag = f"{SETUP}:{_digest(parts)}"
@@ -125,7 +130,7 @@ def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str]
 
 
 def _contents(setup: str) -> Iterator[str]:
-    """Yield a hash of each file that the command names."""
+    """Yield the SHA-256 of each file that the command line `setup` names."""
     try:
         words = shlex.split(setup)
     except ValueError:  # the shell will report it
@@ -140,15 +145,18 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def security_options() -> list[str]:
-    """Return the option that lets a container read folders of this machine where SELinux would refuse it."""
+    """Return the options that let a container read folders of this machine even if SELinux is active.
+
+    [] without SELinux.
+    """
     return ["--security-opt=label=disable"] if SELINUX.exists() else []
 
 
 def user_options(runtime: Runtime, image: Image) -> list[str]:
-    """Return options that make the program write its files, and report its calls, as the user of edgetop.
+    """Return the options of `run` that make a container's program run as the user of edgetop.
 
-    Rootless podman does so without options, unless the image has another user: its root is the user. Docker's daemon
-    would run the program as root.
+    Its files and reports then belong to this user. [] if that is the case without options. Docker's daemon would run
+    the program as root.
     """
     user, group = os.geteuid(), os.getegid()
     if user == 0:
@@ -161,7 +169,7 @@ def user_options(runtime: Runtime, image: Image) -> list[str]:
 
 
 def can_preload(runtime: Runtime, image: Image, library: Path) -> bool:
-    """Whether a program of the image can load the library for C programs. False if the image has no shell."""
+    """Whether a program in the image can load edgetop's C library. False if the image has no shell to try it."""
     mounted = mount(str(library), PRELOAD, is_readonly=True)
     words = ("--rm", f"--label={LABEL}=trial", "--network=none", *security_options(), "--mount", mounted)
     return "loaded" in runtime.ask("run", *words, "--entrypoint=/bin/sh", image.id, "-c", _TRIAL).stdout.split()

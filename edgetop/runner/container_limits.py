@@ -1,7 +1,7 @@
 """The limits of a container (`--limit` with `--container`): options for its runtime, and whether they are in force.
 
-A runtime may drop a limit that it cannot set, with or without a warning: rootless podman does with cgroups of version 1
-(podman-run(1)). So the files of the container's cgroup are read as soon as it runs.
+A runtime may drop a limit that it cannot set. Rootless podman does so with cgroups of version 1 (podman-run(1)). So the
+files of the container's cgroup are read as soon as it runs.
 """
 
 import os
@@ -16,9 +16,9 @@ from edgetop.sensors.root import Root
 
 
 def limit_options(limit: Limit, cpus: AbstractSet[int], root: Root = HOST) -> Iterator[str]:
-    """Yield options of `docker run` and `podman run` that set the limit.
+    """Yield the options of `docker run` and `podman run` that set the limit.
 
-    `cpus`: the CPUs that a program with this limit may use. Raises InputError if no disk can be limited.
+    `cpus` are the numbers of the CPUs that the program may use. Raises InputError if no disk can be limited.
     """
     if limit.cpus is not None:
         yield f"--cpuset-cpus={','.join(map(str, sorted(cpus)))}"
@@ -36,7 +36,10 @@ def limit_options(limit: Limit, cpus: AbstractSet[int], root: Root = HOST) -> It
 
 
 def why_unlimited(limit: Limit, cpus: AbstractSet[int], pid: int, root: Root = HOST) -> str:
-    """Return a sentence on the first limit that is not in force for the process `pid`, or ""."""
+    """Return a sentence about the first limit that does not apply to the process `pid`, or "" if all apply.
+
+    `cpus` are the numbers of the CPUs that the process may use.
+    """
     if limit.cpus is not None and not _affinity(pid) <= cpus:
         return "it may use more CPUs than --limit cpus allows"
     memberships, mounts = root.text(f"proc/{pid}/cgroup"), root.text("proc/self/mountinfo")

@@ -12,7 +12,7 @@ POLL_S = 0.5
 
 @frozen
 class Heat:
-    """The hottest temperature zone at one moment, and its temperature."""
+    """The hottest temperature zone of the board at one moment: its sensor and its temperature in °C."""
 
     sensor: str
     celsius: float
@@ -20,7 +20,7 @@ class Heat:
 
 @frozen
 class Cooldown:
-    """The result of a cool-down."""
+    """How a wait for the board to cool down went."""
 
     target_c: float | None  # None for a fixed rest
     seconds: float
@@ -32,10 +32,7 @@ class Cooldown:
 
 
 def hottest(found: Found) -> Heat | None:
-    """Return the hottest temperature zone of `found`, or None if no temperature can be read.
-
-    Each source is read once.
-    """
+    """Return the hottest temperature zone among the sensors in `found`, or None if no temperature can be read."""
     heats = []
     for source in found.sources:
         if any(info.kind == "temp" for info in source.sensors):
@@ -55,10 +52,11 @@ def cool_down(
     *,
     rest_s: float = 0.0,
 ) -> Cooldown:
-    """Wait until `rest_s` has passed and the hottest zone has cooled down to `target_c`. Return how the wait went.
+    """Wait until the hottest temperature zone is at most `target_c` °C. Return how the wait went.
 
-    With a `target_c` of None, only `rest_s` counts. The wait for the temperature takes at most `longest_s`. `pause`
-    waits for a number of seconds. `report` gets the hottest zone before each pause. A virtual board must be running.
+    The wait takes at least `rest_s` and at most `longest_s` seconds. If `target_c` is None, it takes `rest_s`. `pause`
+    waits for a number of seconds. `report` gets the hottest zone before each pause. If the board is simulated, the
+    simulation must be running.
     """
     began_ns = clock.monotonic_ns()
     while True:

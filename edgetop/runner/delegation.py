@@ -1,7 +1,7 @@
 """Make an engine fail as soon as an operator runs elsewhere than requested (`--require-full-delegation`).
 
-Only instrumented inferences prove where operators run: a runtime may plan otherwise. The first of them runs before the
-warm-up, to try the profiler. So even the shortest run is checked.
+Only a timed inference proves where operators run, because a runtime may do something else than it planned. The first
+timed inference runs before the warm-up, to try the profiler. So even the shortest run is checked.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ ADVICE = "run without it to see them all, or use a model of which the provider h
 
 
 class FullyDelegated:
-    """An engine that wraps another one and fails with an input error if an operator runs elsewhere than requested."""
+    """Wraps an engine, and raises an input error if an operator runs elsewhere than the user requested."""
 
     def __init__(self, engine: Engine, spec: EngineSpec) -> None:
         self.isolation = engine.isolation

@@ -1,6 +1,6 @@
-"""The limit that `--limit` sets for the engine or the program.
+"""The limits that `--limit` sets for the engine or the program.
 
-This module imports nothing heavy, because requests to run a session contain a limit.
+This module must import quickly, because every request to run a session contains a limit.
 """
 
 import os
@@ -25,24 +25,24 @@ class Limit:
 
     @property
     def is_any(self) -> bool:
-        """Whether anything is limited."""
+        """Whether at least one resource is limited."""
         return self.cpus is not None or self.needs_cgroup
 
     @property
     def needs_cgroup(self) -> bool:
-        """Whether the limit contains a resource that only a cgroup can limit."""
+        """Whether a resource is limited for which a cgroup is needed: memory, CPU time or disk traffic."""
         return any(value is not None for value in (self.memory_bytes, self.quota_pct, self.io_bytes_per_s))
 
     @property
     def quota_us(self) -> int | None:
-        """The CPU time in microseconds that the engine may use in each period; None without a limit of CPU time."""
+        """The CPU time in microseconds that the engine may use in each period of `period_us`. None means no limit."""
         return None if self.quota_pct is None else round(self.quota_pct / 100 * self.period_us)
 
 
 def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
-    """Return one Limit with all resources of several `--limit` options.
+    """Return one Limit with the fields of all mappings, such as `{"memory_bytes": 2**30}`.
 
-    Raises ValueError if a resource is limited twice.
+    Each mapping has the fields of one `--limit` option. Raises ValueError if a field occurs twice.
     """
     fields: dict[str, float] = {}
     for each in limits:
@@ -53,9 +53,9 @@ def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
 
 
 def limit_of(given: Sequence[Mapping[str, float]]) -> Limit:
-    """Return one Limit with all resources of the `--limit` options in a command line.
+    """Return one Limit with the fields of all mappings, as `joined` does, checked against this machine.
 
-    Raises InputError if a resource is limited twice, or if a limit is above what this machine has.
+    Raises InputError if a field occurs twice, or if a limit is above what this machine has.
     """
     try:
         limit = joined(given)
@@ -66,8 +66,10 @@ def limit_of(given: Sequence[Mapping[str, float]]) -> Limit:
 
 
 def refuse_unlimiting(limit: Limit, memory_bytes: int, cpus: int) -> None:
-    """Raise InputError if a limit exceeds `memory_bytes` or `cpus`, those of a machine, since it would limit nothing
-    there."""
+    """Raise InputError if a limit has no effect, because it is above what the machine has.
+
+    `memory_bytes` and `cpus` are the memory and the number of CPUs of the machine.
+    """
     if limit.memory_bytes is not None and limit.memory_bytes > memory_bytes:
         has, given = (f"{size / 2**20:,.0f} MiB" for size in (memory_bytes, limit.memory_bytes))
         raise InputError(f"--limit memory: {given} limits nothing, because this machine has {has}", "give less")

@@ -1,4 +1,4 @@
-"""The counts of a session's inferences while it runs, for its manifest."""
+"""Counts of a session's inferences while it runs. They are stored in its manifest (its description)."""
 
 from dataclasses import replace
 
@@ -12,12 +12,16 @@ STREAMS_EVERY_NS = 10_000_000_000
 
 
 class InferenceCounts:
-    """The counts of one session's inferences, by phase and, if there are several streams, by stream."""
+    """Counts of one session's inferences, by phase. If several models or threads run at the same time, also by stream.
+
+    A stream is one of these models or threads.
+    """
 
     def __init__(self, streams: int, *, follows: bool = False) -> None:
-        """Begin with no inferences, for a session with this number of streams.
+        """Begin with no inferences.
 
-        `follows`: whether this session continues an earlier one (`--rotate`), and so has no warm-up of its own.
+        `streams` is the number of models or threads that run inferences at the same time. `follows` says that this
+        session continues an earlier one (`--rotate`), so it has no warm-up of its own.
         """
         self.first_ns: int | None = None  # duration of the first inference
         self.warmup_runs: int | None = None if follows else 0
@@ -31,13 +35,13 @@ class InferenceCounts:
 
     @property
     def stream_runs(self) -> tuple[int, ...]:
-        """The number of measured inferences of each stream, or () if the engine has only one stream."""
+        """The number of measured inferences of each stream, or () if the engine has only one."""
         return tuple(self._stream_runs.tolist()) if len(self._stream_runs) > 1 else ()
 
     def count(self, inferences: Inferences, *, is_watched: bool) -> None:
         """Add `inferences` to the counts of their phases and streams.
 
-        `is_watched`: whether they come from a watched program. Each stream is then one model of the program, whose
+        `is_watched` says that they come from a watched program. Then each stream is one model of the program, and its
         latencies are kept as well.
         """
         first = inferences[inferences["phase"] == FIRST]
@@ -59,9 +63,9 @@ class InferenceCounts:
             self._stream_runs += np.bincount(counted["stream"], minlength=len(self._stream_runs))
 
     def streams_are_due(self, now_ns: int) -> bool:
-        """Return whether the manifest's figures of the streams are due to be written, which is every ten seconds.
+        """Return whether the figures of the streams should be written to the manifest now:
 
-        After a True, the next ten seconds begin at `now_ns`.
+        True at most every ten seconds. `now_ns` is the session time.
         """
         if now_ns < self._streams_due_ns:
             return False
@@ -69,8 +73,7 @@ class InferenceCounts:
         return True
 
     def with_streams(self, watched: Watched) -> Watched:
-        """Return `watched`, the manifest's description of a watched program, with the present figures of its
-        streams."""
+        """Return `watched`, the description of a watched program, with the present figures of each of its models."""
         if not self._stream_counts:
             return watched
         streams = list(watched.streams)

@@ -1,6 +1,6 @@
 """Measure the highest FLOP/s and bytes/s that a board reaches with a runtime, and store them for later runs.
 
-A damaged or unknown entry in the file of stored ceilings is never an error: the ceilings are measured again.
+A damaged or unknown entry in the file of stored limits is never an error. The limits are measured again.
 """
 
 import json
@@ -30,7 +30,7 @@ VERSION = 1
 
 @frozen
 class Kind:
-    """The conditions under which ceilings hold. The same board in another power mode has other ceilings."""
+    """The conditions under which measured limits hold. The same board in another power mode has other limits."""
 
     board: str | None
     cpu: str | None
@@ -57,9 +57,10 @@ class Measured:
 
 
 def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
-    """Return the ceilings, measured with probe models in engines like that of `spec`. Takes about three seconds.
+    """Return the highest FLOP/s and bytes/s, measured with small test models. This takes about three seconds.
 
-    `engine_for` creates the engine. Raises EdgetopError if the probe model cannot be run or profiled.
+    `spec` describes the engine, and `engine_for` creates one. Raises EdgetopError if the test model cannot be run or
+    its operators cannot be timed.
     """
     probe = _probe(spec, probe_path(spec.format))
     try:
@@ -85,7 +86,7 @@ def _probe(spec: EngineSpec, path: Path) -> EngineSpec:
 
 
 def _int8_flops_per_s(probe: EngineSpec, engine_for: Callable[[EngineSpec], Engine]) -> float | None:
-    """Return the highest number of integer operations a second, or None if this engine cannot run the probe."""
+    """Return the highest number of int8 operations per second, or None if the engine cannot run the test model."""
     try:
         fastest = _fastest(Profiling(engine_for(probe)).run(RUNS), probe)
     except EdgetopError:  # not every provider has integer products
@@ -97,9 +98,10 @@ def _int8_flops_per_s(probe: EngineSpec, engine_for: Callable[[EngineSpec], Engi
 
 
 def _fastest(profiled: Profiled, probe: EngineSpec) -> dict[str, tuple[float, OperatorInfo]]:
-    """Return the time in ns of a call of each operator in its fastest burst, by the name in the probe's file.
+    """Return, by operator name, the shortest time of a call in ns, together with the operator.
 
-    Other load can only make a burst slower. Operators without a time are left out.
+    Each operator is timed several times, and the fastest counts, because other load can only make it slower. Operators
+    without a time are left out.
     """
     from edgetop.models.executed import with_work  # noqa: PLC0415  not needed if the ceilings are stored
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
@@ -120,16 +122,13 @@ def default_path() -> Path:
 
 
 def stored(kind: Kind, path: Path) -> Ceilings | None:
-    """Return the latest ceilings for this kind of run in the file at `path`, or None if it has none."""
+    """Return the limits that were stored last for this kind of run in the file at `path`, or None if it has none."""
     wanted = kind.to_json()
     return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
 
 
 def store(measured: Measured, path: Path) -> None:
-    """Write the ceilings to the file at `path`, in place of older ones of the same kind.
-
-    Raises OSError if that fails.
-    """
+    """Write measured limits to the file at `path`. They replace older ones of the same kind. Raises OSError."""
     kind = measured.kind.to_json()
     entries = [entry for entry in _entries(path) if entry.get("kind") != kind][1 - MAX_STORED :]
     content = {"version": VERSION, "ceilings": [*entries, {"kind": kind, **measured.ceilings.to_json()}]}

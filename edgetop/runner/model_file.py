@@ -1,7 +1,7 @@
 """Read the model's file during its session, for its SHA-256 and for the work of its operators.
 
-Both are done on threads of low priority, and only once the model is loaded: reading the file earlier would warm the
-page cache and make the load look faster than the first one on a user's machine.
+Threads of low priority do this, once the model is loaded. If the file were read earlier, it would be in the page cache,
+and the load would look faster than on a user's machine.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def sha256(path: str) -> str | None:
 
 
 class Digest(Protocol):
-    """The interface of a hash object of hashlib, for which Python has no public type."""
+    """The interface of a hash object of hashlib. Python has no public type for it."""
 
     def update(self, data: bytes, /) -> None: ...
 
@@ -51,10 +51,10 @@ class Digest(Protocol):
 
 
 def _empty_digest(file_bytes: int) -> Digest:
-    """Return a new SHA-256 object: from Python's own module for most files, from hashlib for large ones.
+    """Return a new SHA-256 object. `file_bytes` is the size of the file to hash.
 
-    Python's own module is `_sha2` in 3.12 and `_sha256` in 3.11. hashlib is faster, but loads OpenSSL, which takes 4
-    MiB.
+    For a large file it is from hashlib, which is faster but takes 4 MiB, because it loads OpenSSL. Otherwise it is from
+    Python's own module (`_sha2` in 3.12, `_sha256` in 3.11).
     """
     if file_bytes < LARGE_BYTES:
         for name in ("_sha2", "_sha256"):
@@ -66,13 +66,14 @@ def _empty_digest(file_bytes: int) -> Digest:
 class Work:
     """The FLOPs and bytes of the model's operators, computed from the model's file on a thread during the warm-up.
 
-    These numbers only accompany measured times. Those that cannot be computed in time are left unknown.
+    What cannot be computed in time stays unknown.
     """
 
     def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:
-        """Prepare to read the file of `model`. `ask` gets from the runtime the shapes that do not follow from the file.
+        """Prepare to read the file of `model`.
 
-        `ask` is called on the thread.
+        `ask` asks the runtime for tensor shapes that do not follow from the file. It is called on the thread that
+        reads.
         """
         self._model = model
         self._ask = ask
@@ -90,18 +91,17 @@ class Work:
         self._thread = threading.Thread(target=self._read, name="work", daemon=True)
 
     def begin(self, inputs: Sequence[TensorInfo]) -> None:
-        """Start to read the file. `inputs` have the shapes in which the model runs."""
+        """Start to read the file. `inputs` are the model's inputs with the shapes that the session uses."""
         self._inputs = inputs
         self._thread.start()
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until the file is read, but at most `timeout_s`."""
+        """Wait until the file is read, but at most `timeout_s` seconds."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
     def joined_to(self, bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-        """Return the bursts with the FLOPs and bytes of their operators added, as far as the model's file shows
-        these."""
+        """Return the profiles with the FLOPs and bytes of each operator added, where the model's file tells them."""
         return tuple(replace(burst, infos=self._with_work(burst.infos)) for burst in bursts)
 
     def _with_work(self, infos: tuple[OperatorInfo, ...]) -> tuple[OperatorInfo, ...]:
@@ -134,12 +134,12 @@ class Work:
 
 
 class ModelFiles:
-    """The readers of the model files of a session (two in an A/B session). They report to the session's state."""
+    """Reads the model files of a session (two in an A/B session) and reports the results to the session's state."""
 
     def __init__(self, session_state: SessionState, ask: "Callable[[], RuntimeShapes | None]") -> None:
         """Prepare to read the files of the session's models.
 
-        `ask` gets the shapes that do not follow from a file (see `Work`).
+        `ask` asks the runtime for tensor shapes that do not follow from a file.
         """
         self._state = session_state
         self._hashing: list[threading.Thread] = []
@@ -147,16 +147,16 @@ class ModelFiles:
         self.work = Work(session_state.manifest.model, ask)
 
     def begin(self, inputs: Sequence[TensorInfo]) -> None:
-        """Start to read the model's file, once the model is loaded.
+        """Start to read the model's file. Call this when the model is loaded.
 
-        `inputs` have the shapes with which the model runs.
+        `inputs` are the model's inputs with the shapes that the session uses.
         """
         self._begin_hash(0, self._state.manifest.model.path)
         if self._state.profiles:
             self.work.begin(inputs)
 
     def begin_other(self) -> None:
-        """Start to read the file of model B, once that model is loaded."""
+        """Start to read the file of model B of an A/B session. Call this when model B is loaded."""
         assert self._state.manifest.ab
         self._begin_hash(1, self._state.manifest.ab.variants[1].model.path)
 
@@ -170,13 +170,13 @@ class ModelFiles:
         self._hashing[-1].start()
 
     def report(self) -> None:
-        """Report what has been read so far to the session's state."""
+        """Give the session's state what has been read so far."""
         self._report_digests()
         self._state.precision_known(self.work.precision)
         self._state.data_dependent(self.work.data_dependent, self.work.deciding)
 
     def finish(self) -> None:
-        """Wait for the SHA-256 of the files, for a limited time. Then report them."""
+        """Wait a limited time for the SHA-256 of the files, and report those that are known."""
         for thread in self._hashing:
             thread.join(FINGERPRINT_PATIENCE_S)
         self._report_digests()

@@ -1,4 +1,4 @@
-"""The events of a session that have happened but were not yet passed on. Any thread may add one."""
+"""The events of a session that have happened but were not yet passed on. Any thread may add events."""
 
 import threading
 from dataclasses import replace
@@ -16,10 +16,10 @@ _STANDING = frozenset({
 
 
 class PendingEvents:
-    """The events since the last `take`, with the session time of each."""
+    """The events since the last call of `take`, with the session time of each."""
 
     def __init__(self, clock: Clock, origin_ns: int) -> None:
-        """Begin without events. `origin_ns`: time 0 of the session, in ns of CLOCK_MONOTONIC."""
+        """Begin without events. `origin_ns` is time 0 of the session, in ns of CLOCK_MONOTONIC."""
         self._clock = clock
         self.origin_ns = origin_ns
         self._lock = threading.Lock()  # also protects the origin, which `follow` changes
@@ -32,7 +32,10 @@ class PendingEvents:
     def add(
         self, body: Body, severity: Severity, source: str, message: str, *, monotonic_ns: int | None = None
     ) -> None:
-        """Add an event. `monotonic_ns`: when it happened, in ns of CLOCK_MONOTONIC; None means now."""
+        """Add an event. `monotonic_ns` is when it happened, in ns of CLOCK_MONOTONIC; None means now.
+
+        `source` says who reports the event, such as `engine`.
+        """
         with self._lock:
             t_ns = self.now_ns() if monotonic_ns is None else monotonic_ns - self.origin_ns
             event = Event(t_ns, body, severity, source, message)
@@ -41,7 +44,7 @@ class PendingEvents:
                 self._standing.append(event)
 
     def extend(self, events: tuple[Event, ...]) -> None:
-        """Add events that were made elsewhere."""
+        """Add events that have their session time already."""
         with self._lock:
             self._events.extend(events)
 
@@ -51,10 +54,10 @@ class PendingEvents:
         return tuple(events)
 
     def follow(self, origin_ns: int) -> int:
-        """Continue in the next session of a rotation. Return how many ns later the next session's time 0 is.
+        """Continue with the next session (`--rotate`).
 
-        `origin_ns` is that time 0, in ns of CLOCK_MONOTONIC. Events that other threads have added since the last `take`
-        belong to the next session.
+        Return how many ns after this session's time 0 the next one's is. `origin_ns` is time 0 of the next session, in
+        ns of CLOCK_MONOTONIC. Events added since the last `take` belong to the next session.
         """
         with self._lock:
             shift_ns = origin_ns - self.origin_ns

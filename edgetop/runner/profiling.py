@@ -1,6 +1,7 @@
-"""Profile a model without recording, sensors or screen: bursts of instrumented inferences, until there are enough.
+"""Time the operators of a model without recording, sensors or screen.
 
-Plain inferences are measured between the bursts, in the same process and under the same heat. So both can be compared.
+A few instrumented inferences run together (a burst), until there are enough of them. Plain inferences are measured
+between the bursts, in the same process and at the same temperature, so both can be compared.
 """
 
 import time
@@ -40,7 +41,10 @@ POLL_S = 0.01
 
 @dataclass(slots=True)
 class Profiled:
-    """The results of profiling so far."""
+    """What was measured while a model was profiled.
+
+    Inferences whose operators are timed are called instrumented. A few of them run together, as a burst.
+    """
 
     loaded: Loaded | None = None
     chosen: ProfilerChosen | None = None
@@ -55,17 +59,17 @@ class Profiled:
 
     @property
     def undisturbed(self) -> list[BurstTaken]:
-        """The bursts that other processes did not disturb."""
+        """The bursts during which other processes used little CPU time."""
         return [burst for burst in self.taken if not burst.disturbed]
 
     @property
     def bursts(self) -> list[BurstTaken]:
-        """The bursts that count: the undisturbed ones, or all of them if every burst was disturbed."""
+        """The bursts to use: the undisturbed ones, or all of them if each was disturbed."""
         return self.undisturbed or self.taken
 
     @property
     def runs(self) -> int:
-        """The number of instrumented inferences that count."""
+        """The number of inferences with timed operators, in the bursts to use."""
         return sum(len(burst.run_ns) for burst in self.bursts)
 
     @property
@@ -73,9 +77,9 @@ class Profiled:
         return sum(len(burst.run_ns) + len(burst.left_out_ns) for burst in self.taken)
 
     def is_enough(self, runs: int) -> bool:
-        """Whether enough inferences were profiled: `runs` undisturbed ones, or MOST_TIMES as many disturbed ones.
+        """Whether enough inferences were profiled: `runs` undisturbed ones, or MOST_TIMES as many in all.
 
-        If `runs` is LEAST_RUNS or more, the inferences must also come from LEAST_BURSTS bursts.
+        If `runs` is at least LEAST_RUNS, they must also come from at least LEAST_BURSTS bursts.
         """
         least_bursts = LEAST_BURSTS if runs >= LEAST_RUNS else 1
         has_all = sum(len(burst.run_ns) for burst in self.undisturbed) >= runs and len(self.undisturbed) >= least_bursts
@@ -84,26 +88,29 @@ class Profiled:
 
     @property
     def p50_ns(self) -> float | None:
-        """Return the median latency in ns of the plain inferences that did not fail, or None if there are none."""
+        """Return the median latency in ns of the plain inferences that succeeded, or None if there are none."""
         records = join([NO_INFERENCES, *self.records])
         return float(np.median(records["latency_ns"].astype(np.int64))) if len(records) else None
 
     @property
     def run_ns(self) -> float | None:
-        """Return the median time of the instrumented inferences in ns, or None if there are none."""
+        """Return the median time in ns of the inferences with timed operators, or None if there are none."""
         every = [ns for burst in self.bursts for ns in burst.run_ns]
         return float(np.median(every)) if every else None
 
     @property
     def crossing_ns(self) -> float | None:
-        """Return the median time in ns of all crossings between providers in an inference, or None if unknown."""
+        """Return the time per inference in ns for moving data between CPU and accelerators, or None if unknown.
+
+        It is the median over the bursts to use.
+        """
         times = [burst.crossing_ns for burst in self.bursts if burst.crossing_ns is not None]
         return float(np.median(times)) if times else None
 
     def plain_ns(self, burst: BurstTaken) -> int | None:
-        """Return the median latency in ns of the plain inferences just before `burst`, or None if it is unknown.
+        """Return the median latency in ns of the plain inferences just before `burst`.
 
-        It is unknown if other processes disturbed these inferences.
+        Return None if it is unknown, or if other processes disturbed these inferences.
         """
         if burst.plain_disturbed:
             return None
@@ -111,7 +118,7 @@ class Profiled:
 
 
 class Profiling:
-    """A profiler of a model in one engine."""
+    """Profiles a model in one engine: times its operators."""
 
     def __init__(
         self,
@@ -120,10 +127,10 @@ class Profiling:
         pause: Callable[[float], None] = time.sleep,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Prepare to profile with `engine`, which `run` starts.
+        """Prepare to profile. `run` starts `engine`.
 
         `report` is called with the results so far. `pause` waits for a number of seconds. `clock_ns` reads
-        CLOCK_MONOTONIC, the engine's clock.
+        CLOCK_MONOTONIC, which is the engine's clock.
         """
         self._engine = engine
         self._report = report
@@ -132,10 +139,10 @@ class Profiling:
         self.profiled = Profiled()
 
     def run(self, runs: int) -> Profiled:
-        """Run at least `runs` instrumented inferences, or fewer if most bursts fail. Return what was measured.
+        """Run at least `runs` inferences with timed operators, and return what was measured.
 
-        Raises InputError if the model cannot be run or its operators cannot be timed, and EngineDiedError if the engine
-        ends.
+        There may be fewer if most of them fail. Raises InputError if the model cannot be run or its operators cannot be
+        timed. Raises EngineDiedError if the engine ends.
         """
         self._engine.start()
         try:
@@ -159,7 +166,7 @@ class Profiling:
         return self.profiled
 
     def _poll(self) -> Inferences:
-        """Return the measured inferences since the last poll."""
+        """Take what the engine has reported, and wait a moment. Return the measured inferences since the last call."""
         update = self._engine.poll()
         for message in update.messages:
             _take(message, self.profiled)

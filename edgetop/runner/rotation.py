@@ -1,7 +1,7 @@
-"""Rotation of sessions (`--rotate`): a new session begins while the engine goes on without a pause.
+"""Rotation of sessions (`--rotate`): a new session begins while the engine runs on without a pause.
 
-Work that may have to wait for a disk is done on threads: a session's recording is made before the previous session
-ends, and completed after the next one has begun.
+Two steps may have to wait for a disk, so threads do them. A session's recording is created before the previous session
+ends. It is completed after the next session has begun.
 """
 
 import threading
@@ -19,16 +19,16 @@ RETRY_NS = 60_000_000_000
 
 class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Store a batch, or go on without it if the disk fails.
+        """Store a batch. If the disk fails, continue without it.
 
-        Return the events that this causes, such as a full disk.
+        Return the events that this causes, such as an event about a full disk.
         """
 
     def prepare_end(self) -> None:
-        """Prepare for `finish`, which will be called soon."""
+        """Prepare for the call of `finish`, which comes soon."""
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Finish the recording.
+        """Finish the recording. `manifest` describes the session that it holds.
 
         Return what the recording lacks, or None. Raises RecordingError if something was not stored.
         """
@@ -48,7 +48,7 @@ class Following:
 
 class Rotation:
     def __init__(self, every_ns: int, make: Callable[[Manifest], Following], report: Callable[[str], None]) -> None:
-        """Begin a new session each time that a session has lasted `every_ns`.
+        """Prepare to begin a new session whenever a session has lasted `every_ns`.
 
         `make` creates the next recording from the present manifest, and may raise EdgetopError or OSError. `report`
         gets a sentence about what went wrong.
@@ -62,10 +62,10 @@ class Rotation:
         self._finishing: list[threading.Thread] = []
 
     def ready(self, now_ns: int, manifest: Manifest) -> Following | None:
-        """Return the next recording if it is due and has been created, else None.
+        """Return the next session's recording if it is time for the next session and the recording exists, else None.
 
-        The conductor calls this at every step. `now_ns` is the time of the current session. If the recording cannot be
-        created, the next attempt is a minute later.
+        Call this often. `now_ns` is the time of the current session. If the recording cannot be created, the next
+        attempt is a minute later.
         """
         if self._making is None and now_ns >= self._due_ns:
             self._making = threading.Thread(target=self._prepare, args=(manifest,), name="rotation", daemon=True)
@@ -83,7 +83,7 @@ class Rotation:
             self._report(f"no new session can begin, the recording goes on in this one: {error}")
 
     def finish(self, recorder: Recorder, manifest: Manifest) -> None:
-        """Start a thread that completes a recording while the next session goes on."""
+        """Start a thread that completes the recording of an ended session. `manifest` describes that session."""
         thread = threading.Thread(target=self._complete, args=(recorder, manifest), name="rotation", daemon=True)
         thread.start()
         self._finishing = [*(thread for thread in self._finishing if thread.is_alive()), thread]
@@ -97,9 +97,9 @@ class Rotation:
             self._report(f"{manifest.name}: internal error: {type(error).__name__}: {error}")
 
     def close(self) -> None:
-        """Wait until the ended sessions' recordings are complete.
+        """Wait until the recordings of all ended sessions are complete.
 
-        Discard a recording made for a session that never began.
+        A recording for a session that never began is discarded.
         """
         for thread in (*self._finishing, *filter(None, [self._making])):
             thread.join()

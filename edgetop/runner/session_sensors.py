@@ -1,7 +1,7 @@
-"""The sensors of the running session: those of the board, those of the engine's process, and the engine's own samples.
+"""The sensors of the running session: of the board, of the engine's process, and samples by the engine itself.
 
-One sampler reads the sensors for all sessions of a rotation. This module converts times to those of the running
-session.
+The same sampler reads the sensors for all sessions of a rotation. This module converts its times to the time of the
+running session.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ class SessionSensors:
     def __init__(
         self, sampler: Sampler, board: Found, engine_sensors: Callable[[int], Found], session_state: SessionState
     ) -> None:
-        """Use `sampler` for the sensors in `board`.
+        """Use `sampler` to read the sensors in `board`.
 
-        `engine_sensors` takes the engine's pid and finds the sensors of its process.
+        `engine_sensors` takes the engine's pid and returns the sensors of its process.
         """
         self._sampler = sampler
         self._board = board
@@ -43,9 +43,9 @@ class SessionSensors:
         self._sampler.start()
 
     def of_engine(self, pid: int) -> Sequence[Source]:
-        """Find the sensors of the engine's process `pid` and begin to read them. Return their sources.
+        """Begin to read the sensors of the engine's process `pid`. Return what they are read from.
 
-        If the engine had another process before, these sensors replace those of that process.
+        They replace the sensors of the engine's earlier process, if there was one.
         """
         found = self._engine_sensors(pid)
         if self._is_engine_away:  # it was reported with the first process what cannot be read
@@ -58,11 +58,11 @@ class SessionSensors:
         self._sampler.stop()
 
     def follow(self, after_ns: int) -> None:
-        """Continue in the next session, whose time 0 is `after_ns` later than that of the present one."""
+        """Continue in the next session. Its time 0 is `after_ns` later than time 0 of the present one."""
         self._shift_ns += after_ns
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
-        """Return the readings and events since the last `drain`, with their times in session time."""
+        """Return `(readings, events)` since the last call, with their times in session time."""
         readings, events = self._sampler.drain()
         if self._shift_ns:
             readings = readings.copy()
@@ -71,7 +71,7 @@ class SessionSensors:
         return readings, events
 
     def with_samples(self, readings: Readings, samples: Sequence[Sampled]) -> Readings:
-        """Return `readings` with the samples that the engine took of itself added.
+        """Return `readings` together with the samples that the engine took of itself.
 
         Each kind of sample becomes a sensor.
         """
@@ -90,8 +90,10 @@ class SessionSensors:
         return np.concatenate(parts)
 
     def without_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Return the events without the loss of the engine's sensors, which only means that the engine's process is
-        gone."""
+        """Return the events without those that report lost sensors of the engine's process.
+
+        Such sensors are only lost because the process has ended.
+        """
         return tuple(
             event
             for event in events
@@ -99,11 +101,11 @@ class SessionSensors:
         )
 
     def engine_reloads(self) -> None:
-        """Expect that the engine's process is replaced by another one. The loss of its sensors is then not reported."""
+        """Prepare for another process of the engine in place of the present one. Lost sensors are not reported then."""
         self._is_engine_away = True
 
     def of_one_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Return the events without those that only mean that the engine's process was replaced by another one."""
+        """Return the events without those that were only caused by the replacement of the engine's process."""
         kept = []
         for event in events:
             if self._is_engine_away and event not in self.without_engine([event]):

@@ -1,7 +1,6 @@
 """The state of the running session: its manifest, its phase, and the events that were not yet passed on.
 
-The conductor keeps the state, which turns the engine's messages into events and manifest fields, and notices when the
-wall clock steps.
+The state turns the engine's messages into events and fields of the manifest. It also notices when the wall clock steps.
 """
 
 import math
@@ -92,7 +91,8 @@ class SessionState:
     ) -> None:
         """Begin a session.
 
-        `ceilings_for` returns the ceilings that were measured earlier for a kind of run, or None.
+        `spec` describes the engine. `ceilings_for` returns the highest FLOP/s and bytes/s that were measured earlier
+        under the given conditions, or None.
         """
         self.manifest = manifest
         self._ceilings_for = ceilings_for
@@ -114,15 +114,17 @@ class SessionState:
 
     @property
     def profiles(self) -> bool:
-        """Whether operators are profiled."""
+        """Whether operators are timed in this session."""
         return self._spec.profile_every_ns > 0
 
     def now_ns(self) -> int:
         return self._events.now_ns()
 
     def time_left_s(self) -> float:
-        """Return the seconds left to measure, from the session's duration or the pace of its runs; infinite without
-        a limit."""
+        """Return the seconds that are left to measure, or infinity if the session has no limit.
+
+        They follow from the session's duration, or from its number of inferences at the present pace.
+        """
         ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._counts.measured_runs
         left_ns = [math.inf]
         if self._spec.duration_ns:
@@ -136,11 +138,11 @@ class SessionState:
         self._events.add(body, severity, source, message)
 
     def _engine_reached(self, monotonic_ns: int, body: Body, message: str) -> None:
-        """Add an event of the engine. `monotonic_ns`: when it happened, in ns of CLOCK_MONOTONIC."""
+        """Add an event of the engine that happened at `monotonic_ns`, in ns of CLOCK_MONOTONIC."""
         self._events.add(body, "info", "engine", message, monotonic_ns=monotonic_ns)
 
     def add_events(self, events: tuple[Event, ...]) -> None:
-        """Add events. May be called from any thread."""
+        """Add events that have their session time already. May be called from any thread."""
         self._events.extend(events)
 
     def take_events(self) -> tuple[Event, ...]:
@@ -151,7 +153,7 @@ class SessionState:
         return tuple(bursts)
 
     def take_manifest(self) -> Manifest | None:
-        """Return the manifest if it has changed since the last call, else None."""
+        """Return the session's description (manifest) if it has changed since the last call, else None."""
         changed, self._manifest_changed = self._manifest_changed, False
         return self.manifest if changed else None
 
@@ -173,9 +175,9 @@ class SessionState:
             self._amend(model=replace(self.manifest.model, precision=dtype))
 
     def data_dependent(self, types: Mapping[str, int], inputs: Mapping[str, Collection[str]]) -> None:
-        """Report the operators whose work depends on the values of an input, if that input is made up. Done once.
+        """Add a warning if the work of operators depends on the values of an input, and that input is made up.
 
-        `types`: the number of such operators of each type. `inputs`: for each type, the names of the inputs that
+        Done once. `types` is the number of such operators by type. `inputs` has, by type, the names of the inputs that
         matter. An operator whose type is not in `inputs` may depend on any input.
         """
         made_up = list(filter(is_made_up, self.manifest.load.input.split(", ")))
@@ -199,25 +201,23 @@ class SessionState:
             self.add_event(kinds.SensorMissing(gap.fix), "info", f"sensor {gap.what}", gap.why)
 
     def take_records(self, records: Inferences) -> None:
-        """Keep the newest inferences of the engine, to find those just before a burst.
+        """Remember the newest inferences, so that those just before instrumented inferences can be found.
 
-        `records` are on the engine's clock.
-
-        Call this before the messages of the same update are handled.
+        `records` have times of the engine's clock. Call this before the messages of the same update are handled.
         """
         if self.profiles:
             self._before = join([self._before, self._latest[-NEIGHBOURS:]])[-NEIGHBOURS:]
             self._latest = measured(records)
 
     def take_surroundings(self, surroundings: Surroundings) -> None:
-        """Store temperatures, scheduler, CPUs and other processes in the manifest, as far as they were measured."""
+        """Store the measured conditions in the manifest: temperatures, scheduler, CPUs and other processes."""
         methodology = surroundings.methodology(self.manifest.methodology)
         constraints = surroundings.constraints(self.manifest.constraints)
         if (methodology, constraints) != (self.manifest.methodology, self.manifest.constraints):
             self._amend(methodology=methodology, constraints=constraints)
 
     def count_inferences(self, inferences: Inferences) -> None:
-        """Add `inferences` to the counts of the session. Update the manifest where a count belongs there."""
+        """Add `inferences` to the counts of the session. Counts that belong in the manifest are stored there."""
         if not len(inferences):
             return
         is_watched = self.manifest.watched is not None
@@ -228,8 +228,10 @@ class SessionState:
             self._write_streams()
 
     def watch_wall_clock(self) -> None:
-        """Add a new pair of wall-clock and session time to the manifest if the wall clock has stepped (NTP after
-        boot)."""
+        """Compare the wall clock with the session time. If the wall clock has stepped, store a new pair of times.
+
+        It steps, for example, when NTP sets it after boot. The pair is stored in the manifest, and an event is added.
+        """
         now = both_times(self._clock)
         step = now.offset - self._wall.offset
         # On a busy board, the reads of the two clocks can be far apart, which is no step.
@@ -318,7 +320,7 @@ class SessionState:
             self.add_event(kinds.StreamSeen(number), "info", "program", text)
 
     def _write_streams(self) -> None:
-        """Store the figures of each stream in the manifest: every ten seconds, and at the end."""
+        """Store the present figures of each stream in the manifest."""
         if watched := self.manifest.watched:
             self._amend(watched=self._counts.with_streams(watched))
 
@@ -353,10 +355,7 @@ class SessionState:
             self.add_event(kinds.Remark(kind), severity, "engine", f"B: {sentence}")
 
     def _stage_reached(self, memory: StageMemory) -> None:
-        """Add an event with the memory of the engine at a stage, such as after loading.
-
-        It is an event because a sensor is not worthwhile for a value that is read five times in a session.
-        """
+        """Add an event with the memory of the engine at a stage, such as after loading."""
         when = _STAGES.get(memory.stage, memory.stage)
         anon_mib, file_mib = (None if kib is None else kib / 1024 for kib in (memory.anon_kib, memory.file_kib))
         arena_mib = None if memory.arena_bytes is None else memory.arena_bytes / 2**20
@@ -409,12 +408,10 @@ class SessionState:
         self._engine_reached(message.monotonic_ns, body, text)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
-        """Continue as the next session of the same engine.
+        """Continue as the next session of the same engine. `origin_ns` is its time 0, in ns of CLOCK_MONOTONIC.
 
-        `origin_ns`: time 0 of that session, in ns of CLOCK_MONOTONIC.
-
-        Call this after the present session has ended and its events were taken. Events that other threads have added
-        since then belong to the next session.
+        Call this after the present session has ended and its events were taken. Events that were added since then
+        belong to the next session.
         """
         before = self.manifest
         watched = before.watched
@@ -442,13 +439,13 @@ class SessionState:
         self._engine_reached(origin_ns, kinds.PhaseBegan("measure", left, left_ns), "measurement goes on")
 
     def followed_by(self, session_id: str) -> None:
-        """Store in the manifest the id of the session in which the engine continues."""
+        """Store in the manifest the id of the next session, in which the engine continues."""
         self._amend(followed_by=session_id)
 
     def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:
         """Add the last event of the session and complete the manifest.
 
-        `reason`: why the session ended. `background`: the other processes that ran while it was measured.
+        `reason` is why the session ended. `background` are the other processes that ran while it was measured.
         """
         # A session ends with its last inference; the engine says that it is over some milliseconds later. Without a
         # measured inference, the engine's word is all there is.
@@ -469,8 +466,7 @@ class SessionState:
 
 
 def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severity, str]]:
-    """Yield an event's kind, severity and message for each thing that was assumed or left out when the model was
-    loaded."""
+    """Yield `(kind, severity, message)` of an event for each thing that was assumed or left out at loading."""
     yield from (("assumed-shape", "warning", sentence) for sentence in loaded.assumptions)
     if loaded.other_signatures:
         others = ", ".join(loaded.other_signatures)

@@ -1,7 +1,7 @@
-"""Adds the sizes of inputs to a sample of the inferences of `edgetop run`, if they differ.
+"""Adds input sizes to a sample of the inferences of `edgetop run`, if inputs differ in size.
 
-The engine reports the sizes of one cycle through its inputs. Its records come in the order of their inferences, so the
-number of a record tells its size.
+The engine goes through its inputs in cycles, and reports the sizes of one cycle. Its records are in the order of the
+inferences, so the number of a record tells the size of its input.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from edgetop.session.sized_calls import SizedCalls
 
 
 class SizedInputs:
-    """An engine that wraps another one and samples the inferences of inputs of several sizes."""
+    """Wraps an engine. It reports the input sizes of some inferences as samples, if inputs differ in size."""
 
     def __init__(self, engine: Engine) -> None:
         self.isolation = engine.isolation

@@ -1,7 +1,6 @@
 """The conditions of a session: temperatures at the start, other processes, and the engine's scheduler and CPUs.
 
-Without them, the results of two sessions cannot be compared. Each is read once, or derived from readings that are made
-anyway.
+They are needed to compare two sessions. Each is read once, or derived from readings that are made anyway.
 """
 
 import contextlib
@@ -40,9 +39,9 @@ class Surroundings:
         self._survey_due_ns = 0
 
     def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
-        """Watch the engine's process `pid`, whose sensors are `sources`.
+        """Watch the engine's process `pid`. `sources` are the sources of its sensors.
 
-        Call this again if another process takes its place. A survey of the other processes goes on, if it has begun. It
+        Call this again if another process takes its place. A survey of other processes that has begun continues. It
         leaves out all processes that edgetop has started.
         """
         self._pid = pid
@@ -51,7 +50,7 @@ class Surroundings:
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
     def follow(self) -> "Surroundings":
-        """Return the surroundings of the next session of the same engine. Its measured phase begins at once."""
+        """Return the conditions for the next session of the same engine. Its measured phase begins at once."""
         following = Surroundings()
         air = {sensor: celsius for sensor, celsius in self._temperatures.items() if sensor.startswith(AIR)}
         following.__dict__.update(self.__dict__, _temperatures=air)
@@ -59,9 +58,9 @@ class Surroundings:
         return following
 
     def began(self, t_ns: int, *, may_begin_anew: bool = False) -> None:
-        """Note that the measured phase begins at `t_ns`, a session time. Other processes count only from then on.
+        """Note that the measured phase begins at `t_ns`, a session time. Other processes only count from then on.
 
-        `may_begin_anew`: whether the phase begins anew once a watched program is seen to run an inference.
+        `may_begin_anew` says that the phase may begin once more, when a watched program runs its first inference.
         """
         if self._may_begin_anew and self._latest:
             self._temperatures = self._latest
@@ -76,9 +75,10 @@ class Surroundings:
                 self._cpus = float(len(os.sched_getaffinity(self._pid)))
 
     def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
-        """Take the temperatures at the start from `readings`: the last before measuring began, or the first soon after.
+        """Take the start temperatures from `readings`.
 
-        If the next survey of other processes is due, it is made here as well.
+        They are the last ones before measuring began, or the first ones after. If the next survey of other processes is
+        due, it is made here as well.
         """
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)
@@ -102,7 +102,7 @@ class Surroundings:
         return replace(before, cpus=self._cpus)
 
     def methodology(self, before: Methodology) -> Methodology:
-        """Return `before` with what was measured so far added. Before the measured phase, return `before` unchanged."""
+        """Return `before` with the conditions that were measured so far. Nothing is added before the measured phase."""
         if self._began_ns is None:
             return before
         heat = {sensor: celsius for sensor, celsius in self._temperatures.items() if not sensor.startswith(AIR)}
@@ -111,8 +111,10 @@ class Surroundings:
                        background=self._background, background_unseen=self._unseen)  # fmt: skip
 
     def background(self) -> tuple[BackgroundProcess, ...]:
-        """Return the average share of a CPU core that each other process used since measuring began, the busiest
-        first."""
+        """Return the CPU time that each other process used since measuring began, the busiest process first.
+
+        It is in percent of a core.
+        """
         if self._began_ns is None:
             return ()
         found = [pair for source in self._process_surveys for pair in source.survey()]
@@ -122,7 +124,7 @@ class Surroundings:
 def _scheduler(pid: int) -> str | None:
     """Return a process's scheduling policy, such as `SCHED_OTHER, nice 0` or `SCHED_FIFO, priority 50`.
 
-    Returns None if the process is gone, or if this user may not examine it.
+    Return None if the process is gone, or if this user may not examine it.
     """
     try:
         number = os.sched_getscheduler(pid)

@@ -56,7 +56,7 @@ def began_words(alert: Alert) -> str:
 
 
 def ended_words(alert: Alert) -> str:
-    """Return the message for the end of an alert.
+    """Return the message when a problem is over: how long it took, and what it was.
 
     >>> ended_words(Alert("stalled", "critical", 0, 40 * 10**9))
     'over after 40.0s: an inference has not come back'

@@ -1,4 +1,4 @@
-"""The difference between two sessions or groups in one sentence: what differs, by how much, and what is not known."""
+"""How two sessions or groups differ, in one sentence: what differs, by how much, and what is not certain."""
 
 from collections.abc import Sequence
 

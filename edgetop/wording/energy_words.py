@@ -1,4 +1,4 @@
-"""Why a figure of energy is unknown, in words."""
+"""Why a figure of energy is unknown, and the error of power meters, in words."""
 
 from edgetop import formatting
 from edgetop.analysis.energy import LEAST_INFERENCES, WIDEST, EnergyUnknown

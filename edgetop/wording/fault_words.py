@@ -1,4 +1,4 @@
-"""Internal errors of edgetop in words."""
+"""Internal errors of edgetop (defects) in words for the user."""
 
 from typing import TYPE_CHECKING
 

@@ -10,7 +10,7 @@ _NAMES: Mapping[str, str] = {TOTAL: "frame", BETWEEN: "between stages", QUEUE: "
 
 
 def stage_name(stage: StageView) -> str:
-    """Return the name of one part of a frame. Time outside of all named parts has a name too.
+    """Return the name of one part of a frame's time. Time between the named parts has a name too.
 
     >>> [stage_name(StageView(id, 1, 1.0, 1.0, 1.0, 1.0)) for id in ("stage/capture", BETWEEN)]
     ['capture', 'between stages']

@@ -110,7 +110,7 @@ def load_words(load: Load) -> str:
 
 
 def headroom_words(headroom_ms: float) -> str:
-    """Return the time between p99 and the deadline in words.
+    """Return by how many ms p99 stays below the deadline, or exceeds it. `headroom_ms` is the deadline less p99.
 
     >>> headroom_words(8.1), headroom_words(-2)
     ('p99 leaves 8.100 ms', 'p99 exceeds it by 2.000 ms')

@@ -6,7 +6,7 @@ from edgetop.session.seconds import NS
 
 
 def leak_rate(growth: GrowthView) -> str:
-    """Return the rate of a leak, such as `12 MiB/h`; "" if there is no leak."""
+    """Return how fast memory grows, such as `12 MiB/h`, or "" if the growth is no leak."""
     if not growth.is_leak or growth.mib_per_h is None:
         return ""
     value = growth.mib_per_h.value

@@ -67,7 +67,7 @@ def not_measurable_words(reasons: Sequence[str | None]) -> str:
 
 
 def energy_unknown_words(unknown: NotTold) -> str:
-    """Return why the energy of each operator is unknown.
+    """Return why the energy of each operator cannot be determined.
 
     >>> energy_unknown_words(NotTold("slow-readings", interval_ns=100_000_000, latency_ns=4.2e6))
     'a reading each 100.0 ms is too slow to tell the parts of an inference of 4.200 ms'

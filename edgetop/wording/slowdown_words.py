@@ -12,7 +12,7 @@ _AFTER: dict[Then, str] = {"": "full speed again after", "slower": "slower still
 
 
 def slower_words(slowdown: Slowdown) -> str:
-    """Return how much slower the model is during a slowdown, in words.
+    """Return how much slower the model is during a slowdown.
 
     >>> slower_words(Slowdown(0, None, "thermal", 1.314, 0.9, ()))
     '31 % slower'
@@ -39,7 +39,7 @@ def sizes_words(sizes: InputSizes) -> str:
 
 
 def slowdown_words(slowdown: Slowdown) -> str:
-    """Return a slowdown in words, with its cause.
+    """Return how much slower the model is during a slowdown, and the cause.
 
     >>> from edgetop.analysis.slowdowns.clue import Clue
     >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, (Clue("in-force", "throttle/thermal"),)))

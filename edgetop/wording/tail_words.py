@@ -46,7 +46,7 @@ def tail_words(parts: Sequence[TailPart]) -> str:
 
 
 def inference_words(one: SlowInference) -> str:
-    """Return why an inference was slow.
+    """Return why one inference was slow, and which share of its lost time the cause took.
 
     >>> inference_words(SlowInference(0, 50_000_000, "contention", "stress-ng", True, "det.onnx", 0.85))
     'while another process took the CPU (stress-ng), which took 85.0 % of the lost time, det.onnx'

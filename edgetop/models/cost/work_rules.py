@@ -1,6 +1,6 @@
 """The work of each type of operator by its definition: multiply-accumulates, and other arithmetic.
 
-Tools differ in their conventions. Those used here:
+Tools count in different ways. This module counts as follows:
 
 * A multiply-accumulate (MAC) is 2 FLOPs; both are given. Papers about networks often say FLOPs and mean MACs.
 * Integer arithmetic of quantised operators counts as FLOPs as well, since the work is the same.
@@ -80,9 +80,8 @@ def onnx_attention(node: Node) -> int:
 def tflite_recurrent(node: Node) -> int:
     """Return the multiply-accumulates of a recurrent layer of TFLite:
 
-    one for each weight in every step of every sequence.
-
-    The weights for the input, for the state and for the projection of the output count.
+    one for each weight in every step of every sequence. The weights for the input, for the state and for the projection
+    of the output count.
     """
     last = 2 if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
     weights = sum(node.elements(place) for place in range(1, last + 1) if node.has(place))
@@ -123,9 +122,7 @@ def ncnn_convolution(node: Node) -> int:
 def recurrent_macs(node: Node) -> int:
     """Return the multiply-accumulates of a recurrent layer of ONNX:
 
-    one for each weight in every step of every sequence.
-
-    The weights for the input (W) and for the state (R) count.
+    one for each weight in every step of every sequence. The weights for the input (W) and for the state (R) count.
     """
     return math.prod(node.full_sizes(0)[:2]) * (node.elements(1) + node.elements(2))
 
@@ -172,9 +169,9 @@ def activation(node: Node) -> int:
 
 
 def resize(node: Node) -> int:
-    """Return the FLOPs of a resize: a multiply-accumulate for each neighbour of each output element.
+    """Return the number of FLOPs of a resize: one multiply-accumulate for each neighbour of each output element.
 
-    There are two neighbours per resized axis with linear interpolation, and four with cubic.
+    Linear interpolation has two neighbours per resized axis, and cubic interpolation has four.
     """
     taps = {"nearest": 0, "linear": 2, "cubic": 4}[node.attribute("mode", "nearest")]
     axes = sum(a != b for a, b in zip(node.full_sizes(0), node.out_sizes(), strict=True))
@@ -207,9 +204,9 @@ def attention_softmax(node: Node) -> int:
 
 
 def real_transform(node: Node) -> int:
-    """Return the FLOPs of real Fourier transforms: 2.5 N log2 N for each, as FFTW counts.
+    """Return the FLOPs of Fourier transforms of real numbers: 2.5 N log2 N for each transform of N points.
 
-    Source: https://www.fftw.org/speed/method.html.
+    FFTW counts in this way (https://www.fftw.org/speed/method.html).
     """
     height, width = (int(length) for length in node.value(1).reshape(-1))
     points = height * width

@@ -1,1 +1,1 @@
-"""Rules that give the shape of every tensor of an ONNX model from those of the inputs, one for each operator."""
+"""Rules for the shapes in an ONNX model: one for each type of operator, from its inputs to its outputs."""

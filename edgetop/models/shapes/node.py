@@ -58,7 +58,7 @@ class Node:
         return math.prod(self.full_sizes(place))
 
     def out_sizes(self) -> tuple[int, ...]:
-        """Return the shape of the first output. Raises UnknownError unless every size is known."""
+        """Return the shape of the operator's first output. Raises UnknownError unless every size is known."""
         tensor = self.outputs[0] if self.outputs else None
         if tensor is None:
             raise UnknownError
@@ -66,7 +66,7 @@ class Node:
 
     @property
     def out(self) -> int:
-        """Number of elements of the first output. Raises UnknownError unless every size is known."""
+        """Number of elements of the operator's first output. Raises UnknownError unless every size is known."""
         return math.prod(self.out_sizes())
 
     def value(self, place: int) -> Array:

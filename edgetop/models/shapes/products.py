@@ -71,9 +71,7 @@ def einsum(node: Node) -> list[Sizes | None]:
 def recurrent(node: Node) -> list[Sizes | None]:
     """Return the shapes of the outputs of LSTM, GRU or RNN:
 
-    all hidden states, the last hidden state, the last cell state.
-
-    Only LSTM has the cell state.
+    all hidden states, the last hidden state, the last cell state. Only LSTM has the cell state.
     """
     first, second, _ = node.sizes()
     directions, rows, _ = node.full_sizes(1)
@@ -108,7 +106,7 @@ def multi_head_attention(node: Node) -> list[Sizes | None]:
 
 
 def onnx_attention(node: Node) -> list[Sizes | None]:
-    """Return the sizes after ONNX's own Attention (since opset 23)."""
+    """Return the shape after the operator Attention of ONNX itself (since opset 23)."""
     queries, values = node.sizes(0), node.sizes(2)
     if len(queries) == 4:
         return [(*queries[:3], values[3])]
