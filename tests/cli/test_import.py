@@ -52,7 +52,7 @@ def test_what_tools_print_and_a_boards_log_are_sessions_too(home):
     (home / "bench.txt").write_text(printed.BENCHMARK_MODEL)
     done = edgetop("import", "bench.txt", home=home)
     assert ": the summary that benchmark_model prints, and no single inference\n" in done.stderr
-    assert 'note: 4 of 10 lines not understood, the first: "INFO: STARTING!"' in done.stderr
+    assert 'note: 4 of 10 lines not understood, the first: "STARTING!"' in done.stderr
     report = edgetop("report", "bench", home=home).stdout
     assert "as printed by benchmark_model: single inferences are not known" in report
     (home / "board.log").write_text(f"{printed.NANO}\n" * 3)

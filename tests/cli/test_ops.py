@@ -154,7 +154,7 @@ def test_the_trace_is_one_inference_in_chromes_format(onnx, folder):
     assert [event["name"] for event in operators] == [operator["name"] for operator in onnx["operators"]]
     assert all(event["ts"] >= 0 and event["dur"] >= 0 for event in operators)
     ends = [event["ts"] + event["dur"] for event in operators]
-    assert all(event["ts"] == pytest.approx(end) for event, end in zip(operators[1:], ends, strict=False))
+    assert all(event["ts"] >= end - 1e-3 for event, end in zip(operators[1:], ends, strict=False))
     assert ends[-1] <= whole["dur"] + 1e-6
     assert {event["ph"] for event in events} == {"M", "X"}
 

@@ -88,7 +88,7 @@ def manifest(session):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ((), "there is nothing to watch (give one of -- COMMAND, --pid, --unit, --all)"),
+        ((), "there is nothing to watch (give one of -- COMMAND, --pid, --unit, --all, --url)"),
         (("--pid", "7", "--all"), "--pid and --all exclude each other"),
         (("--pid", "7", "--", "true"), "-- COMMAND and --pid exclude each other"),
         (("--pid", "4194999"), "--pid 4194999: there is no such process"),
