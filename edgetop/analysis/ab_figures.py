@@ -69,7 +69,7 @@ SETTLING_QUADS = 4  # Number of quads from which the settling time is computed.
 
 
 class QuadEvents:
-    """The events for the complete quads of a running session, from its batches."""
+    """Makes the `ab-quad` event of each complete quad (four turns) of a running A/B session."""
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
@@ -140,10 +140,10 @@ class QuadEvents:
         return np.asarray(self._inferences[begin:end])
 
     def _settle(self, plan: Plan, until: int) -> Event:
-        """Return the event that tells how long latency differs after each switch of the variant.
+        """Return the event that says how long latency is disturbed after each switch between A and B.
 
-        It has the time in ns that is left out of the figures of each turn. `until`: the number of the first quad not
-        used.
+        The event contains this time in ns. Inferences within this time after a switch do not count in the figures of a
+        turn. `until`: the number of the first quad whose turns are not examined.
         """
         turns = []
         for quad in range(plan.alone // 4, until):
@@ -175,9 +175,9 @@ class QuadEvents:
         return DerivedEvent(edges[-1], body, "info", "edgetop")
 
     def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[QuadFigures, Floats] | None:
-        """Return a side's figures and its latencies in ns, or None if a turn has no inference that counts.
+        """Return the figures and the latencies in ns of A or B in one quad, or None if a turn has no usable inference.
 
-        `spans`: the times (from, begin, end) of each turn in ns. Inferences between `begin` and `from` are left out.
+        `spans`: times `(from, begin, end)` in ns for each turn. Inferences between `begin` and `from` do not count.
         `side`: 0 for A, 1 for B.
         """
         kept, seconds, left_out, power = [], 0.0, 0, []
@@ -208,9 +208,10 @@ class QuadEvents:
         return figures, latencies
 
     def _watts(self, from_ns: int, to_ns: int) -> float | None:
-        """Return the mean power in W between two times, or None if it is unknown.
+        """Return the mean power in W between two session times in ns, or None if it is unknown.
 
-        If a reading is the mean since the reading before it, the reading before it must be between the two times too.
+        Some sensors report the mean since their previous reading. For these sensors, the first reading in the span is
+        left out, because it also covers time before the span.
         """
         t_ns = self._readings["t_ns"]
         begin, end = np.searchsorted(t_ns, [from_ns, to_ns]).tolist()
@@ -225,10 +226,10 @@ class QuadEvents:
 
 
 def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: int) -> int:
-    """Return the time in ns after a switch of the variant in which latencies differ from the rest of the turn.
+    """Return for how many ns after a switch between A and B the latencies differ from the rest of the turn.
 
-    `turns`: for each turn, the times of its inferences since the switch and their latencies, both in ns. `turn_ns`: the
-    length of a turn.
+    `turns`: for each turn, an array of the times of its inferences since the switch, and an array of their latencies,
+    both in ns. `turn_ns`: the length of a turn in ns.
     """
     steps = [step for step in STEPS_NS if step <= turn_ns / 2]
     left_out = min(LEAST_LEFT_OUT_NS, turn_ns // 4)
@@ -252,7 +253,7 @@ def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: 
 
 @frozen
 class Ratio:
-    """A figure of B divided by the same figure of A."""
+    """A figure of variant B divided by the same figure of variant A, with its 95 % interval."""
 
     value: float
     ci95: tuple[float, float]
@@ -261,13 +262,19 @@ class Ratio:
 
     @property
     def within(self) -> float:
-        """Return the distance from 1 to the end of the interval that is farther from 1. For example, 0.03 means 3 %."""
+        """Return how far the farther end of the interval is from 1, as a share.
+
+        For example, the result for the interval 0.99 to 1.03 is 0.03.
+        """
         return max(abs(end - 1) for end in self.ci95)
 
 
 @frozen
 class VariantFigures:
-    """The figures of one variant: each is its median over the quads. The names are keys of the JSON document."""
+    """The figures of variant A or B.
+
+    Each figure is the median over the quads. The field names are keys of the JSON document.
+    """
 
     name: str
     count: int  # Number of inferences.
@@ -281,7 +288,7 @@ class VariantFigures:
 
 @frozen
 class Turn:
-    """One turn of an A/B session."""
+    """One turn of an A/B session: the time in which one variant runs alone."""
 
     variant: str  # "A" or "B"; "" while A runs alone, before the first quad.
     number: int  # Number of the quad, or of the turn of A alone, from 1.
@@ -309,7 +316,7 @@ class AbView:
     p50_logs: Floats  # Logarithm of the ratio of p50 in each quad.
 
     def turn(self, now_ns: int) -> "Turn":
-        """Return the present turn."""
+        """Return the turn that runs at the session time `now_ns`, in ns."""
         plan, loads = self.latest, self.latest.loads
         number = (now_ns - plan.begin_ns) // plan.turn_ns
         if number < plan.alone:
@@ -320,7 +327,7 @@ class AbView:
 
 
 class AbFold:
-    """The comparison of A and B, from the events about quads."""
+    """Compares A and B of an A/B session. It needs only the `ab-quad` events of the session."""
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
@@ -346,7 +353,7 @@ class AbFold:
         self._view = None
 
     def view(self, manifest: Manifest | None) -> AbView | None:
-        """Return the comparison, or None if this is no A/B session or its turns have not begun."""
+        """Return the comparison so far, or None if the session is no A/B session or its first turn has not begun."""
         if self._plan is None or manifest is None or manifest.ab is None:
             return None
         if self._view is None:
@@ -380,10 +387,10 @@ class AbFold:
         )
 
     def _smallest(self, key: str, quads: int) -> float | None:
-        """Return the smallest difference that `quads` quads can show, as a share.
+        """Return the smallest difference between A and B that `quads` quads can show, as a share (0.01 is 1 %).
 
-        It is estimated from the scatter of A alone, and is None with too few turns of A alone. `key`: the field of
-        `QuadFigures`.
+        The estimate comes from the turns in which A ran alone. The result is None if there were too few of these turns.
+        `key`: a field of `QuadFigures`, such as `p50_ns`.
         """
         values = undisturbed(_log_ratios(self._alone, key)[0])
         if len(values) < LEAST_PAIRS - 2:
@@ -409,9 +416,10 @@ def _both_sides(quads: Sequence[QuadDone]) -> tuple[list[QuadFigures], list[Quad
 
 
 def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Return log(B / A) of a figure in each quad, and the number of each quad's load, as two arrays.
+    """Return two arrays with an entry for each quad: log(B / A) of one figure, and the number of the quad's load.
 
-    `key`: the field of `QuadFigures`. Quads that lack the figure of a side are left out.
+    `key`: the figure, as a field of `QuadFigures`, such as `p50_ns`. Quads in which A or B lacks this figure are left
+    out.
     """
     loads = np.array([quad.load or 0 for quad in quads], np.int64)
     if key == METRICS["p50"][0] and all(_is_possible(quad.p50_ratio) for quad in quads):
@@ -423,11 +431,11 @@ def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArra
 
 
 def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | None:
-    """Return the difference between the two models, or None if there are too few quads.
+    """Return the difference between A and B with its interval, or None if there are too few quads.
 
-    `logs`: the logarithm of each quad's ratio. `loads`: the number of each quad's load. Each load of the models counts
-    as one sample, so the interval is that of the means of the loads, however many quads a load has. If there are too
-    few loads, the interval is that of the quads, widened by UNKNOWN_SPREAD.
+    `logs`: the logarithm of B / A in each quad. `loads`: the number of each quad's load. The models are loaded several
+    times, and a load may be fast or slow as a whole. So the quads of a load count as one sample, their mean. If there
+    are too few loads, each quad counts as a sample, and the interval is widened by UNKNOWN_SPREAD.
     """
     counted = undisturbed(logs)
     if len(counted) < len(logs):
@@ -448,20 +456,21 @@ def _quantiles(side: Sequence[QuadFigures]) -> Floats:
 
 
 def binned(quantiles: Floats, edges: Floats) -> Floats:
-    """Return the share of inferences between each edge and the next.
+    """Return the share of inferences, 0 to 1, between each two successive edges.
 
-    `edges`: latencies in ns, ascending. `quantiles`: rows of latencies in ns at the quantiles SHARES. The result is the
-    mean over these rows.
+    `edges`: latencies in ns, ascending. `quantiles`: one row for each quad, which contains its latencies in ns at the
+    quantiles SHARES. The result is the mean over the rows.
     """
     below = np.mean([np.interp(edges, row, SHARES, left=0.0) for row in quantiles], axis=0)
     return np.diff(below)
 
 
 def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
-    """Return the ratio of a figure with its verdict.
+    """Return the ratio B / A of a figure, with its interval and verdict.
 
-    `name`: of the figure. `found`: the difference of its logarithms. `until`: the requested precision, as a share; a
-    difference that is certainly smaller counts as "same". `spent_s`: the time of the turns so far.
+    `name`: the figure, a key of METRICS, such as `p99`. `found`: the difference of the logarithms of B and A. `until`:
+    the requested precision, as a share. A difference that is certainly smaller than `until` has the verdict "same".
+    `spent_s`: how long the turns have lasted so far, in s.
     """
     low, high = math.exp(found.low), math.exp(found.high)
     needs_s = spent_s * (found.half_width / until) ** 2 if found.half_width > until else None
@@ -478,7 +487,10 @@ def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
 
 
 def _figures(name: str, side: Sequence[QuadFigures]) -> VariantFigures:
-    """Return the figures of a variant, each the median over its quads. `side`: the variant's figures in each quad."""
+    """Return the figures of one variant, each as the median over all quads.
+
+    `name`: the variant's name. `side`: the variant's figures in each quad.
+    """
     figures: Document = {}
     for key, field, scale in METRICS.values():
         values = [getattr(of, key) for of in side]

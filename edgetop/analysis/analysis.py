@@ -1,6 +1,6 @@
-"""The analysis of a session: all its results, the verdict, and the views that a screen reads.
+"""The analysis of a session: all its results, its verdict, and the views that a screen reads.
 
-A part of a view is made when it is first read, so parts that nobody reads cost nothing.
+Each part of a view is computed when it is first read. A part that nobody reads costs nothing.
 """
 
 import copy
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Analysis(Folds):
-    """All results of a session, with the verdict and the gates."""
+    """All results of one session, with its verdict and its gates (the conditions of `--fail-if`)."""
 
     gate_results = session_report.gate_results
     verdict = session_report.verdict
@@ -39,7 +39,7 @@ class Analysis(Folds):
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> "Analysis":
-        """Return the analysis of these batches. They are a whole recording, or the part of it that was played."""
+        """Return the analysis of `batches`: all batches of a recording, or its batches up to the time of a replay."""
         analysis = cls()
         for batch in batches:
             analysis.fold(batch)
@@ -48,16 +48,18 @@ class Analysis(Folds):
     def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> "MonitorView":
         """Return the view of the present moment.
 
-        `window_ns`: the length of the window of the latency; None for all of the time since the last reset. `lens`: the
-        part of the session that timelines show. `kinds`: kinds of sensors that get a timeline each.
+        `window_ns`: the latency figures cover this many ns before now; None for all of the time since the last reset.
+        `lens`: the part of the session that timelines show. `kinds`: kinds of sensors, such as "temp". Each sensor of
+        these kinds gets a timeline.
         """
         return MonitorView(self, window_ns, lens, kinds)
 
     def latency_view(self, window_ns: int | None, axis: Axis) -> LatencyView:
-        """Return the view of the latency since the last reset.
+        """Return the latency figures since the last reset.
 
-        With several streams, it is that of the chosen stream. `window_ns`: the length of the window; None for all of
-        the time since the reset. `axis`: the axis of its timeline.
+        With several streams (models or inferences that run side by side), the figures are those of the chosen stream.
+        `window_ns`: the figures cover this many ns before now; None for all of the time since the reset. `axis`: the
+        time axis of the latency timeline.
         """
         now_ns, (latency, name) = self.progress.measured_until_ns, self._shown()
         view = replace(
@@ -73,17 +75,17 @@ class Analysis(Folds):
         return replace(view, streams=tuple(rows))
 
     def shown_latency(self) -> tuple[RollingLatency, str]:
-        """Return the latency that charts of the whole session show, and the name of its stream.
+        """Return `(latency, name)`: the latency that charts of the whole session show, and the name of its stream.
 
-        If there are several streams, this is the busiest one. If there is only one stream, the name is "".
+        Of several streams, the result is the busiest one. If there is only one stream, the name is "".
         """
         views = self.stream_views()
         return views[0].latency, views[0].name if len(views) > 1 else ""
 
     def _shown(self) -> tuple[RollingLatency, str]:
-        """Return the latency since the last reset that the screen shows, and the name of its stream.
+        """Return `(latency, name)`: the latency since the last reset that the screen shows, and the name of its stream.
 
-        If the session has one stream, the name is "". With several streams, it is the chosen one.
+        Of several streams, the result is the one that the user chose. If there is only one stream, the name is "".
         """
         views = self.stream_views()
         if len(views) == 1:
@@ -92,13 +94,19 @@ class Analysis(Folds):
         return shown.shown_latency, shown.name
 
     def shown_spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
-        """Return the burst and the sustained span of the stream that is shown; None if unknown."""
+        """Return `(burst, sustained)`: the figures of the first and of the last steady span of the shown stream.
+
+        Each is None if it is unknown.
+        """
         views, (_, name) = self.stream_views(), self._shown()
         shown = next((view for view in views if view.name == name), views[0])
         return shown.burst, shown.sustained
 
     def choose_stream(self) -> str:
-        """Show the stream with the next number, and return its name, or "" if the session has one stream."""
+        """Let the screen show the next stream, and return that stream's name.
+
+        The result is "" if the session has only one stream.
+        """
         names = [view.name for view in sorted(self.stream_views(), key=lambda view: view.number)]
         if len(names) == 1:
             return ""
@@ -107,12 +115,11 @@ class Analysis(Folds):
         return self.chosen_stream
 
     def along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str] = ()) -> "MonitorView":
-        """Return a copy of an earlier frozen view, with timelines along another lens.
+        """Return a copy of an earlier frozen view, in which the timelines show another part of the session.
 
-        They end at the time of the view.
-
-        The timeline of the latency ends at the last second that was complete then. `kinds`: kinds of sensors that get a
-        timeline each.
+        `lens`: the part of the session that the timelines show. The timelines end at the time of `view`; the latency
+        timeline ends at the last second that was complete then. `kinds`: kinds of sensors, such as "temp". Each sensor
+        of these kinds gets a timeline.
         """
         with self.lock:
             return self.faults.attempt("view: along", lambda: self._along(view, lens, kinds), lambda: view)[0]
@@ -142,7 +149,7 @@ class Analysis(Folds):
 
 
 class _Part(Generic[T]):
-    """A part of a view. It is made when it is first read, and then stored in the view."""
+    """A part of a view, as a descriptor. The part is computed when it is first read, and then stored in the view."""
 
     def __init__(self, make: "Callable[[MonitorView], T]") -> None:
         self._make = make
@@ -162,9 +169,10 @@ class _Part(Generic[T]):
 
 
 class MonitorView:
-    """The views that a screen shows at one moment, each made when it is first read.
+    """Everything that a screen shows at one moment. Each part is computed when it is first read.
 
-    A part that is first read after the next fold shows that later moment. To keep a view, freeze it.
+    If batches are folded between the making of the view and the first reading of a part, that part shows the later
+    moment. Call `freeze` to keep all parts at the present moment.
     """
 
     analysis: Analysis
@@ -216,11 +224,14 @@ class MonitorView:
         self.axis = lens.axis(self.progress.now_ns / NS, whole=window_ns is None)
 
     def unknown(self) -> "MonitorView":
-        """Return the view of a session of which nothing is known yet."""
+        """Return the same view for a session without any data, so that all its parts are empty."""
         return MonitorView(self.analysis.twin(), self.window_ns, PLAIN, ())
 
     def fault_of(self, parts: Iterable[str]) -> Fault | None:
-        """Return the error that makes one of these parts unavailable, or None if all parts are available."""
+        """Return the internal error that makes one of these parts unavailable, or None if all parts are available.
+
+        `parts`: names of attributes of the view, such as "thermal".
+        """
         try:
             for name in parts:
                 getattr(self, name)
@@ -229,14 +240,17 @@ class MonitorView:
         return next((self.unavailable[name] for name in parts if name in self.unavailable), None)
 
     def freeze(self) -> "MonitorView":
-        """Make every part now, so that the view no longer changes."""
+        """Compute every part now, and return the view itself. Later batches no longer change it."""
         with self.analysis.lock:
             for name in PARTS:
                 self.fault_of((name,))
         return self
 
     def replaced(self, **parts: object) -> "MonitorView":
-        """Return a copy of the view in which the parts given by name are replaced."""
+        """Return a copy of the view in which some parts are replaced.
+
+        For example, `view.replaced(memory=memory)` has another memory part.
+        """
         twin = copy.copy(self)
         vars(twin).update(parts)
         return twin

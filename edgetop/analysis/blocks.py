@@ -1,8 +1,8 @@
-"""Sums over a limited number of time blocks, and the precision of a mean computed from them.
+"""Sums over a limited number of time blocks, and the precision of a mean computed from these sums.
 
-A session may last a week, but the memory of an analysis is fixed. So each block begins with the length of one second,
-and blocks are joined in pairs when there are too many. The sums are whole numbers, so that the result does not depend
-on how the session was batched.
+A session may last a week, but the memory of an analysis is fixed. So a block is one second long at first. If there are
+too many blocks, each two neighbours are joined. The sums are whole numbers, so the result does not depend on how the
+session was cut into batches.
 """
 
 import math
@@ -32,7 +32,7 @@ LEAST_FREEDOM = 2
 
 
 class Blocks:
-    """Sums of several columns of whole numbers in blocks of time, all of one length."""
+    """Sums of several columns of whole numbers in successive blocks of time. All blocks have the same length."""
 
     def __init__(self, columns: int) -> None:
         self._sums: Ints = np.zeros((MOST_BLOCKS, columns), np.int64)
@@ -47,15 +47,13 @@ class Blocks:
 
     @property
     def first_s(self) -> int:
-        """Return the second in which the first block begins."""
+        """Return the session second in which the first block begins."""
         return self._first << self._doublings
 
     def add(self, second: Ints, values: Ints) -> None:
-        """Add each row of `values` to the sums of the block that contains its second.
+        """Add each row of `values` to the sums of the block that contains the row's time.
 
-        `second`: the second of each row.
-
-        Rows older than the first block are left out.
+        `second`: the session second of each row. Rows from before the first block are dropped.
         """
         if not self._used and len(second):
             self._first = int(second.min())
@@ -73,7 +71,7 @@ class Blocks:
         self._used = max(self._used, int(place.max()) + 1)
 
     def _join(self) -> None:
-        """Join the blocks in pairs, so that a block becomes twice as long. Blocks 2n and 2n + 1 become block n."""
+        """Make all blocks twice as long. Blocks 2n and 2n + 1 are added up to block n."""
         first, self._first, self._doublings = self._first, self._first >> 1, self._doublings + 1
         number = (first + np.arange(MOST_BLOCKS) >> 1) - self._first
         joined = np.zeros_like(self._sums)
@@ -82,9 +80,11 @@ class Blocks:
         self._used = int(number[self._used - 1]) + 1 if self._used else 0
 
     def sums(self) -> Ints:
-        """Return the sums of all blocks from the first to the last, empty blocks included.
+        """Return the sums as an array with one row for each block, from the first to the last.
 
-        The result is a view, so do not store it.
+        Empty blocks have a row too.
+
+        The array shares its memory with this object, so do not store it.
         """
         return self._sums[: self._used]
 
@@ -107,18 +107,19 @@ class Mean:
 def batch_mean(
     amount: Ints, weight: Ints, least_weight: float, lacking: float = 0.0, at_ends: float | None = None
 ) -> Mean | None:
-    """Return the mean of `amount` per unit of `weight` with its interval, or None if there are too few blocks.
+    """Return the mean of `amount` per unit of `weight` with its 95 % interval, or None if there are too few blocks.
 
-    `amount`, `weight`: the sums of each block, in order of time. The blocks are joined to batches of equal weight, at
-    least `least_weight` each. The interval follows from how much each batch differs from the one before it. The scatter
-    of all batches would include slow changes. The readings follow these, so they are no error (von Neumann 1941,
-    Distribution of the ratio of the mean square successive difference, Annals of Mathematical Statistics 12(4); for
-    samples in systematic order Wolter 2007, Introduction to Variance Estimation, 8.2). Readings may be correlated,
-    because batches are long compared with the correlation.
+    `amount` and `weight` are the sums of each block, in order of time. The blocks are joined to batches of about equal
+    weight. `least_weight`: the least weight of a batch. `lacking`: the weight of the time in which nothing was read.
+    The mean of this time may be as far off as any batch. `at_ends`: None if the readings are samples. If the readings
+    of a sensor cover all of the time, `at_ends` is the amount at both ends that is not known exactly; only this amount
+    then widens the interval.
 
-    `lacking`: the weight of the time in which nothing was read; its mean may be that of any batch. `at_ends`: None if
-    the readings are samples. For a sensor whose readings cover all of the time, it is the amount at both ends of this
-    time that is not known exactly; differences between batches are then no error.
+    For samples, the interval follows from the differences between successive batches. The scatter of all batches would
+    also contain slow changes, which the readings follow and which are no error (von Neumann 1941, Distribution of the
+    ratio of the mean square successive difference, Annals of Mathematical Statistics 12(4); for samples in systematic
+    order Wolter 2007, Introduction to Variance Estimation, 8.2). Readings may be correlated, because batches are long
+    compared with the correlation.
     """
     whole = float(weight.sum())
     count = min(MOST_BATCHES, len(weight), int(whole / least_weight)) if least_weight > 0 else 0

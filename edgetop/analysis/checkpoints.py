@@ -1,4 +1,7 @@
-"""Saved states of an analysis in memory. After a seek, it continues from one of them instead of from the beginning."""
+"""Saved states of an analysis in memory.
+
+After a jump in a replay, the analysis continues from the nearest saved state.
+"""
 
 import io
 import pickle
@@ -15,9 +18,9 @@ State = Mapping[str, object]  # folds, by the attribute that holds them
 
 
 class Checkpoints:
-    """Compressed copies of the state of an analysis, by the session time at which each was saved.
+    """Compressed copies of the state of an analysis. The key of each copy is the session time at which it was saved.
 
-    The states are pickled in memory and unpickled only by this process; no pickle is read from a file.
+    The states are pickled in memory. Only this process unpickles them; no pickle is read from a file.
     """
 
     def __init__(self) -> None:
@@ -25,7 +28,7 @@ class Checkpoints:
         self._states: dict[int, tuple[Compressed, list[Compressed]]] = {}
 
     def save(self, at_ns: int, state: State) -> None:
-        """Store a copy of a state. `at_ns`: the session time up to which the state is complete."""
+        """Store a copy of `state`. `at_ns`: the session time in ns up to which the state is complete."""
         arrays: list[Compressed] = []
         rest = io.BytesIO()
         _Pickler(rest, 5, buffer_callback=lambda array: arrays.append(compress(array.raw()))).dump(state)
@@ -33,7 +36,10 @@ class Checkpoints:
         release_memory()
 
     def load(self, at_ns: int) -> State:
-        """Return a new copy of the state that was saved at this time. Raises KeyError if there is none."""
+        """Return a new copy of the state that was saved at the session time `at_ns`, in ns.
+
+        Raises KeyError if no state was saved at this time.
+        """
         state, arrays = self._states[at_ns]
         loaded: State = pickle.loads(decompress(state), buffers=map(decompress, arrays))  # noqa: S301
         return loaded
@@ -41,9 +47,9 @@ class Checkpoints:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:  # as in the class above, whose results have many forms
-        """Return how to pickle a value. An array is pickled with the name of its dtype.
+        """Return how to pickle a value. An array is pickled with the name of its dtype instead of the dtype itself.
 
-        With an unpickled dtype, `ufunc.at` is slow in numpy 2.
+        Otherwise `ufunc.at` would be slow in numpy 2 on the unpickled array.
         """
         if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and value.flags.c_contiguous:
             return _array, (pickle.PickleBuffer(value.data), value.dtype.str, value.shape)

@@ -1,4 +1,4 @@
-"""The declared deadline of a load: how often it was missed, why, and the headroom."""
+"""The deadline of each inference: how often inferences missed it, why, and how much time is left before it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,9 +18,9 @@ TOO_SLOW = "too slow"
 
 @frozen
 class MissCause:
-    """The reason why a deadline was missed, or why an inference was not over when the next was due.
+    """The reason why inferences missed the deadline, or still ran when the next inference was due.
 
-    Times are rounded to three digits, so that an event about the cause is repeated only if a time changes by more.
+    Times are rounded to three digits, so that an event about the cause is repeated only when a time changes visibly.
     """
 
     # TOO_SLOW at full speed, "slow" now, "waiting" for earlier ones, "scheduling", "unknown", or one of the causes of
@@ -38,7 +38,7 @@ class MissCause:
 
 @frozen
 class Late:
-    """The figures of the inferences in a time in which the deadline was missed."""
+    """The figures of the inferences in a span of time in which the deadline was missed."""
 
     p50_ns: float  # of service time
     misses: int
@@ -80,11 +80,12 @@ def view_deadline(
     since_ns: int | None = None,
     cause: MissCause | None = None,
 ) -> DeadlineView | None:
-    """Return the misses of the deadline with the headroom, or None if there is no deadline or nothing was measured.
+    """Return how often the deadline was missed, and the headroom. The result is None without a deadline or inferences.
 
-    `service`: the service times, with the misses. `response`: the response times; None if the load has none. The
-    headroom is the deadline minus the p99 of `response`, or of `service` without it. `since_ns`: when the present
-    misses began. `cause`: why they occur; None if unknown.
+    `load`: the load, which contains the deadline. `service`: the service times, with the count of misses. `response`:
+    the response times; None if the load has none. The headroom is the deadline minus the p99 response time, or minus
+    the p99 service time if `response` is None. `since_ns`: the session time in ns at which the present misses began;
+    None if there are none now. `cause`: why the misses occur; None if unknown.
     """
     if load.deadline_ns is None or service is None or service.misses is None:
         return None
@@ -103,10 +104,10 @@ def view_deadline(
 
 
 def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> MissCause | None:
-    """Return the cause of misses if the median inference alone takes longer than it may; otherwise return None.
+    """Return the cause of the misses if the median inference by itself takes longer than the budget; otherwise None.
 
-    `p50_ns`: the median service time. `budget_ns`: how long an inference may take. `full_speed_ns`: the p50 of the
-    burst; None if it is unknown.
+    `p50_ns`: the median service time in ns. `budget_ns`: how long an inference may take, in ns. `full_speed_ns`: the
+    median at the beginning of the session, at full speed; None if it is unknown.
 
     >>> too_slow(38.2e6, 33e6, 38e6).name, too_slow(38.2e6, 33e6, 28e6).name
     ('too slow', 'slow')
@@ -119,9 +120,12 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
 
 
 def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
-    """Return the cause of the misses of a load's deadline. Its name is "unknown" if there is no evidence of a cause.
+    """Return the cause of the misses of the load's deadline.
 
-    `late`: the figures of the time with misses. `full_speed_ns`: the p50 of the burst; None if it is unknown.
+    The cause's name is "unknown" if nothing indicates a cause.
+
+    `late`: the figures of the time with misses. `load`: the load, which contains the deadline. `full_speed_ns`: the
+    median service time at the beginning of the session, in ns; None if it is unknown.
     """
     deadline_ns = load.deadline_ns or 0
     if slow := too_slow(late.p50_ns, deadline_ns, full_speed_ns):
@@ -136,10 +140,10 @@ def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
 
 
 def _why_started_late(late: Late, load: Load) -> str:
-    """Return the name of the reason why inferences started late.
+    """Return the name of the reason why inferences started late, such as "waiting" or "unknown".
 
-    If it is unknown how they started late (the load is not even), "waiting" is proven only if the engine is hardly ever
-    idle.
+    The delays of the starts are known only for an even load. For other loads, the result is "waiting" if the engine is
+    nearly always busy, and otherwise "unknown".
     """
     if late.starts is not None:
         return late.starts.cause()

@@ -1,4 +1,4 @@
-"""An event that the analysis derived. It has the object that it is about instead of a message."""
+"""An event that the analysis found, such as the beginning of a slowdown."""
 
 from dataclasses import KW_ONLY
 
@@ -10,7 +10,10 @@ SOURCE = "analysis"
 
 @frozen
 class DerivedEvent(Event):
-    """An event without a message: `edgetop.wording.event_words` makes the message from the body and `about`."""
+    """An event without a message.
+
+    `edgetop.wording.event_words` makes the message from the fields `body` and `about`.
+    """
 
     source: str = SOURCE
     message: str = ""

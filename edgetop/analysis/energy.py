@@ -1,12 +1,12 @@
-"""Power of the total rail and its parts over the measured phase, energy of one inference, and battery life.
+"""Power of the board and of its rails in the measured phase, energy of one inference, and battery life.
 
-Rails are never added up; the total is the sensor whose role is `total`. The idle baseline, a phase before the warm-up,
-is integrated in the same way. A sensor of role `peak` is no rail: it reports the highest value behind each reading of
-another sensor.
+A rail is a supply line with a power sensor. Rails are never added up; the total is the sensor whose role is `total`.
+The idle baseline is a phase before the warm-up, and is integrated in the same way. A sensor of role `peak` is no rail:
+it reports the highest value behind each reading of another sensor.
 
-Gross energy is the energy of a rail over the measured phase divided by the number of inferences completed in it. Net
-energy leaves out the power that the board draws while the loaded engine is idle. If the readings do not support a
-figure, the figure is None, and an `EnergyUnknown` says why.
+Gross energy is the energy of a rail over the measured phase, divided by the number of inferences completed in the
+phase. Net energy leaves out the power that the board draws while the loaded engine is idle. If the readings do not
+support a figure, the figure is None, and an `EnergyUnknown` says why.
 """
 
 import math
@@ -74,7 +74,7 @@ UNKNOWN_CODES: tuple[UnknownCode, ...] = get_args(UnknownCode)
 
 @frozen
 class EnergyUnknown:
-    """Why a figure of energy is unknown: a code, and the figures that its sentence needs.
+    """The reason why an energy figure is unknown: a code, and the figures that the sentence about it contains.
 
     `edgetop.wording.energy_words` makes the sentence.
     """
@@ -90,7 +90,7 @@ class EnergyUnknown:
 
 @frozen
 class RailView:
-    """The figures of one power sensor over the measured phase so far. Without readings, a figure is None."""
+    """The figures of one power sensor over the measured phase so far. A figure is None if there are no readings."""
 
     track: TrackView
     mean_w: float | None
@@ -115,18 +115,19 @@ class PowerView:
 
     @property
     def board(self) -> RailView | None:
-        """Return the rail that stands for the power of the board: the total, or a sum that the board's chips report.
+        """Return the rail that stands for the power of the whole board, or None if there is no such rail.
 
-        The note of the sensor says what a sum leaves out. A part never stands for the board, so the result may be None.
+        It is the total, or else a sum of rails that the board's chips report. The note of the sensor says what a sum
+        leaves out.
         """
         return None if self.leading is None or self.leading.track.info.role == PART else self.leading
 
 
 @frozen
 class CostView:
-    """The energy of one inference on one rail, in J, with its 95 % interval, which covers precision only.
+    """The energy of one inference on one rail, in J, with its 95 % interval.
 
-    The errors of the meter are in `rail.meter`, as a power.
+    The interval covers only the scatter of the readings. The errors of the power meter are in `rail.meter`, in W.
     """
 
     rail: RailView
@@ -140,7 +141,7 @@ class CostView:
 
 @frozen
 class BatteryView:
-    """How long a battery lasts, and for how many inferences. If a figure is None, `reason` says why."""
+    """How many hours a battery lasts, and for how many inferences. If a figure is None, `reason` says why."""
 
     battery: Battery
     rate_hz: float | None
@@ -157,7 +158,11 @@ class EnergyView:
 
     @property
     def leading(self) -> CostView | None:
-        """Return the cost on the total rail; without a total, on the part that draws most."""
+        """Return the cost of an inference on the total rail or, without a total, on the best other rail.
+
+        A sum of rails is better than a single part of the board. Of several parts, the part that draws most is taken.
+        The result is None if there is no rail.
+        """
         return self.total or max(self.parts, key=lambda cost: _weight(cost.rail), default=None)
 
 
@@ -166,7 +171,7 @@ def _averages(info: SensorInfo) -> bool | None:
 
 
 class PowerRails:
-    """The power of every rail, integrated from the readings of every power sensor."""
+    """The energy of every rail (supply line), integrated over time from the readings of its power sensor."""
 
     def __init__(self, phases: Phases | None = None) -> None:
         self._phases = phases or Phases()
@@ -174,7 +179,7 @@ class PowerRails:
         self._integrals = SensorIntegrals(_averages, phases=2)
 
     def began(self, t_ns: int) -> None:
-        """Begin the measured phase."""
+        """Begin the measured phase at the session time `t_ns`, in ns."""
         self._integrals.began(t_ns, _MEASURED)
 
     def fold(self, batch: Batch) -> None:
@@ -190,8 +195,9 @@ class PowerRails:
     def view(self, tracks: Tracks, axis: Axis | None, until_ns: int, *, is_each_precise: bool = True) -> PowerView:
         """Return the power of every rail.
 
-        `axis`: the axis of the timeline; None for no timeline. `until_ns`: the end of the measured phase, or now.
-        `is_each_precise`: whether every rail gets its confidence interval, or the leading rail alone.
+        `tracks`: the readings of all sensors. `axis`: the time axis of the timeline; None for no timeline. `until_ns`:
+        the session time in ns at which the measured phase ends, or now. `is_each_precise`: True gives every rail its
+        confidence interval; False gives it only to the leading rail.
         """
         volts = {track.info.label: track.mean for track in tracks.views("volt")}
         rails = [
@@ -223,7 +229,7 @@ class PowerRails:
         )
 
     def _precise(self, rail: RailView, until_ns: int) -> RailView:
-        """Return the rail with the intervals of its means, which are expensive to compute."""
+        """Return the rail with the confidence intervals of its means. These are expensive to compute."""
         integrals = self._integrals.by_id[rail.track.info.id]
         precise, idle = (integral.precise(integral.until(until_ns)) for integral in integrals)
         interval_s, is_even = integrals[_MEASURED].intervals()
@@ -231,20 +237,23 @@ class PowerRails:
 
 
 def _weight(rail: RailView) -> tuple[bool, float]:
-    """Return a sort key of the rails of a board without a total. The greatest is that of the leading rail.
+    """Return a sort key for the rails of a board without a total. The rail with the greatest key is the leading rail.
 
-    A sum comes before all parts. Of two parts, the one that draws more comes first.
+    A sum comes before all parts. Of two parts, the part that draws more power has the greater key.
     """
     return rail.track.info.role != PART, rail.mean_w or rail.track.value or 0.0
 
 
 def _trust(rail: RailView) -> tuple[bool, bool, int]:
-    """Return a sort key of total rails. The rail with the lowest is used: it has readings, and the best instrument."""
+    """Return a sort key for several total rails. The rail with the lowest key is used.
+
+    A rail with readings comes before a rail without readings, then the more accurate instrument comes first.
+    """
     return not rail.covered_s, not rail.track.count, accuracy_rank(rail.track.info)
 
 
 def accuracy_rank(info: SensorInfo) -> int:
-    """Return the rank of a sensor's accuracy; 0 is the best."""
+    """Return the rank of the sensor's accuracy: 0 for the best instrument, more for less accurate instruments."""
     return ACCURACIES.index(info.accuracy) if info.accuracy in ACCURACIES else len(ACCURACIES)
 
 
@@ -256,10 +265,11 @@ def view_energy(
     *,
     only_leading: bool = False,
 ) -> EnergyView:
-    """Return the energy of one inference on each rail, and how long the battery lasts.
+    """Return the energy of one inference on each rail (supply line), and how long the battery lasts.
 
-    `power`: the power of the rails. `statistics`: the inferences of the whole session. `measured_ns`: the length of its
-    measured phase. `only_leading`: leave out all rails but the total or, without a total, the leading part.
+    `power`: the power of the rails. `statistics`: the inferences of the whole session. `measured_ns`: the length of the
+    measured phase in ns. `manifest`: the load, the idle baseline and the battery of the session. `only_leading`: True
+    leaves out every rail but the total and the leading rail.
     """
     load, methodology = (manifest.load, manifest.methodology) if manifest else (Load(), Methodology())
     has_baseline = methodology.idle_baseline_s is not None
@@ -276,8 +286,8 @@ def view_energy(
 def _cost(rail: RailView, covered: float, statistics: Counted | None, load: Load, *, has_baseline: bool) -> CostView:
     """Return the energy of one inference on one rail.
 
-    `covered`: the share of the measured phase that the rail's readings cover. `has_baseline`: whether an idle baseline
-    was requested.
+    `covered`: the share of the measured phase, 0 to 1, that the rail's readings cover. `has_baseline`: whether the user
+    asked for an idle baseline.
     """
     if statistics is None or not (rate_hz := statistics.throughput_hz):
         return CostView(rail, covered, reason=EnergyUnknown("nothing-measured"))
@@ -304,14 +314,14 @@ def is_rough(mean: Mean) -> bool:
 
 
 def _energy_each(power_w: Mean, rate_hz: float) -> Mean:
-    """Return the energy of an inference in J, from the power in W and the rate of inferences."""
+    """Return the energy of one inference in J. `power_w`: the mean power in W. `rate_hz`: inferences per second."""
     return Mean(power_w.value / rate_hz, power_w.half_width / rate_hz, power_w.batches)
 
 
 def _why_power_is_unknown(rail: RailView, covered: float, statistics: Counted, load: Load) -> EnergyUnknown | None:
-    """Return why the mean power of a rail is unknown, or None if it is known.
+    """Return the reason why the mean power of a rail is unknown, or None if it is known.
 
-    `covered`: the share of the measured phase that the rail's readings cover.
+    `covered`: the share of the measured phase, 0 to 1, that the rail's readings cover.
     """
     if covered < LEAST_COVERED:
         return EnergyUnknown("little-covered", covered=covered)
@@ -324,9 +334,9 @@ def _why_power_is_unknown(rail: RailView, covered: float, statistics: Counted, l
 
 
 def _is_in_step(rail: RailView, statistics: Counted, load: Load) -> bool:
-    """Whether readings may be in step with the load, so that all of them fall on the same phase of its period.
+    """Whether all readings of the rail may fall on the same phase of the load's period, so that their mean is wrong.
 
-    For example, if the board is busy for 30 ms of every 100 ms and readings come evenly at 10 Hz, the energy may be
+    For example, the board is busy for 30 ms of every 100 ms, and readings come evenly at 10 Hz. The energy may then be
     wrong by half.
     """
     rate_hz = statistics.throughput_hz or 0.0
@@ -358,10 +368,11 @@ def _view_battery(battery: Battery, total: CostView | None, statistics: Counted 
 def _board_w(
     total: CostView, statistics: Counted, load: Load, ran_hz: float, rate_hz: float
 ) -> tuple[Mean | None, EnergyUnknown | None]:
-    """Return the board's power in W at another rate, and the reason why a figure is unknown.
+    """Return `(power, reason)`: the board's power in W at another rate of inferences, and why a figure is unknown.
 
-    The power is None if it is unknown. The reason may also be that of the unknown energy of one inference. `rate_hz`:
-    the rate for which the power is wanted. `ran_hz`: the rate at which the power was measured.
+    `power` is None if it is unknown. `reason` is None if all figures are known. If the power is known but the energy of
+    one inference is unknown, `reason` says why. `ran_hz`: the rate at which the power was measured, in inferences per
+    second. `rate_hz`: the rate for which the power is wanted.
     """
     unknown = _why_power_is_unknown(total.rail, total.covered, statistics, load)
     ran_w, idle_w = total.rail.precise, total.rail.idle

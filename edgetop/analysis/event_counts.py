@@ -1,6 +1,7 @@
-"""What the CPU and the kernel counted for an inference: cycles, instructions, cache misses, migrations.
+"""What the CPU and the kernel counted during an inference: cycles, instructions, cache misses, migrations.
 
-Readings are events a second since the previous reading, so their integral over the measured phase misses nothing.
+Each reading is the mean number of events per second since the previous reading. So the sum over the measured phase
+contains every event.
 """
 
 from dataclasses import field
@@ -31,9 +32,9 @@ LEAST_COVERED = 0.5
 
 @frozen
 class EventFigures:
-    """What was counted for an inference, on average. The names are keys of the JSON document.
+    """What was counted for one inference, on average. The field names are keys of the JSON document.
 
-    A value is None if the event was not counted, or for less than half of the measured phase.
+    A field is None if the event was not counted, or was counted in less than half of the measured phase.
     """
 
     cycles: float | None = None
@@ -55,7 +56,7 @@ class EventFigures:
 
 
 class EventCounts:
-    """The counts of the engine's threads over the measured phase."""
+    """Adds up what the CPU and the kernel counted for the engine's threads over the measured phase."""
 
     def __init__(self) -> None:
         self._integrals = SensorIntegrals(_averages)
@@ -69,10 +70,11 @@ class EventCounts:
     def figures(
         self, until_ns: int, measured_ns: int | None, inferences: int, missing: tuple[MissingSensor, ...]
     ) -> EventFigures | None:
-        """Return what was counted for an inference, or None in a session without counters.
+        """Return what was counted for one inference on average, or None if the session has no counters.
 
-        `until_ns`: the end of the measured phase, or the present. `measured_ns`: the length of the phase.
-        `inferences`: the number of them in the phase. `missing`: the sensors that the board lacks.
+        `until_ns`: the session time in ns at which the measured phase ends, or now. `measured_ns`: the length of the
+        measured phase in ns. `inferences`: the number of inferences in the phase. `missing`: the sensors that could not
+        be read, each with the reason.
         """
         why = tuple(one.why for one in missing if one.what.startswith(_MISSING))
         rates = {label: _rate(self._of(label, until_ns)) for label in (*EVENTS, RAN_MS)}
@@ -101,6 +103,6 @@ def _averages(info: SensorInfo) -> bool | None:
 
 
 def _rate(sums: Integral) -> float | None:
-    """Return the mean rate a second, or None if readings cover under half of the phase."""
+    """Return the mean number of events per second, or None if readings cover less than half of the phase."""
     covered = sums.covered_s * NS / sums.length_ns if sums.length_ns else 0.0
     return sums.mean_w if covered >= LEAST_COVERED else None

@@ -1,7 +1,6 @@
-"""Index of the events that name an activity at a time: other processes, profiling rounds, slow reads of sensors.
+"""Index of the events that say what happened at a time: busy processes, profiling rounds, slow reads of sensors.
 
-Events are stored for as long as signals are. They are dropped by age and never by number, so that results do not depend
-on how a session is batched.
+Events are dropped by age and never by number, so results do not depend on how a session is cut into batches.
 """
 
 from bisect import bisect_left
@@ -41,7 +40,7 @@ class EventIndex:
                 self._changed(kind)
 
     def forget(self, until_s: int) -> None:
-        """Drop the events that are older than all stored signals."""
+        """Drop the events that are too old to be needed as evidence. `until_s`: the present session second."""
         oldest_ns = (until_s - 2 * EVIDENCE_S) * NS
         for kind, events in self._events.items():
             if events and events[0][0] < oldest_ns:
@@ -53,7 +52,10 @@ class EventIndex:
         self._ends.pop(kind, None)
 
     def in_second(self, kind: type[B], second: int) -> Sequence[Dated[B]]:
-        """Return the bodies of the events of this kind in this second, each with its time."""
+        """Return the events of one kind in one session second, as `(t_ns, body)` pairs.
+
+        `kind`: the class of the event's body, such as `Competing`.
+        """
         if kind not in self._by_second:
             # Events of one class, that of the key under which they are kept.
             by_second: dict[int, list[Dated[Any]]] = {}
@@ -63,9 +65,10 @@ class EventIndex:
         return self._by_second[kind].get(second, ())
 
     def overlaps(self, kind: type[Body], begin_ns: int, end_ns: int, after_ns: int = 0) -> bool:
-        """Whether an event of this kind overlaps a time or the `after_ns` before it, and ends at most 3 s after it.
+        """Whether an event of this kind overlaps a span of session time.
 
-        `begin_ns`, `end_ns`: the ends of the time.
+        `begin_ns` and `end_ns` are the limits of the span in ns. The span is extended backwards by `after_ns`. Events
+        that end 3 s or more after the span do not count, because a live run does not know them yet.
         """
         if kind not in self._ends:
             self._ends[kind] = sorted(_end_and_begin(*dated) for dated in self._events[kind])
@@ -75,9 +78,10 @@ class EventIndex:
         return any(begun_ns < end_ns for _, begun_ns in ends[first:last])
 
     def competitor_at(self, second: int) -> tuple[str, bool]:
-        """Return the name of the busy process that was reported nearest to this second, and whether it began then.
+        """Return `(name, began)` of the busy process that was reported nearest to a session second.
 
-        The name is "" if none was reported near it.
+        `began` says whether the process began to be busy at that time. The name is "" if no process was reported near
+        the second.
         """
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
         near = [dated for one in about for dated in self.in_second(Competing, one)]
@@ -87,9 +91,9 @@ class EventIndex:
         return nearest.name, bool(nearest.began) and abs(t_ns - second * NS) <= KNOWN_WITHIN_S * NS
 
     def competitors(self, start_s: int, end_s: int) -> tuple[str, float] | None:
-        """Return the name of the process that took most CPU in this time, and its CPU in % of a core.
+        """Return `(name, percent)` of the process that took most CPU between two session seconds, in percent of a core.
 
-        Without a report, return None.
+        The result is None if no process was reported. Only the last 15 minutes of the span are searched.
         """
         begin_s = max(start_s, end_s - FAR_BACK_S)
         most: dict[str, float] = {}
@@ -102,16 +106,16 @@ class EventIndex:
         return name, most[name]
 
     def competitor_now(self, until_s: int) -> tuple[str, float]:
-        """Return the name of the busy process that was reported last, and its CPU in % of a core.
+        """Return `(name, percent)` of the busy process that was reported last, and its CPU use in percent of a core.
 
-        The result is ("", 0) without a recent report. `until_s`: the present second.
+        The result is `("", 0)` if no process was reported in the last 35 s. `until_s`: the present session second.
         """
         recent = [one for t_ns, one in self._events[Competing] if 0 <= until_s - t_ns // NS <= NAMED_BEFORE_S]
         return (recent[-1].name, float(recent[-1].cpu_pct)) if recent else ("", 0.0)
 
 
 class Competitors:
-    """The names of other processes that took CPU time during the session."""
+    """Collects the names of other processes that took CPU time during the session."""
 
     def __init__(self) -> None:
         self._names: dict[str, float] = {}  # The highest CPU use of each process, in percent of a core.
@@ -122,7 +126,7 @@ class Competitors:
                 self._names[name] = max(self._names.get(name, 0.0), float(percent))
 
     def top(self) -> tuple[str, ...]:
-        """Return the names of the processes that took most CPU."""
+        """Return the names of at most three processes that took most CPU, the busiest first."""
         return tuple(sorted(self._names, key=lambda name: (-self._names[name], name))[:NAMED])
 
 

@@ -1,8 +1,8 @@
-"""Faults of the analysis itself: an error in one fold or figure costs only the figures that depend on it.
+"""Internal errors of the analysis. An error in one part costs only the figures that depend on that part.
 
-A fold is a part of the analysis that takes the batches of a session one by one. Each fold stands behind a `Guard`. A
-fold that raised an error gets no more data, and an empty fold answers in its place. A figure knows on which failed
-folds it depends, so it is shown as unavailable, and never as 0, as missing or as good.
+A fold is a part of the analysis that takes the batches of a session one by one. A `Guard` stands in front of each fold.
+A fold that raised an error gets no more data, and an empty fold answers in its place. Each figure knows the failed
+folds that it depends on. Such a figure is shown as unavailable, never as 0, as missing or as good.
 """
 
 import threading
@@ -28,9 +28,10 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _Notes(threading.local):
-    """The names of the failed folds and figures that are read while a figure is made, in the order of reading.
+    """The names of the failed folds and figures that are read while a figure is computed, in the order of reading.
 
-    If one figure is made while another is, the inner figure depends on the names that were added since it began.
+    An inner figure may be computed during an outer one. The inner figure depends only on the names that were added
+    since its own computation began.
     """
 
     names: list[str] | None = None  # None while no figure is being made.
@@ -41,7 +42,7 @@ _notes = _Notes()
 
 @frozen
 class Fault:
-    """An error of edgetop in a part of its analysis."""
+    """An internal error of edgetop that makes one fold or figure of the analysis unavailable."""
 
     name: str  # Name of the unavailable fold or figure.
     where: str  # Name of the fold or figure that raised the error. It differs from `name` if `name` depends on it.
@@ -52,7 +53,7 @@ class Fault:
 
 
 class UnavailableError(Exception):
-    """Raised if a figure is read that is unavailable because of an error in the analysis, the `fault`."""
+    """Raised when somebody reads a figure that an internal error makes unavailable. `fault` is this error."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.where, fault.error)
@@ -60,14 +61,17 @@ class UnavailableError(Exception):
 
 
 class Faults:
-    """The faults of one analysis, by the names of its folds and figures."""
+    """The internal errors of one analysis. The keys are the names of the unavailable folds and figures."""
 
     def __init__(self) -> None:
         self.found: dict[str, Fault] = {}
         self.now_ns, self.session = 0, ""
 
     def add(self, name: str, error: Exception, also: Iterable[str] = ()) -> None:
-        """Store the error of the fold or figure `name`. `also`: other folds that cannot work without it."""
+        """Store the error that the fold or figure `name` raised.
+
+        `also`: names of other folds that cannot work without this fold.
+        """
         text = " ".join(f"{type(error).__name__}: {error}".split())
         lines = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-MAX_FRAMES))
         for each in (name, *also):
@@ -77,26 +81,29 @@ class Faults:
 
     @property
     def distinct(self) -> tuple[Fault, ...]:
-        """Return the faults of the parts that raised an error themselves."""
+        """Return one fault for each part of the analysis that raised an error itself.
+
+        Parts that are unavailable only because they depend on such a part are left out.
+        """
         return tuple(fault for name, fault in self.found.items() if fault.where == name)
 
     def behind(self, names: Iterable[str]) -> Fault:
-        """Return the fault that makes a figure unavailable; there must be one.
+        """Return the fault that makes a figure unavailable. Call it only if there is a fault.
 
         `names`: the folds and figures on which the figure depends.
         """
         return self.first(names) or next(iter(self.found.values()))
 
     def first(self, names: Iterable[str]) -> Fault | None:
-        """Return the first fault that affects one of these names, or None if none is affected."""
+        """Return the first fault that affects one of these folds or figures, or None if all of them work."""
         return next((fault for name, fault in self.found.items() if name in set(names)), None)
 
     def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
-        """Make the figure `name`. Return it with the names of all failed folds and figures that it depends on.
+        """Compute the figure `name`, and return it together with the names of the failed parts behind it.
 
-        `make` makes the figure. If it fails, `name` itself is among the returned names, and `unknown` makes the figure:
-        as it is if nothing is known. A figure that failed once is not tried again. Raises UnavailableError if `unknown`
-        fails as well.
+        The names are an empty set if all is well. `make` computes the figure. If it fails, the names include `name`,
+        and `unknown` computes the figure instead, as if nothing were known. A figure that failed once is not tried
+        again. Raises UnavailableError if `unknown` fails as well.
         """
         if (names := _notes.names) is not None:
             return self._collected(names, name, make, unknown)
@@ -142,7 +149,7 @@ Guarded = Any  # a fold of any class, or what a function of it takes or returns
 
 
 class Guard:
-    """A stand-in for a fold: an error in the fold becomes a fault, instead of ending the program."""
+    """Stands in front of a fold. An error in the fold is stored as a fault instead of ending the program."""
 
     def __init__(self, name: str, fold: object, faults: Faults, readers: tuple[str, ...]) -> None:
         vars(self).update(_name=name, _fold=fold, _blank=None, _faults=faults, _readers=readers)
@@ -164,9 +171,9 @@ class Guard:
         return found
 
     def _guarded(self, attribute: str, function: Callable[..., Guarded]) -> Callable[..., Guarded]:
-        """Return a guarded version of a fold's function.
+        """Return a version of a fold's function that catches errors. `attribute`: the function's name.
 
-        It costs little more than the function itself until an error occurs. `attribute`: the function's name.
+        Until an error occurs, the returned function is nearly as quick as the function itself.
         """
         failed = self._faults.found
 
@@ -203,7 +210,10 @@ class Guard:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Store the error. Raises MemoryError, or UnavailableError if the empty fold fails as well."""
+        """Store the error.
+
+        Raises MemoryError if the error is one, and UnavailableError if the empty fold failed as well.
+        """
         if isinstance(error, MemoryError):
             raise error
         if self._name in self._faults.found:
@@ -211,7 +221,7 @@ class Guard:
         self._faults.add(self._name, error, self._readers)
 
     def _standing(self) -> Guarded:
-        """Return the fold or, if it failed, an empty one."""
+        """Return the fold or, if the fold failed, an empty fold of the same class."""
         if self._name not in self._faults.found:
             return self._fold
         note({self._name})
@@ -221,18 +231,21 @@ class Guard:
 
 
 def guarded(name: str, fold: T, faults: Faults, readers: tuple[str, ...] = ()) -> T:
-    """Return the fold behind a guard.
+    """Return a stand-in for `fold` that catches its errors and stores them in `faults`.
 
-    `name`: of the fold. `readers`: names of folds that read data from it, and so fail too.
+    `name`: the fold's name in `faults`. `readers`: names of other folds that read data from this fold, and so fail with
+    it.
     """
     return cast("T", Guard(name, fold, faults, readers))
 
 
 @contextmanager
 def noting() -> Iterator[set[str]]:
-    """Yield a set.
+    """Yield an empty set.
 
-    At the end of the context, it has the names of all failed folds and figures that were read within it.
+    At the end of the context, the set contains the names of the failed parts that were read in it.
+
+    The parts are folds and figures of the analysis.
     """
     outer, read = _notes.names, set[str]()
     names = _notes.names = [] if outer is None else outer
@@ -246,7 +259,10 @@ def noting() -> Iterator[set[str]]:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Mark data that a figure can do without: what fails within this context does not make the figure unavailable."""
+    """Within this context, reading a failed part does not make the current figure unavailable.
+
+    Use it for data that the figure can do without.
+    """
     names = _notes.names
     begin = len(names or ())
     try:
@@ -257,15 +273,18 @@ def aside() -> Iterator[None]:
 
 
 def note(names: Collection[str]) -> None:
-    """Add names of failed parts to those on which the figure that is being made depends."""
+    """Add names of failed folds or figures to the names on which the current figure depends.
+
+    The current figure is the figure that is being computed in this thread.
+    """
     if names and _notes.names is not None:
         _notes.names.extend(names)
 
 
 class noted(Generic[T]):  # noqa: N801  read like functools.cached_property
-    """A cached property that remembers on which failed folds its value depends.
+    """A cached property that also stores the names of the failed folds on which its value depends.
 
-    A figure that reads it depends on them too.
+    A figure that reads the property depends on these folds too.
     """
 
     def __init__(self, make: Callable[[Guarded], T]) -> None:

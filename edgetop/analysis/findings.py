@@ -1,7 +1,7 @@
 """Findings about a session: reasons to doubt its figures, and hints.
 
-All findings are data. `edgetop.wording.notice_words` has their messages and advice. The codes are a contract (`edgetop
-help warnings`).
+A finding contains only data. `edgetop.wording.notice_words` makes its message and advice. The codes are a contract with
+users (`edgetop help warnings`).
 """
 
 from typing import ClassVar
@@ -28,7 +28,7 @@ EVENT_CODES = frozenset(
 
 @frozen
 class PartsFailed:
-    """An error of edgetop, and all parts that are unavailable because of it."""
+    """An internal error of edgetop, and all parts of the analysis that are unavailable because of it."""
 
     parts: tuple[str, ...]  # names of folds and figures
     fault: Fault
@@ -38,7 +38,7 @@ class PartsFailed:
 
 @frozen
 class EventTold:
-    """A warning or an error that was recorded, and how often."""
+    """A warning or an error that was recorded as an event, and how often it occurred."""
 
     lasting: Lasting
     session: SessionKind = "run"
@@ -50,7 +50,7 @@ class EventTold:
 
 @frozen
 class QueueGrew:
-    """More inferences were asked for than were done."""
+    """Inferences were requested faster than the engine could run them."""
 
     asked_hz: float
     done_hz: float
@@ -69,7 +69,7 @@ class WarmupShort:
 
 @frozen
 class NotSettled:
-    """Percentiles that may still change with more inferences."""
+    """Percentiles that may still change when more inferences are measured."""
 
     quantiles: tuple[float, ...]
     count: int  # of inferences
@@ -90,7 +90,7 @@ class Leak:
 
 @frozen
 class BackgroundLoad:
-    """CPU time that other processes took."""
+    """CPU time that other processes took during the measurement."""
 
     mean_pct: float  # of a core
     names: tuple[str, ...]  # of the processes that took most; (): unknown
@@ -100,7 +100,7 @@ class BackgroundLoad:
 
 @frozen
 class StillWarming:
-    """A temperature that was still rising at the end."""
+    """A temperature that was still rising at the end of the session."""
 
     sensor: str
     rose_c: float  # in the last two minutes
@@ -110,7 +110,7 @@ class StillWarming:
 
 @frozen
 class SettingDiffers:
-    """A label declares another governor or power mode than the board has."""
+    """The user declared another governor or power mode (in a label of the session) than the board has."""
 
     setting: str  # "governor" or "power-mode"
     declared: str
@@ -123,7 +123,7 @@ class SettingDiffers:
 
 @frozen
 class HalvesDiffer:
-    """The p99 of the second half of the session differs from that of the first half."""
+    """The p99 latency of the second half of the session differs from the p99 of the first half."""
 
     first_ns: float
     second_ns: float
@@ -133,7 +133,7 @@ class HalvesDiffer:
 
 @frozen
 class ClockLimitMoved:
-    """A change of the limit of a clock, by the user, the firmware or heat."""
+    """The limit of a clock changed during the session, by the user, the firmware or heat."""
 
     sensor: str
     low_mhz: float
@@ -145,7 +145,7 @@ class ClockLimitMoved:
 
 @frozen
 class ModeUnsustainable:
-    """A power mode that sets no limit."""
+    """The board ran in a power mode without a limit, which it may not be able to sustain."""
 
     power_mode: str
 
@@ -154,7 +154,7 @@ class ModeUnsustainable:
 
 @frozen
 class NotSustained:
-    """The speed of the burst, which the board did not hold."""
+    """The board did not hold the speed of the burst, the first steady 30 s."""
 
     drift_ratio: float  # sustained p50 over burst p50
 
@@ -163,7 +163,7 @@ class NotSustained:
 
 @frozen
 class Stolen:
-    """CPU time that a hypervisor took."""
+    """CPU time that a hypervisor gave to other virtual machines."""
 
     mean_pct: float  # of a core
 
@@ -181,7 +181,7 @@ class MonitorCost:
 
 @frozen
 class SustainedShort:
-    """Sustained figures of a measurement that was shorter than the board takes to reach a steady temperature."""
+    """There are sustained figures, but the session was too short for the board to reach a steady temperature."""
 
     measured_ns: int
     session: SessionKind = "run"
@@ -191,7 +191,7 @@ class SustainedShort:
 
 @frozen
 class PowerShort:
-    """A measurement of power that was shorter than the board takes to reach a steady temperature."""
+    """Power was measured, but the session was too short for the board to reach a steady temperature."""
 
     measured_ns: int
     session: SessionKind = "run"
@@ -201,7 +201,7 @@ class PowerShort:
 
 @frozen
 class OneInput:
-    """A long run in which every inference got the same arrays, which edgetop made."""
+    """In a long run, every inference got the same input arrays, which edgetop made."""
 
     source: str  # "random" or "zeros", or several with the names of the inputs
 
@@ -243,7 +243,7 @@ class FellBack:
 
 @frozen
 class Crossings:
-    """Crossings between the requested providers: each provider runs the operators that the one before it cannot run."""
+    """The inference crosses between providers, because each provider runs what the provider before it cannot run."""
 
     providers: tuple[str, ...]
     partitions: int
@@ -260,7 +260,7 @@ class DominantOperator:
 
 @frozen
 class SlowKernels:
-    """Operators that achieve far less FLOP/s than others like them."""
+    """Operators that reach far fewer FLOP/s than similar operators of the model."""
 
     operators: tuple[OperatorView, ...]
 
@@ -269,7 +269,7 @@ class SlowKernels:
 
 @frozen
 class Conversions:
-    """Operators that only convert dtypes or layouts."""
+    """Operators that only convert data types or memory layouts."""
 
     operators: tuple[OperatorView, ...]
 
@@ -296,7 +296,7 @@ class NotFused:
 
 @frozen
 class SmallForDelegate:
-    """A model whose inferences are so short that handing them over to a delegate may take most of their time."""
+    """The model is so fast that handing an inference over to a delegate may take most of its time."""
 
     inference_ns: float
     providers: tuple[str, ...]  # to which it is handed over
@@ -306,7 +306,7 @@ class SmallForDelegate:
 
 @frozen
 class ThreadImbalance:
-    """A thread that runs the model, and that waits for the others."""
+    """The thread that runs the model often waits for the engine's other threads."""
 
     threads: ThreadView
     most: str  # the operator in which it waited most
@@ -316,7 +316,7 @@ class ThreadImbalance:
 
 @frozen
 class ThreadsMoved:
-    """Threads moved from one CPU to another."""
+    """Threads of the engine moved from one CPU to another."""
 
     moves_per_s: float  # of inference
 

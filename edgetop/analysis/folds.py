@@ -1,4 +1,7 @@
-"""All folds of a session, and their results for the whole session, for reports, gates, alerts and screens."""
+"""All folds of a session, and their results over the whole session, for reports, gates, alerts and screens.
+
+A fold is a part of the analysis that takes the batches of a session one by one.
+"""
 
 import contextlib
 import threading
@@ -69,9 +72,9 @@ class Feed(Protocol):
 
 
 def once(make: Made) -> Made:
-    """Return a version of a function of `Folds` that caches its result until the next batch.
+    """Return a version of a method of `Folds` that caches its result until the next batch.
 
-    If the function fails, the result is what it returns for a session of which nothing is known.
+    If the method raises an error, its result for an empty session is returned instead.
     """
     name = f"figures: {make.__name__.strip('_')}"
 
@@ -110,11 +113,11 @@ _READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those 
 
 
 class Folds:
-    """All folds of a session. Any thread may give them batches.
+    """All folds of a session. A fold is a part of the analysis that takes the batches of a session one by one.
 
-    An error in one fold or figure is added to `faults`, and all others continue. `lock` is held while a batch is
-    folded, and by every function that reads several folds. A caller that needs several results of one moment must hold
-    it too.
+    An error in one fold or figure is added to `faults`, and the rest continues. Batches may come from several threads.
+    `lock` is held while a batch is folded, and by every function that reads several folds. A caller that needs several
+    results of the same moment must hold `lock` too.
     """
 
     latency: RollingLatency
@@ -145,7 +148,7 @@ class Folds:
     token_energy: TokenEnergy
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
-        """Begin without data. `rules`: alert rules of the viewer, in addition to the rules of the session."""
+        """Create folds without data. `rules`: the viewer's own alert rules, in addition to the rules of the session."""
         self._rules = rules
         self.lock = threading.RLock()
         self.folds = 0  # Number of folds so far: a painter compares it to see whether there is new data.
@@ -177,7 +180,7 @@ class Folds:
         self._reported: frozenset[str] = frozenset()  # Names of the faults that were already reported.
 
     def _begin(self, name: str) -> Any:  # a fold of the class in FOLDS
-        """Return a new fold behind its guard. `name`: of the fold."""
+        """Return a new fold behind its guard. `name` is a key of FOLDS, such as "latency"."""
         given: tuple[object, ...] = (self._rules,) if name == "alerts" else ()
         given += (self._bare_tracks,) if name in READ_TRACKS else ()
         given += (self.phases,) if name in ASK_PHASES else ()
@@ -185,7 +188,7 @@ class Folds:
         return guarded(name, fold, self.faults, _READERS.get(name, ()))
 
     def catch_up(self, feed: Feed) -> None:
-        """Give the next batch of the feed to all folds, if there is one. Any thread may call this."""
+        """Read the next batch from the feed and pass it to all folds, if there is one. Any thread may call this."""
         with self.lock:
             batch = feed.read()
             if batch is not None:
@@ -254,16 +257,16 @@ class Folds:
 
     @property
     def generates(self) -> bool:
-        """Whether this is a session of a language model."""
+        """Whether the session runs a language model that generates tokens."""
         return self.manifest is not None and self.manifest.generation is not None
 
     @property
     def has_streams(self) -> bool:
-        """Whether the session has several streams. Their latencies have nothing in common."""
+        """Whether the session has several streams, for example several models. Their latencies are kept apart."""
         return len(self.streams) > 1
 
     def _begin_streams(self, streams: ByStream) -> None:
-        """Add the folds of streams that have inferences for the first time. `streams`: the new seconds, by stream."""
+        """Create the folds of each stream that has its first inferences. `streams`: the new seconds of each stream."""
         for number in streams.numbers:
             if number in self.streams or len(self.streams) >= MOST_JUDGED:
                 continue
@@ -316,21 +319,22 @@ class Folds:
                 self.usage.on_event(event)
 
     def save_checkpoint(self, at_ns: int, ahead: "Folds") -> None:
-        """Save the state of `ahead`, to resume from it later.
+        """Save the state of `ahead`, so that these folds can continue from it later.
 
-        `ahead`: a twin of these folds that has folded the session up to `at_ns`.
+        `ahead`: other folds of the same session, which have taken all its batches up to the session time `at_ns`, in
+        ns.
         """
         state = {name: part for name, part in vars(ahead).items() if name not in _NOT_OF_SESSION}
         self._checkpoints.save(at_ns, state)
 
     def twin(self: Twin) -> Twin:  # noqa: PYI019  Python 3.10 has no Self
-        """Return new folds with the same rules and without data."""
+        """Return new folds without data. Their alert rules are the same."""
         return type(self)(self._rules)
 
     def reset(self) -> None:
-        """Restart the latency statistics of the views at the next whole second.
+        """Restart the latency statistics on the screen at the next whole second.
 
-        The statistics of the whole session, which reports print, and the recording continue.
+        The recording continues, and so do the statistics of the whole session, which reports print.
         """
         with self.lock:
             now_ns = self.progress.view().now_ns
@@ -341,7 +345,10 @@ class Folds:
             self._stream_views = {}
 
     def _from(self, now_ns: int) -> RollingLatency:
-        """Return latency statistics that begin with the next whole second. `now_ns`: the present."""
+        """Return empty latency statistics that begin with the next whole second.
+
+        `now_ns`: the present session time in ns.
+        """
         latency = guarded("latency-since-reset", RollingLatency((now_ns // NS + 1) * NS), self.faults)
         latency.load = self.latency.load
         return latency
@@ -350,9 +357,9 @@ class Folds:
 
     @once
     def stream_views(self) -> tuple[StreamView, ...]:
-        """Return the streams in which something was measured, the busiest first.
+        """Return the views of all streams in which something was measured, the busiest stream first.
 
-        If there are none, return the first stream.
+        If nothing was measured in any stream, the result contains only the first stream.
         """
         moment = Moment(self.progress.measured_until_ns, self.progress.view().phase == "over")
         with aside():
@@ -371,38 +378,41 @@ class Folds:
 
     @property
     def only_stream(self) -> StreamView | None:
-        """Return the stream of a session that has only one, or None if it has several."""
+        """Return the stream if the session has exactly one, or None if it has several."""
         views = self.stream_views()
         return views[0] if len(views) == 1 else None
 
     def totals(self) -> Counted | None:
-        """Return the counts of the whole session, summed over its streams, or None if nothing was measured."""
+        """Return the counts of inferences of the whole session, over all streams, or None if nothing was measured."""
         return self.latency.statistics(self.progress.measured_until_ns)
 
     def statistics(self) -> Statistics | None:
-        """Return the whole session's latency statistics, or None if nothing was measured or it has several streams."""
+        """Return the latency statistics of the whole session.
+
+        None if nothing was measured or there are several streams.
+        """
         only = self.only_stream
         return only.statistics if only else None
 
     def response(self) -> Statistics | None:
-        """Return the response times of the whole session, or None under a closed load or with several streams."""
+        """Return the response times of the whole session.
+
+        None if the load sets no start times or has several streams.
+        """
         only = self.only_stream
         return only.response if only else None
 
     @once
     def slowdowns_view(self) -> SlowdownsView:
-        """Return the slowdowns of all streams.
-
-        The result has the baseline of the burst only if there is one stream.
-        """
+        """Return the slowdowns of all streams. The baseline is included only if there is one stream."""
         only = self.only_stream
         return only.slowdowns if only else join_slowdowns(self.stream_views())
 
     @once
     def deadline(self) -> DeadlineView | None:
-        """Return the misses of the deadline of the whole session, with the headroom.
+        """Return how often the whole session missed its deadline, and the headroom.
 
-        It is None without a deadline or if nothing was measured.
+        The result is None if there is no deadline or nothing was measured.
         """
         only, totals = self.only_stream, self.totals()
         if only:
@@ -410,16 +420,17 @@ class Folds:
         return join_deadlines(self.stream_views(), totals) if totals else None
 
     def power_view(self, axis: Axis | None = None) -> PowerView:
-        """Return the power over the measured phase.
+        """Return the power of all rails over the measured phase.
 
-        With an `axis`, it has the timeline of the leading rail along it.
+        `axis`: the time axis for a timeline of the leading rail's power; None for no timeline. Confidence intervals of
+        all rails are computed only without `axis`.
         """
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
     def usage_figures(self) -> UsageFigures | None:
         """Return the use of CPU, memory, network and disks, or None if nothing was measured.
 
-        It covers the measured phase or, for a watched program, the whole run.
+        The figures cover the measured phase. For a watched program, they cover its whole run.
         """
         if (began_ns := self.phases.program_from_ns) is not None:
             now_ns = self.progress.view().now_ns if self.phases.over_ns is None else self.phases.over_ns
@@ -428,7 +439,7 @@ class Folds:
         return self.usage.figures(self.progress.measured_until_ns, self.progress.view().measured_ns)
 
     def event_figures(self) -> EventFigures | None:
-        """Return what the CPU and the kernel counted for an inference, or None in a session without counters."""
+        """Return what the CPU and the kernel counted for one inference, or None if the session has no counters."""
         totals = self.totals()
         began_ns, until_ns = self.phases.used_from_ns, self.progress.measured_until_ns
         measured_ns = None if began_ns is None else max(0, until_ns - began_ns)
@@ -436,16 +447,19 @@ class Folds:
         return self.event_counts.figures(until_ns, measured_ns, count, self.tracks.missing)
 
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
-        """Return the energy of an inference over the whole session. `power`: the power of the rails.
+        """Return the energy of one inference, over the whole session.
 
-        `only_leading`: leave out all rails but the total or, without a total, the leading part.
+        `power`: the power of the rails. `only_leading`: True leaves out every rail but the total and the leading rail.
         """
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.totals(), measured_ns, self.manifest, only_leading=only_leading)
 
     @once
     def ab_view(self) -> AbView | None:
-        """Return the comparison of an A/B session, or None if this is no A/B session or its turns have not begun."""
+        """Return the comparison of A and B, or None if there is none.
+
+        It exists only in an A/B session, after its first turn has begun.
+        """
         return self.ab.view(self.manifest)
 
     @once
@@ -456,26 +470,29 @@ class Folds:
 
     @once
     def forecast_view(self) -> ForecastView:
-        """Return the forecast of the temperature at this load, from now or from the end of the measured phase."""
+        """Return the forecast of the temperature at this load. It begins now or at the end of the measured phase."""
         return self.forecast.view(self.progress.measured_until_ns)
 
     @once
     def growth_view(self) -> GrowthView:
-        """Return the growth of the engine's memory over the measured phase."""
+        """Return how the engine's memory grew over the measured phase."""
         is_over = self.progress.view().phase == "over"  # After the end, memory cannot fill up any more.
         return self.growth.view(self.progress.measured_until_ns, None if is_over else self.memory_left_mib())
 
     @once
     def precision_view(self) -> PrecisionView:
-        """Return the precision of the session's percentiles. While the session measures, it may be some seconds old."""
+        """Return the precision of the percentiles of the whole session.
+
+        During the measurement, the result may be some seconds old. With several streams, the precision is not judged.
+        """
         only = self.only_stream
         return only.precision if only else UNJUDGED
 
     @once
     def alerts_view(self) -> AlertsView:
-        """Return the alerts of the whole session, even if the views begin later.
+        """Return the alerts of the whole session, even if latency statistics on the screen were reset later.
 
-        Alerts of a failed fold are missing.
+        If a part of the analysis failed, the alerts that need this part are missing.
         """
         with aside():
             findings = self._findings()
@@ -499,21 +516,27 @@ class Folds:
         )
 
     def memory_left_mib(self) -> float | None:
-        """Return the MiB left to the cgroup's limit or the board's memory, whichever is nearer; None if unknown."""
+        """Return the MiB that can still be allocated, or None if unknown.
+
+        The limit is the cgroup's memory limit or the board's memory, whichever is nearer.
+        """
         left = room(self.tracks)
         return None if left is None or left.is_lost else left.value
 
     @once
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
-        """Return the figures of the burst, and those of the sustained span.
+        """Return `(burst, sustained)`: the figures of the first and of the last steady span.
 
-        Each is None if unknown or with several streams.
+        Each is None if it is unknown, or if the session has several streams.
         """
         only = self.only_stream
         return (only.burst, only.sustained) if only else (None, None)
 
     def burst(self) -> SpanFigures | None:
-        """Return the figures of the burst, or None if they are not known yet or the session has several streams."""
+        """Return the figures of the burst, the first steady 30 s.
+
+        None if they are unknown or there are several streams.
+        """
         only = self.only_stream
         return only.burst if only else None
 
@@ -522,22 +545,23 @@ class Folds:
         return self.manifest.engine.preferred if self.manifest else ()
 
     def memory_view(self, axis: Axis) -> MemoryView:
-        """Return the memory of the engine and the board, with the timeline along `axis`."""
+        """Return the memory of the engine and the board. `axis`: the time axis of the memory timeline."""
         whole = self.manifest.board.memory_bytes if self.manifest else None
         with aside():
             stages, growth = self.memory_stages.views(), self.growth_view()
         return view_memory(self.tracks, whole, axis, stages, growth)
 
     def events_view(self) -> EventsView:
-        """Return the recorded events together with those that the analysis derives."""
+        """Return the recorded events together with the events that the analysis found, such as slowdowns."""
         with aside():
             derived = self.slowdowns_view(), self.throttles.view(), self.alerts_view()
         return self._derived_events.joined(self.events.view(), *derived)
 
     def sensor_series(self, axis: Axis, kinds: Sequence[str], until_s: float | None = None) -> dict[str, Points]:
-        """Return the timelines of all sensors of these kinds, by sensor id.
+        """Return the timelines of all sensors of these kinds, as a dict by sensor id.
 
-        `until_s`: the end of the timelines; None for now.
+        `axis`: the time axis. `kinds`: kinds of sensors, such as "temp". `until_s`: the session second at which the
+        timelines end; None for now.
         """
         ids = [track.info.id for track in self.tracks.views(*kinds)] if kinds else []
         each = ((sensor_id, self.tracks.points(sensor_id, axis, until_s)) for sensor_id in ids)

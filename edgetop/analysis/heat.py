@@ -1,4 +1,4 @@
-"""Heat, clocks and limits: temperatures and their distance to trip points, clocks and their caps, active limits."""
+"""Heat: temperatures and their distance to trip points, clocks and their caps, and the limits that are in force."""
 
 import itertools
 import re
@@ -31,7 +31,7 @@ class ClockView:
 
 @frozen
 class LimitView:
-    """One limit for which the board has a flag."""
+    """One limit that the board reports with a flag, such as a limit because of low voltage."""
 
     label: str
     is_in_force: bool | None  # None if unknown now.
@@ -82,7 +82,10 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
 
 
 def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None = None) -> ThermalView:
-    """Return the view with its timelines along this axis. `until_s`: the end of the timelines; None for now."""
+    """Return the thermal view with timelines along another time axis.
+
+    `until_s`: the session second at which the timelines end; None for now.
+    """
     clock = view.leading.info if view.leading else None
     return replace(
         view,
@@ -93,11 +96,11 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None =
 
 
 def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
-    """Return the clock to show.
+    """Return the clock to show, or None if there is none.
 
-    It is that of the firmware, else the one whose cap fell furthest, else a clock of the fastest group. Within a group,
-    it is the clock that was fastest on average, since the one that is fastest now changes each second. `groups`: the
-    clocks of each group.
+    The firmware's clock comes first. Next comes the clock whose cap fell furthest. Otherwise the result is a clock of
+    the fastest group, namely the clock that was fastest on average. The clock that is fastest at the moment would
+    change each second. `groups`: the clocks of each group.
     """
     clocks = [clock for group in groups for clock in group]
     firmware = next((clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK), None)
@@ -109,7 +112,7 @@ def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackVi
 
 
 def _lowest_cap(tracks: Tracks, clock: TrackView) -> float:
-    """Return the lowest cap of the clock so far, as a share of the highest frequency of the clock."""
+    """Return the lowest cap of the clock so far, as a share (0 to 1) of the clock's highest frequency."""
     cap = tracks.one(f"freqcap/{clock.info.label}")
     highest = max((mhz for mhz in (clock.info.max, cap and cap.max) if mhz), default=0.0)
     return cap.min / highest if cap and cap.min is not None and highest else 1.0
@@ -123,15 +126,15 @@ def _heat(zone: TrackView) -> float:
 
 
 def headroom_c(zone: TrackView) -> float | None:
-    """Return the distance in °C from the zone's temperature to the trip point at which it throttles.
+    """Return by how many °C the zone is below the trip point at which it throttles.
 
-    It is None if the zone has no such trip point, or no present reading.
+    The result is None if the zone has no such trip point, or no present reading.
     """
     return None if zone.now is None or zone.trip_c is None else zone.trip_c - zone.now
 
 
 def _clock_groups(clocks: Sequence[TrackView]) -> Iterator[tuple[TrackView, ...]]:
-    """Yield the groups of clocks: four or more neighbouring CPUs of one kind, or a single clock."""
+    """Yield tuples of clocks: four or more neighbouring CPUs of one kind as a group, any other clock alone."""
 
     def cpu_mhz(clock: TrackView) -> float | None:  # CPUs of one kind have the same highest clock.
         return clock.info.max if _CPU.fullmatch(clock.info.label) else None
@@ -161,7 +164,7 @@ def _clock(tracks: Tracks, group: Sequence[TrackView]) -> ClockView:
 
 
 def _limits(flags: Sequence[TrackView]) -> Iterator[LimitView]:
-    """Yield the state of each limit, from two flags: one for now, and one for the time since boot."""
+    """Yield the state of each limit. Each limit has two flags: one for now, and one for the time since boot."""
     by_label = {flag.info.label: flag for flag in flags}
     for label in dict.fromkeys(label.removesuffix(STICKY) for label in by_label):
         now, sticky = by_label.get(label), by_label.get(label + STICKY)

@@ -1,7 +1,7 @@
-"""Hotspots: the share of each operator in an inference, and the change of its time.
+"""Hotspots: the share of each operator in the time of an inference, and how its time changed.
 
-Profiling rounds of instrumented inferences show how the time is shared; the time of an inference itself comes only from
-plain inferences. So shares are stored, and an operator's time is its share of the plain inferences' p50 (`scaled_ns`).
+Operators are timed in profiling rounds of instrumented inferences, which are slower than plain ones. So only the shares
+are taken from these rounds. An operator's time is its share of the p50 of plain inferences (`scaled_ns`).
 """
 
 from collections import deque
@@ -74,7 +74,7 @@ class ThreadView:
 
 
 class ThreadTally:
-    """Sums over instrumented inferences of how the engine's threads shared the work, if the runtime reports it."""
+    """Adds up how the engine's threads shared the work of instrumented inferences, if the runtime reports it."""
 
     def __init__(self) -> None:
         self._count = self._all_ns = self._wait_ns = self._moves = 0
@@ -89,7 +89,7 @@ class ThreadTally:
             self._most_ns[use.most] = self._most_ns.get(use.most, 0) + use.most_ns
 
     def view(self) -> ThreadView | None:
-        """Return the figures over all profiling rounds, or None if there is no data."""
+        """Return how the threads shared the work over all profiling rounds, or None if there is no data."""
         if not self._all_ns:
             return None
         most = max(self._most_ns, key=lambda name: self._most_ns[name])
@@ -103,7 +103,7 @@ class ThreadTally:
 
 
 class Operators:
-    """The operators of a session, from profiling rounds (`Burst`) and the events about them."""
+    """Collects the operators of a session, from profiling rounds (`Burst`) and the events about these rounds."""
 
     def __init__(self) -> None:
         self.session = Tally()
@@ -152,7 +152,7 @@ class Operators:
                 del unmatched[number]
 
     def marks(self, axis: Axis) -> Points:
-        """Return a timeline of profiling rounds: a value where there was a round, and NaN elsewhere."""
+        """Return a timeline of the profiling rounds. A column with a round has a value, every other column is NaN."""
         return self._marks.points(axis)
 
     def _on_event(self, event: Event) -> None:
@@ -181,7 +181,10 @@ class Operators:
             self.threads.add(use)
 
     def _take(self, burst: Burst, info: BurstInfo) -> None:
-        """Add a round. A disturbed round counts only until the first undisturbed one."""
+        """Add the profiling round.
+
+        A round disturbed by other processes counts only until the first undisturbed round.
+        """
         if info.disturbed and self._is_undisturbed:
             return
         if not info.disturbed and not self._is_undisturbed:
@@ -195,7 +198,10 @@ class Operators:
         self._view = None
 
     def view(self) -> OperatorsView:
-        """Return the view; it is the same object until the next round, so that a pane can skip drawing."""
+        """Return the present state of the operators.
+
+        Until the next profiling round, the result is the same object, so that a pane can skip drawing.
+        """
         if self._view is None:
             self._view = self._made()
         return self._view
@@ -230,21 +236,22 @@ class Operators:
 
     @property
     def left_out_runs(self) -> int:
-        """Return the number of instrumented inferences that do not count, because other processes disturbed them."""
+        """Return how many instrumented inferences were left out because other processes disturbed them."""
         return self._left_out + (self._disturbed if self._is_undisturbed else 0)
 
 
 def sound_use(use: ThreadUse) -> ThreadUse | None:
-    """Return the use of threads, with its times limited to possible ones; None if a figure is impossible."""
+    """Return a copy in which no waiting time exceeds the total time. None if one of the figures is impossible."""
     if use.count <= 0 or use.all_ns <= 0 or use.wait_ns < 0 or use.moves < 0:
         return None
     return replace(use, wait_ns=min(use.wait_ns, use.all_ns), most_ns=max(0, use.most_ns))
 
 
 def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burst, BurstInfo]]:
-    """Return the last profiling rounds that show the present state, oldest first.
+    """Return the last profiling rounds that show the present state, the oldest first.
 
-    They are the last LEAST_BURSTS rounds, with earlier ones that took about as long, up to LEAST_RUNS inferences.
+    These are the last LEAST_BURSTS rounds. If they have fewer than LEAST_RUNS inferences, earlier rounds that took
+    about as long are added.
     """
     newest_first = list(reversed(bursts))
     recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]
@@ -260,19 +267,21 @@ def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burs
 
 
 def scaled_ns(operator: OperatorView, p50_ns: float) -> float:
-    """Return the operator's time in ns in a plain inference whose median is `p50_ns`."""
+    """Return the operator's time in ns in a plain inference. `p50_ns`: the median time of plain inferences."""
     return operator.share * p50_ns
 
 
 def short_name(operator: OperatorView) -> str:
-    """Return the name in the model's file if it is known, else the runtime's name."""
+    """Return the operator's name in the model's file if it is known, and otherwise the runtime's name."""
     return operator.origin or operator.name
 
 
 def full_name(operator: OperatorView) -> str:
-    """Return the runtime's name of the operator, followed by its name in the model's file if that differs.
+    """Return the operator's name in the runtime, with its name in the model's file if that differs:
 
-    XNNPACK's own names are left out, because they are only an operator type and a number.
+    `conv_1 = /net/conv`.
+
+    A runtime's name that is only an operator type and a number is left out.
     """
     if not operator.origin or operator.origin == operator.name:
         return operator.name
@@ -280,9 +289,9 @@ def full_name(operator: OperatorView) -> str:
 
 
 def each_call_ns(operator: OperatorView, inference_ns: float | None) -> float | None:
-    """Return the time of one call of the operator in ns, or None if unknown.
+    """Return the time of one call of the operator in ns, or None if it is unknown.
 
-    `inference_ns`: the time of an inference.
+    `inference_ns`: the time of a whole inference in ns; None if it is unknown.
     """
     return None if inference_ns is None or not operator.calls else operator.share * inference_ns / operator.calls
 
@@ -296,8 +305,8 @@ def by_type(operators: Iterable[OperatorView]) -> tuple[TypeView, ...]:
 
 
 def partitions(operators: Sequence[OperatorView]) -> int | None:
-    """Return the number of partitions, or None without operators.
+    """Return the number of partitions (successive operators with the same provider), or None without operators.
 
-    It is the number of changes of the provider in run order, plus one.
+    `operators`: all operators in the order in which they run.
     """
     return sum(1 for _ in groupby(operators, key=lambda operator: operator.provider)) or None

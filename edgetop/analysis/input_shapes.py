@@ -1,7 +1,7 @@
 """The latency of calls by the size of their inputs: tokens, batch, image size.
 
-Of many calls in a second, only a sample has its size in the recording, so the counts are not numbers of calls. In older
-recordings, only calls whose shape differs from that of the previous call have their size.
+If there are many calls in a second, only a sample of them is recorded with the size, so the counts are no numbers of
+calls. In older recordings, a size is recorded only if it differs from the size of the previous call.
 """
 
 import math
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 @frozen
 class ShapeView:
-    """The calls with inputs of about one size."""
+    """The latency of the calls whose inputs have about the same size."""
 
     elements: tuple[int, int]  # The least and the largest number of elements.
     count: int
@@ -38,7 +38,7 @@ class ShapeView:
 
 @frozen
 class InputSizes:
-    """The mean number of elements in the inputs of a stream: in its burst, and in a later span."""
+    """The mean number of elements in the inputs of a stream: in the burst (the first steady 30 s), and later."""
 
     burst: float
     later: float
@@ -65,7 +65,7 @@ class _Bin:
 
 
 class InputShapes:
-    """The calls by the size of their inputs, from readings of the size and of the latency of reshaped calls."""
+    """Groups calls by the size of their inputs, and measures the latency of each group."""
 
     def __init__(self) -> None:
         self._places: dict[int, tuple[int, int]] = {}  # Of the size and of the latency, by stream.
@@ -87,9 +87,9 @@ class InputShapes:
             self._add(number, readings[readings["sensor"] == size], readings[readings["sensor"] == took])
 
     def _add(self, number: int, sizes: Readings, calls: Readings) -> None:
-        """Add calls of a stream: those for which there is a size and a latency with equal times.
+        """Add calls of one stream. A call counts if it has both a size and a latency, with equal times.
 
-        `number`: of the stream. `sizes`, `calls`: the readings of the sizes and of the latencies.
+        `number`: the stream's number. `sizes`: readings of the input sizes. `calls`: readings of the latencies.
         """
         _, of_size, of_call = np.intersect1d(sizes["t_ns"], calls["t_ns"], return_indices=True)
         elements, latency_ms = sizes["value"][of_size], calls["value"][of_call]
@@ -101,9 +101,9 @@ class InputShapes:
             bins.setdefault(one, _Bin()).add(elements[octave == one], latency_ms[octave == one])
 
     def view(self, number: int) -> tuple[ShapeView, ...] | None:
-        """Return the calls of a stream by the size of their inputs, ascending.
+        """Return the latency for each group of input sizes, the smallest size first.
 
-        `number`: of the stream. The result is None if sizes are unknown, or if all inputs have one size.
+        `number`: the stream's number. The result is None if the sizes are unknown, or if all inputs have the same size.
         """
         bins = self._bins.get(number, {})
         sizes = [bound for one in bins.values() for bound in (one.least, one.most)]

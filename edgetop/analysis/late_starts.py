@@ -1,8 +1,8 @@
-"""The reason why inferences start late although they are fast enough: they queue, or the engine wakes up late.
+"""Why inferences start late although they are fast enough: they queue, or the engine wakes up late.
 
-An inference queued only if the previous one of its stream was still running when it was due. If none was running, the
-engine should have woken up and did not: it waited for a CPU, its CPU quota was used up, or its timer was slow. Readings
-of those seconds tell which of the three it was. Without readings, the cause is unknown.
+An inference queued if the previous inference of its stream was still running when it was due. Otherwise the engine
+should have woken up and did not: it waited for a CPU, its CPU quota was used up, or its timer was slow. The sensors'
+readings in those seconds show which of the three it was. Without readings, the cause is unknown.
 """
 
 from dataclasses import replace
@@ -40,7 +40,7 @@ TIMER_NS = 1_000_000
 
 @frozen
 class LateStarts:
-    """How inferences started late in the seconds with misses. Figures are rounded to two digits."""
+    """How late inferences started in the seconds in which a deadline was missed. Figures are rounded to two digits."""
 
     queued_share: float  # inferences due while the one before was running, divided by those late only by their start
     wait_ns: float  # mean lateness of all
@@ -50,7 +50,7 @@ class LateStarts:
     stalled_ms: float = 0.0  # a second, for which its CPU quota stopped it
 
     def cause(self) -> str:
-        """Return the cause: "waiting", "cpu-quota", "scheduling", or "unknown"."""
+        """Return the cause: "waiting" (inferences queued), "cpu-quota", "scheduling", or "unknown"."""
         if self.queued_share > MOSTLY_QUEUED:
             return "waiting"
         if self.stalled_ms >= PART * self.lost_ms:
@@ -62,11 +62,11 @@ class LateStarts:
 
 
 def find_late_starts(seconds: Seconds, load: Load, signals: Signals | None = None) -> LateStarts | None:
-    """Return how inferences started late; None if none did, or if it is unknown because the load is not even.
+    """Return how late inferences started, or None if no inference started late.
 
-    If inferences are due once a period, an inference queues exactly if the previous one responds later than after a
-    period. So rows of seconds, which every reader of a session has, are enough. `signals`: the readings of these
-    seconds.
+    The result is also None if the load is not even, because the delays are then unknown. With an even load, an
+    inference queues if the response time of the previous inference is longer than a period. `seconds`: the table with
+    one row per second. `signals`: the sensors' readings in these seconds; None if there are none.
     """
     if seconds.response is None or load.mode != "fixed" or not load.rate_hz or not load.deadline_ns:
         return None

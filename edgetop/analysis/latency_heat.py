@@ -1,7 +1,7 @@
-"""The distribution of latencies over time, in columns of several seconds, for a heat map.
+"""The distribution of latencies over time for a heat map, in columns of several seconds.
 
-The histograms of the latest seconds are stored one by one; older ones are added up in bins. Memory is fixed: when the
-session outgrows the bins, neighbours are merged.
+The histograms of the latest seconds are stored one by one. Older histograms are added up in bins of several seconds.
+The memory is fixed: if a session is too long for the number of bins, neighbouring bins are merged.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeatColumn:
-    """The latencies of one column. A finished column stays the same object, so that it is drawn once."""
+    """The latencies in one column of a heat map.
+
+    The object for a finished column never changes, so the column needs to be drawn only once.
+    """
 
     from_s: int
     to_s: int
@@ -52,7 +55,7 @@ class HeatColumn:
 
 @frozen
 class LatencyAxis:
-    """The vertical axis of the heat map, in ns. Latencies beyond its end are in the top row."""
+    """The vertical axis of a heat map, in ns. Latencies above its upper end have a row of their own."""
 
     low_ns: float
     high_ns: float
@@ -61,10 +64,10 @@ class LatencyAxis:
         return np.geomspace(self.low_ns, self.high_ns, rows + 1)
 
     def shares(self, column: HeatColumn, rows: int) -> Floats:
-        """Return the share of the column's inferences in each row, from the bottom.
+        """Return the share (0 to 1) of the column's inferences in each row of the heat map, the lowest row first.
 
-        One more share, the last, is that of latencies beyond the axis. The inferences of a bucket are spread evenly
-        over the bucket.
+        `rows`: the number of rows. The result has one more entry at its end, for latencies above the axis. The
+        inferences of a histogram bucket are spread evenly over the bucket.
         """
         bucket = column.bucket.astype(np.int64)
         low, high = (histogram.lower_edge_ns(bucket + side).astype(np.float64) for side in (0, 1))
@@ -76,16 +79,19 @@ class LatencyAxis:
         return np.where(counts >= LEAST_INFERENCES, counts, 0.0) / max(float(cumulative[-1]), 1.0)
 
     def row_of(self, ns: float, rows: int) -> int:
-        """Return the row of a latency, from the bottom. A latency beyond the axis is in row number `rows`."""
+        """Return the number of the row that shows a latency. Row 0 is the lowest.
+
+        `ns`: the latency in ns. `rows`: the number of rows. The result for a latency above the axis is `rows`.
+        """
         place = floor(log(max(ns, self.low_ns) / self.low_ns) / log(self.high_ns / self.low_ns) * rows)
         return min(max(place, 0), rows)
 
 
 def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None, zoom: int = 0) -> LatencyAxis:
-    """Return the latency axis for these columns, of which there must be at least one.
+    """Return a latency axis that fits these columns. Pass at least one column.
 
-    A single outlier does not change it. `deadline_ns`: a deadline that is shown too if it is near enough. `zoom`:
-    number of steps; each divides the range above the least median by 1.5.
+    A single outlier does not change the axis. `deadline_ns`: a deadline in ns that the axis includes if it is near
+    enough; None for no deadline. `zoom`: a number of steps. Each step divides the range above the least median by 1.5.
     """
     medians = [column.p50_ns for column in columns]
     least, greatest = max(min(medians), 1.0), max(*medians, 1.0)
@@ -98,7 +104,7 @@ def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None
 
 
 class LatencyHeat:
-    """The sum of the histograms of seconds, in columns of time. Seconds must come in order."""
+    """Adds up the latency histograms of seconds in columns of time. Pass the seconds in the order of time."""
 
     def __init__(self) -> None:
         self._bin_s = BIN_S
@@ -126,7 +132,7 @@ class LatencyHeat:
             self._bins[number] = added if before is None else before + added
 
     def _merge(self) -> None:
-        """Merge each bin with its neighbour."""
+        """Make all bins twice as long, by merging each bin with its neighbour."""
         bins, self._bins = self._bins, {}
         self._bin_s *= 2
         for number, one in bins.items():
@@ -137,10 +143,10 @@ class LatencyHeat:
     def columns(
         self, axis: Axis, latest: LatestSeconds, latest_s: int, unfinished: Seconds, *, of_response: bool = False
     ) -> tuple[HeatColumn, ...]:
-        """Return the columns of the axis in which inferences ran.
+        """Return the columns of a heat map along the time axis. Columns without inferences are left out.
 
-        `latest`: the last `latest_s` seconds. `unfinished`: the known part of the second after them. `of_response`:
-        whether the latencies are response times.
+        `latest`: the histograms of the last `latest_s` seconds. `unfinished`: the known part of the second after these.
+        `of_response`: True for response times, False for service times.
         """
         width = axis.column_s
         first, end = axis.from_s // width, -(-min(axis.to_s, self._closed_until_s + 1) // width)
@@ -173,9 +179,10 @@ class LatencyHeat:
         self._kept[key] = column
 
     def _sum_of_bins(self, from_s: int, to_s: int, border_s: int) -> "_Sum | None":
-        """Return the sum of the bins that begin in a column, before the second `border_s`; None without one.
+        """Return the sum of the bins that begin between two session seconds, or None if no bin begins there.
 
-        If the column is narrower than a bin, return the bin that contains it.
+        Only bins before the second `border_s` count. If the time is shorter than a bin, the result is the bin that
+        contains it.
         """
         begin, end = -(-from_s // self._bin_s), -(-min(to_s, border_s) // self._bin_s)
         total: _Sum | None = None
@@ -187,7 +194,7 @@ class LatencyHeat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sum:
-    """A sparse histogram, with the exact shortest and longest latency."""
+    """A histogram that stores only the buckets with inferences, and the exact shortest and longest latency."""
 
     bucket: npt.NDArray[np.int16]
     counts: npt.NDArray[np.int64]
@@ -196,7 +203,7 @@ class _Sum:
 
     @classmethod
     def of(cls, seconds: Seconds) -> "_Sum | None":
-        """Return the sum of the histograms of seconds, or None if nothing ran in them."""
+        """Return the sum of the histograms of these seconds, or None if no inference ran in them."""
         rows = seconds.rows[seconds.rows["count"] > 0]
         if not len(seconds.bucket) or not len(rows):
             return None
@@ -221,7 +228,7 @@ def _joined(first: _Sum | None, second: _Sum | None) -> _Sum | None:
 def _added(
     bucket: npt.NDArray[np.int16], counts: npt.NDArray[np.int64] | npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
-    """Return each bucket once, ascending, with the sum of its counts."""
+    """Return arrays `(bucket, counts)` in which each bucket occurs once, ascending, with the sum of its counts."""
     base = int(bucket.min())
     dense = np.bincount(bucket.astype(np.int64) - base, counts)
     place = np.flatnonzero(dense)

@@ -1,4 +1,4 @@
-"""The latest single inferences, for exact figures of short windows, and the latest seconds, for longer windows."""
+"""The latest single inferences, for exact figures of short times, and the latest seconds, for longer times."""
 
 import zlib
 
@@ -16,13 +16,16 @@ _MOST_PARTS = 64
 
 
 class LatestInferences:
-    """The latest inferences of phase `measure`: the fewest whole seconds that hold EXACT_INFERENCES.
+    """The latest inferences of the measured phase: as many whole seconds as are needed for EXACT_INFERENCES inferences.
 
-    The selection does not depend on how the inferences were batched.
+    The selection does not depend on how the inferences were cut into batches.
     """
 
     def __init__(self, since_ns: int = 0) -> None:
-        """Begin empty. Inferences before `since_ns`, a whole second, are ignored."""
+        """Begin without inferences.
+
+        Inferences before the session time `since_ns`, a whole second in ns, are ignored.
+        """
         self.complete_from_ns = since_ns  # From this time on, every inference is stored.
         self._room = np.empty(_LEAST_ROOM, INFERENCE)
         self._t_ns = np.empty(_LEAST_ROOM, np.int64)  # Start times of the inferences again, contiguous for searches.
@@ -50,9 +53,9 @@ class LatestInferences:
         return self._room[self._begin : self._end]
 
     def _move(self, wanted: int) -> None:
-        """Move the inferences to the front of the buffer, so that `wanted` inferences fit into it.
+        """Move the inferences to the front of the buffer, and make room for `wanted` inferences in all.
 
-        A buffer of a suitable size is used again, because new memory takes time to be filled.
+        A buffer of a suitable size is used again, because filling new memory takes time.
         """
         held, t_ns = as_bytes(self._held()), self._t_ns[self._begin : self._end]
         if not wanted + wanted // 8 <= len(self._room) <= _TOO_LARGE * max(wanted, _LEAST_ROOM):
@@ -62,7 +65,10 @@ class LatestInferences:
         self._begin, self._end = 0, len(held)
 
     def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[np.generic]]]:
-        """Return a state that compresses well: columns, with times as differences."""
+        """Return the state for pickling, in a form that compresses well.
+
+        It has one array for each column. Times are stored as differences.
+        """
         held = self._held()
         columns = {name: np.ascontiguousarray(held[name]) for name in INFERENCE.names or ()}
         first_ns = int(held["t_ns"][0]) if len(held) else 0
@@ -78,12 +84,18 @@ class LatestInferences:
         self.keep(held)
 
     def since(self, t_ns: int) -> Inferences:
-        """Return the stored inferences that started at `t_ns` or later, as a view that the next change invalidates."""
+        """Return the stored inferences that started at the session time `t_ns`, in ns, or later.
+
+        The array shares its memory with this object. The next change of the object makes it invalid.
+        """
         begin = int(np.searchsorted(self._t_ns[self._begin : self._end], t_ns))
         return self._room[self._begin + begin : self._end]
 
     def compare(self, seconds: Seconds) -> None:
-        """Compare the inferences with the counts of these seconds. Drop all up to the last second that lacks some."""
+        """Compare the number of inferences in each second with the counts of these seconds.
+
+        If inferences are lacking in a second, all inferences up to the end of the last such second are dropped.
+        """
         rows = seconds.rows
         held = self._t_ns[self._begin : self._end]
         came = np.searchsorted(held, rows["t_ns"] + NS) - np.searchsorted(held, rows["t_ns"])
@@ -92,7 +104,7 @@ class LatestInferences:
             self._forget_before(int(lacking[-1]) + NS)
 
     def drop_old(self) -> None:
-        """Drop the oldest seconds if the rest still contains enough inferences."""
+        """Drop the oldest seconds if the rest still contains at least EXACT_INFERENCES inferences."""
         if self._end - self._begin > EXACT_INFERENCES:
             self._forget_before(int(self._t_ns[self._end - EXACT_INFERENCES]) // NS * NS)
         if len(self._room) > _TOO_LARGE * max(self._end - self._begin, _LEAST_ROOM):
@@ -104,9 +116,10 @@ class LatestInferences:
 
 
 class LatestSeconds:
-    """The latest seconds. Histograms older than a minute or two are compressed, because only long windows need them.
+    """The latest rows of the table with one row per second.
 
-    At thousands of inferences a second, histograms would otherwise take most of the memory of an analysis.
+    Histograms older than a minute or two are compressed, because only figures of long times need them. At thousands of
+    inferences a second, they would otherwise take most of the memory of an analysis.
     """
 
     def __init__(self, most: int) -> None:
@@ -126,12 +139,12 @@ class LatestSeconds:
                 del self._old[0]
 
     def rows(self) -> npt.NDArray[np.void]:
-        """Return the rows without their histograms."""
+        """Return the rows of all stored seconds as one array, without their histograms."""
         rows = [*(part.rows for part in self._old), *(part.rows for part in self._fresh)]
         return np.concatenate(rows, dtype=SECOND) if rows else NO_SECONDS.rows
 
     def since(self, t_ns: int) -> Seconds:
-        """Return the seconds that end after `t_ns`."""
+        """Return the seconds that end after the session time `t_ns`, in ns, with their histograms."""
         parts: list[Seconds] = []
         held: list[Seconds | _Compressed] = [*self._old, *self._fresh]
         for part in reversed(held):
@@ -144,9 +157,9 @@ class LatestSeconds:
 
 
 class _Compressed:
-    """Seconds with compressed histograms.
+    """Rows of seconds with compressed histograms.
 
-    They take a quarter or less, since most buckets follow the one before them.
+    They take a quarter of the memory or less, because most buckets of a histogram are neighbours.
     """
 
     def __init__(self, seconds: Seconds) -> None:

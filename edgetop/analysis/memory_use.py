@@ -1,8 +1,8 @@
-"""Memory: how much the engine uses, how it is divided by kind, how much it may use, and whether it leaks.
+"""Memory: how much the engine uses, of which kind, how much it may use, and whether it leaks.
 
-Every runtime grows while it warms up, and again when an input is larger than all before. A leak does not stop. It is
-reported if the growth is significant, faster than a MiB an hour, spread over the whole time, and not levelling off. The
-growth with its interval is shown from the first minute on.
+Every runtime's memory grows while it warms up, and again when an input is larger than all before. The growth of a leak
+does not stop. A leak is reported if the growth is significant, faster than a MiB an hour, spread over the whole time,
+and not levelling off. The growth with its interval is shown from the first minute on.
 """
 
 # ruff: noqa: RUF009  `_of` makes fields of a dataclass
@@ -65,7 +65,7 @@ WHOLE_FROM, GIB_FROM = 10, 1000  # MiB/h that are written without decimals
 
 @frozen
 class StageView:
-    """The engine's memory at the end of a step of its run: a part of the JSON document."""
+    """The engine's memory in MiB at the end of one step of its run. The field names are keys of the JSON document."""
 
     stage: str  # "interpreter", "runtime", "model", "first" or "steady"
     rss_mib: float
@@ -86,9 +86,9 @@ class Slope:
 
 @frozen
 class GrowthView:
-    """The growth of the engine's memory in the measured phase.
+    """How the engine's memory grew in the measured phase.
 
-    Swapped-out memory counts, and pages of files do not.
+    Memory that was swapped out counts. Pages of files do not count.
     """
 
     mib_per_h: Slope | None = None  # None if the session is too short to tell.
@@ -98,15 +98,15 @@ class GrowthView:
 
 
 def _of(sensor_id: str) -> Any:  # as `field`, which takes the type of the field
-    """Return a field of `MemoryView` with the id of its sensor."""
+    """Return a dataclass field for `MemoryView`. `sensor_id`: the sensor that the field shows, such as "mem/rss"."""
     return field(metadata={"sensor": sensor_id})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """The tracks of all memory sensors in MiB, and of memory traffic as rates.
+    """The readings of all memory sensors, in MiB or as rates.
 
-    A track is None if the board has no such sensor.
+    A field is None if the board has no such sensor.
     """
 
     rss: TrackView | None = _of("mem/rss")
@@ -137,12 +137,15 @@ class MemoryView:
 
     @property
     def gpu(self) -> TrackView | None:
-        """Return the GPU memory of the engine or, if this is unknown, that of all processes."""
+        """Return the GPU memory of the engine or, if this is unknown, the GPU memory of all processes.
+
+        The result is None if both are unknown.
+        """
         return self.accelerator or self.system_accelerator
 
 
 class MemoryStages:
-    """The engine's memory at each step of its run, from the events in which the engine reports it."""
+    """Collects the engine's memory at each step of its run, from the events in which the engine reports it."""
 
     def __init__(self) -> None:
         self._stages: dict[str, StageView] = {}
@@ -168,9 +171,9 @@ def _stage_view(of: EngineMemory) -> StageView:
 
 
 def room(tracks: Tracks) -> TrackView | None:
-    """Return the memory that is left to the limit of the cgroup or of the board, whichever is nearer.
+    """Return how much memory is left, in MiB, or None if the board has no sensor for it.
 
-    It is None if the board has no sensor for it.
+    The limit is the cgroup's memory limit or the board's memory, whichever is nearer.
     """
     available = tracks.one("mem/system-available")
     left = (tracks.one("mem/cgroup-left"), available)
@@ -196,7 +199,7 @@ def view_memory(
 
 
 class MemoryGrowth:
-    """The growth of the engine's memory, from its readings."""
+    """Measures how the engine's memory grows, from the readings of its memory sensors."""
 
     def __init__(self, phases: Phases | None = None) -> None:
         self._phases = phases or Phases()
@@ -222,7 +225,10 @@ class MemoryGrowth:
         self._held[name].add(t_ns // NS, np.column_stack([kib, count.astype(np.int64)]))
 
     def view(self, until_ns: int, room_mib: float | None = None) -> GrowthView:
-        """Return the growth up to `until_ns`. `room_mib`: how much more the engine may use, in MiB; None if unknown."""
+        """Return the growth up to the session time `until_ns`, in ns.
+
+        `room_mib`: how much more memory the engine may use, in MiB; None if unknown.
+        """
         name = ANONYMOUS if len(self._held[ANONYMOUS].sums()) else RESIDENT
         blocks = self._held[name]
         # Only complete blocks count: the last one may still change.
@@ -246,9 +252,10 @@ class MemoryGrowth:
         return GrowthView(slope, None if is_early else bool(_is_leak(slope, t_h, mib)))
 
     def _series(self, name: str, whole: int) -> tuple[Floats, Floats]:
-        """Return the mean times in s of blocks of the measured phase, and the engine's memory in MiB in each.
+        """Return two arrays: the middle of each block of time in s, and the engine's memory in MiB in this block.
 
-        `name`: of the sensor. `whole`: the number of complete blocks. Blocks of the beginning are left out.
+        `name`: the memory sensor, such as "mem/rss". `whole`: the number of complete blocks. The beginning of the
+        measured phase is left out.
         """
         nothing = np.empty(0)
         blocks, swapped = self._held[name], self._held[SWAPPED]
@@ -281,19 +288,21 @@ def _is_leak(slope: Slope, t_h: Floats, mib: Floats) -> bool:
 def slope_between(t: Floats, y: Floats) -> float:
     """Return the median of the slopes of the lines through all pairs of points.
 
-    `t`, `y`: the coordinates of the points. Theil 1950, A rank-invariant method of linear regression; Sen 1968.
+    `t` and `y` are the coordinates of the points. See Theil 1950, A rank-invariant method of linear regression, and Sen
+    1968.
     """
     i, j = np.triu_indices(len(t), 1)
     return float(np.median((y[j] - y[i]) / (t[j] - t[i])))
 
 
 def robust_slope(t: Floats, y: Floats) -> Slope:
-    """Return the median slope of at least ten points at even times `t`, with its interval.
+    """Return the median slope of a series of points, with its 95 % interval.
 
-    The memory of a process is its earlier memory plus a change, so a line through such a series seems more certain than
-    it is. So the interval is that of a random walk with drift, from the scatter of its steps: the slope of a line has
-    6/5 of the variance of their mean (Durlauf and Phillips 1988, Trends versus random walks in time series analysis,
-    Econometrica 56(6)). If the errors of the points are independent, the interval is wider than necessary.
+    `t`: at least ten times at even intervals. `y`: the value at each time. The memory of a process is its earlier
+    memory plus a change, so a fitted line would seem more certain than it is. The interval is therefore that of a
+    random walk with drift, from the scatter of its steps. The slope of a line has 6/5 of the variance of the steps'
+    mean (Durlauf and Phillips 1988, Trends versus random walks in time series analysis, Econometrica 56(6)). If the
+    errors of the points are independent, the interval is wider than necessary.
     """
     value = slope_between(t, y)
     steps = np.diff(y) / np.diff(t)

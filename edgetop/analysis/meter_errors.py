@@ -1,11 +1,12 @@
-"""By how much a power meter may be off, from the limits that its maker states.
+"""By how much a power meter may be wrong, from the limits that its maker states.
 
-A chip that multiplies the voltage of a shunt and that of the bus has four errors: the tolerance of the shunt, the gain
-errors of both voltages, their offsets, and the steps of their converters. A maker states limits, within which every
-value is taken to be equally likely, so the standard uncertainty of each is its limit divided by the square root of
-three. The errors are independent, so the squares of their uncertainties are added, and 1.96 standard uncertainties
-contain the true value in 95 of 100 cases (JCGM 100:2008, Guide to the Expression of Uncertainty in Measurement, 4.3.7,
-5.1.2 and 6.2). More readings do not reduce these errors, so they are added to the interval of the mean.
+Some chips multiply the voltage of a shunt and the voltage of the bus. Such a chip has four errors: the tolerance of the
+shunt, the gain errors of both voltages, their offsets, and the steps of their converters. A maker states a limit for
+each error, and every value within the limit is taken to be equally likely. So the standard uncertainty of an error is
+its limit divided by the square root of three. The errors are independent, so the squares of their uncertainties are
+added, and 1.96 standard uncertainties contain the true value in 95 of 100 cases (JCGM 100:2008, Guide to the Expression
+of Uncertainty in Measurement, 4.3.7, 5.1.2 and 6.2). More readings do not reduce these errors, so they are added to the
+interval of the mean.
 """
 
 import math
@@ -35,7 +36,10 @@ MeterWhy = Literal[
 
 @frozen
 class ChipLimits:
-    """The largest errors of a chip that its datasheet states. Voltages in V, gains as shares."""
+    """The largest errors of a power meter chip, from its datasheet.
+
+    Voltages are in V, gains are shares (0.01 is 1 %).
+    """
 
     source: str  # Number of the datasheet, and page or section.
     shunt_gain: float
@@ -95,7 +99,10 @@ SHARES: Mapping[str, tuple[float, str]] = {
 
 @frozen
 class MeterError:
-    """Half widths in W of the 95 % interval of a power, and of each part of it. A part that does not apply is None."""
+    """By how much a power may be wrong: half of its 95 % interval in W, for the whole and for each kind of error.
+
+    A kind of error that the meter does not have is None.
+    """
 
     total_w: float
     shunt_w: float | None
@@ -114,9 +121,10 @@ class MeterUnknown:
 
 
 def meter_error(info: SensorInfo, watts: float | None, volts: float | None) -> MeterError | MeterUnknown:
-    """Return by how much the mean power of a sensor may be off, or why that is unknown.
+    """Return by how much the mean power of a sensor may be wrong, or a `MeterUnknown` with the reason.
 
-    `watts`: the mean power. `volts`: the mean voltage of the rail; None if no sensor measures it.
+    `info`: the sensor, which names its meter. `watts`: the mean power in W; None if unknown. `volts`: the mean voltage
+    of the rail in V; None if no sensor measures it.
     """
     meter = info.meter
     if meter is None or watts is None:
@@ -144,7 +152,10 @@ def _combined(
     limits: tuple[float | None, float | None, float | None, float | None], meter: Meter, source: str,
     *, is_tolerance_assumed: bool,
 ) -> MeterError:  # fmt: skip
-    """Return the error of a power from the limits of its parts in W: of shunt, gain, offset and steps."""
+    """Return the error of a power.
+
+    `limits`: its greatest errors in W from shunt, gain, offset and steps; None for none.
+    """
     shunt, gain, offset, steps = (None if limit is None else COVERAGE * limit / math.sqrt(3) for limit in limits)
     total = math.hypot(*(half for half in (shunt, gain, offset, steps) if half is not None))
     return MeterError(total, shunt, gain, offset, steps, meter, source, is_tolerance_assumed)
@@ -160,7 +171,7 @@ PMIC_FROM_W, PMIC_TO_W = 1.4, 14.7
 
 @frozen
 class BoardEstimate:
-    """The power of the whole board in W, estimated from a sum of rails, with the standard deviation of the fit."""
+    """The power of the whole board in W, estimated from a sum of rails, and the standard deviation of this estimate."""
 
     watts: float
     residual_w: float
@@ -168,7 +179,10 @@ class BoardEstimate:
 
 
 def board_estimate(info: SensorInfo, watts: float | None) -> BoardEstimate | None:
-    """Return the power of the board, or None if there is no fit for this sensor. `watts`: the mean of the sensor."""
+    """Return the estimated power of the whole board, or None if no estimate exists for this kind of sensor.
+
+    `info`: the sensor. `watts`: the sensor's mean power in W; None if unknown.
+    """
     if info.meter is None or info.meter.kind != PMIC or watts is None:
         return None
     is_beyond = not PMIC_FROM_W <= watts <= PMIC_TO_W

@@ -1,14 +1,14 @@
-"""The risk that an inference misses its deadline, estimated from a session with few misses or none.
+"""The risk that an inference misses its deadline, estimated even from a session without misses.
 
 Latencies above a high threshold follow a generalized Pareto law (Pickands 1975, Statistical inference using extreme
 order statistics, Annals of Statistics 3). It is fitted by probability-weighted moments (Hosking and Wallis 1987,
-Parameter and quantile estimation for the generalized Pareto distribution, Technometrics 29), since these need only sums
-over a histogram. Several thresholds are tried. The lowest that the law fits, by the statistic of Anderson and Darling,
-is used (critical values: Choulakian and Stephens 2001, Technometrics 43).
+Parameter and quantile estimation for the generalized Pareto distribution, Technometrics 29), because these need only
+sums over a histogram. Several thresholds are tried. The lowest threshold at which the law fits is used. The fit is
+tested by the statistic of Anderson and Darling (critical values: Choulakian and Stephens 2001, Technometrics 43).
 
-Slow inferences come in groups. So the interval is that of a bootstrap which draws whole blocks of time (Künsch 1989,
-The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17), and the fit is tested
-with as many inferences as there would be if they were independent.
+Slow inferences come in groups. So the interval comes from a bootstrap which draws whole blocks of time (Künsch 1989,
+The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17). For the test, the number
+of inferences is reduced to the number of independent inferences that they are worth.
 """
 
 from typing import NamedTuple
@@ -58,7 +58,7 @@ Interval = tuple[float, float]
 
 @frozen
 class MissRisk:
-    """The probability that an inference misses its deadline, or why it is not known."""
+    """The probability that an inference misses its deadline, or the reason why it is unknown."""
 
     per_inference: float | None
     ci95: Interval | None  # Of `per_inference`.
@@ -69,7 +69,7 @@ class MissRisk:
 
 
 class _Fit(NamedTuple):
-    """The law of the latencies above a threshold."""
+    """A Pareto law, fitted to the latencies above a threshold."""
 
     first: int  # Bucket of the threshold.
     above: int  # Number of inferences above it.
@@ -80,11 +80,11 @@ class _Fit(NamedTuple):
 
 
 def miss_risk(blocks: Ints, deadline_ns: int, misses: int, *, is_slowed: bool) -> MissRisk:
-    """Return the risk that an inference takes longer than the deadline.
+    """Return the probability that an inference takes longer than the deadline, or the reason why it is unknown.
 
-    `blocks`: histograms of latency in successive blocks of time, with shape (blocks, buckets). `misses`: the number of
-    these inferences that missed the deadline. `is_slowed`: whether the model slowed during the session. If it did, its
-    inferences have no common law, and the risk is unknown.
+    `blocks`: latency histograms of successive blocks of time, as an array of shape (blocks, buckets). `deadline_ns`:
+    the deadline in ns. `misses`: how many of these inferences missed it. `is_slowed`: whether the model slowed down
+    during the session. If it did, the risk is unknown, because the inferences follow no common law.
     """
     if is_slowed:
         return _refused("slowdown")
@@ -106,10 +106,10 @@ def miss_risk(blocks: Ints, deadline_ns: int, misses: int, *, is_slowed: bool) -
 
 
 def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) -> MissRisk:
-    """Return the risk that follows from the law of the slow inferences.
+    """Return the risk that follows from a law fitted to the slow inferences.
 
-    `blocks`: histograms of latency in blocks of time. `deadline`: the bucket of the deadline. `drawn`: how often each
-    resample of the bootstrap contains each block.
+    `blocks`: latency histograms of successive blocks of time. `deadline`: the histogram bucket that contains the
+    deadline of `deadline_ns` ns. `drawn`: how often each resample of the bootstrap contains each block.
     """
     weight = blocks.sum(axis=1)
     count = int(weight.sum())
@@ -131,9 +131,10 @@ def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) ->
 
 
 def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
-    """Return the laws above the usable thresholds, the lowest threshold first, and the reason if there is none.
+    """Return the laws fitted above each usable threshold, the lowest threshold first, and the reason if there are none.
 
-    A law must fit at the first of these thresholds. `deadline`: the bucket of the deadline.
+    The first of these laws fits the data well. Laws above higher thresholds need not fit. `blocks`: latency histograms
+    of successive blocks of time. `deadline`: the histogram bucket that contains the deadline.
     """
     whole, weight = blocks.sum(axis=0), blocks.sum(axis=1)
     count, last = int(weight.sum()), int(np.flatnonzero(whole)[-1])
@@ -165,9 +166,9 @@ def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
 
 
 def _law(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
-    """Return the shape and the scale of the law of each row of `held`.
+    """Return two arrays: the shape and the scale of the Pareto law, for each row of `held`.
 
-    A row has the counts of the buckets above the threshold.
+    A row of `held` contains the number of inferences in each bucket above the threshold.
     """
     count = np.maximum(held.sum(axis=1, keepdims=True), 1e-12)
     below = (np.cumsum(held, axis=1) - held / 2) / count
@@ -183,7 +184,7 @@ def _mean(held: Floats, fit: _Fit) -> Floats:
 
 
 def _survival(over_ns: float | Floats, shape: float | Floats, scale: float | Floats) -> Floats:
-    """Return the probability that an inference above the threshold exceeds it by more than `over_ns`."""
+    """Return the probability that an inference above the threshold exceeds the threshold by more than `over_ns`."""
     is_exponential = np.abs(shape) < 1e-6
     power = np.where(is_exponential, 1.0, shape)
     left = np.maximum(1 + power * over_ns / scale, 1e-300)  # Beyond the end of a bounded law.
@@ -197,9 +198,10 @@ def _beyond(deadline_ns: int, fit: _Fit) -> float:
 
 
 def _misfit(held: Floats, ends_ns: Floats, fit: _Fit) -> float:
-    """Return how badly a law fits: the statistic of Anderson and Darling, divided by the number of inferences.
+    """Return how badly the law fits the data: the statistic of Anderson and Darling per inference.
 
-    `held`: the count of each bucket. `ends_ns`: the distance of the end of each bucket from the threshold.
+    `held`: the number of inferences in each bucket above the threshold. `ends_ns`: the distance of the end of each
+    bucket from the threshold, in ns.
     """
     expected = 1 - _survival(ends_ns, fit.shape, fit.scale)
     is_inside = expected < 1 - 0.5 / held.sum()
@@ -209,9 +211,9 @@ def _misfit(held: Floats, ends_ns: Floats, fit: _Fit) -> float:
 
 
 def _differ(slow: Ints, weight: Ints) -> bool:
-    """Whether the share of slow inferences differs between the halves of the session.
+    """Whether the share of slow inferences differs significantly between the two halves of the session.
 
-    `slow`, `weight`: the number of slow inferences in each block of time, and of all inferences.
+    `slow`: the number of slow inferences in each block of time. `weight`: the number of all inferences in each block.
     """
     half = len(slow) // 2
     share, error = [], []

@@ -1,7 +1,7 @@
-"""The notices of a session: findings about how far its figures can be trusted.
+"""The notices of a session: findings about how far its figures can be trusted, and hints.
 
-They are the same on screen, in reports and in files. While a session is running, doubts that a longer run would remove
-are left out.
+The same notices appear on screen, in reports and in files. While a session is running, a doubt that a longer run would
+remove is left out.
 """
 
 import re
@@ -87,12 +87,12 @@ MIN_WARMUP_RUNS = 10
 
 
 def notices(folds: Folds) -> tuple[Finding, ...]:
-    """Return the notices of a report: doubts about the session, and hints on all its bursts."""
+    """Return the notices for a report: doubts about the figures, and hints from all profiling rounds."""
     return (*_doubts(folds), *_hints(folds, lambda: session_hints(folds.operators, folds.providers)))
 
 
 def notices_now(folds: Folds) -> tuple[Finding, ...]:
-    """Return the notices of a screen: the doubts of `notices`, and the hints of the last profiling rounds."""
+    """Return the notices for a screen: doubts about the figures, and hints from the last profiling rounds only."""
     return (*_doubts(folds), *_hints(folds, lambda: folds.burst_hints.now(folds.operators, folds.providers)))
 
 
@@ -130,7 +130,7 @@ def _all_of(doubt: Callable[[Folds], Iterable[Doubt]], folds: Folds) -> tuple[Do
 
 
 def _faults(folds: Folds) -> Iterator[Doubt]:
-    """Yield a warning for each error of edgetop, with all parts that are unavailable because of it."""
+    """Yield a warning for each internal error of edgetop, with all parts that are unavailable because of it."""
     for fault in folds.faults.distinct:
         yield PartsFailed(tuple(of.name for of in folds.faults.found.values() if of.where == fault.name), fault)
 
@@ -155,7 +155,7 @@ def _events(folds: Folds) -> Iterator[Doubt]:
 
 
 def _few(folds: Folds) -> Iterator[Doubt]:
-    """Yield warnings of too few warm-up runs, and of percentiles that are not settled."""
+    """Yield warnings about too few warm-up inferences, and about percentiles that need more inferences."""
     session, warmup_runs = folds.statistics(), folds.progress.view().warmup_done
     if not _is_over(folds):
         return
@@ -171,7 +171,10 @@ def _few(folds: Folds) -> Iterator[Doubt]:
 
 
 def _few_in_streams(folds: Folds) -> Iterator[Doubt]:
-    """Yield a warning of each stream whose percentiles are not settled, except for streams that hardly run."""
+    """Yield at most one warning, with all streams whose percentiles need more inferences.
+
+    Streams that hardly run are left out.
+    """
     views = folds.stream_views()
     whole_ns = sum(view.busy_ns for view in views)
     found = [
@@ -186,7 +189,7 @@ def _few_in_streams(folds: Folds) -> Iterator[Doubt]:
 
 
 def _unsettled(precision: PrecisionView, session: Statistics) -> NotSettled | None:
-    """Return the percentiles that are not settled, or None if all are."""
+    """Return the percentiles that need more inferences, or None if there are enough."""
     unsettled = tuple(quantile for quantile in (0.50, 0.99) if not precision.is_settled(quantile, session))
     if not unsettled:
         return None
@@ -229,7 +232,7 @@ def _warming(folds: Folds) -> Iterator[Doubt]:
 
 
 def _declared(folds: Folds) -> Iterator[Doubt]:
-    """Yield a warning for each label that names another governor or power mode than the board has."""
+    """Yield a warning for each label of the session that names another governor or power mode than the board has."""
     assert folds.manifest
     for label, name in LABELS.items():
         declared, is_now = folds.manifest.labels.get(label), getattr(folds.manifest.board, name)
@@ -245,7 +248,7 @@ def _p99(folds: Folds) -> Iterator[Doubt]:
 
 
 def _limits(folds: Folds) -> Iterator[Doubt]:
-    """Yield a warning if the limit of a clock changed, by the user, the firmware or heat."""
+    """Yield a warning if the limit of a clock changed during the session, by the user, the firmware or heat."""
     moved = [
         (track.info.id, track.min, track.max)
         for track in folds.tracks.views("freqcap")
@@ -256,7 +259,7 @@ def _limits(folds: Folds) -> Iterator[Doubt]:
 
 
 def _settings(folds: Folds) -> Iterator[Doubt]:
-    """Yield warnings of a power mode or a burst that cannot be sustained.
+    """Yield warnings about a power mode without a limit, and about a speed at the beginning that was not sustained.
 
     NVIDIA calls the mode MAXN unconstrained (see doctor/setting_checks.py).
     """
@@ -271,7 +274,7 @@ def _settings(folds: Folds) -> Iterator[Doubt]:
 
 
 def _stolen(folds: Folds) -> Iterator[Doubt]:
-    """Yield warnings of CPU time that a hypervisor took, and of CPU time that edgetop itself took."""
+    """Yield warnings about CPU time that a hypervisor took, and about CPU time that edgetop itself took."""
     steal = folds.tracks.one("load/steal")
     if steal is not None and steal.mean is not None and steal.count >= LEAST_READINGS and steal.mean >= STEAL_PCT:
         yield Stolen(round(steal.mean, 6))
@@ -282,7 +285,7 @@ def _stolen(folds: Folds) -> Iterator[Doubt]:
 
 
 def _input(folds: Folds) -> Iterator[Doubt]:
-    """Yield a warning if a long run used one input only. A short run is doubtful for other reasons."""
+    """Yield a warning if every inference of a long run got the same input. Short runs get other warnings."""
     load, measured_ns = folds.manifest.load if folds.manifest else None, folds.progress.view().measured_ns or 0
     if load is None or _kind(folds) != "run" or not _is_over(folds) or measured_ns < LONG_ENOUGH_NS:
         return

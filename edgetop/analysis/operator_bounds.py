@@ -1,7 +1,7 @@
-"""The roofline: whether memory or arithmetic limits an operator.
+"""The roofline model: whether memory or arithmetic limits the speed of an operator.
 
-The roofline model (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785): no
-operator can be faster than its bytes through the memory and its FLOPs through the units.
+No operator can be faster than its bytes through the memory and its FLOPs through the arithmetic units (Williams,
+Waterman and Patterson 2009, doi:10.1145/1498765.1498785).
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ TOO_SHORT, ABOVE_CEILING = "too-short", "above-ceiling"
 
 @frozen
 class Rates:
-    """The rates that an operator achieved; None if unknown."""
+    """The FLOP/s and bytes/s that an operator achieved. Each is None if unknown."""
 
     flops_per_s: float | None
     bytes_per_s: float | None
@@ -31,10 +31,11 @@ class Rates:
 
 
 def rates(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceilings | None = None) -> Rates:
-    """Return the rates of a call that takes `ns`, computes `flops` and moves `moved` bytes. None means unknown.
+    """Return the FLOP/s and bytes/s of one call of an operator.
 
-    A call that is shorter than the runtime's clock can resolve has no rates. A call that moves its bytes faster than
-    the memory can (`ceilings`) took them from a cache, so it has no bandwidth.
+    `flops`: the call's FLOPs. `moved`: the bytes that the call moves. `ns`: the time of the call in ns. `ceilings`: the
+    highest rates of the board. Each may be None if unknown. A call that is too short for the runtime's clock has no
+    rates. A call that moves bytes faster than the memory can took them from a cache, so it has no bytes/s.
     """
     if not ns or ns <= 0:
         is_short = ns is not None and (flops is not None or moved is not None)
@@ -49,10 +50,10 @@ def rates(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
 
 
 def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceilings | None) -> str | None:
-    """Return what limits a call: MEMORY, COMPUTE or OVERHEAD; None if an argument is unknown or `ns` is too short.
+    """Return what limits a call of an operator: MEMORY, COMPUTE or OVERHEAD.
 
-    `flops`, `moved`, `ns`: its FLOPs, the bytes that it moves, and its time. `ceilings`: the highest rates of the
-    board.
+    `flops`: the call's FLOPs. `moved`: the bytes that the call moves. `ns`: the time of the call in ns. `ceilings`: the
+    highest rates of the board. The result is None if one of these is unknown, or if `ns` is too short to be measured.
     """
     if flops is None or moved is None or not ns or ns < RESOLUTION_NS or ceilings is None:
         return None
@@ -63,9 +64,10 @@ def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
 
 
 def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | None:
-    """Return the ceilings that hold for a model of this `precision`, or None if there are none.
+    """Return the highest rates of the board that apply to models of this precision, or None if there are none.
 
-    Those of float32 also hold if the precision is None (unknown).
+    `precision`: the data type of the model, such as "int8"; None if unknown. The rates of float32 are used if it is
+    unknown.
     """
     if ceilings is None or precision in (None, DTYPE):
         return ceilings

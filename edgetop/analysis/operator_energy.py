@@ -1,14 +1,15 @@
-"""The energy of each operator, from power readings that average over a time like that of an inference.
+"""The energy of each operator, from power readings that are means over times about as long as an inference.
 
-A reading that is the mean since the one before covers a part of one inference, or of several. Over many readings these
-parts differ, so the power in each phase of an inference follows by least squares: a reading is the sum, over the
-phases, of their power times the share of the reading's time that they took. The fold sums up the normal equations for
-PHASES equal phases; the borders of the operators, which are known from profiling rounds, are applied when a result is
-asked for. Operators whose power cannot be told apart are joined with their neighbours.
+A reading is the mean power since the previous reading. It covers a part of one inference, or of several. An inference
+is cut into PHASES equal phases. A reading is then the sum, over the phases, of each phase's power times the phase's
+share of the reading's time. Over many readings these shares differ, so the power of each phase follows by least
+squares. `PhasePower` sums up the normal equations for the phases. The borders of the operators, which are known from
+profiling rounds, are applied when a result is requested. Operators whose power cannot be told apart are joined with
+their neighbours.
 
-A reading may be of an earlier time than its stamp, since a chip converts without being asked. In a closed load, such a
-lag only moves the power to other phases, so it shows at the borders of the operators alone. So the equations are summed
-up for many lags, and the result is their mean, weighted by how well each fits the operators.
+A reading may be older than its time stamp, because a chip converts at its own pace. In a closed load, this lag only
+moves the power to other phases, so only the borders of the operators reveal it. So the equations are summed up for many
+lags. The result is the mean over the lags, weighted by how well each lag fits the operators.
 """
 
 from collections import deque
@@ -66,7 +67,7 @@ Why = Literal["no-meter", "several-at-once", "few-readings", "slow-readings", "n
 
 @frozen
 class OperatorEnergy:
-    """The energy of a group of operators in one inference. Most groups consist of one operator."""
+    """The energy in mJ of a group of neighbouring operators in one inference. Most groups consist of one operator."""
 
     first: int  # Position of the first operator in run order.
     last: int
@@ -76,7 +77,7 @@ class OperatorEnergy:
 
 @frozen
 class NotTold:
-    """Why the energy of operators is unknown."""
+    """The reason why the energy of the operators is unknown."""
 
     why: Why
     interval_ns: int = 0  # Usual time between two readings, if they are too slow.
@@ -92,9 +93,9 @@ class OperatorEnergies:
 
 @frozen
 class _Sums:
-    """The normal equations of some readings, for each lag.
+    """The normal equations of some readings, one set of equations for each lag.
 
-    The last row and column are those of the time between inferences.
+    The last row and the last column are for the time between inferences.
     """
 
     count: int
@@ -110,7 +111,7 @@ class _Sums:
 
 
 class PhasePower:
-    """The energy of operators, from inferences and readings of the total power."""
+    """Estimates the energy of each operator, from the inferences and the readings of the board's power."""
 
     def __init__(self) -> None:
         self._place: int | None = None  # Of the sensor of the total.
@@ -175,14 +176,17 @@ class PhasePower:
         return self.sum_ns / self.count
 
     def _is_too_slow(self) -> bool:
-        """Whether a reading spans more inferences than can be told apart. False while that is unknown."""
+        """Whether one reading covers too many inferences for telling operators apart. False while this is unknown."""
         return self._interval_ns > MOST_INFERENCES * self._mean_ns
 
     def _refuse(self, why: Why) -> None:
         self._place, self._why, self._blocks, self._open = None, why, [], []
 
     def _settle(self, until_ns: int) -> None:
-        """Add the readings up to a time. All inferences up to then have come."""
+        """Add the readings up to the session time `until_ns`, in ns.
+
+        All inferences up to this time must have arrived.
+        """
         due = int(np.searchsorted(self._t_ns, until_ns))
         if not self._interval_ns and len(self._t_ns) >= LEARNED:
             self._interval_ns = int(np.median(np.diff(self._t_ns)))
@@ -229,7 +233,10 @@ class PhasePower:
             self._block_size *= 2
 
     def view(self, operators: Sequence[OperatorView]) -> OperatorEnergies:
-        """Return the energy of the operators, which are in run order."""
+        """Return the energy of the operators, or the reason why it is unknown.
+
+        `operators`: all operators in the order in which they run.
+        """
         if self._place is None:
             return _unknown(self._why)
         if not operators or not self.count:
@@ -260,9 +267,10 @@ def _joined(sums: Sequence[_Sums]) -> _Sums:
 
 
 def _spent(at_ns: Ints, starts: Ints, lengths: Ints) -> Floats:
-    """Return the time in ns for which each phase of inferences has run up to each of several times.
+    """Return how long each phase of the inferences has run in total up to each of several times, in ns.
 
-    Shape (times, PHASES). `at_ns`: the times. `starts`, `lengths`: of the inferences, in ns.
+    The result has the shape (times, PHASES). `at_ns`: the times in ns. `starts`: the start of each inference in ns.
+    `lengths`: the latency of each inference in ns.
     """
     before = np.concatenate([[0], np.cumsum(lengths)])
     place = np.searchsorted(starts, at_ns, side="right") - 1
@@ -276,10 +284,11 @@ def _spent(at_ns: Ints, starts: Ints, lengths: Ints) -> Floats:
 def _told_apart(
     blocks: Sequence[_Sums], operators: Sequence[OperatorView], mean_ns: float
 ) -> tuple[OperatorEnergy, ...]:
-    """Return the energy of groups of operators. Each group is as small as the readings allow.
+    """Return the energy of groups of neighbouring operators. Each group is as small as the readings allow.
 
-    The power of each operator is estimated by itself, and a group's energy is the sum: one power for a whole group
-    would be wrong, and would move the power of its neighbours. `mean_ns`: the mean latency of an inference.
+    The power of each operator is estimated by itself, and the energy of a group is their sum. A single power for a
+    whole group would be wrong, and would distort the power of its neighbours. `mean_ns`: the mean latency of an
+    inference in ns.
     """
     shares = np.array([operator.share for operator in operators])
     errors = np.hypot([_share_error(operator) for operator in operators], BORDER)
@@ -313,9 +322,9 @@ def _share_error(operator: OperatorView) -> float:
 
 
 def _short_joined(shares: Floats) -> list[tuple[int, int]]:
-    """Return groups of neighbouring operators, each as (first, last + 1), and each at least as long as a phase.
+    """Return groups of neighbouring operators as `(first, last + 1)` pairs. Each group is at least one phase long.
 
-    `shares`: the share of each operator in an inference.
+    `shares`: the share (0 to 1) of each operator in the time of an inference.
     """
     least = 1 / PHASES if len(shares) <= MOST_OPERATORS else 2 / PHASES
     groups, first = [], 0
@@ -331,10 +340,12 @@ def _short_joined(shares: Floats) -> list[tuple[int, int]]:
 def _estimate(
     blocks: Sequence[_Sums], shares: Floats, errors: Floats, groups: Sequence[tuple[int, int]], mean_ns: float
 ) -> tuple[Floats, Floats]:
-    """Return the energy of each group in mJ, and the covariance of these estimates.
+    """Return the energy of each group of operators in mJ, and the covariance matrix of these estimates.
 
-    The covariance has three parts: the noise of the readings, by leaving out each block in turn; the shares of the
-    operators, by drawing them anew; and the lag of the readings. `errors`: the standard error of each share.
+    The covariance has three parts: the noise of the readings (each block is left out in turn), the error of the
+    operators' shares (they are drawn anew at random), and the lag of the readings. `shares`: the share of each operator
+    in an inference. `errors`: the standard error of each share. `groups`: `(first, last + 1)` of each group. `mean_ns`:
+    the mean latency in ns.
     """
     whole, length = _joined(blocks), _lengths(shares, groups)
     energy, weights, each = _over_lags(whole, length, mean_ns)
@@ -358,7 +369,7 @@ def _less(whole: _Sums, block: _Sums) -> _Sums:
 
 
 def _lengths(shares: Floats, groups: Sequence[tuple[int, int]]) -> Floats:
-    """Return the share of each group in an inference."""
+    """Return the share (0 to 1) of each group of operators in the time of an inference."""
     length = np.array([shares[first:end].sum() for first, end in groups])
     return np.asarray(length / length.sum())
 
@@ -366,10 +377,11 @@ def _lengths(shares: Floats, groups: Sequence[tuple[int, int]]) -> Floats:
 def _over_lags(
     sums: _Sums, length: Floats, mean_ns: float, weights: Floats | None = None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the energy of each group in mJ, the weight of each lag, and the energy of each group at each lag.
+    """Return three arrays: the energy of each group in mJ, the weight of each lag, and the energy by lag and group.
 
-    The energy is the weighted mean over the lags. `length`: the share of each group in an inference. `weights`: the
-    weights to use; None to compute them from how well each lag fits.
+    The energy of a group is the weighted mean over the lags. `length`: the share of each group in the time of an
+    inference. `mean_ns`: the mean latency in ns. `weights`: the weights of the lags; None to compute them from how well
+    each lag fits.
     """
     within = _within(length)
     each, misfit = [], []
@@ -389,16 +401,17 @@ def _over_lags(
 def _solved(normal: Floats, right: Floats, squared: float) -> tuple[Floats, float]:
     """Return the solution of normal equations, and the sum of the squared residuals.
 
-    `normal`, `right`: the two sides of the equations. `squared`: the sum of the squared readings.
+    `normal`: the matrix of the equations. `right`: their right side. `squared`: the sum of the squared readings.
     """
     found: Floats = np.asarray(np.linalg.lstsq(normal, right, rcond=1e-12)[0], np.float64)
     return found, max(squared - 2 * float(found @ right) + float(found @ normal @ found), 1e-12)
 
 
 def _within(length: Floats) -> Floats:
-    """Return the share of each phase that belongs to each group.
+    """Return a matrix with the share of each phase (row) that belongs to each group of operators (column).
 
-    The last row and column are for the time between inferences. `length`: the share of each group in an inference.
+    The last row and the last column are for the time between inferences. `length`: the share of each group in the time
+    of an inference.
     """
     edges = np.concatenate([[0.0], np.cumsum(length)]) * PHASES
     phase = np.arange(PHASES)[:, np.newaxis]

@@ -1,4 +1,4 @@
-"""Hints that follow from the times of the operators."""
+"""Hints for making a model faster, from the times of its operators."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -67,11 +67,13 @@ def operator_hints(
     *,
     is_enough: bool = True,
 ) -> tuple[Hint, ...]:
-    """Return the hints that apply, the most expensive first.
+    """Return the hints that apply, with their operators.
 
-    A hint about times is given only for settled operators. `inference_ns`: time of an inference. `providers`: the
-    requested providers, then those of the engine, first choice first. `is_enough`: whether there are enough profiling
-    rounds for hints about `threads` and about handing over to a delegate.
+    `operators`: the operators in the order in which they run. `inference_ns`: the time of an inference in ns; None if
+    unknown. `providers`: the requested providers, followed by the engine's own providers, the first choice first.
+    `threads`: how the engine's threads shared the work; None if unknown. `is_enough`: whether there are enough
+    profiling rounds for hints about `threads` and about handing over to a delegate. A hint about times is given only
+    for operators with enough samples.
     """
     settled = [operator for operator in operators if operator.settled]
     found = (
@@ -87,7 +89,7 @@ def operator_hints(
 
 
 class BurstHints:
-    """The hints on the last profiling rounds, for the screen. They are updated when a round has arrived."""
+    """The hints from the last profiling rounds, for the screen. They are computed again after each new round."""
 
     def __init__(self) -> None:
         self._of: tuple[OperatorsView, Sequence[str]] | None = None
@@ -103,16 +105,19 @@ class BurstHints:
 
 
 def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Hint, ...]:
-    """Return the hints on all profiling rounds, for reports. `providers`: as in `operator_hints`."""
+    """Return the hints from all profiling rounds, for reports.
+
+    `providers`: the requested providers, followed by the engine's own providers, the first choice first.
+    """
     tally = operators.session
     threads = operators.threads.view()
     return operator_hints(tally.views(), tally.run_ns, providers, threads, is_enough=tally.is_enough)
 
 
 def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> list[OperatorView]:
-    """Return the operators that did not run on the preferred provider, the most expensive first.
+    """Return the operators that did not run on the preferred provider, the longest-running operator first.
 
-    `providers`: as in `operator_hints`.
+    `providers`: the requested providers, followed by the engine's own providers, the first choice first.
     """
     others = hosts(providers)
     return sorted((o for o in operators if o.provider in others), key=lambda operator: -operator.share)
@@ -121,17 +126,14 @@ def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> li
 def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Hint]:
     """Yield a hint about the operators that ran elsewhere than on the preferred provider.
 
-    A single inference shows where an operator ran. The share of its time is reported once it is settled.
+    A single inference shows where an operator ran. Its share of the time is reported when it has enough samples.
     """
     if found := fell_back(operators, providers):
         yield FellBack(tuple(found), providers[0], partitions(operators) or 1)
 
 
 def _crossed(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Hint]:
-    """Yield a hint about crossings between the requested providers.
-
-    Each provider runs the operators that the one before it cannot run.
-    """
+    """Yield a hint if inferences cross from one requested provider to another."""
     parts = partitions(operators) or 1
     if parts > 1 and not fell_back(operators, providers):
         yield Crossings(tuple(sorted({operator.provider for operator in operators})), parts)
@@ -144,10 +146,10 @@ def _dominant(operators: Sequence[OperatorView]) -> Iterator[Hint]:
 
 
 def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) -> list[OperatorView]:
-    """Return the operators that achieve far less FLOP/s than others of their type.
+    """Return the operators that reach far fewer FLOP/s than similar operators.
 
-    An operator is compared with those that have at most twice as many FLOPs per byte moved. `inference_ns`: time of an
-    inference; None if unknown.
+    Similar operators have the same type, and at most twice as many FLOPs per byte moved. `inference_ns`: the time of an
+    inference in ns; None if unknown.
     """
     rated = []
     for operator in operators:
@@ -176,7 +178,8 @@ def _slow(operators: Sequence[OperatorView], inference_ns: float | None) -> Iter
 def _avoidable(operators: Sequence[OperatorView]) -> Iterator[Hint]:
     """Yield hints about operators that cost time needlessly.
 
-    Some only convert data or quantise it anew. Others could have been merged into the convolution before them.
+    Some operators only convert data or quantise it anew. Others could have been merged into the convolution before
+    them.
     """
     settled = [operator for operator in operators if operator.settled]
     dynamic = [o for o in settled if o.op_type.startswith(_DYNAMIC)]
@@ -192,7 +195,7 @@ def _avoidable(operators: Sequence[OperatorView]) -> Iterator[Hint]:
 
 
 def _type(operator: OperatorView) -> str:
-    """Return the plain type of an operator, without XNNPACK's additions: `Convolution (NHWC, F32) IGEMM` is `Conv`."""
+    """Return the plain type of an operator without XNNPACK's details: `Conv` for `Convolution (NHWC, F32) IGEMM`."""
     word = operator.op_type.partition(" (")[0]
     return {"Convolution": "Conv", "FusedConv": "Conv"}.get(word, word)
 

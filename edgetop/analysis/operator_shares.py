@@ -1,8 +1,8 @@
-"""The operators' shares of an inference and the precision of these shares, from profiling rounds.
+"""The operators' shares of the time of an inference, and the precision of these shares, from profiling rounds.
 
-A profiling round (`Burst`) is a few instrumented inferences. The estimate is the median over rounds, so that an
-undetected disturbance of one round does not move it. The interval follows from the differences between rounds, so that
-it does show such a disturbance. Rounds known to be disturbed do not count.
+A profiling round (`Burst`) is a few instrumented inferences. The estimate of a share is its median over the rounds, so
+an undetected disturbance of one round does not move it. The interval follows from the differences between rounds, so it
+does show such a disturbance. Rounds known to be disturbed do not count.
 """
 
 import math
@@ -50,7 +50,7 @@ class OperatorView:
 
 @frozen
 class BurstInfo:
-    """The figures of a profiling round as a whole."""
+    """The figures of one profiling round: a few instrumented inferences that run together."""
 
     runs: int
     run_ns: int  # Median time of a whole instrumented inference.
@@ -61,7 +61,7 @@ class BurstInfo:
 
 
 class Tally:
-    """The time and calls of each operator, summed over the profiling rounds that were added."""
+    """Adds up the time and the calls of each operator over profiling rounds."""
 
     def __init__(self) -> None:
         self.runs = self.bursts = 0
@@ -90,7 +90,7 @@ class Tally:
             self._join()
 
     def _join(self) -> None:
-        """Join neighbouring groups of rounds in pairs. An odd last group stays as it is."""
+        """Add up neighbouring groups of rounds in pairs. With an odd number of groups, the last group stays alone."""
         pairs = zip(self._groups[::2], self._groups[1::2], strict=False)
         last = self._groups[len(self._groups) // 2 * 2 :]
         self._groups = [
@@ -100,9 +100,9 @@ class Tally:
         self._groups += last
 
     def _find(self, infos: tuple[OperatorInfo, ...]) -> tuple[Places, Places]:
-        """Return the positions in `infos` of the operators that count, and the index of each.
+        """Return two arrays: the positions of the counted operators in `infos`, and the index of each in the sums.
 
-        Only a limited number of operators counts.
+        At most MAX_OPERATORS different operators are counted.
         """
         for info in infos:
             key = _key(info)
@@ -117,30 +117,34 @@ class Tally:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are enough rounds to base advice on the shares."""
+        """Whether there are enough profiling rounds to base advice on the shares."""
         is_enough = self.bursts >= LEAST_BURSTS and self.runs >= LEAST_RUNS and not self.is_disturbed
         return is_enough or self._is_averaged
 
     @property
     def run_ns(self) -> float | None:
-        """Return the median time of a whole instrumented inference in ns, or None before the first round."""
+        """Return the median time of a whole instrumented inference in ns, or None before the first profiling round."""
         return float(np.median([run_ns / bursts for bursts, _, run_ns, _ in self._groups])) if self._groups else None
 
     def _times(self) -> Floats:
-        """Return the time in ns of each operator in one inference, with a row for each group of rounds."""
+        """Return the time in ns of each operator (column) in one inference, for each group of rounds (row)."""
         rows = [_longer(ns, len(self._places)) / max(runs, 1) for _, runs, _, ns in self._groups]
         return np.array(rows).reshape(len(self._groups), len(self._places))
 
     def means_ns(self) -> dict[Key, float]:
-        """Return the mean time in ns of each operator in one instrumented inference."""
+        """Return the time in ns of each operator in one instrumented inference, as a dict by `(name, type, provider)`.
+
+        Each time is the median over groups of profiling rounds. The dict is empty before the first round.
+        """
         if not self._groups:
             return {}
         return dict(zip(self._places, np.median(self._times(), axis=0).tolist(), strict=True))
 
     def views(self, baseline: "Tally | None" = None) -> tuple[OperatorView, ...]:
-        """Return the operators in run order.
+        """Return the figures of all operators, in the order in which they run.
 
-        `baseline`: an earlier tally. The operators then have the change of their time against it.
+        `baseline`: the sums of earlier profiling rounds. If it is given, each operator has the change of its time since
+        then.
         """
         if not self._groups:
             return ()
@@ -176,9 +180,10 @@ class Tally:
 
 
 def half_widths(values: Floats) -> Floats | None:
-    """Return half of the 95 % interval of each column's median, by Student's t, or None if there are too few rows.
+    """Return half of the 95 % interval of each column's median, or None if there are too few rows.
 
-    It is computed from the standard deviation. So a single outlier makes it large, and then no share counts as settled.
+    It is computed by Student's t from the standard deviation. So a single outlier makes the interval wide, and the
+    share does not count as settled.
     """
     count = len(values)
     if count < LEAST_BURSTS:
@@ -188,11 +193,11 @@ def half_widths(values: Floats) -> Floats | None:
 
 
 def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:
-    """Return the time of instrumented inferences divided by that of plain ones, or None if unknown.
+    """Return the time of instrumented inferences divided by the time of plain inferences, or None if it is unknown.
 
-    The median of each undisturbed round is compared with that of the undisturbed inferences just before it. The ratio
-    is unknown if there are too few rounds, if they differ too much, or if instrumented inferences seem to be faster,
-    which is impossible.
+    For each undisturbed round, the median of its inferences is compared with the median of the plain inferences just
+    before. The ratio is unknown if there are too few rounds or if they differ too much. It is also unknown if
+    instrumented inferences seem to be faster, which is impossible.
     """
     ratios = np.array([of.run_ns / of.plain_ns for of in bursts if of.plain_ns and not of.disturbed])
     halves = half_widths(ratios.reshape(-1, 1))
@@ -207,5 +212,5 @@ def _key(info: OperatorInfo) -> Key:
 
 
 def _longer(values: Floats, length: int) -> Floats:
-    """Return the values, with zeros added up to the length `length`."""
+    """Return the values, followed by as many zeros as are needed for the length `length`."""
     return np.append(values, np.zeros(max(0, length - len(values))))

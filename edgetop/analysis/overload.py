@@ -1,12 +1,12 @@
-"""Whether a paced load asks for more than the engine can do, so that the queue grows without end.
+"""Whether a paced load asks for more inferences than the engine can run, so that the queue grows without end.
 
-A queue alone is no overload: a stall fills a queue that drains again, and random arrivals fill and empty it all the
-time (M/G/1, L. Kleinrock, Queueing Systems, vol. 1, ch. 5). The time since the queue was last empty is divided into
-thirds. There is an overload if the mean wait grew in each third by more than chance explains: by two standard
-deviations of the work done in a third. A single stall makes the wait grow in only one third.
+A queue alone is no overload. A stall fills a queue that drains again, and random arrivals fill and empty a queue all
+the time (M/G/1, L. Kleinrock, Queueing Systems, vol. 1, ch. 5). The time since the queue was last empty is divided into
+thirds. There is an overload if the mean wait grew in each third by more than chance explains, which is two standard
+deviations of the work done in a third. After a single stall, the wait grows in only one third.
 
-The wait is the mean over each second, or over each duty cycle if the load has cycles. It follows from the sums of the
-seconds, so that a replay comes to the same verdict.
+The wait is the mean over each second, or over each duty cycle if the load has cycles. It is computed from the sums of
+the seconds, so a replay gives the same result.
 """
 
 import math
@@ -45,7 +45,7 @@ class OverloadView:
 
 @dataclass(slots=True)
 class _Step:
-    """Sums over one second or, with duty cycles, over all seconds of a cycle."""
+    """Sums over one second or, if the load has duty cycles, over all seconds of one cycle."""
 
     number: int
     # Number of inferences, the sums of their waits and service times, and the sum of the squared service times.
@@ -66,7 +66,7 @@ class _Step:
 
 
 class Backlog:
-    """The overloads of a paced load, from its seconds."""
+    """Finds the overloads of a paced load: times in which its queue grows without end."""
 
     def __init__(self) -> None:
         self._closed_until_ns = 0
@@ -79,7 +79,10 @@ class Backlog:
 
     @property
     def spans(self) -> tuple[tuple[int, int | None], ...]:
-        """Return (beginning, end) of each overload in ns, oldest first. The end is None while it continues."""
+        """Return a `(begin, end)` pair in ns for each overload, the oldest first.
+
+        `end` is None while the overload lasts.
+        """
         return tuple(self._spans)
 
     def view(self) -> OverloadView | None:
@@ -142,10 +145,10 @@ class Backlog:
         return min(later - earlier for earlier, later in pairwise(ends)) > self._by_chance_s(span_s / 3, load)
 
     def _by_chance_s(self, span_s: float, load: Load) -> float:
-        """Return the time in s by which the wait may grow by chance in one stream that is not overloaded.
+        """Return by how many seconds the wait may grow by chance in one stream without an overload.
 
-        It is computed from the inferences served since the queue began, since with too high a rate most arrivals still
-        wait. `span_s`: the length of the time in which the wait grew.
+        `span_s`: the length in s of the time in which the wait grew. The work is computed from the inferences that ran
+        since the queue was last empty, because if the rate is too high, most arrivals still wait.
         """
         held_s = (self._since_empty[-1].number + 1 - self._all.number) * _step_ns(load) / NS
         served_hz = self._all.count / load.streams / held_s

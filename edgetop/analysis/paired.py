@@ -1,9 +1,8 @@
 """The difference between two things that were measured in pairs, and its confidence interval.
 
 The estimate is that of Hodges and Lehmann: the median of the means of all pairs of differences (Walsh averages). Its
-interval contains the values that Wilcoxon's signed-rank test does not reject (Hollander, Wolfe and Chicken,
-Nonparametric Statistical Methods, 3rd ed., 3.2 and 3.3). Both assume only that the differences are symmetric about
-their middle.
+interval contains the values that Wilcoxon's signed-rank test accepts (Hollander, Wolfe and Chicken, Nonparametric
+Statistical Methods, 3rd ed., 3.2 and 3.3). Both assume only that the differences are symmetric about their middle.
 """
 
 import math
@@ -46,11 +45,11 @@ class Difference:
 
 
 def undisturbed(values: Floats) -> Floats:
-    """Return the values without those that are far off.
+    """Return the values without outliers. With few values, nothing is left out.
 
-    Something must have happened between the two measurements of such a pair. On a CPU that other programs use too, a
-    median can be several times higher in one turn than in the next. The limit is far enough out that 95 % intervals
-    stay correct, even with heavy tails (tests/analysis/test_paired.py).
+    An outlier is a pair of measurements between which something happened. On a CPU that other programs use too, a
+    median can be several times higher in one turn than in the next. The limit is so far out that 95 % intervals stay
+    correct, even with heavy tails (tests/analysis/test_paired.py).
     """
     if len(values) < 2 * LEAST_PAIRS:  # With so few values, outliers cannot be told.
         return values
@@ -59,10 +58,11 @@ def undisturbed(values: Floats) -> Floats:
 
 
 def typical_ratio(first: Floats, second: Floats) -> float:
-    """Return the median ratio of `second` to `first` over all pairs of values (two-sample Hodges-Lehmann estimate).
+    """Return the typical ratio of values in `second` to values in `first`: the median over all pairs of values.
 
-    For distributions of one shape it is the ratio of their medians. If other programs slow half of the values on both
-    sides, each median lies anywhere between two levels; the median ratio does not, because most pairs are alike.
+    This is the two-sample Hodges-Lehmann estimate. For distributions of one shape it is the ratio of their medians. If
+    other programs slow down half of the values on both sides, each median may lie anywhere between two levels. The
+    median ratio is still exact, because most pairs consist of values of the same level.
     """
     sides = (np.log(_thinned(side)) for side in (first, second))
     return math.exp(float(np.median(np.subtract.outer(*reversed(list(sides))))))
@@ -75,9 +75,10 @@ def _thinned(values: Floats) -> Floats:
 
 
 def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | None:
-    """Return the difference between two things, with its interval.
+    """Return the typical difference between two things, with its confidence interval.
 
-    It is None if there are too few pairs or if a value is not finite. `values`: the difference within each pair.
+    `values`: the difference within each pair of measurements. `confidence`: the probability of the interval, such as
+    0.95. The result is None if there are too few pairs, or if a value is infinite or NaN.
     """
     if len(values) > MOST_PAIRS:
         values = np.array([part.mean() for part in np.array_split(values, MOST_PAIRS)])
@@ -91,9 +92,9 @@ def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | N
 
 @lru_cache
 def _rejected(count: int, level: float) -> int:
-    """Return the number of averages at each end that the two-sided test rejects.
+    """Return how many of the sorted averages the two-sided test rejects at each end.
 
-    `count`: the number of differences. `level`: the level of the test.
+    `count`: the number of differences. `level`: the level of the test, such as 0.05.
     """
     total = count * (count + 1) // 2
     if count > EXACT_PAIRS:

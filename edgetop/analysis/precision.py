@@ -1,14 +1,15 @@
-"""The precision of a session's percentiles, and whether its halves agree.
+"""The precision of a session's percentiles, and whether its two halves agree.
 
-Successive latencies are alike: a spell of heat or of a busy neighbour lasts longer than one inference. An interval that
-treats inferences as independent would be far too narrow. So the session is cut into at most 64 blocks of time, and the
-share of inferences below a percentile is followed from block to block. Its variance is averaged over its slowest cosine
-waves: over many if the blocks are independent, over at least four if they are correlated. Student's t with that many
-degrees of freedom then says by how many ranks the percentile may be off. The latencies at the two outermost ranks are
-the interval.
+Successive latencies are alike, because a spell of heat or of a busy neighbour lasts longer than one inference. An
+interval that treats inferences as independent would be far too narrow. So the session is cut into at most 64 blocks of
+time. In each block, the share of inferences below a percentile is counted. The variance of this share is averaged over
+its slowest cosine waves: over many waves if the blocks are independent, over at least four if they are correlated.
+Student's t with as many degrees of freedom then says by how many ranks the percentile may be wrong. The latencies at
+the two outermost ranks are the interval.
+
 Woodruff 1952, Confidence intervals for medians and other position measures, Journal of the American Statistical
-Association 47 (ranks); Lazarus, Lewis, Stock and Watson 2018, HAR inference: recommendations for practice, Journal
-of Business and Economic Statistics 36(4) (cosines, and why few of them: their equation 10); Sokal 1997, Monte Carlo
+Association 47 (ranks); Lazarus, Lewis, Stock and Watson 2018, HAR inference: recommendations for practice, Journal of
+Business and Economic Statistics 36(4) (cosines, and why few of them: their equation 10); Sokal 1997, Monte Carlo
 methods in statistical mechanics, section 3 (correlation time, and the lag at which its sum is cut).
 """
 
@@ -52,7 +53,10 @@ class PrecisionView:
     independent: float | None = None
 
     def is_settled(self, quantile: float, session: Statistics) -> bool:
-        """Whether `session` has enough inferences for the percentile, given the correlation of successive ones."""
+        """Whether the session has enough inferences to trust the percentile, although successive latencies are alike.
+
+        `quantile`: the percentile as a share, such as 0.99. `session`: the latency statistics of the session.
+        """
         is_lacking = self.is_judged and self.intervals_ns[QUANTILES.index(quantile)] is None
         return session.is_settled(quantile) and not is_lacking
 
@@ -61,7 +65,7 @@ UNJUDGED = PrecisionView()
 
 
 class Precision:
-    """The precision of percentiles, from histograms of latency for at most MOST_BLOCKS blocks of time."""
+    """Estimates the precision of percentiles, from latency histograms for at most MOST_BLOCKS blocks of time."""
 
     def __init__(self) -> None:
         self._held: Ints = np.zeros((MOST_BLOCKS, histogram.SIZE), np.int64)
@@ -89,7 +93,10 @@ class Precision:
                 self._add(second, seconds.bucket[held].astype(np.int64), seconds.bucket_count[held].astype(np.int64))
 
     def _add(self, second: Ints, bucket: Ints, count: Ints) -> None:
-        """Add `count` inferences to each `bucket` of each `second`."""
+        """Add inferences to the histograms. The arguments are arrays of equal length.
+
+        Row i adds `count[i]` inferences to the bucket `bucket[i]` of the session second `second[i]`.
+        """
         first = self._make_room(int(second[0]), int(second[-1]))
         block = (second >> self._doublings) - first
         begin, end = int(block[0]), int(block[-1]) + 1
@@ -101,7 +108,7 @@ class Precision:
         self._lowest, self._highest = min(self._lowest, low), max(self._highest, high - 1)
 
     def _make_room(self, first_s: int, last_s: int) -> int:
-        """Join neighbouring blocks until there is room for the given seconds. Return the number of the first block."""
+        """Make the blocks longer until the given session seconds fit in. Return the number of the first block."""
         first = first_s >> self._doublings if self._first is None else self._first
         while (last_s >> self._doublings) - first >= MOST_BLOCKS:
             pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # If the first block is odd, it stays alone.
@@ -112,21 +119,26 @@ class Precision:
         return first
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """Return the histograms of `count` successive parts of the session.
+        """Return a histogram for each of `count` successive parts of the session, as a list.
 
-        The result is [] if a part would have under two blocks.
+        The list is empty if the session is too short for two blocks of time in each part.
         """
         blocks = self.histograms()
         return [part.sum(axis=0) for part in np.array_split(blocks, count)] if len(blocks) >= 2 * count else []
 
     def histograms(self) -> Ints:
-        """Return the histograms of successive blocks of time, with shape (blocks, buckets). None of them is empty."""
+        """Return the latency histograms of successive blocks of time, as an array of shape (blocks, buckets).
+
+        Blocks of time without inferences are left out.
+        """
         return self._held[self._held.any(axis=1)]
 
     def view(self, session: Statistics | None, buckets: histogram.Counts, *, is_final: bool = True) -> PrecisionView:
-        """Return the precision of the percentiles of `session`, whose histogram is `buckets`.
+        """Return the precision of the percentiles of a session.
 
-        If `is_final` is false, an estimate may be old: by the length of one block, at least 4 s and at most 16 s.
+        `session`: the latency statistics; None if nothing was measured. `buckets`: the histogram of the session.
+        `is_final`: False allows an older estimate, which saves time. The estimate is then at most 4 to 16 s old,
+        depending on the length of the session.
         """
         if session is None or self._first is None:
             return UNJUDGED
@@ -149,15 +161,18 @@ class Precision:
 
 
 def least_independent(quantile: float) -> float:
-    """Return the number of independent inferences that a percentile needs."""
+    """Return how many independent inferences are needed for the interval of a percentile.
+
+    `quantile`: the percentile as a share, such as 0.99.
+    """
     return LEAST_BEYOND / (1 - quantile) if quantile > 0.5 else LEAST_INDEPENDENT
 
 
 def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
-    """Return the error of each percentile, and the number of independent inferences that are worth as much.
+    """Return the possible error of each percentile, and how many independent inferences would give the same precision.
 
-    The error is half of the 95 % interval, as a share of the inferences; None with too few. `blocks`: histograms of
-    blocks of time.
+    An error is half of the 95 % interval, as a share of the inferences. It is None if there are too few inferences.
+    `blocks`: latency histograms of successive blocks of time.
     """
     weight, of_bucket = blocks.sum(axis=1), blocks.sum(axis=0)
     whole, below = float(weight.sum()), np.cumsum(of_bucket)
@@ -185,9 +200,9 @@ def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
 
 
 def _alike(swing: Floats, weight: Floats) -> float:
-    """Return the factor, at least 1, by which the correlation of blocks raises the variance of their sum.
+    """Return the factor, at least 1, by which the correlation of successive blocks raises the variance of their sum.
 
-    `swing`: the sum of each block. `weight`: the number of inferences in each.
+    `swing`: the sum of each block. `weight`: the number of inferences in each block.
     """
     noise = swing / np.sqrt(weight)
     noise = noise - noise.mean()
@@ -203,11 +218,11 @@ def _alike(swing: Floats, weight: Floats) -> float:
 
 
 def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> float:
-    """Return half of the 95 % interval of a share: that of the inferences below a percentile.
+    """Return half of the 95 % interval of the share of inferences below a percentile.
 
-    `swing`: for each block of time, the number of its inferences below the percentile, less the expected number.
-    `weight`: the number of all its inferences. `alike`: the factor of `_alike`. `within`: the variance of the number
-    below within the percentile's bucket, which blocks do not show.
+    `swing`: for each block of time, the number of inferences below the percentile minus the expected number. `weight`:
+    the number of all inferences in each block. `alike`: the factor that `_alike` returns. `within`: the variance that
+    comes from the width of the percentile's histogram bucket; the blocks do not show it.
     """
     waves = min(max(int(WAVES_A_BLOCK * len(weight) / alike), LEAST_WAVES), MOST_WAVES)
     whole = weight.sum()
@@ -219,9 +234,10 @@ def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> f
 def _intervals(
     off: tuple[float | None, ...], session: Statistics, buckets: histogram.Counts
 ) -> tuple[Interval | None, ...]:
-    """Return the interval of each percentile in ns. `off`: its error as a share of inferences; None gives None.
+    """Return the 95 % interval of each percentile in ns, or None for a percentile with an unknown error.
 
-    An end beyond all inferences becomes the shortest or the longest latency.
+    `off`: the error of each percentile as a share of the inferences; None if unknown. An end beyond all inferences is
+    replaced by the shortest or the longest latency.
     """
     least = 0.5 / session.count
     widths = [None if by is None else max(by, least) for by in off]
@@ -234,12 +250,11 @@ def _intervals(
 
 
 def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) -> list[float]:
-    """Return the latencies in ns at the ends of intervals, row by row.
+    """Return the latencies in ns at the ends of intervals, row by row in one list.
 
-    `ends`: shares of the inferences, with shape (n, 2).
-
-    Within a bucket, the density is a straight line that follows from the neighbouring buckets. If a few buckets hold a
-    large part of all inferences, positions within them are unknown, and an end is put at the edge of its bucket.
+    `ends`: the ends as shares of the inferences, with shape (n, 2). Within a histogram bucket, the density is taken to
+    be a straight line that fits the neighbouring buckets. If a few buckets contain a large part of all inferences,
+    positions within them are unknown. An end is then put at the edge of its bucket.
     """
     below, count = np.cumsum(buckets), session.count
     rank = np.clip(ends * count, 0.5, count)
@@ -263,7 +278,7 @@ def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) 
 
 
 def _halves(blocks: Floats, first_bucket: int, extremes_ns: tuple[int, int]) -> Interval | None:
-    """Return the p99 in ns of each half of the inferences, or None if one half has too few."""
+    """Return the p99 in ns of the first and of the second half of the inferences, or None if there are too few."""
     weight = blocks.sum(axis=1)
     is_later = np.cumsum(weight) - weight / 2 > weight.sum() / 2
     found = []

@@ -1,4 +1,7 @@
-"""The frames of a program that reports their stages: the time of each stage, and the late and dropped frames."""
+"""The frames of a watched program: the time of each stage, and the late and dropped frames.
+
+A frame is the work on one input, such as a camera image. Its parts are stages, which the program reports.
+"""
 
 from collections.abc import Mapping
 
@@ -20,7 +23,7 @@ MAX_VALUE = 1e9  # In ms, or number of dropped frames. A program may report any 
 
 @frozen
 class StageView:
-    """One stage of the frames. Its times cover the frames that have the stage."""
+    """The times of one stage of the frames, such as preprocessing. Only frames that have the stage count."""
 
     id: str  # "stage/NAME", BETWEEN, QUEUE or TOTAL
     count: int
@@ -31,7 +34,7 @@ class StageView:
 
     @property
     def name(self) -> str:
-        """Return the name that the program gives to the stage."""
+        """Return the name that the program gives to the stage, such as "resize" for the id "stage/resize"."""
         return self.id.partition("/")[2]
 
 
@@ -58,7 +61,7 @@ class _Times:
 
 
 class Frames:
-    """The frames of a program, from the readings of its stages and frames."""
+    """Collects the times of a watched program's frames and of their stages."""
 
     def __init__(self) -> None:
         self._places: Mapping[int, str] = {}
@@ -94,7 +97,7 @@ class Frames:
             self._misses += weight * int(np.count_nonzero(values * 1e6 > self._deadline_ns))
 
     def view(self) -> FramesView | None:
-        """Return the frames, or None if the program reports no stages."""
+        """Return the times of frames and stages, or None if the program reports no stages."""
         if TOTAL not in self._times:
             return None
         whole_ms = self._times[TOTAL].sum_ms or 1.0
@@ -118,6 +121,9 @@ def _view(stage_id: str, times: _Times, whole_ms: float) -> StageView:
 
 
 def deadline_ns(manifest: Manifest) -> int | None:
-    """Return the deadline in ns that the program declares for its frames, or else the deadline of its inferences."""
+    """Return the deadline of a frame in ns, or None if there is no deadline.
+
+    It is the deadline that the watched program declares for its frames or, without one, the deadline of its inferences.
+    """
     declared = manifest.watched.deadline_ns if manifest.watched else None
     return declared if declared is not None else manifest.load.deadline_ns

@@ -1,4 +1,4 @@
-"""The progress of a session: its phase, how far it has come, and whether it is recorded."""
+"""The progress of a session: its phase, how much of it is done, and whether it is recorded."""
 
 from dataclasses import replace
 from typing import Any
@@ -55,7 +55,11 @@ class ProgressView:
 
 
 def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
-    """Whether an inference is overdue. `longest_ns`: the longest latency so far, or None if there was none."""
+    """Whether an inference takes so long that the engine seems to hang.
+
+    `longest_ns`: the longest latency so far in ns; None if no inference has ended. `manifest`: the description of the
+    session; None if unknown.
+    """
     if progress.silent_ns is None or progress.phase not in ("warmup", "measure"):
         return False
     if manifest and manifest.generation and manifest.generation.is_of_others:
@@ -84,7 +88,7 @@ class Progress:
 
     @property
     def measured_until_ns(self) -> int:
-        """Return the end of the last inference if the session is over, else the present time."""
+        """Return the session time in ns at which the measured phase ended. While it lasts, return the present time."""
         until_ns = self._phases.measured_until_ns
         return self._now_ns if until_ns is None else until_ns
 

@@ -1,9 +1,9 @@
-"""Energy: the integral of one sensor's readings over one phase of the session.
+"""The energy of a power rail: the integral of one sensor's readings over one phase of the session.
 
 It is computed by the trapezoidal rule on the session's monotonic clock. At the beginning and the end of the phase,
-readings are interpolated linearly. If a reading is the mean since the previous one, it counts for all of the time
-between: such a sensor misses nothing, and only the shares of its first and last reading are uncertain. If readings are
-missing for more than a few cadences, nothing is made up: this time counts neither in the energy nor in the mean.
+readings are interpolated linearly. If a reading is the mean since the previous reading, it counts for all of the time
+in between. Such a sensor misses nothing, and only the shares of its first and last reading are uncertain. If readings
+are missing for more than a few intervals, nothing is made up: this time counts neither in the energy nor in the mean.
 """
 
 import math
@@ -40,7 +40,7 @@ MOST_W = 1e6  # beyond it no number is a board's, whatever a recording holds
 
 @dataclass(slots=True)
 class Integral:
-    """The energy of one sensor's power over a span, with its mean, highest and lowest power."""
+    """The energy of one power rail over a span of time, with its mean, highest and lowest power."""
 
     energy_j: float
     covered_s: float
@@ -59,7 +59,7 @@ class Integral:
 
 
 class RailEnergy:
-    """The energy from one sensor's readings over one phase."""
+    """Integrates the power readings of one sensor over one phase of the session."""
 
     def __init__(self, *, averages: bool = False) -> None:
         """Begin without readings. `averages`: whether each reading is the mean since the previous reading."""
@@ -80,12 +80,18 @@ class RailEnergy:
         self._began_ns, self._ahead = t_ns, None
 
     def ended(self, t_ns: int) -> None:
-        """End the phase: later readings are dropped, except the next one, which completes the last trapezoid."""
+        """End the phase at the session time `t_ns`, in ns. Readings after the end are dropped.
+
+        Only the first reading after the end is used, to interpolate the power at the end.
+        """
         self._ended_ns, self._intervals, self._ahead = t_ns, None, None
         self._t_ns, self._watts = self._wanted(self._t_ns, self._watts)
 
     def add(self, t_ns: Ints, watts: Floats) -> None:
-        """Add readings in W at these times. A reading that is not later than all before it is left out."""
+        """Add readings. `t_ns`: their session times in ns. `watts`: their values in W.
+
+        A reading whose time is not later than all earlier times is left out.
+        """
         is_past = self._ended_ns != NEVER_NS and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
         if is_past and len(self._first_ns) > LEARNED_INTERVALS:
             return
@@ -101,10 +107,11 @@ class RailEnergy:
             self._settle(len(self._t_ns) - KEPT_READINGS)
 
     def add_aggregate(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
-        """Add a span from `t_ns` to `until_ns` of which only figures are known.
+        """Add a span of time of which only summary figures are known, instead of single readings.
 
-        It must be later than everything added before. `mean_w`, `high_w`, `last_w`: the mean, highest and last power.
-        Gaps within the span are not visible, so the mean counts for all of it.
+        The span must be later than all readings before. `t_ns` and `until_ns`: its begin and end in ns. `mean_w`,
+        `high_w` and `last_w`: the mean, the highest and the last power in W. The mean counts for the whole span,
+        because gaps within the span are not visible.
         """
         self._intervals = None
         self._settle(len(self._t_ns))
@@ -115,21 +122,24 @@ class RailEnergy:
         self._t_ns, self._watts, self._ahead = np.array([until_ns], np.int64), np.array([last_w]), None
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
-        """Return the readings of the phase, and the first reading after its end, which completes the last trapezoid."""
+        """Return the readings of the phase, and the first reading after its end."""
         if self._ended_ns == NEVER_NS:
             return t_ns, watts
         count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1
         return t_ns[:count], watts[:count]
 
     def _settle(self, count: int) -> None:
-        """Add the oldest `count` readings to the settled sums, and drop them."""
+        """Add the oldest `count` readings to the sums for good, and drop them from the list of readings."""
         self._settled = self._joined(slice(count + 1), slice(count), NEVER_NS, self._settled)
         self._t_ns, self._watts = self._t_ns[count:].copy(), self._watts[count:].copy()  # not views of a whole day
         if self._ahead is not None:
             self._ahead = (self._ahead[0] - count, self._ahead[1]) if self._ahead[0] > count else None
 
     def until(self, until_ns: int) -> Integral:
-        """Return the energy of the phase up to that time. Repeated calls count each reading only once."""
+        """Return the energy of the phase up to the session time `until_ns`, in ns.
+
+        It may be called again and again, with the same or a later time. Each reading counts only once.
+        """
         end_ns = min(until_ns, self._ended_ns)
         read = int(np.searchsorted(self._t_ns, end_ns, side="right"))
         done, power = self._ahead if self._ahead and self._ahead[0] <= read else (0, self._settled)
@@ -141,7 +151,10 @@ class RailEnergy:
         return replace(power, length_ns=max(0, end_ns - self._began_ns))
 
     def precise(self, power: Integral) -> Mean | None:
-        """Return the mean of `power` in W with its interval, or None if there are too few readings."""
+        """Return the mean power in W with its 95 % interval, or None if there are too few readings.
+
+        `power`: the integral that `until` returned.
+        """
         interval_s = None if self._began_ns == NEVER_NS else self.intervals()[0]
         if interval_s is None:
             return None
@@ -152,18 +165,18 @@ class RailEnergy:
         return batch_mean(sums[:, 0], sums[:, 1], BATCH_READINGS * interval_s * NS, lacking, at_ends)
 
     def intervals(self) -> tuple[float | None, bool]:
-        """Return the median interval of the latest readings in s, and whether intervals are even.
+        """Return `(median, is_even)`: the median time between the latest readings in s, and whether it is even.
 
-        The median is None with fewer than two readings.
+        The median is None if there are fewer than two readings. Time between readings is even if it hardly varies.
         """
         if self._intervals is None:
             self._intervals = _spacing(np.diff(self._t_ns[-KEPT_READINGS:]) / NS)
         return self._intervals
 
     def _joined(self, line: slice, points: slice, until_ns: int, settled: Integral) -> Integral:
-        """Return `settled` with more readings added, up to `until_ns`.
+        """Return the integral `settled` with more readings added, up to the session time `until_ns`, in ns.
 
-        `line`: the readings whose trapezoids are added. `points`: the readings whose highest value counts.
+        `line`: the readings between which the power is integrated. `points`: the readings whose highest value counts.
         """
         if self._began_ns == NEVER_NS:
             return settled
@@ -177,13 +190,13 @@ class RailEnergy:
 
 
 class SensorIntegrals:
-    """The integrals of the readings of some sensors, over one phase of the session or several."""
+    """Integrates the readings of several sensors, over one or several phases of the session."""
 
     def __init__(self, averages: Callable[[SensorInfo], bool | None], phases: int = 1) -> None:
         """Begin without readings.
 
-        `averages`: returns whether the readings of a sensor are means since the previous reading; None if the sensor is
-        not wanted. `phases`: the number of phases.
+        `averages` is called with each sensor. It returns None to leave the sensor out, and True if the sensor's
+        readings are means since the previous reading. `phases`: the number of phases.
         """
         self._averages = averages
         self._began_ns, self._ended_ns = [NEVER_NS] * phases, [NEVER_NS] * phases
@@ -196,7 +209,10 @@ class SensorIntegrals:
             integrals[phase].began(t_ns)
 
     def ended(self, t_ns: int, phase: int) -> None:
-        """End the phase with this number. If it is ended again, the first end counts."""
+        """End a phase at the session time `t_ns`, in ns. `phase`: the number of the phase, from 0.
+
+        If the phase was ended before, nothing changes.
+        """
         if self._ended_ns[phase] == NEVER_NS:
             self._ended_ns[phase] = t_ns
             for integrals in self.by_id.values():
@@ -220,9 +236,9 @@ class SensorIntegrals:
                     integral.add(t_ns, values)
 
     def _known(self, info: SensorInfo, averages: bool) -> str:
-        """Return the id of a sensor, and integrate its readings over each phase from now on.
+        """Prepare to integrate a sensor's readings over each phase, and return the sensor's id.
 
-        `averages`: whether its readings are means since the previous reading.
+        `averages`: whether each reading is the mean since the previous reading.
         """
         if info.id not in self.by_id:
             self.by_id[info.id] = tuple(RailEnergy(averages=averages) for _ in self._began_ns)
@@ -264,7 +280,10 @@ def _spacing(intervals: Floats) -> tuple[float | None, bool]:
 
 @frozen
 class _Strips:
-    """The trapezoids below the lines between readings: the beginning and end of each, and the power at both."""
+    """The trapezoids below the lines between successive readings.
+
+    The fields are arrays with an entry for each trapezoid: its begin and end in ns, and the power in W at both.
+    """
 
     left_ns: Ints
     right_ns: Ints
@@ -280,7 +299,12 @@ class _Strips:
         return (self.at_left_w + self.at_right_w) / 2 * self.seconds
 
     def by_second(self) -> Iterator[tuple[Ints, Ints]]:
-        """Yield the pieces of the trapezoids, cut at whole seconds: the second of each piece, and its nJ and ns."""
+        """Cut the trapezoids at whole seconds.
+
+        Yield pairs of arrays: the second of each part, and its energy and length.
+
+        The energy is in nJ, the length in ns.
+        """
         for begin in range(0, len(self.left_ns), STRIPS_AT_ONCE):
             part = slice(begin, begin + STRIPS_AT_ONCE)
             yield _cut(self.left_ns[part], self.right_ns[part], self.at_left_w[part], self.at_right_w[part])
@@ -301,9 +325,10 @@ def _cut(left: Ints, right: Ints, at_left: Floats, at_right: Floats) -> tuple[In
 
 
 def _strips(t_ns: Ints, low: Floats, high: Floats, from_ns: int, to_ns: int, bridged_ns: int) -> _Strips:
-    """Return the trapezoids under lines from `low` at a reading to `high` at the next, from `from_ns` to `to_ns`.
+    """Return the trapezoids below the lines between successive readings, within `from_ns` to `to_ns`.
 
-    `bridged_ns`: the longest time between two readings; a longer one is a gap and has no trapezoid.
+    `t_ns`: the times of the readings. `low` and `high`: the power in W at the begin and the end of each line.
+    `bridged_ns`: the longest time between two readings in ns. A longer time is a gap and gets no trapezoid.
     """
     begin, end = t_ns[:-1], t_ns[1:]
     left, right = np.maximum(begin, from_ns), np.minimum(end, to_ns)
@@ -314,8 +339,8 @@ def _strips(t_ns: Ints, low: Floats, high: Floats, from_ns: int, to_ns: int, bri
 
 
 def _added(start: float, values: Floats) -> float:
-    """Return the sum of `start` and the values.
+    """Return the sum of `start` and all values.
 
-    They are added one by one, so that the sum does not depend on how readings were batched.
+    The values are added one by one, so that the result does not depend on how readings were cut into batches.
     """
     return float(np.add.accumulate(np.concatenate(([start], values)))[-1])

@@ -1,6 +1,6 @@
-"""The latest events, newest first, and the few that affect how far figures can be trusted.
+"""The latest events, newest first, and the events that affect how far figures can be trusted.
 
-Slowdowns, throttling and alerts are derived by the analysis, and shown among the recorded events.
+The analysis itself finds slowdowns, throttling and alerts. They are shown among the recorded events.
 """
 
 import heapq
@@ -39,7 +39,7 @@ RECURRING = frozenset(
 
 @frozen
 class Lasting:
-    """A warning or an error, with the number of times that it occurred."""
+    """A warning or an error that may occur repeatedly, with the number of times that it occurred."""
 
     first: Event
     last_ns: int
@@ -47,9 +47,9 @@ class Lasting:
     inferences: int = 0  # Number of inferences lost in all occurrences.
 
     def joined(self, other: "Lasting") -> "Lasting":
-        """Return both as one warning or error, with the earlier first event.
+        """Return one warning or error with the occurrences of both.
 
-        The order of the two makes no difference.
+        Its `first` is the earlier of the two first events.
         """
         return Lasting(
             min(self.first, other.first, key=lambda event: (event.t_ns, event.message)),
@@ -70,7 +70,10 @@ class EventsView:
 
 @frozen
 class OutputFigures:
-    """The numbers in the outputs that a session stored; in an A/B session, those of both models."""
+    """How many numbers the stored outputs of a session contain, and how many of them are NaN or infinite.
+
+    In an A/B session, the outputs of both models count.
+    """
 
     elements: int
     non_finite: int  # NaN or infinite
@@ -107,7 +110,7 @@ class EventLog:
             )
 
     def outputs(self) -> OutputFigures | None:
-        """Return the figures of the stored outputs, or None if none were stored."""
+        """Return how many numbers in the stored outputs are NaN or infinite, or None if no outputs were stored."""
         elements, bad = self._outputs.elements, self._outputs.non_finite
         return OutputFigures(elements, bad or 0, round((bad or 0) / elements, 9)) if elements else None
 
@@ -121,7 +124,10 @@ class EventLog:
             self._lasting[key] = lasting
 
     def view(self) -> EventsView:
-        """Return the view. It is the same object until the next event, so that a pane can skip drawing."""
+        """Return the latest events.
+
+        Until the next event, the result is the same object, so that a pane can skip drawing.
+        """
         if self._view is None:
             # Sorted by time, because a late event has another place in the recording than in the live run.
             newest_first = tuple(sorted(self._events, key=lambda event: -event.t_ns))
@@ -135,9 +141,9 @@ LOGGED = frozenset({RULE, NEAR_TRIP, "overloaded", "stalled", "leak"})
 
 
 class DerivedEvents:
-    """The recorded events merged with the derived ones.
+    """Merges the recorded events with the events that the analysis found.
 
-    The result is the same object until one changes, so that a pane can skip drawing.
+    Until an event is added, the result is the same object, so that a pane can skip drawing.
     """
 
     def __init__(self) -> None:
@@ -164,7 +170,7 @@ class DerivedEvents:
 
 
 def derived_events(slowdowns: SlowdownsView, throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
-    """Return the events that the analysis of a session derives, newest first."""
+    """Return the events that the analysis found in a session, such as beginnings of slowdowns, newest first."""
     return sorted([*slowdown_events(slowdowns), *_derived(throttles, alerts)], key=lambda event: -event.t_ns)
 
 

@@ -1,4 +1,4 @@
-"""Why the text of a gate or of an alert rule was refused."""
+"""Reasons why the text of a gate (`--fail-if`) or of an alert rule (`--alert`) is refused."""
 
 from collections.abc import Collection
 from enum import Enum
@@ -26,13 +26,17 @@ class Flaw(Enum):
 
 
 class RefusedRuleError(ValueError):
-    """Raised for a gate or an alert rule that cannot be used. `edgetop.wording.rule_words` says what to write."""
+    """Raised if a gate (`--fail-if`) or an alert rule (`--alert`) cannot be used.
+
+    `edgetop.wording.rule_words` makes the message for the user.
+    """
 
     def __init__(self, text: str, flaw: Flaw, name: str = "", value: str = "", offered: Collection[str] = ()) -> None:
-        """Store the flaw.
+        """Store what is wrong with the text.
 
-        `text`: the gate or the rule. `name`: the name of the value, or the word with the flaw. `value`: the limit,
-        option or unit that the user wrote for it. `offered`: the names that the user may have meant.
+        `text`: the whole gate or rule, such as "p99>5". `flaw`: the kind of mistake. `name`: the name or the word that
+        is wrong. `value`: the limit, option or unit that the user wrote for this name. `offered`: names that the user
+        may have meant.
         """
         super().__init__(text, flaw.value, name, value)
         self.text, self.flaw, self.name, self.value, self.offered = text, flaw, name, value, tuple(offered)

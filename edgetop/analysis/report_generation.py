@@ -17,7 +17,7 @@ _BOUNDED = (None, "few-inferences")  # reasons for which the energy of a request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenTimes:
-    """Times to the first token, or between two tokens."""
+    """The times to the first token, or between two tokens, in ms."""
 
     count: int
     p50_ms: float | None
@@ -36,7 +36,10 @@ class ContextFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseFigures:
-    """The energy of the board for a token of one phase, by the power in that phase."""
+    """The energy in J that the board takes for one token, when it reads a prompt or when it generates.
+
+    It follows from the mean power in this phase.
+    """
 
     j_per_token: float
     mean_w: float

@@ -19,9 +19,9 @@ from edgetop.session.typed_json import Document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
-    """The figures of one operator over all profiling rounds.
+    """The figures of one operator over all profiling rounds. The field names are keys of the JSON document.
 
-    `energy_mj_estimate` assumes that all operators draw the same power; `energy_mj` is measured.
+    `energy_mj` is measured. `energy_mj_estimate` assumes that all operators draw the same power.
     """
 
     name: str
@@ -48,7 +48,7 @@ class OperatorFigures:
 
 @frozen
 class Profile:
-    """How operators were timed: by which profiler, and in how many rounds and inferences."""
+    """How operators were timed: the profiler, and the numbers of rounds and instrumented inferences."""
 
     way: str | None
     bursts: int
@@ -88,9 +88,9 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
 
 
 def counted_figures(analysis: Folds, manifest: Manifest) -> EventFigures | None:
-    """Return what was counted for an inference, with what limits the whole model by the bytes that were counted.
+    """Return what the CPU counted for one inference, or None if the session has no counters.
 
-    None in a session without counters.
+    The result includes what limits the whole model (memory or arithmetic), from the bytes that were counted.
     """
     figures, statistics = analysis.event_figures(), analysis.statistics()
     if figures is None or figures.bytes is None or statistics is None:
@@ -104,14 +104,14 @@ def counted_figures(analysis: Folds, manifest: Manifest) -> EventFigures | None:
 
 @once
 def operator_energies(analysis: Folds) -> OperatorEnergies:
-    """Return the measured energy of the operators, or why it is unknown."""
+    """Return the measured energy of the operators, or the reason why it is unknown."""
     return analysis.phase_power.view(analysis.operators.session.views())
 
 
 def _energy_figures(groups: Sequence[OperatorEnergy], number: int | None) -> Document:
-    """Return the energy of a group of operators, by its JSON keys.
+    """Return the energy of a group of operators, as a dict by JSON key.
 
-    `number`: of the group; None if the operator is in no group, which gives None for each figure.
+    `number`: the group's number, an index of `groups`; None if the operator is in no group. Each value is then None.
     """
     if number is None:
         return dict.fromkeys(("energy_mj", "energy_ci95_mj", "energy_group"))
@@ -133,7 +133,7 @@ def rate_figures(achieved: Rates) -> Document:
 
 
 def share_figures(operator: OperatorView) -> Document:
-    """Return the operator's share and its interval, by their JSON keys."""
+    """Return the operator's share of the time and its interval, as a dict by JSON key."""
     ci95 = operator.share_ci95
     return {
         "share": round(operator.share, 6),
@@ -143,7 +143,7 @@ def share_figures(operator: OperatorView) -> Document:
 
 
 def profile(analysis: Folds) -> Profile | None:
-    """Return how operators were timed, or None if they were not profiled."""
+    """Return how the operators were timed, or None if no operator was timed."""
     operators = analysis.operators
     tally, left_out, threads = operators.session, operators.left_out_runs, operators.threads.view()
     if not tally.bursts:
@@ -155,9 +155,9 @@ def profile(analysis: Folds) -> Profile | None:
 
 
 def partition_count(analysis: Folds, manifest: Manifest) -> int | None:
-    """Return the number of partitions that the engine reports.
+    """Return the number of partitions: groups of successive operators with the same provider. None if unknown.
 
-    If it reports none, return the number of changes of the provider in run order, plus one.
+    The engine's own number is used if the engine reports one.
     """
     reported = manifest.engine.partitions
     return partitions(analysis.operators.session.views()) if reported is None else reported

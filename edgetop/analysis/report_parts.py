@@ -1,6 +1,6 @@
-"""The parts of a session's report that need several views, and the functions that make them.
+"""The parts of a session's report that are made from several views, and the functions that make them.
 
-The names of the fields are keys of the JSON document. An unknown value is None.
+The field names are keys of the JSON document. An unknown value is None.
 """
 
 import math
@@ -28,7 +28,7 @@ PERCENTILE_KEYS = ("p50", "p90", "p95", "p99", "p999")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Latency figures in ms."""
+    """Figures of latencies (service times or response times), in ms."""
 
     # Response times have no count of their own. The field is here because it comes first in the document.
     count: int | None = field(default=None, metadata=OMIT)
@@ -50,7 +50,10 @@ _TIMES = tuple(name for name in Times.__dataclass_fields__ if name.endswith("_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseFigures(Times):
-    """Response times, counted from the intended starts of a paced load."""
+    """Figures of response times in ms.
+
+    A response time begins at the intended start of an inference under a paced load.
+    """
 
     asked_hz: float | None
     overloaded: bool
@@ -65,7 +68,7 @@ class StreamFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyFigures(Times):
-    """Latency figures with the load, its deadline and its streams."""
+    """The latency of a session or of one stream in ms, with throughput, deadline and response times."""
 
     count: int | None  # None for an imported result without a count.
     errors: int | None
@@ -82,8 +85,8 @@ class LatencyFigures(Times):
 def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
     """Return the latency of the whole session.
 
-    With several streams, it has no percentiles, only figures that add up. `with_risk`: whether to estimate the risk of
-    missing the deadline, which takes longer.
+    With several streams, it contains only figures that can be added up, and no percentiles. `with_risk`: whether to
+    estimate the risk of missing the deadline, which takes longer.
     """
     if (only := analysis.only_stream) is not None:
         return stream_latency(only, analysis, manifest, with_risk=with_risk)
@@ -99,7 +102,12 @@ def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> 
 
 
 def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
-    """Return the latency of one stream. `with_risk`: whether to estimate the risk of missing the deadline."""
+    """Return the latency of one stream.
+
+    If nothing was measured, the result is the figures that another tool printed, if any.
+
+    `view`: the stream. `with_risk`: whether to estimate the risk of missing the deadline, which takes longer.
+    """
     statistics = view.statistics
     if statistics is None:
         return _imported_latency(analysis, manifest) or LatencyFigures(count=0, errors=analysis.latency.errors)
@@ -137,9 +145,9 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, wit
 
 
 def _imported_latency(analysis: Folds, manifest: Manifest) -> LatencyFigures | None:
-    """Return the latency figures that another tool printed, or None if the session was not imported from one.
+    """Return the latency figures that another tool printed, or None if the session does not come from a tool.
 
-    A figure that it did not print is None.
+    A figure that the tool did not print is None.
     """
     if analysis.tool_summary is None:
         return None
@@ -171,7 +179,7 @@ def _times(statistics: Statistics) -> Document:
 
 @frozen
 class Span:
-    """A part of the measured phase: the burst, or the sustained span."""
+    """The figures of the first steady 30 s (burst) or of the last steady span (sustained) of the measured phase."""
 
     p50_ms: float
     p99_ms: float
@@ -192,7 +200,10 @@ def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
 
 
 def is_throttled(analysis: Folds) -> bool | None:
-    """Return whether a limit was in force in the measured phase, or None if the board has no flag for it."""
+    """Whether a limit on the speed was in force in the measured phase.
+
+    None if the board has no flag that would tell.
+    """
     view, slow = analysis.throttles.view(), analysis.slowdowns_view().slowdowns
     is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)
     return True if view.measured_total or is_limited else False if view.has_flag else None
@@ -200,7 +211,7 @@ def is_throttled(analysis: Folds) -> bool | None:
 
 @frozen
 class Temperature:
-    """The temperature of one zone, in °C."""
+    """The temperature of one zone of the board over the session, in °C."""
 
     min: float | None
     mean: float | None
@@ -271,7 +282,7 @@ def memory(analysis: Folds) -> Memory:
 
 @frozen
 class Overhead:
-    """The CPU and memory that edgetop itself uses."""
+    """The CPU use in percent of a core and the memory in MiB of edgetop itself."""
 
     cpu_pct: float | None
     rss_mib: float | None
@@ -279,7 +290,7 @@ class Overhead:
 
 @frozen
 class RailFigures:
-    """The power of a rail, which is the board or a part of it."""
+    """The power of one rail (supply line) in W."""
 
     mean_w: float | None
     max_w: float | None  # Highest reading.
@@ -291,7 +302,7 @@ class RailFigures:
 
 @frozen
 class BoardFigures:
-    """The power of the board, estimated from a sum of rails that leaves out a part of it."""
+    """The power of the whole board in W, estimated from a sum of rails that leaves out a part of the board."""
 
     rail: str  # Sensor of the sum.
     mean_w: float | None
@@ -301,7 +312,7 @@ class BoardFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerFigures:
-    """Power of the total rail, and of its parts."""
+    """The power of the whole board (total rail) and of each other rail, in W."""
 
     total_sensor: str | None = None
     mean_w: float | None = None
@@ -346,7 +357,7 @@ def _rail(rail: RailView) -> Document:
 
 @frozen
 class MeterParts:
-    """Half widths of the 95 % intervals of the parts of a meter's error, in mJ of an inference."""
+    """The kinds of error of a power meter: for each, half of its 95 % interval, in mJ per inference."""
 
     shunt_mj: float | None
     gain_mj: float | None
@@ -356,7 +367,7 @@ class MeterParts:
 
 @frozen
 class Uncertainty:
-    """Half widths of the 95 % intervals of the gross energy of an inference, in mJ."""
+    """How exact the gross energy of an inference is: halves of 95 % intervals, in mJ."""
 
     statistical_mj: float | None  # From the scatter of the readings.
     meter_mj: float | None  # From the errors of the meter; None if they are unknown.
@@ -378,7 +389,7 @@ MlperfCode = Literal[
 
 @frozen
 class MlperfPower:
-    """In what the measurement follows the method of MLPerf Power, and in what it does not."""
+    """The rules of MLPerf Power that the measurement follows (`like`), and those that it does not follow (`unlike`)."""
 
     like: tuple[MlperfCode, ...]
     unlike: tuple[MlperfCode, ...]
@@ -386,7 +397,7 @@ class MlperfPower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostFigures:
-    """The energy of one inference, on one rail."""
+    """The energy of one inference on one rail (supply line), in mJ."""
 
     gross_mj: float | None = None
     net_mj: float | None = None
@@ -399,7 +410,7 @@ class CostFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnergyFigures(CostFigures):
-    """The energy of one inference on the total rail, and on each part in `rails`."""
+    """The energy of one inference in mJ on the total rail, and on each other rail in `rails`."""
 
     sensor: str | None = None
     accuracy: str | None = None
@@ -415,9 +426,10 @@ class EnergyFigures(CostFigures):
 
 
 def energy_figures(view: EnergyView, program_ns: int | None = None) -> EnergyFigures:
-    """Return the energy of an inference.
+    """Return the energy of one inference, with the reasons for unknown figures.
 
-    `program_ns`: the length of the run of a program without inferences, in ns; None for any other session.
+    `view`: the energy of each rail. `program_ns`: how long a program without inferences ran, in ns; None for any other
+    session.
     """
     figures: Document = {"reason": EnergyUnknown("no-total")}
     if total := view.total:

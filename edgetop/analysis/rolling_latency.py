@@ -1,4 +1,7 @@
-"""Rolling and whole-session latency: exact in short windows, from mergeable histograms in long windows."""
+"""Latency of the whole session and of the last seconds or minutes.
+
+Figures of short times are exact. Figures of long times come from histograms, which are accurate to 1 %.
+"""
 
 import copy
 
@@ -42,7 +45,7 @@ LATEST_NS = 600 * NS
 
 @frozen
 class StreamLatency:
-    """The latency of one stream, for a table of several streams."""
+    """The latency of one stream: one row in a table of several streams."""
 
     name: str
     window: Statistics | None  # None if nothing was measured in the window.
@@ -51,7 +54,10 @@ class StreamLatency:
 
 @frozen
 class LatencyView:
-    """The latency of one stream. Latencies of different models together mean nothing, so they have no common view."""
+    """The latency of one stream, as the screen shows it.
+
+    Latencies of different models together would mean nothing, so each stream has its own view.
+    """
 
     window_ns: int | None  # None means since the start or the last reset.
     window: Statistics | None  # None if nothing was measured in the window.
@@ -72,9 +78,9 @@ class LatencyView:
 
 @frozen
 class Recent:
-    """A summary of the last seconds, from which the present is judged.
+    """A summary of the last seconds, from which the verdict on the present is made.
 
-    It is the same live, in a replay and in a report.
+    It is the same in a live run, a replay and a report.
     """
 
     p50_ns: float | None = None  # None if nothing was measured in them.
@@ -85,10 +91,10 @@ class Recent:
 
 
 class RollingLatency:
-    """The latency of the measured phase, from seconds and single inferences."""
+    """Computes the latency in the measured phase, from the table of seconds and from single inferences."""
 
     def __init__(self, since_ns: int = 0) -> None:
-        """Begin empty. Inferences before `since_ns`, a whole second, do not count."""
+        """Begin without data. Inferences before the session time `since_ns`, a whole second in ns, do not count."""
         self.load = Load()  # The load in the session's manifest.
         self._since_ns = since_ns
         self._totals = Totals()
@@ -105,11 +111,14 @@ class RollingLatency:
         self._figures: dict[tuple[int, bool], Statistics | None] = {}
 
     def began(self, t_ns: int) -> None:
-        """Begin the measured phase."""
+        """Begin the measured phase at the session time `t_ns`, in ns."""
         self._began_ns = max(t_ns, self._since_ns)
 
     def successor(self) -> "RollingLatency":
-        """Return empty statistics for a stream that begins now. They get seconds only, and no single inferences."""
+        """Return empty statistics for a stream that begins now.
+
+        Pass only seconds to the new object, because it ignores single inferences.
+        """
         other = RollingLatency(self._since_ns)
         other.load = self.load
         other.forget_single()
@@ -118,13 +127,13 @@ class RollingLatency:
         return other
 
     def of_seconds(self) -> "RollingLatency":
-        """Return a copy that gets seconds only from now on, and no single inferences."""
+        """Return a copy that ignores single inferences from now on, and uses only seconds."""
         other = copy.deepcopy(self)
         other.forget_single()
         return other
 
     def forget_single(self) -> None:
-        """Drop the single inferences, and ignore later ones."""
+        """Drop all single inferences, and ignore later single inferences."""
         self._latest = LatestInferences(NEVER_NS)
         self._open = self._whole = None
         self._figures = {}
@@ -159,10 +168,12 @@ class RollingLatency:
         self._timeline.add(track, rows["t_ns"] // NS, figures, rows["count"].astype(np.float64))
 
     def view(self, window_ns: int | None, now_ns: int, axis: Axis, *, service: bool = False) -> LatencyView:
-        """Return the view of a window of at most ten minutes.
+        """Return the latency figures for the screen.
 
-        `window_ns`: the length of the window; None for all of the time since the start or the last reset. `service`:
-        show the distribution of service times over time also if inferences are paced.
+        `window_ns`: the figures cover this many ns before now, at most ten minutes; None for all of the time since the
+        start or the last reset. `now_ns`: the present session time in ns. `axis`: the time axis of timelines.
+        `service`: True shows the distribution of service times over time; False shows that of response times if the
+        load is paced.
         """
         session, response = self.statistics(now_ns), self.response(now_ns)
         window, window_response, buckets, is_exact = session, response, self.buckets, False
@@ -175,14 +186,18 @@ class RollingLatency:
         )  # fmt: skip
 
     def window(self, window_ns: int | None, now_ns: int) -> Statistics | None:
-        """Return the statistics of a window. `window_ns`: as for `view`."""
+        """Return the latency statistics of the last part of the session, or None if nothing was measured in it.
+
+        `window_ns`: the length of this part in ns; None for all of the time since the start or the last reset.
+        `now_ns`: the present session time in ns.
+        """
         return self.statistics(now_ns) if window_ns is None else self._window(window_ns, now_ns)[0]
 
     def recent(self, now_ns: int) -> Recent:
-        """Return a summary of the last RECENT_S seconds or, for a slow model or pace, of the last minute.
+        """Return a summary of the last RECENT_S seconds. For a slow model or pace, it covers SLOW_RECENT_S seconds.
 
-        It is made only from rows of seconds, because every reader of a session has them. Single inferences would give a
-        replay or a remote screen other results than the run itself.
+        It is computed only from rows of seconds, because every reader of a session has these. With single inferences, a
+        replay or a remote screen would come to another result than the run itself.
         """
         found = Recent()
         for window_s in (RECENT_S, SLOW_RECENT_S):
@@ -202,14 +217,21 @@ class RollingLatency:
         return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses, slow)
 
     def late_starts(self, signals: Signals, since_ns: int = 0) -> LateStarts | None:
-        """Return how inferences started late since `since_ns`, at most in the last ten minutes; None if unknown."""
+        """Return how late inferences started, or None if it is unknown or no inference started late.
+
+        `signals`: the sensors' readings. `since_ns`: earlier inferences do not count. Inferences more than ten minutes
+        ago never count.
+        """
         if not self.load.is_paced or self.load.deadline_ns is None:
             return None
         since_ns = max(since_ns, self._closed_until_ns - LATEST_NS)
         return find_late_starts(concatenate([self._recent.since(since_ns), self._open_part()]), self.load, signals)
 
     def latest_rows(self) -> npt.NDArray[np.void]:
-        """Return the rows of the last ten minutes, up to the last complete second."""
+        """Return the rows of the last ten minutes from the table of seconds.
+
+        The last row is the last complete second.
+        """
         rows = self._recent.rows()
         return rows[rows["t_ns"] > rows["t_ns"][-1] - LATEST_NS] if len(rows) else rows
 
@@ -217,10 +239,10 @@ class RollingLatency:
         return self._timeline.points(axis)
 
     def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:
-        """Return the distribution of latency in the columns of the axis.
+        """Return the distribution of latency over time, as one column for each step of the time axis.
 
-        If inferences are paced, it is that of response times, which count from the intended start, because these are
-        what misses a deadline. `service`: return that of service times in any case.
+        Columns without inferences are left out. Under a paced load, the latencies are response times, because a
+        response time that is too long misses a deadline. `service`: True returns service times in any case.
         """
         unfinished = self._open_part()
         if self.load.is_paced and not service:
@@ -229,13 +251,16 @@ class RollingLatency:
         return self._heat.columns(axis, self._recent, RECENT_SECONDS - 1, unfinished)
 
     def statistics(self, end_ns: int) -> Statistics | None:
-        """Return the statistics of the whole session up to `end_ns`."""
+        """Return the latency statistics up to the session time `end_ns`, in ns, or None if nothing was measured."""
         if (end_ns, False) not in self._figures:
             self._figures[end_ns, False] = self._all().statistics(self._span_ns(end_ns))
         return self._figures[end_ns, False]
 
     def response(self, end_ns: int) -> Statistics | None:
-        """Return the statistics of response times up to `end_ns`, or None under a closed load."""
+        """Return the statistics of response times up to the session time `end_ns`, in ns.
+
+        The result is None if the load is not paced or nothing was measured.
+        """
         if not self.load.is_paced:
             return None
         if (end_ns, True) not in self._figures:
@@ -244,17 +269,17 @@ class RollingLatency:
 
     @property
     def buckets(self) -> histogram.Counts:
-        """Return the histogram of the whole session."""
+        """Return the latency histogram of the whole session."""
         return self._all().buckets
 
     @property
     def response_buckets(self) -> histogram.Counts:
-        """Return the histogram of response times; it is empty under a closed load."""
+        """Return the histogram of response times. It is empty if the load is not paced."""
         return self._all_responses().buckets
 
     @property
     def errors(self) -> int:
-        """Return the number of failed inferences, even if no inference succeeded."""
+        """Return the number of inferences that failed, even if no inference succeeded."""
         return self._all().errors
 
     def _all(self) -> Totals:
@@ -272,9 +297,11 @@ class RollingLatency:
     def _window(
         self, window_ns: int, now_ns: int
     ) -> tuple[Statistics | None, Statistics | None, histogram.Counts, bool]:
-        """Return the latency of a window: service times, response times, a histogram, and whether it is exact.
+        """Return `(service, response, buckets, is_exact)` for the last `window_ns` ns of the session.
 
-        The histogram is that of the service times.
+        `service` and `response` are the statistics of service times and of response times; None if there are none.
+        `buckets` is the histogram of the service times. `is_exact` says whether percentiles are exact instead of
+        accurate to 1 %. `now_ns`: the present session time in ns.
         """
         began = self._began_ns or 0
         since = max(now_ns - window_ns, began)
@@ -293,7 +320,7 @@ class RollingLatency:
         return service.statistics(span_ns), response.statistics(span_ns), service.buckets, False
 
     def _open_part(self) -> Seconds:
-        """Return the statistics of the incomplete second, computed in the same way as those of complete seconds."""
+        """Return the statistics of the present, incomplete second, computed in the same way as for complete seconds."""
         if self._open is None:
             inferences = self._latest.since(self._closed_until_ns)
             first = inferences["t_ns"][0] if len(inferences) else self._closed_until_ns

@@ -1,8 +1,8 @@
 """Gates: conditions on a session that set the exit code for a script (`edgetop help gates`).
 
-A gate is judged on the report, so that a live run, its recording and a later report give the same result. An unknown
-value fails its gate, with the reason: a check that could not be made has not passed. `edgetop.wording.gate_words` makes
-the sentence of a result.
+A gate is judged on the report, so that a live run, its recording and a later report give the same result. A gate fails
+if its value is unknown, because a check that could not be made has not passed. `edgetop.wording.gate_words` makes the
+sentence about a result.
 """
 
 import operator
@@ -44,7 +44,7 @@ _GATE = re.compile(
 
 @frozen
 class Metric:
-    """A value of the report that a gate can limit."""
+    """A value of the report that a gate can limit, such as the p99 latency."""
 
     units: Mapping[str, float]  # Size of each unit, in the first one, which is the value's own.
     # Reads the value from a report; the second argument is the unit of the gate. The value is in its own unit, or in
@@ -70,13 +70,13 @@ class Gate:
 
     @property
     def is_final(self) -> bool:
-        """Whether a failure cannot be undone by later data."""
+        """Whether the gate stays failed once it has failed, whatever data comes later."""
         return self.metric.only_grows and self.compare in ("", ">", ">=") and self.unit != "%"
 
 
 @frozen
 class NoSuchStream:
-    """The reason for a failed gate: it names a stream that the session does not have."""
+    """The reason for a failed gate: the gate names a stream that the session does not have."""
 
     names: tuple[str, ...]  # The streams of the session.
 
@@ -96,23 +96,23 @@ class GateResult:
 
 
 def _figure(path: str) -> Callable[[Report, str], Number]:
-    """Return a function that reads the figure at a dotted path of the report."""
+    """Return a function that reads one figure of a report. `path`: the figure, such as "memory.rss_peak_mib"."""
     read: Callable[[Report], Number] = operator.attrgetter(path)
     return lambda report, _: read(report)
 
 
 def _latency(key: str) -> Callable[[Report, str], Number]:
-    """Return a function that reads a latency figure.
+    """Return a function that reads one latency figure of a report. `key`: the figure, such as "p99_ms".
 
-    Under a paced load it reads the response time, which includes the time in the queue.
+    Under a paced load, the function reads the response time, which includes the time in the queue.
     """
     return lambda report, _: getattr(report.latency.response or report.latency, key)
 
 
 def _tokens(kind: str, key: str) -> Callable[[Report, str], Number]:
-    """Return a function that reads a time of the tokens of a language model.
+    """Return a function that reads a time of a language model's tokens from a report.
 
-    `kind`: "ttft" or "itl". `key`: of the figure.
+    `kind`: "ttft" (time to the first token) or "itl" (time between tokens). `key`: the figure, such as "p99_ms".
     """
     return lambda report, _: getattr(getattr(report.generation, kind, None), key, None)
 
@@ -122,7 +122,10 @@ def _token_rate(key: str) -> Callable[[Report, str], Number]:
 
 
 def _energy(report: Report, unit: str) -> Number:
-    """Return the energy of an inference in mJ; if the unit is per token, the energy of a generated token in mJ."""
+    """Return the energy of one inference in mJ or, if `unit` is per token, the energy of one generated token in mJ.
+
+    The result is None if the energy is unknown.
+    """
     if unit not in _PER_TOKEN:
         energy: Number = report.energy.gross_mj
         return energy
@@ -131,7 +134,7 @@ def _energy(report: Report, unit: str) -> Number:
 
 
 def _misses(report: Report, unit: str) -> Number:
-    """Return the number of missed deadlines, or their share in %. None without a deadline."""
+    """Return the number of missed deadlines or, if `unit` is "%", their share in percent. None without a deadline."""
     deadline = report.latency.deadline
     if deadline is None:
         return None
@@ -139,7 +142,10 @@ def _misses(report: Report, unit: str) -> Number:
 
 
 def _miss_risk(report: Report, unit: str) -> Number:
-    """Return the probability that an inference misses its deadline, in % if that is the unit."""
+    """Return the probability that an inference misses its deadline, 0 to 1, or in percent if `unit` is "%".
+
+    The result is None if the probability is unknown.
+    """
     risk = _risk_of(report)
     if risk is None or risk.per_inference is None:
         return None
@@ -152,7 +158,10 @@ def _risk_of(report: Report) -> MissRisk | None:
 
 
 def _errors(report: Report, unit: str) -> Number:
-    """Return the number of errors, or their share in %. None if unknown, as in some imported results."""
+    """Return the number of failed inferences or, if `unit` is "%", their share in percent.
+
+    The result is None if it is unknown, as in some imported results.
+    """
     count, errors = report.latency.count, report.latency.errors
     if errors is None or unit != "%":
         return None if errors is None else float(errors)
@@ -169,7 +178,7 @@ def _drift(report: Report, _unit: str) -> Number:
 
 
 def _leak(report: Report, _unit: str) -> Number:
-    """Return the growth of memory if it is judged a leak, or 0 if it is due to an arena or to chance."""
+    """Return the growth of memory in MiB/h if it is a leak, 0 if it is no leak, and None if this is unknown."""
     memory = report.memory
     if memory.leak is None:
         return None
@@ -177,9 +186,9 @@ def _leak(report: Report, _unit: str) -> Number:
 
 
 def _non_finite(report: Report, unit: str) -> Number:
-    """Return the number of values in the stored outputs that are NaN or infinite, or their share in %.
+    """Return how many numbers in the stored outputs are NaN or infinite or, if `unit` is "%", their share in percent.
 
-    None without outputs.
+    The result is None if no outputs were stored.
     """
     outputs = report.outputs
     if outputs is None:
@@ -217,9 +226,10 @@ ALONE = ("throttled", "errors", "misses", "non-finite")  # Names that are a cond
 
 
 def parse_gate(text: str, offered: Collection[str] = tuple(METRICS)) -> Gate:
-    """Return the gate of a text such as `p99>33ms` or `throttled`. Raises RefusedRuleError.
+    """Return the gate that a text such as `p99>33ms` or `throttled` describes.
 
-    `offered`: the names to suggest in place of an unknown one.
+    `offered`: names to suggest to the user if the name in the text is unknown. Raises RefusedRuleError if the text is
+    no gate.
     """
     match = _GATE.fullmatch(text)
     if not match:
@@ -244,9 +254,10 @@ def parse_gate(text: str, offered: Collection[str] = tuple(METRICS)) -> Gate:
 
 
 def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
-    """Return the result of a gate on the streams that it limits: that of the stream with the worst value.
+    """Return the result of a gate for the stream with the worst value, of all streams that the gate limits.
 
-    `streams`: the report of each stream, by its name. If there are several, the result names the stream.
+    `streams`: the report of each stream, by the stream's name. If there are several, the result contains the stream's
+    name.
     """
     found = matching(gate.stream, streams) if gate.stream else list(streams)
     if not found:
@@ -257,9 +268,9 @@ def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
 
 
 def matching(wanted: str, names: Collection[str]) -> list[str]:
-    """Return the names that a user can mean by `wanted`.
+    """Return the names that a user may mean by `wanted`.
 
-    The same name counts first, then the name of a file with or without its suffix, then a name that contains `wanted`.
+    These are equal names, or else files with the same name with or without suffix, or else names that contain `wanted`.
 
     >>> matching("det", ["det.onnx", "det_large.onnx", "rec.onnx"]), matching("LARGE", ["det.onnx", "det_large.onnx"])
     (['det.onnx'], ['det_large.onnx'])
@@ -301,14 +312,14 @@ def _why_unknown(gate: Gate, report: Report) -> "EnergyUnknown | MissRisk | Inpu
 
 
 def _count(gate: Gate, report: Report) -> int | None:
-    """Return the number of inferences or tokens from which the gate's value is computed; None if unknown."""
+    """Return from how many inferences or tokens the gate's value is computed, or None if this is unknown."""
     of = getattr(report.generation, gate.name.partition(".")[0], None) if "." in gate.name else report.latency
     count: int | None = getattr(of, "count", None)
     return count
 
 
 def _is_settled(gate: Gate, report: Report) -> bool:
-    """Whether there are enough inferences for the value. A mean and a share need as many as a p99 does."""
+    """Whether there are enough inferences to trust the gate's value. A mean or a share needs as many as a p99."""
     if (
         gate.is_final
         or gate.name in ("miss-risk", "non-finite")

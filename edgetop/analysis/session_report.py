@@ -1,7 +1,8 @@
-"""The report of a session: one frozen value. `--json`, the text summary and the JUnit file show it (`edgetop.wording`).
+"""The report of a session: one frozen value that contains all results.
 
-The names of the fields are the keys of the JSON document, a contract (`edgetop help report`). A new part is a field
-of `Report` with the function that makes it; a new figure is a field of a part. A value that is not known is None.
+`--json`, the text summary and the JUnit file show it (`edgetop.wording`). The field names are the keys of the JSON
+document, which is a contract with users (`edgetop help report`). To add a part, add a field to `Report` with the
+function that makes it. To add a figure, add a field to a part. An unknown value is None.
 """
 
 # ruff: noqa: RUF009  `_part` makes fields of a dataclass
@@ -70,10 +71,11 @@ Part = Any  # a part of a report, or a view that parts need: of the type of its 
 
 
 class _Parts:
-    """The parts of a report, each made when it is first read. Most gates need only the latency, once a second.
+    """The parts of a report, as attributes. Each part is computed when it is first read.
 
-    `with_risk`: whether deadlines have the risk of a miss. It takes milliseconds, so only a report, or a gate on the
-    risk, computes it. If a part depends on a failed fold, reading it raises UnavailableError.
+    Most gates need only the latency, once a second, so the rest is not computed. `with_risk`: whether to estimate the
+    risk of missing a deadline, which takes milliseconds. Reading a part raises UnavailableError if the part depends on
+    a failed fold.
     """
 
     def __init__(self, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> None:
@@ -107,12 +109,12 @@ class _Parts:
 
     @property
     def only(self) -> StreamView | None:
-        """The only stream, or None in a session of several."""
+        """The stream if the session has exactly one, or None if it has several."""
         return self.analysis.only_stream
 
     @property
     def of_streams(self) -> Mapping[str, "_StreamParts"]:
-        """The parts of each stream, by the stream's name. The busiest stream comes first."""
+        """A dict with the parts of each stream, by the stream's name. The busiest stream comes first."""
         views = self.analysis.stream_views()
         made: Mapping[str, _StreamParts] = self._kept(
             "streams", lambda: {view.name: _StreamParts(view, self) for view in views}
@@ -120,9 +122,9 @@ class _Parts:
         return made
 
     def _kept(self, name: str, make: Callable[[], Part]) -> Part:
-        """Return the view `name`, which several parts need. `make` makes it when it is first needed.
+        """Return the view `name`, which several parts share. `make` makes it when it is first needed.
 
-        Every part that needs it learns which failed folds it depends on.
+        The failed folds behind the view are noted for each part that uses it.
         """
         if name not in self._views:
             with noting() as failed:
@@ -134,7 +136,7 @@ class _Parts:
 
 
 class _StreamParts:
-    """The parts of a stream's report, each made when it is first read."""
+    """The parts of one stream's report, as attributes. Each part is computed when it is first read."""
 
     def __init__(self, view: StreamView, whole: _Parts) -> None:
         self._view, self._whole = view, whole
@@ -170,13 +172,16 @@ class _StreamParts:
 
 
 def _part(make: Callable[[_Parts], Part], metadata: Mapping[str, object] | None = None) -> Part:
-    """Return a field of `Report` with the function that makes it."""
+    """Return a dataclass field for `Report`. `make`: the function that makes the field's value."""
     return field(metadata={"make": make, **(metadata or {})})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReport:
-    """The results of one stream: a model of a watched program, a side of an A/B session, or the only model."""
+    """The results of one stream, for example of one model in a watched program or of one side of an A/B session.
+
+    A session with one model has one stream.
+    """
 
     name: str  # Unique in the session.
     latency: LatencyFigures
@@ -194,7 +199,7 @@ class StreamReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All results of a session, in the order of the JSON document."""
+    """All results of a session. The fields have the order of the JSON document."""
 
     session: Manifest = _part(lambda of: of.manifest)
     verdict: Verdict = _part(lambda of: verdict(of.analysis))
@@ -268,7 +273,7 @@ _NOTHING_KNOWN: Mapping[str, object] = {
 
 
 def report(analysis: Folds) -> Report:
-    """Return the report. Raises ValueError if no manifest has been folded."""
+    """Return the report of a session. Raises ValueError if no batch with a manifest has been folded."""
     if analysis.manifest is None:
         raise ValueError("no manifest")
     parts, values, unavailable = _Parts(analysis, analysis.manifest, with_risk=True), {}, {}
@@ -281,7 +286,7 @@ def report(analysis: Folds) -> Report:
 
 
 def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ...]:
-    """Return the present results of `gates`."""
+    """Return the results of `gates` if the session ended now. The result is empty before the first batch."""
     if not gates or analysis.manifest is None:
         return ()
     with_risk = any(gate.name == "miss-risk" for gate in gates)
@@ -290,7 +295,7 @@ def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ..
 
 
 def _judged_gate(gate: Gate, parts: _Parts) -> GateResult:
-    """Return the result of a gate. A gate whose value is unavailable fails, because it was not checked."""
+    """Return the result of one gate. A gate fails if its value is unavailable, because it could not be checked."""
     faults, name = parts.analysis.faults, f"gate {gate.text}"
     result, failed = faults.attempt(name, lambda: _judged_by(gate, parts), lambda: None)
     return result or GateResult(gate, None, ok=False, unknown=faults.first(failed))
@@ -304,13 +309,13 @@ def _judged_by(gate: Gate, parts: _Parts) -> GateResult:
 
 @once
 def gate_results(folds: Folds) -> tuple[GateResult, ...]:
-    """Return the present results of the session's own gates."""
+    """Return the results of the session's own gates if the session ended now."""
     return judged_gates(folds, folds.gates)
 
 
 @once
 def verdict(folds: Folds) -> Verdict:
-    """Return the verdict on the whole session up to now. The screen, report, list and hooks all show it."""
+    """Return the verdict on the session up to now: its state in words. The screen, reports, lists and hooks show it."""
     judged, _ = folds.faults.attempt("verdict", lambda: _verdict(folds), lambda: _no_verdict(folds))
     return judged
 
@@ -333,7 +338,7 @@ def _no_verdict(folds: Folds) -> Verdict:
 
 
 def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
-    """Return the slowdowns; None if no time was steady yet, so that there is nothing to compare with."""
+    """Return the slowdowns, or None if no time was steady yet, so that there is nothing to compare with."""
     view = analysis.slowdowns_view()
     return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None
 
@@ -346,7 +351,7 @@ def _temperature(analysis: Folds) -> dict[str, Temperature]:
 
 
 def _program_ns(analysis: Folds) -> int | None:
-    """Return the time in ns that a program ran, if no inference of it was seen; None for any other session."""
+    """Return how long a program without inferences has run, in ns, or None for any other session."""
     progress = analysis.progress.view()
     return progress.measured_ns if progress.is_program else None
 

@@ -1,4 +1,4 @@
-"""The figures of a set of latencies, and which of its percentiles are based on enough samples."""
+"""The figures of a set of latencies, and which of its percentiles are based on enough inferences."""
 
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """The figures of inferences that can be added up over different models, unlike percentiles."""
+    """Figures of inferences that make sense over several models together, such as counts. Percentiles do not."""
 
     count: int
     mean_ns: float  # Mean service time of an inference.
@@ -38,7 +38,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics(Counted):
-    """Statistics of inferences, with all times in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
+    """Statistics of inferences. All times are in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
 
     stdev_ns: float | None  # None if there are fewer than two samples.
     min_ns: int
@@ -53,14 +53,18 @@ class Statistics(Counted):
 
 
 def as_response(inferences: Inferences) -> Inferences:
-    """Return a copy of the inferences, with their response times as latencies."""
+    """Return a copy of the inferences in which the latencies are response times."""
     responding = copied(inferences)
     responding["latency_ns"] = response_ns(inferences)
     return responding
 
 
 def of_inferences(inferences: Inferences, span_ns: int | None) -> Statistics | None:
-    """Return exact figures of a few inferences in the order of measurement, or None if no inference succeeded."""
+    """Return exact statistics of a few inferences, or None if no inference succeeded.
+
+    `inferences`: the inferences in the order of measurement. `span_ns`: the length of the measured time in ns, for the
+    throughput; None if unknown.
+    """
     latency_ns = inferences["latency_ns"][inferences["ok"]].astype(np.int64)
     count = len(latency_ns)
     if not count:
@@ -86,11 +90,11 @@ def _per_second(count: int, span_ns: int | None) -> float | None:
 
 @dataclass(slots=True)
 class Totals:
-    """The totals of seconds, whole or in part: sums, extremes, spread and histogram.
+    """Totals over seconds: sums, extremes, spread and histogram of latencies.
 
     The spread is merged row by row, in order, by Chan, Golub and LeVeque's formula (1979, Updating formulae, eq. 1.5b).
-    So a live run and its replay get the same figures to the last bit, however the rows were batched. All other figures
-    are whole numbers.
+    So a live run and its replay get the same figures to the last bit, however the rows were cut into batches. All other
+    figures are whole numbers.
     """
 
     count: int = 0
@@ -126,7 +130,7 @@ class Totals:
         self._spread(rows["count"].astype(np.int64), rows["sum_ns"].astype(np.int64), rows["m2_ns2"])
 
     def plus(self, seconds: Seconds) -> "Totals":
-        """Return new totals, with these seconds added."""
+        """Return new totals that include these seconds. The old totals stay unchanged."""
         total = replace(self, buckets=self.buckets.copy())
         total.add(seconds)
         return total
@@ -134,8 +138,8 @@ class Totals:
     def _spread(self, count: Ints, sum_ns: Ints, m2_ns2: Floats) -> None:
         """Add rows, in order, to the sum of squared deviations from the mean, and to the number of inferences.
 
-        `count`, `sum_ns`, `m2_ns2`: of each row, the number of its inferences, the sum of their latencies, and the sum
-        of their squared deviations from the row's mean.
+        `count`: the number of inferences of each row. `sum_ns`: the sum of their latencies. `m2_ns2`: the sum of their
+        squared deviations from the row's mean.
         """
         counts, sums = (
             np.cumsum(np.concatenate(([start], rows))) for start, rows in ((self.count, count), (self.sum_ns, sum_ns))
@@ -149,9 +153,9 @@ class Totals:
         self.count, self.sum_ns = int(counts[-1]), int(sums[-1])
 
     def _follow_runs(self, rows: npt.NDArray[np.void]) -> None:
-        """Update the longest run of misses.
+        """Update the longest series of successive missed deadlines. `rows`: the next rows of the table of seconds.
 
-        A run continues across seconds, also if all inferences of a second missed.
+        A series may continue over several seconds.
         """
         count, first, last = (rows[name].astype(np.int64) for name in ("count", "miss_run_first", "miss_run_last"))
         # Number of misses in seconds in which all inferences missed.
@@ -164,7 +168,10 @@ class Totals:
         self.longest_miss_run = max(self.longest_miss_run or 0, self.last_miss_run, within_one, over_ends)
 
     def statistics(self, span_ns: int | None) -> Statistics | None:
-        """Return the figures, or None if nothing was measured. Percentiles are accurate to 1 %, the rest is exact."""
+        """Return the statistics, or None if nothing was measured. Percentiles are accurate to 1 %, the rest is exact.
+
+        `span_ns`: the length of the measured time in ns, for the throughput; None if unknown.
+        """
         if not self.count or self.min_ns is None or self.max_ns is None:
             return None
         return Statistics(
@@ -183,15 +190,18 @@ class Totals:
 
 
 def that_ran(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Return the rows of seconds with inferences, without a copy if all seconds have inferences."""
+    """Return the rows of the seconds in which inferences ran.
+
+    If inferences ran in all of them, `rows` is not copied.
+    """
     ran = rows["count"] > 0
     return rows if ran.all() else rows[ran]
 
 
 def between_percentiles(quantile: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the position of a quantile on the scale for interpolating latency between percentiles.
+    """Return the position of each quantile on a scale for interpolating latencies between percentiles.
 
-    The scale is linear below the median, and exponential above it, as tails are.
+    The scale is linear below the median. Above the median it is exponential, because the slowest latencies are.
     """
     return np.where(quantile <= 0.5, 2 * np.log(2) * quantile, -np.log(1 - quantile))
 

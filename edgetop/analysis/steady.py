@@ -1,8 +1,8 @@
-"""Steady spans: the burst, which a board can keep up for a while, and the sustained span.
+"""Steady spans of time: the burst, a speed that a board can keep up for a while, and the sustained span.
 
-The burst is the baseline for slowdowns. The sustained span is the last one in which the latency neither rises nor
-falls, ten minutes at most. Both are computed from the rows of seconds only, because a replay of a day has no histogram
-for each second.
+The burst is the baseline for slowdowns. The sustained span is the last span, at most ten minutes long, in which the
+latency neither rises nor falls. Both are computed only from the rows of seconds, because a replay of a day has no
+histogram for each second.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ Floats = npt.NDArray[np.float64]
 
 @frozen
 class SpanFigures:
-    """The figures of all inferences in a span. Percentiles come from its seconds, accurate to a few percent."""
+    """The figures of all inferences in a span of time. Percentiles are accurate to a few percent."""
 
     from_s: int
     to_s: int
@@ -50,7 +50,10 @@ class SpanFigures:
 
 
 def sustained(rows: Rows, burst: Baseline | None) -> SpanFigures | None:
-    """Return the sustained span in the rows of the last ten minutes, or None if no span after the burst was steady."""
+    """Return the figures of the last steady span after the burst, or None if no span was steady.
+
+    `rows`: the table of seconds for the last ten minutes. `burst`: the first steady 30 s; None if unknown.
+    """
     rows = rows[rows["count"] > 0]
     if burst is not None:
         rows = rows[rows["t_ns"] >= burst.to_s * NS]
@@ -77,7 +80,10 @@ def _is_steady(level: npt.NDArray[np.int64]) -> bool:
 
 
 def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
-    """Return the figures of the seconds in this span, or None if it has no inference."""
+    """Return the figures of the inferences between two session seconds, or None if there are no inferences.
+
+    `rows`: the rows of exactly these seconds in the table of seconds.
+    """
     rows = rows[rows["count"] > 0]
     if not len(rows) or to_s <= from_s:
         return None
@@ -94,10 +100,10 @@ def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
 
 
 def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> float:
-    """Return the least value such that all values up to it have the share `quantile` of the weight.
+    """Return the least value such that all values up to it have the share `quantile` (0 to 1) of the weight.
 
-    Sorting ten minutes of seconds took half of the time of a refresh of the screen. So only the values around the
-    quantile are sorted: a pivot from a sample discards about half of the values at a time.
+    Sorting the seconds of ten minutes took half of the time of a screen refresh. So only values near the quantile are
+    sorted. A pivot from a sample discards about half of the values at a time.
     """
     wanted, sorted_at_once, sample = quantile * float(weights.sum()), 1_000, 64
     while len(values) > sorted_at_once:

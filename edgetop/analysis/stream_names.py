@@ -6,9 +6,10 @@ from edgetop.session.manifest import Manifest
 
 
 def stream_names(manifest: Manifest | None) -> tuple[str, ...]:
-    """Return the name of each stream by its number. Names are unique, and the same in every output.
+    """Return the names of the session's streams, by stream number. The names are unique and the same in every output.
 
-    For models with the same file name, the name includes the folders that tell them apart, or a number.
+    A name is the file name of the model. If several models have the same file name, the names also have folders or a
+    number.
     """
     if manifest is None:
         return ()
@@ -20,7 +21,7 @@ def stream_names(manifest: Manifest | None) -> tuple[str, ...]:
 
 
 def distinct_names(paths: Sequence[str]) -> list[str]:
-    """Shorten paths to the parts that distinguish them.
+    """Return a short, unique name for each path, with only as many folders as are needed to tell the paths apart.
 
     >>> distinct_names(["/a/det/m.onnx", "/a/cls/m.onnx", "/a/rec.onnx", "/a/rec.onnx", ""])
     ['det/m.onnx', 'cls/m.onnx', 'rec.onnx', 'rec.onnx #2', 'unnamed']

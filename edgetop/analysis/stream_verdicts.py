@@ -1,7 +1,7 @@
 """The verdict on a session with several streams, joined from the verdicts on the single streams.
 
-The session has the most serious state of any stream, and names the streams in that state. A stream that hardly runs, or
-that the program does not call now, does not make the session unsettled.
+The session has the most serious state of any stream, and names the streams in this state. A stream is ignored when it
+hardly runs, or when the program does not call it at present, unless it has troubles.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,10 @@ class Judged:
 
 
 def join_verdicts(judged: Sequence[Judged]) -> Verdict:
-    """Return the verdict on the session. Raises ValueError if `judged` is empty."""
+    """Return the verdict on the whole session from the verdicts on its streams.
+
+    Raises ValueError if `judged` is empty.
+    """
     relevant = [one for one in judged if not _is_ignored(one)] or [max(judged, key=lambda one: one.share)]
     first, *others = _by_gravity(relevant)
     past = sorted(_past(relevant), key=lambda one: _PAST.index(type(_trouble(one))))
@@ -82,9 +85,9 @@ def _is_ignored(one: Judged) -> bool:
 
 
 def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
-    """Return a verdict for each present state, with the streams that are in this state.
+    """Return one verdict for each present state, with the names of the streams in this state.
 
-    The most serious state comes first.
+    The most serious comes first.
     """
     found: dict[State, list[tuple[str, Verdict]]] = {}
     for one in judged:
@@ -99,9 +102,9 @@ def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
 
 
 def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
-    """Return the verdict of the stream that slowed most, with the names of all streams in the same state.
+    """Return the verdict of the stream that slowed down most, with the names of all streams in the same state.
 
-    `of`: the name and the verdict of each of these streams.
+    `state`: this state. `of`: `(name, verdict)` for each of these streams.
     """
     ordered = sorted(of, key=lambda pair: -(pair[1].p50_change or 0.0))
     begins = [verdict.since_ns for _, verdict in of if verdict.since_ns is not None]
@@ -110,7 +113,10 @@ def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
 
 
 def _past(judged: Sequence[Judged]) -> Iterator[Past]:
-    """Yield the past troubles. A trouble of the board comes once, and one of streams has the names of the streams."""
+    """Yield the troubles that are over.
+
+    A trouble of the whole board comes once, a trouble of streams with their names.
+    """
     pairs = [(one.name, past) for one in judged for past in one.verdict.past]
     is_troubled = any(not isinstance(past, EndedAs) for _, past in pairs)
     ends = {past.state for _, past in pairs if isinstance(past, EndedAs)}

@@ -1,7 +1,8 @@
-"""The streams of a session: the models of a watched program, and the two sides of an A/B session.
+"""The streams of a session: the models of a watched program, or the two sides of an A/B session.
 
-The inferences of two models have no common distribution: its percentiles move if only the mix changes. So each stream
-has its own latency, baseline, slowdowns, tail and deadline. Throughput, errors and misses add up.
+The latencies of two models have no common distribution: its percentiles would move if only the mix of calls changed. So
+each stream has its own latency, baseline, slowdowns, slow inferences and deadline. Throughput, errors and misses are
+added up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,9 +37,9 @@ RECENT_NS = SLOW_RECENT_S * NS
 
 @dataclass(slots=True)
 class StreamFolds:
-    """The parts of the analysis that each stream, which is one model of the session, has for itself.
+    """The parts of the analysis that each stream (one model of the session) has for itself.
 
-    Each gets every batch.
+    Pass every batch of the session to each stream.
     """
 
     latency: RollingLatency
@@ -50,9 +51,10 @@ class StreamFolds:
     positions: EqualPosition | None = None  # Of a language model, whose tokens are judged instead of its requests.
 
     def fold(self, batch: Batch, seconds: Seconds, *, has_latency: bool) -> None:
-        """Continue with the stream's `seconds` of a batch. The slowdowns of the stream do not get them here.
+        """Take the stream's part of a batch. The stream's slowdowns are not updated here.
 
-        `has_latency`: whether the latency gets them. It is false if the stream shares the latency of the whole session.
+        `seconds`: the stream's rows in the table of seconds. `has_latency`: whether to update the latency too. Pass
+        False if the stream shares the latency of the whole session.
         """
         self.precision.fold(seconds)
         if seconds.response is not None and self.latency.load.deadline_ns is not None:
@@ -67,7 +69,7 @@ class StreamFolds:
             yield self.since_reset
 
     def burst_figures(self) -> SpanFigures | None:
-        """Return the figures of the burst; None if they are not known yet."""
+        """Return the figures of the burst, the first steady 30 s, or None if they are not known yet."""
         view = self.slowdowns.view()
         if self.burst[0] != view.burst:
             found = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
@@ -77,24 +79,26 @@ class StreamFolds:
 
 @frozen
 class Moment:
-    """The moment that views of streams show."""
+    """The session time that views of streams show."""
 
     until_ns: int  # The present or, if the session is over, its end.
     is_over: bool
 
 
 class StreamView:
-    """The figures of one stream over the whole session, each made when it is first read.
+    """The figures of one stream over the whole session. Each figure is computed when it is first read.
 
-    In a session with many streams, a view may be some seconds older than the data (`folds.VIEWED_AT_ONCE`).
+    If a session has many streams, a view may be some seconds older than the data (`folds.VIEWED_AT_ONCE`).
     """
 
     def __init__(
         self, number: int, name: str, folds: StreamFolds, moment: Moment, missing_since_ns: int | None = None
     ) -> None:
-        """Begin the view of a stream. `name`: unique in the session.
+        """Create the view of a stream.
 
-        `missing_since_ns`: when the present misses of its deadline began; None without one.
+        `number` and `name` are unique in the session. `folds`: the stream's parts of the analysis. `moment`: the
+        session time to show. `missing_since_ns`: the session time in ns at which the present misses of the deadline
+        began; None if there are none.
         """
         self.number, self.name = number, name
         self._folds, self._moment, self._missing_since_ns = folds, moment, missing_since_ns
@@ -102,7 +106,7 @@ class StreamView:
 
     @property
     def second(self) -> int:
-        """The second of the session in which the figures are made."""
+        """The session second for which the figures are computed."""
         return self._moment.until_ns // NS
 
     @noted
@@ -111,17 +115,20 @@ class StreamView:
 
     @noted
     def response(self) -> Statistics | None:
-        """The response times, or None under a closed load."""
+        """The statistics of response times, or None if the load is not paced or nothing was measured."""
         return self._folds.latency.response(self._moment.until_ns)
 
     @noted
     def recent(self) -> Recent:
-        """The last seconds, from which the present is judged."""
+        """A summary of the last seconds, from which the verdict on the present is made."""
         return self._folds.latency.recent(self._moment.until_ns)
 
     @noted
     def judged_p50_ns(self) -> float | None:
-        """The median of the last seconds that is compared with the burst, or None if nothing was measured."""
+        """The median of the last seconds in ns, for comparison with the burst, or None if nothing was measured.
+
+        If inputs vary in size, or tokens in their position, the median is converted to one size or position.
+        """
         positions = self._folds.positions
         if positions is not None and len(positions.rows):
             return positions.recent_p50_ns(self._moment.until_ns)
@@ -135,7 +142,7 @@ class StreamView:
 
     @noted
     def precision(self) -> PrecisionView:
-        """The precision of the percentiles. While the session measures, it may be some seconds old."""
+        """The precision of the percentiles. During the measurement, it may be some seconds old."""
         latency = self._folds.latency
         return self._folds.precision.view(self.statistics, latency.buckets, is_final=self._moment.is_over)
 
@@ -145,16 +152,20 @@ class StreamView:
 
     @property
     def shown_latency(self) -> RollingLatency:
-        """The latency since the last reset of the views."""
+        """The latency since the user's last reset, or since the start without a reset."""
         return self._folds.since_reset or self._folds.latency
 
     @noted
     def shown_statistics(self) -> Statistics | None:
-        """The statistics since the last reset of the views."""
+        """The latency statistics since the user's last reset, or None if nothing was measured."""
         return self.shown_latency.statistics(self._moment.until_ns)
 
     def shown_window(self, window_ns: int | None) -> Statistics | None:
-        """Return the statistics of a window since the last reset. `window_ns`: as for `RollingLatency.view`."""
+        """Return the latency statistics of the last part of the time since the user's last reset.
+
+        `window_ns`: the length of this part in ns; None for all of the time since the reset. The result is None if
+        nothing was measured.
+        """
         if window_ns is None:
             return self.shown_statistics
         if window_ns not in self._windows:
@@ -176,7 +187,7 @@ class StreamView:
 
     @noted
     def input_sizes(self) -> InputSizes | None:
-        """The size of the inputs in the burst and in the sustained span, or None if either is unknown."""
+        """The size of the inputs in the burst and in the sustained span, or None if one of the two is unknown."""
         return self._sizes(self.sustained.from_s, self.sustained.to_s) if self.sustained else None
 
     def _sizes(self, from_s: int, to_s: int) -> InputSizes | None:
@@ -186,7 +197,10 @@ class StreamView:
 
     @property
     def input_growth(self) -> float:
-        """Return the size of the inputs in the last seconds, divided by that in the burst; 1.0 if unknown or equal."""
+        """Return the size of the inputs in the last seconds divided by their size in the burst.
+
+        1.0 if unknown or equal.
+        """
         if len(self.slowdowns.equal_rows):  # The latency that is judged is converted to one size.
             return 1.0
         until_s = self._moment.until_ns // NS
@@ -195,9 +209,10 @@ class StreamView:
 
     @noted
     def drift_ratio(self) -> float | None:
-        """The sustained p50 divided by the burst's p50, both at one size of the inputs.
+        """The sustained p50 divided by the p50 of the burst, such as 1.2 for 20 % slower. None if it is unknown.
 
-        None if either is unknown, or if their inputs differ in size and the sizes of single calls are unknown.
+        Both are for inputs of the same size. If the size changed and the sizes of single calls are unknown, the ratio
+        is None.
         """
         burst, held, sizes = self.burst, self.sustained, self.input_sizes
         is_comparable = burst and held and (len(self.slowdowns.equal_rows) or not (sizes and sizes.differ))
@@ -210,7 +225,7 @@ class StreamView:
 
     @noted
     def deadline(self) -> DeadlineView | None:
-        """How well the stream met its deadline, or None without a deadline or without inferences."""
+        """How often the stream missed its deadline, or None without a deadline or without inferences."""
         load = self._folds.latency.load
         if load.deadline_ns is None:
             return None
@@ -218,7 +233,7 @@ class StreamView:
 
     @noted
     def deadline_with_risk(self) -> DeadlineView | None:
-        """The deadline with the risk of a miss, which takes some milliseconds to compute."""
+        """As `deadline`, with the probability that an inference misses it. This takes some milliseconds to compute."""
         deadline = self.deadline
         if deadline is None:
             return None
@@ -228,7 +243,10 @@ class StreamView:
         return replace(deadline, risk=risk)
 
     def _miss_cause(self) -> MissCause | None:
-        """Return the cause of the misses in the last seconds or, without one there, of those in the whole session."""
+        """Return the cause of the missed deadlines in the last seconds or, if there are none, in the whole session.
+
+        The result is None if hardly any inference missed its deadline.
+        """
         whole, recent, latency = self.statistics, self.recent, self._folds.latency
         load = latency.load
         if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_REPORTING * whole.count:
@@ -248,20 +266,20 @@ class StreamView:
         return why_late(late, load, burst.p50_ns if burst else None)
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """Return the histograms of `count` successive parts of the session, or [] if it is too short."""
+        """Return a latency histogram for each of `count` successive parts of the session, or [] if it is too short."""
         return self._folds.precision.parts(count)
 
     @noted
     def busy_ns(self) -> float:
-        """The total time of its inferences. Streams are ordered by it: the busiest has most."""
+        """The total time of the stream's inferences in ns. The busiest stream is the stream with the greatest total."""
         return self.statistics.mean_ns * self.statistics.count if self.statistics else 0.0
 
 
 def join_slowdowns(views: Sequence[StreamView]) -> SlowdownsView:
-    """Return the slowdowns of several streams as those of the session.
+    """Return the slowdowns of all streams as slowdowns of the session.
 
-    Slowdowns that begin together are joined. The result has the most certain cause, and the ratio of the stream that
-    slowed most.
+    Slowdowns that begin together become one slowdown. It has the most certain cause, and the latency ratio of the
+    stream that slowed down most.
     """
     ordered = sorted(
         ((slowdown, view.name) for view in views for slowdown in view.slowdowns.slowdowns),
@@ -314,16 +332,16 @@ def _joined(group: list[tuple[Slowdown, str]]) -> Slowdown:
 
 
 def join_tails(views: Sequence[StreamView]) -> TailView:
-    """Return the tails of several streams as one tail, in which each inference has its stream."""
+    """Return the slowest inferences of all streams together. Each inference has the name of its stream."""
     slowest = [replace(one, stream=view.name) for view in views for one in view.tail.slowest]
     recent = [replace(one, stream=view.name) for view in views for one in view.tail.recent]
     return tail_of(slowest, recent)
 
 
 def join_deadlines(views: Sequence[StreamView], counted: Counted) -> DeadlineView | None:
-    """Return the deadline of the session: the misses of all streams, and the headroom of the worst stream.
+    """Return how the session met its deadline: the misses of all streams, and the headroom of the worst stream.
 
-    `views`: of the streams. `counted`: the figures that add up over them. None without a deadline.
+    `views`: the streams. `counted`: the counts over all streams. The result is None if no stream has a deadline.
     """
     found = [(view.deadline, view.name) for view in views if view.deadline]
     if not found:

@@ -1,9 +1,10 @@
-"""Quantities over time, and the part of a session that a screen shows.
+"""Values over time, and the part of a session that a screen shows.
 
-Quantities are stored at two resolutions: each second of the last hour, and coarser bins for the whole session. Memory
-is fixed: when the session outgrows the coarse bins, neighbours are merged. Extremes survive every merge, so that no
-spike is lost when many seconds share a column. Values are added one by one in order, so that a chart is the same to the
-last bit, however the values were batched. They are stored in single precision, which is more than a chart can show.
+Values are stored at two resolutions: each second of the last hour, and coarser bins for the whole session. The memory
+is fixed: if the session is too long for the coarse bins, neighbours are merged. A merge keeps the lowest and the
+highest value, so that no spike is lost when many seconds share a column. Values are added one by one in order, so that
+a chart is the same to the last bit, however the values were cut into batches. They are stored in single precision,
+which is more than a chart can show.
 """
 
 import math
@@ -40,10 +41,10 @@ Singles = npt.NDArray[np.float32]
 
 @frozen
 class Axis:
-    """The span of session time that every timeline of a screen shows, divided into columns.
+    """The span of session time that all timelines of a screen show, divided into columns.
 
-    Columns begin at multiples of their width in session time, so a column shows the same seconds while it moves. The
-    axis of a young session begins before the session, and its newest column is at the right end.
+    A column begins at a multiple of its width in session time, so it shows the same seconds while it moves to the left.
+    The axis of a young session begins before the session, so that the newest column is at the right end.
     """
 
     from_s: int
@@ -56,24 +57,30 @@ class Axis:
 
     @property
     def places(self) -> int:
-        """The number of places of a timeline along this axis.
+        """The number of values of a timeline along this axis.
 
-        If there are enough places, each second has the same number of them.
+        If possible, each second has the same number of values.
         """
         span = self.to_s - self.from_s
         return span * max(1, POINTS // span) if span <= 2 * POINTS else POINTS
 
 
 def column_width(span_s: float, columns: int) -> int:
-    """Return the smallest usual width of a column in s with which `columns` columns cover the span."""
+    """Return the width of a chart's column in s: the smallest usual width for which the columns cover the span.
+
+    `span_s`: the length of the span in s. `columns`: the number of columns.
+    """
     usual = (width for width in COLUMNS_S if width * columns >= span_s)
     return next(usual, -(-int(span_s) // (columns * COLUMNS_S[-1])) * COLUMNS_S[-1])
 
 
 def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
-    """Return an axis of about the last ten minutes, or of the whole session if `whole` or if the session is shorter.
+    """Return a time axis of about the last ten minutes.
 
-    It moves by a whole column at a time, so that a chart is redrawn as a whole only then.
+    It shows the whole session if `whole`, or if the session is shorter.
+
+    `now_s`: the present session time in s. `columns`: the number of columns. The axis moves by a whole column at a
+    time, so that a chart is redrawn as a whole only then.
     """
     shown_s = int(now_s) + 1
     width = max(LEAST_COLUMN_S, column_width(shown_s if whole else min(shown_s, USUAL_SPAN_S), columns))
@@ -83,14 +90,20 @@ def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
 
 @frozen
 class Lens:
-    """The part of a session that timelines show, as set by zooming and panning: its length and how far back it ends."""
+    """The part of a session that timelines show: its length, and how far back it ends.
+
+    Zooming and panning change it.
+    """
 
     span_s: int | None = None  # None: chosen by the age of the session.
     back_s: int = 0  # Seconds between the end of the axis and the present.
     columns: int = COLUMNS  # Number of columns that a chart has.
 
     def between(self, begin_s: float, end_s: float, now_s: float) -> "Lens":
-        """Return the lens that shows `begin_s` to `end_s`, with some time around it if that span is short."""
+        """Return the lens that shows the session seconds `begin_s` to `end_s`.
+
+        A short span gets some time around it.
+        """
         span = max(LEAST_SPAN_S, round(end_s - begin_s))
         to_s = max(span, round((begin_s + end_s + span) / 2))
         return replace(self, span_s=span, back_s=max(0, _end(now_s, span) - to_s))
@@ -100,7 +113,10 @@ class Lens:
         return self.span_s is None and not self.back_s
 
     def axis(self, now_s: float, *, whole: bool) -> Axis:
-        """Return the axis that this lens shows. Without a chosen span, `whole` shows the whole session."""
+        """Return the time axis that this lens shows. `now_s`: the present session time in s.
+
+        If the user has not chosen a span, `whole` shows the whole session instead of the last ten minutes.
+        """
         if self.is_plain:
             return choose_axis(now_s, whole, self.columns)
         span = self._span(now_s, whole=whole)
@@ -120,16 +136,16 @@ class Lens:
         return self._around_the_middle(max((s for s in ZOOMS_S if s < span), default=span), now_s, whole=whole)
 
     def wider(self, now_s: float, *, whole: bool) -> "Lens":
-        """Return a lens that shows more, up to the whole session."""
+        """Return a lens that shows a longer time, at most the whole session. `now_s`: the present session time in s."""
         span = self._span(now_s, whole=whole)
         if span > now_s:
             return self
         return self._around_the_middle(min((s for s in ZOOMS_S if s > span), default=span), now_s, whole=whole)
 
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
-        """Return a lens of another length with the same middle.
+        """Return a lens of the length `span`, in s, with the same middle.
 
-        A lens that follows the time continues to follow it. `span`: the length in s.
+        A lens that ends at the present continues to do so.
         """
         if not self.back_s:
             return replace(self, span_s=span)
@@ -138,7 +154,10 @@ class Lens:
         return replace(self, span_s=span, back_s=self._clamped(_end(now_s, span) - to_s, span, now_s))
 
     def moved(self, step: int, now_s: float, *, whole: bool) -> "Lens":
-        """Return a lens moved by a quarter of the axis within the session. A negative `step` moves it back in time."""
+        """Return a lens that is moved by a quarter of the axis, but not beyond the session.
+
+        `step`: -1 moves it back in time, 1 moves it forward.
+        """
         span = self._span(now_s, whole=whole)
         back_s = self.back_s - step * max(1, span // PANS)
         return replace(self, span_s=span, back_s=self._clamped(back_s, span, now_s))
@@ -148,14 +167,14 @@ class Lens:
 
 
 def _end(now_s: float, span: int) -> int:
-    """Return the second in which an axis that follows the time ends. `span`: the length of the axis in s."""
+    """Return the session second at which an axis that follows the time ends. `span`: the length of the axis in s."""
     step = max(1, span // STEPS, min(LEAST_STEP_S, span // PANS))
     return max(span, (int(now_s) // step + 1) * step)
 
 
 @frozen
 class Points:
-    """A timeline at places spread evenly along an axis; NaN where nothing was measured."""
+    """A timeline: values at even distances along an axis. A value is NaN where nothing was measured."""
 
     axis: Axis
     low: Floats
@@ -172,14 +191,20 @@ class Points:
         return bool(np.isnan(self.middle).all())
 
     def until(self, second: float) -> "Points":
-        """Return the points up to `second`, for a screen that is paused while the session continues."""
+        """Return a copy without values after the session time `second`, in s.
+
+        It is for a screen that is paused while the session continues.
+        """
         span = self.axis.to_s - self.axis.from_s
         places = len(self.middle)
         is_after = np.arange(places) * span >= (second - self.axis.from_s) * places
         return Points(self.axis, *(np.where(is_after, np.nan, values) for values in self._figures))
 
     def extremes(self, from_s: float) -> tuple[float, float]:
-        """Return the lowest and the highest value from `from_s` on, or NaN if there is none."""
+        """Return `(lowest, highest)` of the values from the session second `from_s` on.
+
+        Both are NaN if there are no values.
+        """
         span = self.axis.to_s - self.axis.from_s
         first = math.ceil(min(max(from_s - self.axis.from_s, 0.0), span) * len(self.middle) / span)
         lowest, highest = (
@@ -188,7 +213,10 @@ class Points:
         return float(lowest), float(highest)
 
     def bridged(self, seconds: float) -> "Points":
-        """Return a timeline in which each hole of at most `seconds` between two values has the value before it."""
+        """Return a copy in which short holes are filled with the value before the hole.
+
+        A hole is short if it lasts at most `seconds` and ends with another value.
+        """
         known = np.flatnonzero(~np.isnan(self.middle))
         most = int(seconds * len(self.middle) / (self.axis.to_s - self.axis.from_s))
         holes = np.diff(known) - 1
@@ -206,10 +234,13 @@ class Points:
 
 
 class Timeline:
-    """Low, middle and high of `tracks` quantities per second, and the weight of each second."""
+    """The low, mean and high value of several quantities in each second, with the weight of the second."""
 
     def __init__(self, tracks: int = 1, *, has_top: bool = True) -> None:
-        """Begin empty. `has_top`: whether values have a top beside the high value; otherwise both are the same."""
+        """Begin without values. `tracks`: the number of quantities.
+
+        `has_top`: whether each second also has a top above the high value. Otherwise the top equals the high value.
+        """
         # A second is cleared before it is used, so that future seconds take no memory.
         self._recent = _Bins(np.zeros((4 + has_top, tracks, RECENT_SECONDS), np.float32))
         self._recent_second = np.full(RECENT_SECONDS, -1, np.int64)
@@ -218,7 +249,7 @@ class Timeline:
         self._newest = -1
 
     def grow(self, tracks: int) -> None:
-        """Make room for `tracks` quantities. Quantities that are already here keep their places."""
+        """Make room for `tracks` quantities. The quantities that are already here keep their numbers."""
         rows, known, _ = self._recent.figures.shape
         if tracks > known:
             grown = np.zeros((rows, tracks, RECENT_SECONDS), np.float32)
@@ -230,17 +261,18 @@ class Timeline:
             self._coarse.figures = np.concatenate([self._coarse.figures, more], axis=1)
 
     def expect(self, second: int) -> None:
-        """Announce that there will be values up to this second.
+        """Announce that there will be values up to the session second `second`.
 
-        Values that come much later than others are not stored second by second.
+        Values that are more than an hour older are then stored only in coarse bins.
         """
         self._newest = max(self._newest, second)
 
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
         """Add n values, or n sets of figures, in the order in which they were made.
 
-        `track`, `second` and `weight` have shape (n,). `figures` has shape (3, n), or (4, n) with a top: low, middle,
-        high, top. Seconds may repeat or come late. Values from before the session are left out.
+        `track` (the number of the quantity), `second` (the session second) and `weight` are arrays of shape (n,).
+        `figures` has the rows low, middle and high, and with a top also top. Seconds may repeat or come late. Values
+        from before the session are left out.
         """
         low, middle, high, *top = figures
         # `at` is slow if it has to convert types.
@@ -254,9 +286,10 @@ class Timeline:
             self._add_coarse(track, second, joined)
 
     def cover(self, track: Ints, begin: Ints, end: Ints, figures: Floats, count: Ints) -> None:
-        """Add figures that are valid from the second `begin` to `end`, to each coarse bin between them.
+        """Add figures that hold from the second `begin` to the second `end`, to each coarse bin in this time.
 
-        `count`: the weight of the figures, which is divided among these bins.
+        `track`: the numbers of the quantities. `figures`: the rows low, middle and high. `count`: the weight of the
+        figures, which is divided among the bins.
         """
         width = self.coarse_width_s
         while COARSE_BINS * width <= int(end.max(initial=0)):
@@ -292,7 +325,7 @@ class Timeline:
                 self.coarse_width_s *= 2
 
     def points(self, axis: Axis, track: int = 0) -> Points:
-        """Return a frozen copy of one quantity along the axis."""
+        """Return a frozen copy of one quantity along the time axis. `track`: the number of the quantity."""
         if axis.from_s > self._newest - RECENT_SECONDS or self.coarse_width_s == 1:
             if axis.to_s - axis.from_s <= 2 * POINTS:
                 return Points(axis, *self._seconds(axis, track))
@@ -302,10 +335,11 @@ class Timeline:
         return Points(axis, *_resampled(axis, starts, width, bins.figures[:, track]))
 
     def sums(self, tracks: Ints, begin_s: int, end_s: int, *, coarse: bool = False) -> tuple[Floats, Floats]:
-        """Return two sums for each second from `begin_s` to `end_s`: of values times weights, and of weights.
+        """Return two arrays: for each session second, the sum of values times weights, and the sum of weights.
 
-        The results have the shape (tracks, seconds). If `coarse`, there is a sum for each coarse bin instead, and
-        `begin_s` and `end_s` must be borders of bins.
+        Both have the shape (tracks, seconds). `tracks`: the numbers of the quantities. `begin_s` and `end_s` limit the
+        seconds; `end_s` is excluded. `coarse`: True returns a sum for each coarse bin instead of each second. `begin_s`
+        and `end_s` must then be borders of bins.
         """
         if coarse:
             bins, place = self._coarse, np.arange(begin_s // self.coarse_width_s, end_s // self.coarse_width_s)
@@ -321,7 +355,7 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Return the figures along an axis on which every second has the same number of places."""
+        """Return low, middle, high and top along a time axis on which every second has the same number of values."""
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
         place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)
@@ -339,7 +373,7 @@ _LOW, _MIDDLE, _HIGH, _WEIGHT, _TOP = range(5)
 
 
 class _Bins:
-    """The joined figures of every track in every bin, with shape (rows, tracks, size).
+    """The figures of every quantity in every bin of time, as an array of shape (figures, tracks, bins).
 
     The weight of an empty bin is 0.
     """
@@ -357,7 +391,7 @@ class _Bins:
             join.at(rows.reshape(-1), flat, values)
 
     def halve(self) -> None:
-        """Join each bin with its neighbour, in the first half of the bins."""
+        """Join each bin with its neighbour. The joined bins fill the first half; the second half is empty."""
         merged = _empty(*self.figures.shape)
         for join, rows, result in zip(_JOIN, self.figures, merged, strict=False):
             result[:, : self._size // 2] = join(rows[:, 0::2], rows[:, 1::2])
@@ -369,9 +403,10 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Return the four figures, as rows, at each place of the axis. A value is in every place that its span touches.
+    """Return low, middle, high and top, as rows, at each place of the time axis.
 
-    `starts`, `width`: the first second of each value, and the length of its span.
+    `starts`: the first session second of each value. `width`: for how many seconds each value holds. A value counts at
+    every place that its time touches.
     """
     span, places = axis.to_s - axis.from_s, axis.places
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
@@ -386,7 +421,7 @@ def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats
 
 
 def _means(figures: Floats) -> Floats:
-    """Return the low, middle, high and top of joined figures; NaN in bins without weight."""
+    """Return low, mean, high and top as rows. Bins without weight are NaN."""
     weight = np.where(figures[_WEIGHT] > 0, figures[_WEIGHT], np.nan)
     top = figures[_TOP] if len(figures) > _TOP else figures[_HIGH]
     rows = np.stack([figures[_LOW], figures[_MIDDLE] / weight, figures[_HIGH], top])

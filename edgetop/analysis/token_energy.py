@@ -1,12 +1,12 @@
-"""The energy of a token of a prompt, and of a generated token.
+"""The energy of one token of a prompt, and of one generated token.
 
-The readings of the board's total power tell how much it draws in each second, and the tokens tell how the second was
-divided into processing prompts, generating, and the rest. The power of each activity is the least-squares solution of
+The readings of the board's total power say how much it draws in each second. The tokens say how the second was divided
+into processing prompts, generating, and the rest. The power of each activity is the least-squares solution of
 
     power = prefill_w * share of prefill + decode_w * share of decode + rest_w * share of the rest
 
-over all seconds. So activities that are shorter than the interval of the readings can be told apart, if they fall into
-different shares of different seconds. If they do not, the error is large, and there is no figure.
+over all seconds. Activities that are shorter than the interval of the readings can be told apart if their shares differ
+from second to second. Otherwise the error is large, and there is no figure.
 
 The time of a prompt ends with its first token. It may have begun in earlier seconds, which had nothing else to do.
 """
@@ -41,7 +41,7 @@ PREFILL, DECODE = 0, 1
 
 @frozen
 class PhaseEnergy:
-    """The energy of a token in one phase."""
+    """The energy in J of one token, when a prompt is processed or when tokens are generated."""
 
     watts: float
     j_per_token: float
@@ -56,7 +56,7 @@ class TokenEnergyView:
 
 @dataclass(slots=True)
 class TokenEnergy:
-    """Divides the energy of the board's total power between the phases of requests."""
+    """Divides the energy of the board between processing prompts and generating tokens."""
 
     _sensor: int = -1  # place of the total's sensor in the manifest; -1: there is none
     _lag_ns: int = 0  # half the interval of readings that are means of the time before them
@@ -100,9 +100,10 @@ class TokenEnergy:
                 return
 
     def _divide(self, second: int, decode_s: float, to_first_ns: int) -> None:
-        """Add a second, and spread the time to its first tokens over it and the seconds before it.
+        """Add a second. The time to the first tokens in this second is spread over this second and the seconds before.
 
-        `decode_s`: time of generation in it; `to_first_ns`: the sum of the times to the first tokens that came in it.
+        `second`: the session second. `decode_s`: for how many seconds tokens were generated in it. `to_first_ns`: the
+        sum of the times to the first tokens that came in it, in ns.
         """
         self._pending.append((second, 0.0, decode_s))
         prefill_ns = float(self._times_ns[PREFILL])  # without the wait, which the time to a first token includes
@@ -117,7 +118,7 @@ class TokenEnergy:
             left_s -= fits_s
 
     def _settle(self, until_s: int) -> None:
-        """Add the seconds before `until_s` to the sums that nothing can change any more."""
+        """Add the seconds before `until_s` to the sums, except seconds that may still change."""
         last = max((place for place, (_, _, decode_s) in enumerate(self._pending) if decode_s), default=-1)
         final = max(last, len(self._pending) - MOST_PENDING)
         ready = [one for one in self._pending[:final] if one[0] < until_s]
@@ -139,7 +140,7 @@ class TokenEnergy:
             del self._power[min(self._power)]
 
     def view(self) -> TokenEnergyView:
-        """Return the energy of a token by phase. A phase without a figure is None."""
+        """Return the energy of one token of a prompt and of one generated token. Each is None if it is unknown."""
         used = self._shares > 0.01 * max(1, self._count)
         if self._count < LEAST_SECONDS or not used[DECODE]:
             return TokenEnergyView(None, None)

@@ -40,7 +40,7 @@ class _Sums:
 
 
 class GenerationFold:
-    """The figures of a language model, from its seconds."""
+    """Collects the figures of a language model's tokens, from the table of seconds."""
 
     def __init__(self) -> None:
         self._sums = _Sums()
@@ -64,11 +64,11 @@ class GenerationFold:
             del self._recent[0]
 
     def counts(self) -> tuple[histogram.Counts, histogram.Counts]:
-        """Return the histograms of the times to the first token and between tokens so far."""
+        """Return two histograms: of the times to the first token, and of the times between tokens."""
         return self._ttft.buckets, self._itl.buckets
 
     def view(self) -> GenerationView | None:
-        """Return the figures so far, or None if the session is not of a language model."""
+        """Return the figures so far, or None if no tokens were recorded."""
         if not self._recent:
             return None
         sums, itl = self._sums, self._itl.statistics(None)

@@ -1,10 +1,10 @@
-"""Find the session time of a fast power trace from the pattern of the inferences.
+"""Finds the session time of a fast power trace, by comparing its pattern with the pattern of the inferences.
 
-First, the mean power is correlated with the share of the time in inferences, over all offsets. Then, in some windows of
-full resolution, the offset is the one at which the phase of the inference explains most of the variance of the power.
-Latencies vary, so a wrong inference explains less, also if inferences follow each other without a pause. A line through
-the offsets of the windows gives the offset and the drift of the instrument's clock. The confidence is the share of the
-windows whose offset is near the line.
+First, the mean power is correlated with the share of the time in inferences, for all offsets. Then, in some windows of
+full resolution, an exact offset is searched: the offset at which the progress of the inference (its phase) explains
+most of the variance of the power. Latencies vary, so a wrong inference explains less, even if inferences follow each
+other without a pause. A line through the offsets of the windows gives the offset and the drift of the instrument's
+clock. The confidence is the share of the windows whose offset is near the line.
 """
 
 import math
@@ -37,7 +37,7 @@ SURE = 3  # Windows from which the drift is known well enough to expect the next
 
 @frozen
 class Window:
-    """A piece of the trace in full resolution: times of the log in s, and W."""
+    """A part of a power trace in full resolution: times of the instrument's log in s, and power in W."""
 
     t_s: Floats
     watts: Floats
@@ -45,7 +45,7 @@ class Window:
 
 @frozen
 class Overview:
-    """The whole trace as mean power in W of bins of equal length. NaN is a bin without samples."""
+    """A whole power trace as mean power in W in bins of equal length. A bin without samples is NaN."""
 
     begin_s: float  # Time of the log at which the first bin begins.
     bin_s: float
@@ -61,10 +61,13 @@ MOST_COMPARED = 1 << 18  # Bins of the trace and of the session that are correla
 
 
 class TraceOverview:
-    """The overview of a trace and its windows, from its pieces in order of time. Its memory is bounded."""
+    """Makes an overview of a long power trace, and some windows of full resolution, in a limited amount of memory.
+
+    Pass the pieces of the trace in the order of time.
+    """
 
     def __init__(self, starts: Ints, lengths: Ints) -> None:
-        """`starts`, `lengths`: of all inferences in ns, in order of time."""
+        """Begin without samples. `starts` and `lengths` of all inferences are in ns, in the order of time."""
         latency_s = float(np.median(lengths)) / NS if len(lengths) else 1.0
         period_s = float(starts[-1] - starts[0]) / NS / (len(starts) - 1) if len(starts) > 1 else latency_s
         count = min(max(len(starts) / LEAST_WINDOWS, LEAST_IN_WINDOW + 2), WINDOW_INFERENCES)
@@ -124,7 +127,7 @@ class TraceOverview:
 
 @frozen
 class Alignment:
-    """Session time is `offset_s` + (1 + `drift`) x time of the log."""
+    """How times of an instrument's log become session times: `offset_s` + (1 + `drift`) x time of the log."""
 
     offset_s: float
     drift: float = 0.0
@@ -137,12 +140,15 @@ class Alignment:
         return self.confidence is None or self.confidence >= LEAST_CONFIDENCE
 
     def session_ns(self, t_s: Floats) -> Floats:
-        """Return the session times in ns of times of the log in s."""
+        """Return session times in ns. `t_s`: times of the instrument's log in s."""
         return np.asarray((self.offset_s + (1 + self.drift) * t_s) * NS)
 
 
 def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: Ints) -> Alignment:
-    """Return the alignment of a trace. `starts`, `lengths`: of all inferences in ns, in order of time."""
+    """Return the offset and the drift that convert times of a power trace to session times.
+
+    `overview` and `windows` are the trace. `starts` and `lengths` of all inferences are in ns, in the order of time.
+    """
     if len(starts) < LEAST_IN_WINDOW or not len(overview.watts):
         return Alignment(0.0, confidence=0.0)
     latency_s = float(np.median(lengths)) / NS
@@ -172,12 +178,17 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
 
 
 def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s: float) -> tuple[float, float]:
-    """Return the offset and drift near the given ones at which phases explain most in all windows together."""
+    """Return an offset in s and a drift near the given ones, which explain most of the power in all windows."""
     times = [fold.at_s for fold in folds]
     middle_s, half_s = (max(times) + min(times)) / 2, (max(times) - min(times)) / 2
 
     def score(shift_s: float, tilt_s: float) -> float:
-        """`shift_s`: added to all offsets. `tilt_s`: added at the last window, and subtracted at the first."""
+        """Return how much of the power is explained.
+
+        `shift_s` is added to all offsets, `tilt_s` at the last window only.
+
+        At the first window, `tilt_s` is subtracted. In between, it changes evenly.
+        """
         tilts = [tilt_s * (at_s - middle_s) / half_s if half_s else 0.0 for at_s in times]
         pairs = zip(folds, times, tilts, strict=True)
         return sum(fold.explained(offset_s + drift * at_s + shift_s + tilt) for fold, at_s, tilt in pairs)
@@ -193,7 +204,10 @@ def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s:
 
 
 def _line(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return offset and drift of the line through (time, offset) pairs: medians of slopes and rests (Theil, Sen)."""
+    """Return the offset in s at time 0 and the drift of a line through `(time, offset)` pairs, both in s.
+
+    The drift is the median of the slopes between pairs of points, the offset the median of the rests (Theil, Sen).
+    """
     times, offsets = np.array(found).T
     if len(times) < 2:
         return float(offsets[0]), 0.0
@@ -205,9 +219,9 @@ def _line(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _coarse(overview: Overview, starts: Ints, lengths: Ints) -> tuple[float, float]:
-    """Return the offset in s at which the mean power follows the share of the time in inferences best.
+    """Return `(offset, bin_s)`: the offset at which the mean power follows the share of the time in inferences best.
 
-    The second value is the length of the bins in s that were compared.
+    Both are in s. `bin_s` is the length of the compared bins, and so the precision of the offset.
     """
     last_ns = float(starts[-1] + lengths[-1])
     joined = math.ceil(max(len(overview.watts), last_ns / overview.bin_s / NS) / MOST_COMPARED)
@@ -226,7 +240,10 @@ def _coarse(overview: Overview, starts: Ints, lengths: Ints) -> tuple[float, flo
 
 
 def _busy_ns(at_ns: Floats, starts: Ints, lengths: Ints) -> Floats:
-    """Return the time in ns that inferences took up to each of several times."""
+    """Return, for each of several times, how many ns inferences ran up to this time.
+
+    All arguments are in ns.
+    """
     before = np.concatenate([[0], np.cumsum(lengths)])
     place = np.searchsorted(starts, at_ns, side="right") - 1
     inside = np.maximum(place, 0)
@@ -235,7 +252,10 @@ def _busy_ns(at_ns: Floats, starts: Ints, lengths: Ints) -> Floats:
 
 
 class _Fold:
-    """A window of the trace, folded by the phase of the inferences at an offset."""
+    """One window of the power trace.
+
+    It tells how well the progress of the inferences explains the power at an offset.
+    """
 
     def __init__(self, window: Window, starts: Ints, lengths: Ints, expected_s: float) -> None:
         self.at_s = float(window.t_s.mean())
@@ -252,7 +272,10 @@ class _Fold:
         return len(self._starts) < LEAST_IN_WINDOW or self._total <= 0
 
     def explained(self, offset_s: float) -> float:
-        """Return the share of the variance that the phases explain."""
+        """Return which share (0 to 1) of the power's variance the progress of the inferences explains.
+
+        `offset_s`: the tried offset between the trace's times and session times, in s.
+        """
         if self._is_empty:
             return 0.0
         t_ns = self._at_ns + offset_s * NS
@@ -264,7 +287,11 @@ class _Fold:
         return float((sums**2 / np.maximum(counts, 1)).sum()) / self._total
 
     def best(self, center_s: float, reach_s: float, step_s: float) -> float | None:
-        """Return the offset in s, within `reach_s` of `center_s`, at which phases explain most; None if too little."""
+        """Return the offset in s that explains most of the power's variance, or None if none stands out.
+
+        `center_s` and `reach_s`: the middle and half the length of the searched range. `step_s`: the distance of the
+        tried offsets at first.
+        """
         if self._is_empty:
             return None
         offset_s, score = center_s, 0.0

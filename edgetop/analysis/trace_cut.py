@@ -1,4 +1,4 @@
-"""Cut a fast power trace by inference and operator: energy, peaks, and the mean waveform of an inference."""
+"""Divides a fast power trace by inference and operator: energy, peaks, and the mean waveform of an inference."""
 
 import itertools
 import math
@@ -30,7 +30,7 @@ Why = Literal["few-inferences", "few-samples", "not-aligned"]
 
 @frozen
 class Peak:
-    """The highest sample: its power, and where it stands."""
+    """The highest sample of a power trace, with its time and its place in an inference."""
 
     watts: float
     t_s: float  # Session time.
@@ -49,7 +49,7 @@ class OperatorPart:
 
 @frozen
 class TraceView:
-    """What a trace says of the inferences of a session. Unknown figures are None, and `unknown` says why."""
+    """What a power trace says about the inferences of a session. Unknown figures are None, and `unknown` says why."""
 
     alignment: Alignment
     samples: int  # In the inferences that are covered.
@@ -69,10 +69,19 @@ class TraceView:
 
 
 class TraceCut:
-    """Add pieces of a trace in order of time; `view` gives the result. Its memory does not grow with the trace."""
+    """Adds up the energy of inferences from a power trace.
+
+    `add` the pieces in the order of time; `view` has the result.
+
+    The memory does not grow with the length of the trace.
+    """
 
     def __init__(self, alignment: Alignment, starts: Ints, lengths: Ints) -> None:
-        """`starts`, `lengths`: of the measured inferences in ns, in order of time."""
+        """Begin without samples.
+
+        `alignment` converts the trace's times to session times. `starts` and `lengths` of the measured inferences are
+        in ns, in the order of time.
+        """
         self._alignment, self._starts, self._lengths = alignment, starts, lengths
         count = len(starts)
         self._joules, self._covered_ns = np.zeros(count), np.zeros(count)
@@ -85,7 +94,7 @@ class TraceCut:
         self._interval_ns = 0.0
 
     def add(self, t_s: Floats, watts: Floats) -> None:
-        """Add samples: their times in the log in s, which ascend, and their power in W."""
+        """Add samples. `t_s`: their times in the instrument's log in s, ascending. `watts`: their power in W."""
         t_ns = self._alignment.session_ns(t_s)
         if self._last is not None:
             t_ns, watts = np.concatenate([[self._last[0]], t_ns]), np.concatenate([[self._last[1]], watts])
@@ -136,7 +145,11 @@ class TraceCut:
         self._most_ns[which[higher]] = at_ns[firsts[higher]]
 
     def view(self, shares: Sequence[float] = ()) -> TraceView:
-        """Return the result. `shares`: of the operators, in run order; they add up to 1."""
+        """Return the energy and the power of the inferences.
+
+        `shares`: the share (0 to 1) of each operator in the time of an inference, in the order in which they run. The
+        shares add up to 1. Without shares, the result has no operators.
+        """
         is_covered = self._covered_ns >= LEAST_COVERED * self._lengths
         count, of = int(np.count_nonzero(is_covered)), len(self._starts)
         samples = int(self._samples[is_covered].sum())
@@ -171,7 +184,10 @@ class TraceCut:
         )  # fmt: skip
 
     def _waveform(self) -> Floats:
-        """Return the mean power in each phase; phases without samples are interpolated."""
+        """Return the mean power in W in each of the PHASES parts of an inference.
+
+        Parts without samples are interpolated.
+        """
         known = np.flatnonzero(self._phase_ns > 0)
         return np.interp(np.arange(PHASES), known, self._phase_joules[known] / self._phase_ns[known] * NS)
 
@@ -187,7 +203,11 @@ def _operator_at(phase: float, borders: Floats) -> int | None:
 
 
 def _parts(waveform: Floats, borders: Floats, length_s: float) -> tuple[OperatorPart, ...]:
-    """Return the energy of each operator from the mean waveform. `borders`: of the operators, from 0 to 1."""
+    """Return the energy of each operator from the mean waveform of an inference.
+
+    `waveform`: the power in W in equal parts of an inference. `borders`: where operators begin and end, from 0 to 1.
+    `length_s`: the mean latency in s.
+    """
     edges = np.linspace(0, 1, PHASES + 1)
     joules = np.interp(borders, edges, np.concatenate([[0.0], np.cumsum(waveform)]) / PHASES * length_s)
     parts = []

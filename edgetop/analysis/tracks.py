@@ -1,7 +1,7 @@
-"""The readings of every sensor: latest value, extremes, mean, timeline, and the last value of each recent second.
+"""The readings of every sensor: latest value, extremes, mean, timeline, and the last value in each recent second.
 
-Heat, memory and cost are views over these tracks. Slowdowns, alerts and the forecast look up the last half hour here,
-and store no readings of their own.
+Heat, memory and overhead are computed from these readings. Slowdowns, alerts and the forecast look up the last half
+hour here, and store no readings of their own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,10 @@ Ints = npt.NDArray[np.int64]
 
 
 def hold_last(values: Floats, most: int | None = None) -> Floats:
-    """Return the array with each NaN replaced by the last number of its row, at most `most` columns before it."""
+    """Return a copy in which each NaN is replaced by the last number before it in its row.
+
+    `most`: how many columns before the NaN the number may be at most; None for any distance.
+    """
     column = np.arange(values.shape[1])
     last = np.maximum.accumulate(np.where(np.isnan(values), 0, column), axis=1)
     held = np.take_along_axis(values, last, axis=1)
@@ -45,7 +48,10 @@ def hold_last(values: Floats, most: int | None = None) -> Floats:
 
 @frozen
 class ReadingBlocks:
-    """Mean readings in time blocks of one width, with shape (sensors, blocks); NaN if nothing was read."""
+    """Mean readings of sensors in successive blocks of time, as arrays of shape (sensors, blocks).
+
+    A mean is NaN if nothing was read in the block.
+    """
 
     width_s: int
     first: int  # Number of the first block, which begins at `first * width_s`.
@@ -56,7 +62,10 @@ class ReadingBlocks:
 
 @frozen
 class TrackView:
-    """The state of one sensor. `value` is the last reading, `read_ns` its session time, and `age_s` its age."""
+    """The state of one sensor: its last reading, and figures over the whole session.
+
+    `value` is the last reading, `read_ns` its session time in ns, and `age_s` its age in s.
+    """
 
     info: SensorInfo
     value: float | None  # None if it was never read.
@@ -72,13 +81,13 @@ class TrackView:
 
     @property
     def now(self) -> float | None:
-        """Return the last reading, or None if the sensor is lost or was never read."""
+        """Return the last reading, or None if the last read failed or the sensor was never read."""
         return None if self.is_lost else self.value
 
 
 @frozen
 class MissingSensor:
-    """A quantity that this board does not measure."""
+    """A quantity that this board does not measure, with the reason."""
 
     what: str
     why: str
@@ -86,7 +95,10 @@ class MissingSensor:
 
 
 class _Figures:
-    """The figures of each sensor, by its place in the manifest. Readings are added one by one, in order."""
+    """The figures of each sensor, as arrays by the sensor's place in the manifest.
+
+    Readings are added one by one, in order, so that sums do not depend on batches.
+    """
 
     def __init__(self, tracks: int) -> None:
         self.value = np.full(tracks, np.nan)
@@ -111,10 +123,10 @@ class _Figures:
 
 
 class Tracks:
-    """The tracks of all sensors, from readings and from events that say that a sensor was lost or came back."""
+    """Stores what is known of all sensors: their readings, and whether a sensor was lost or came back."""
 
     def __init__(self, *, has_timeline: bool = True) -> None:
-        """Begin empty. `has_timeline`: whether to store points and blocks."""
+        """Begin without sensors. `has_timeline`: whether to store timelines too, which `points` and `blocks` need."""
         self.infos: tuple[SensorInfo, ...] = ()
         self.trips_c: dict[int, float] = {}  # Trip temperatures by the zone's place in the manifest.
         self._has_timeline = has_timeline
@@ -139,10 +151,10 @@ class Tracks:
             pass
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the batch in parts of a few minutes. Each part is yielded once its readings are in the tracks.
+        """Take a batch, and yield it in parts of a few minutes. When a part is yielded, its readings are stored here.
 
-        A reader that looks up seconds must do so part by part, because only recent seconds are stored. Seconds and
-        readings are divided; everything else is in the first part.
+        Code that looks up readings second by second must do so after each part, because only recent seconds are stored.
+        Seconds and readings are divided among the parts. Everything else is in the first part.
         """
         self._views = {}
         self._now_ns = max(self._now_ns, batch.until_ns)
@@ -224,15 +236,20 @@ class Tracks:
             self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
 
     def read(self, places: Sequence[int], begin_s: int, end_s: int) -> Floats:
-        """Return the last reading of each sensor in each second, with shape (sensors, seconds); NaN without one."""
+        """Return the last reading of each sensor in each second, as an array of shape (sensors, seconds).
+
+        `places`: places of the sensors in the manifest. `begin_s` and `end_s` limit the session seconds; `end_s` is
+        excluded. A second without a reading is NaN.
+        """
         second = np.arange(begin_s, end_s)
         inside = (second > self.newest_s - SECONDS) & (second <= self.newest_s) & (second >= 0)
         return np.where(inside, self._last[np.array(places, np.int64)[:, None], second % SECONDS], np.nan)
 
     def held(self, places: Sequence[int], begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """Return the valid value of each sensor in each second, and whether the sensor was read in that second.
+        """Return two arrays by sensor (row) and second (column): the valid value, and whether the sensor was read.
 
-        Both have the shape (sensors, seconds).
+        A reading stays valid for HOLD_S seconds; afterwards the value is NaN. `places`: places of the sensors in the
+        manifest. `begin_s` and `end_s` limit the session seconds; `end_s` is excluded.
         """
         values = self.read(places, begin_s - HOLD_S, end_s)
         return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
@@ -240,10 +257,11 @@ class Tracks:
     def blocks(
         self, places: Sequence[int], width_s: int, from_s: float, until_s: int, most: int, *, timed: bool = True
     ) -> ReadingBlocks:
-        """Return the latest `most` complete blocks within this time. `width_s` is a power of two.
+        """Return mean readings in blocks of time: the latest `most` complete blocks between two session times.
 
-        Blocks are wider in the distant past of a long session, where seconds are merged. With `timed`, blocks have the
-        mean time of their readings.
+        `places`: places of the sensors in the manifest. `width_s`: the length of a block in s, a power of two. `from_s`
+        and `until_s` are the limits. `timed`: whether blocks also have the mean time of their readings. In the distant
+        past of a long session, seconds are merged, so blocks may be longer than `width_s`.
         """
         is_coarse = width_s * most > SECONDS
         if is_coarse:
@@ -273,7 +291,10 @@ class Tracks:
         return ReadingBlocks(width_s, first, mean, mid_s, count)
 
     def views(self, *kinds: str) -> tuple[TrackView, ...]:
-        """Return every sensor of these kinds, or of all kinds, in the manifest's order."""
+        """Return the state of every sensor of these kinds, such as "temp", in the manifest's order.
+
+        Without `kinds`, return all sensors.
+        """
         if kinds not in self._views:
             self._views[kinds] = (
                 tuple(track for track, kind in zip(self.views(), self._kinds, strict=True) if kind in kinds)
@@ -283,15 +304,18 @@ class Tracks:
         return self._views[kinds]
 
     def one(self, sensor_id: str) -> TrackView | None:
-        """Return the sensor with this id, or None if the board does not have it."""
+        """Return the state of one sensor, or None if the board lacks it.
+
+        `sensor_id`: for example "temp/cpu-thermal".
+        """
         place = self._places.get(sensor_id)
         return None if place is None else self.views()[place]
 
     def points(self, sensor_id: str, axis: Axis, until_s: float | None = None) -> Points | None:
         """Return the timeline of a sensor, or None if there is no such sensor.
 
-        Short holes are filled with the value before them. `until_s`: the end of the timeline, for a screen that is
-        paused while the session continues.
+        `sensor_id`: for example "temp/cpu-thermal". `axis`: the time axis. `until_s`: the session second at which the
+        timeline ends, for a screen that is paused; None for now. Short holes are filled with the value before the hole.
         """
         place = self._places.get(sensor_id)
         if place is None:
@@ -314,13 +338,13 @@ class Tracks:
 
 
 class TracksReader:
-    """Base class for the parts of the analysis that look up readings.
-
-    They get a part of a batch once it is in `tracks`.
-    """
+    """Base class for parts of the analysis that look up sensor readings. Each takes the batches of a session."""
 
     def __init__(self, tracks: Tracks | None = None) -> None:
-        """Use `tracks`; None for tracks of its own. The owner of `tracks` gives them each part of a batch first."""
+        """Look up readings in `tracks`, or in a new object if it is None.
+
+        The owner of `tracks` must pass each part of a batch to `tracks` first.
+        """
         self._has_own_tracks = tracks is None
         self._tracks = tracks or Tracks()
 

@@ -1,6 +1,6 @@
-"""The resources that the measured phase used: CPU and memory of the engine, and bytes over the network and from disks.
+"""The resources used in the measured phase: CPU and memory of the engine, and bytes over the network and from disks.
 
-Loads and rates are means since the previous reading, so that their integral over the phase misses nothing.
+Each reading of a load or a rate is the mean since the previous reading. So the sum over the phase misses nothing.
 """
 
 from dataclasses import field
@@ -34,12 +34,12 @@ TOGETHER = 0.05
 
 @frozen
 class UsageFigures:
-    """The resources used over the measured phase, which lasted `total_time_ms`.
+    """The resources used in the measured phase, which lasted `total_time_ms`.
 
-    The names are keys of the JSON document.
+    The field names are keys of the JSON document.
 
-    For a watched program, they are those of the program and all its children over the whole run. A value is None if the
-    board does not report it, or if the phase was too short for its sensors.
+    For a watched program, the figures cover its whole run, with all its children. A value is None if the board does not
+    report it, or if the phase was too short for its sensors.
     """
 
     cpu_mean_pct: float | None  # 100 is one core.
@@ -66,7 +66,7 @@ _WANTED = frozenset((CPU, MEMORY, HIGH_WATER, PROGRAM_CPU, PROGRAM_MEMORY, LIMIT
 
 
 class Usage:
-    """The resources used over the measured phase, from the readings of the sensors."""
+    """Adds up the resources used in the measured phase, from the readings of the sensors."""
 
     def __init__(self) -> None:
         self._integrals = SensorIntegrals(_averages)
@@ -78,11 +78,12 @@ class Usage:
             self._counted = event.body
 
     def of_program(self, until_ns: int, length_ns: int, limit_bytes: int | None = None) -> UsageFigures:
-        """Return the usage of a watched program with all its children.
+        """Return the resources that a watched program used, with all its children.
 
-        `length_ns`: how long the program has been watched. `limit_bytes`: the limit of its memory, if edgetop has set
-        one. (The reading of the limit would come too late for a program of less than a second.) Totals that the kernel
-        counted replace sums of readings, which miss the last second and short peaks.
+        `until_ns`: the session time in ns up to which readings count. `length_ns`: how long the program has been
+        watched, in ns. `limit_bytes`: the memory limit that edgetop has set for the program; None if there is none.
+        (For a program of less than a second, a reading of the limit would come too late.) Totals that the kernel
+        counted are used instead of sums of readings, which miss the last second and short peaks.
         """
         counted = self._counted or ProgramEnded(length_ns)
         readings = {name: self._of(name, until_ns) for name in (*_WANTED, *BYTES.values())}
@@ -117,7 +118,8 @@ class Usage:
     def figures(self, until_ns: int, measured_ns: int | None) -> UsageFigures | None:
         """Return the resources used, or None if nothing was measured.
 
-        `until_ns`: the end of the measured phase, or the present. `measured_ns`: the length of the phase.
+        `until_ns`: the session time in ns at which the measured phase ends, or now. `measured_ns`: the length of the
+        phase in ns; None before it begins.
         """
         if not measured_ns:
             return None
@@ -140,7 +142,7 @@ class Usage:
 
 
 class OwnLoad:
-    """The mean of `load/edgetop` over the measured phase, in percent of one core."""
+    """Computes the mean CPU use of edgetop itself in the measured phase, in percent of one core."""
 
     def __init__(self) -> None:
         self._sensor: int | None = None
@@ -149,7 +151,7 @@ class OwnLoad:
 
     @property
     def mean(self) -> float | None:
-        """Return the mean, or None if the measured phase was too short for a reading."""
+        """Return the mean in percent of one core, or None if the measured phase was too short for a reading."""
         return self._sum / self.count if self.count else None
 
     def fold(self, batch: Batch, measuring_since_ns: int | None) -> None:
@@ -166,9 +168,11 @@ class OwnLoad:
 
 
 def _count(sums: Integral) -> int | None:
-    """Return the number of bytes that the integral of a rate gives. Gaps in the readings add nothing.
+    """Return the number of bytes, from the integral of a rate in bytes/s.
 
-    It is None if readings cover under half of the phase.
+    None if readings cover less than half of the phase.
+
+    Gaps in the readings add nothing.
     """
     covered = sums.covered_s * 1e9 / sums.length_ns if sums.length_ns else 0.0
     return round(sums.energy_j) if covered >= LEAST_COVERED else None

@@ -1,9 +1,9 @@
-"""The verdict: the present state, since when it holds, and past troubles.
+"""The verdict on a session: its present state, since when this state holds, and past troubles.
 
-Only this module judges it. The first line of the screen, `--headless`, the report, its JSON, the list of
-sessions and `edgetop stop` show this one value, in the words of `edgetop.wording.verdict_words`. Of several troubles
-the state is the gravest, and of equally grave ones the cause before its effect: a board that throttles is overloaded
-because it throttles. STEADY is a claim: it needs the absence of any sign against it.
+Only this module judges it. The first line of the screen, `--headless`, the report, its JSON, the list of sessions and
+`edgetop stop` show this one value, in the words of `edgetop.wording.verdict_words`. If there are several troubles, the
+state is the most serious one. Of equally serious troubles, the cause comes before its effect: a board that throttles is
+overloaded because it throttles. STEADY is a claim. It requires that there is no sign of trouble.
 """
 
 import copy
@@ -89,14 +89,14 @@ class Verdict:
 
     @property
     def now(self) -> State:
-        """Return the present state or, if the session is over, the state in which it ended."""
+        """Return the present state. For a session that is over, return the state in which it ended."""
         return self.at_end or self.state
 
 
 class Evidence:
-    """The data from which the verdict on a stream is made.
+    """The data from which the verdict on one stream is made.
 
-    It is that of the whole session, whatever part a screen shows.
+    It covers the whole session, whatever part of it a screen shows.
     """
 
     def __init__(self, folds: "Folds", gates: tuple[GateResult, ...], stream: StreamView) -> None:
@@ -152,13 +152,13 @@ def judge(seen: Evidence) -> Verdict:
 
 
 def _measuring(seen: Evidence) -> Verdict:
-    """Return the present state while the session measures. If it is over, return its state at the end."""
+    """Return the verdict on the present or, if the session is over, on its last seconds."""
     first, *others = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
     return replace(first, also=tuple(others))
 
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
-    """Yield the verdict for every present trouble, causes before effects."""
+    """Yield a verdict for each present trouble. Causes come before effects."""
     if seen.fault:
         yield Verdict(State.INTERNAL_ERROR, "warning", (FaultFound(seen.fault),))
     yield from _ceased(seen)
@@ -179,7 +179,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
-    """Return the verdicts for a recording that has failed and for inferences that have stopped."""
+    """Return the verdicts if the recording has failed and if inferences have stopped. Empty if all is well."""
     if seen.progress.phase == "over":
         return []
     verdicts = []
@@ -195,9 +195,9 @@ def _raised(seen: Evidence) -> Raised:
 
 
 def _throttling(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if the board slows itself: if it reports that, or if a slowdown shows it.
+    """Yield a verdict if the board slows itself down. The board reports that, or a slowdown shows it.
 
-    A report counts even if the latency did not rise.
+    A report of the board counts even if the latency did not rise.
     """
     limited = next((slowdown for slowdown in _open_slowdowns(seen) if _is_unreported(slowdown, seen)), None)
     now = _in_force(seen) or limited
@@ -216,14 +216,14 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _open_slowdowns(seen: Evidence) -> list[Slowdown]:
-    """Return the slowdowns that continue; one from the start comes first."""
+    """Return the slowdowns that still continue. A slowdown from the start of the session comes first."""
     return [slowdown for slowdown in seen.slowdowns.slowdowns if slowdown.end_ns is None]
 
 
 def _is_unreported(slowdown: Slowdown, seen: Evidence) -> bool:
     """Whether the slowdown is a throttling that the board does not report.
 
-    A throttling whose end the board reported is over, so it does not count.
+    If the board reported the end of a throttling during the slowdown, the result is False.
     """
     spans = seen.throttles.spans
     is_reported = any(span.end_ns is not None and span.end_ns >= slowdown.start_ns for span in spans)
@@ -231,7 +231,7 @@ def _is_unreported(slowdown: Slowdown, seen: Evidence) -> bool:
 
 
 def _in_force(seen: Evidence) -> ThrottleSpan | None:
-    """Return the gravest throttling in force now or, if the session is over, at its end."""
+    """Return the most serious throttling at present or, if the session is over, at its end. None if there is none."""
     spans = [span for span in seen.throttles.spans if span.end_ns is None or span.end_ns >= seen.until_ns]
     return min(spans, key=lambda span: GRAVEST_FIRST.index(span.cause), default=None)
 
@@ -244,16 +244,16 @@ def _board_now(throttles: ThrottlesView) -> Iterator[Reason]:
 
 
 def _change(seen: Evidence) -> float | None:
-    """Return the change of p50 from the burst to now, as a share, or None if it is unknown."""
+    """Return the change of p50 from the burst to now as a share (0.1 is 10 % slower), or None if it is unknown."""
     burst, p50_ns = seen.slowdowns.burst, seen.judged_p50_ns
     return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
 
 
 def _logged_change(seen: Evidence) -> float | None:
-    """Return the change of p50 from the burst to now, as a share; None if unknown.
+    """Return the change of p50 from the burst to now as a share (0.1 is 10 % slower), as the log of slowdowns has it.
 
-    During a slowdown, the change is the figure of the log, so that the screen and the log agree. It is unknown if the
-    inputs have another size than in the burst.
+    The result is None if the change is unknown, or if the inputs have another size than in the burst. The burst is the
+    first steady 30 s.
     """
     change, slowdowns = _change(seen), _open_slowdowns(seen)
     ratio = slowdowns[-1].latency_ratio if slowdowns else None
@@ -267,9 +267,9 @@ def _lasts(begin_ns: int, seen: Evidence) -> Lasts:
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if others take the CPU, and one for each slowdown with a cause of its own.
+    """Yield a verdict if other programs take the CPU, and one for each other slowdown.
 
-    A slowdown whose cause is a limit of the board has another verdict (`_throttling`).
+    Slowdowns because of a limit of the board are left out: `_throttling` yields their verdict.
     """
     slowdowns, others = _open_slowdowns(seen), seen.slowdowns.contended_now
     change = _change(seen)
@@ -296,7 +296,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if the load is too high, and one if a gate fails for sure."""
+    """Yield a verdict if the load asks for more than the engine can run, and one if a gate is certain to fail."""
     overload = seen.overload
     if overload and not overload.is_over:
         hz, p50_ns, burst = (
@@ -324,7 +324,7 @@ def _missing(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _steadiness(seen: Evidence) -> Verdict:
-    """Return the verdict if there is no trouble; STEADY only with enough evidence."""
+    """Return the verdict for a session without troubles. It is STEADY only with enough evidence."""
     slowdowns = seen.slowdowns
     if seen.progress.is_program:
         named = (Told(seen.manifest.model.path),) if seen.manifest else ()
@@ -376,7 +376,7 @@ _UNTOLD: dict[str, State] = {DIED: State.ENGINE_DIED, GATE_ENDED: State.GATE_FAI
 
 
 def _final(seen: Evidence) -> Verdict:
-    """Return the verdict on a session that is over: how it ended, its state then, and its past troubles."""
+    """Return the verdict on a session that is over: how it ended, its state at the end, and past troubles."""
     reason, end_error = seen.progress.end_reason or "", seen.progress.end_error
     failed = tuple(gate for gate in seen.gates if not gate.ok)
     if reason == GATE_ENDED or (failed and reason in ("duration", "runs", "resolved")):
@@ -401,10 +401,10 @@ def _final(seen: Evidence) -> Verdict:
 
 
 def final_verdict(end_reason: str, end_error: str | None = None, watched: Watched | None = None) -> Verdict:
-    """Return the verdict on how a finished session ended, from its manifest alone.
+    """Return the verdict on how a session ended, without its data.
 
-    `end_error`: the error of which the engine died, or the gate that ended the session; None if unknown. `watched`: the
-    program, or None if no program was watched.
+    `end_reason`: the reason in its manifest, such as "duration". `end_error`: the error that killed the engine, or the
+    gate that ended the session; None if unknown. `watched`: the watched program; None if no program was watched.
     """
     name = watched.name if watched else ""
     if end_reason == DIED and watched:
@@ -419,7 +419,10 @@ def final_verdict(end_reason: str, end_error: str | None = None, watched: Watche
 
 
 def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Verdict:
-    """Return the verdict on an A/B session, which begins with the difference."""
+    """Return the verdict on an A/B session: `verdict` with the difference between A and B as its first reason.
+
+    `view`: the comparison of A and B. For any other session (`view` is None), `verdict` is returned unchanged.
+    """
     if view is None or progress.phase not in ("measure", "over"):
         return verdict
     difference = AbDifference(view.ratios["p50"], view.smallest["p50"])
@@ -438,7 +441,7 @@ def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Ve
 
 
 def _past(seen: Evidence) -> Iterator[Past]:
-    """Yield past troubles, the gravest first. If the session is over, its last troubles are past too."""
+    """Yield the past troubles, the most serious first. If the session is over, its last troubles are included."""
     is_over, overload = seen.progress.phase == "over", seen.overload
     if seen.fault and is_over:
         yield FaultFound(seen.fault)
@@ -460,9 +463,10 @@ def _past(seen: Evidence) -> Iterator[Past]:
 
 
 def _throttled_before(seen: Evidence, *, is_over: bool) -> WasThrottled | None:
-    """Return past throttling, or None if there was none.
+    """Return the past throttling, or None if there was none.
 
-    The result has what the board reported. If the board reported nothing, it has the slowdowns with such a cause.
+    The board's own reports are used if there are any. Otherwise, slowdowns that were caused by throttling are used.
+    `is_over`: whether the session is over, so that a throttling in its last seconds is past.
     """
     throttles = seen.throttles
     found: Sequence[ThrottleSpan | Slowdown]

@@ -1,6 +1,6 @@
-"""The parts of a verdict: states, and the figures that are the reasons for them.
+"""The parts of a verdict: the states of a session, and the figures that are the reasons for a state.
 
-All of them are data. `edgetop.wording.verdict_words` has a sentence for each.
+All of these are data. `edgetop.wording.verdict_words` has a sentence for each.
 """
 
 from enum import Enum
@@ -16,7 +16,7 @@ from edgetop.frozen import frozen
 
 
 class State(Enum):
-    """The state of a session."""
+    """The state of a session, such as measuring, throttling or finished."""
 
     LOADING = "loading"
     NO_INFERENCE = "no-inference"
@@ -55,45 +55,42 @@ class State(Enum):
 
 @frozen
 class Told:
-    """A text that came with the session.
-
-    It is the path of a model, the name of a process, or the error of which an engine died.
-    """
+    """A text that came with the session, such as the path of a model or the error that killed an engine."""
 
     text: str
 
 
 @frozen
 class NotSeen:
-    """The reason why no inference of a watched program is seen, as the recorded event says it."""
+    """The reason why no inference of a watched program can be seen, as the text of the recorded event."""
 
     message: str
 
 
 @frozen
 class Lasts:
-    """The time for which the state has lasted."""
+    """For how long the present state has lasted, in ns."""
 
     ns: int
 
 
 @frozen
 class LimitedBy:
-    """The cause of throttling: one of `Cause`."""
+    """The reason why the board throttles, such as "thermal" or "power-cap"."""
 
     cause: str
 
 
 @frozen
 class SlowedBy:
-    """A slowdown. Its cause and its first piece of evidence are the reason."""
+    """A slowdown as a reason. Its cause and its first piece of evidence are shown."""
 
     slowdown: Slowdown
 
 
 @frozen
 class TakenBy:
-    """The program that takes the CPU, or another clue to what takes it."""
+    """What takes the CPU: a program, or another sign, such as the load of all other processes."""
 
     clue: Clue
 
@@ -118,7 +115,7 @@ class LateBecause:
 
 @frozen
 class MissedNow:
-    """The share of the last seconds' inferences that missed the deadline."""
+    """The share (0 to 1) of the inferences of the last seconds that missed the deadline."""
 
     share: float
 
@@ -130,21 +127,21 @@ class LeakRate:
 
 @frozen
 class MemoryFull:
-    """The time at which the memory is full if it continues to grow."""
+    """When the memory will be full if it continues to grow."""
 
     growth: GrowthView
 
 
 @frozen
 class Overdue:
-    """The time for which no inference has come back."""
+    """For how many ns no inference has ended."""
 
     ns: int
 
 
 @frozen
 class Raised:
-    """The number of inferences that raised an error, and the number of all inferences."""
+    """How many inferences raised an error, of how many inferences in all."""
 
     errors: int
     count: int
@@ -152,7 +149,7 @@ class Raised:
 
 @frozen
 class Queueing:
-    """The requested rate and the achieved one."""
+    """The requested rate and the achieved rate, in inferences per second."""
 
     asked_hz: float
     done_hz: float
@@ -160,19 +157,19 @@ class Queueing:
 
 @frozen
 class Scatters:
-    """The scatter of the latency from second to second, as a share."""
+    """How much the latency varies from second to second, as a share (0.1 is 10 %)."""
 
     share: float
 
 
 @frozen
 class NothingRecent:
-    """Nothing was measured in the last minute."""
+    """No inference ran in the last minute."""
 
 
 @frozen
 class AwayFromBurst:
-    """The change of p50 from the burst, as a share."""
+    """How much the p50 differs from the p50 of the burst (the first steady 30 s), as a share (0.1 is 10 % slower)."""
 
     change: float
 
@@ -185,7 +182,7 @@ class BaselineDone:
 
 @frozen
 class FirstInference:
-    """The first inference has not come back."""
+    """The first inference has not ended yet."""
 
 
 @frozen
@@ -196,7 +193,7 @@ class WarmupDone:
 
 @frozen
 class EndedBy:
-    """The `end_reason` of a session that is over."""
+    """The reason why the session ended, such as "duration" or "user", as in its manifest."""
 
     reason: str
 
@@ -211,7 +208,7 @@ class ExitStatus:
 
 @frozen
 class DiedOf:
-    """What a watched program died of."""
+    """The reason why a watched program died."""
 
     program: str
     cause: str
@@ -224,7 +221,7 @@ class GatesFailed:
 
 @frozen
 class FaultFound:
-    """An error of edgetop in its own analysis."""
+    """An internal error of edgetop in its analysis."""
 
     fault: Fault
 
@@ -234,7 +231,7 @@ class AbDifference:
     """The difference of p50 between A and B.
 
     `ratio`: B divided by A; None if there are too few turns. `smallest`: the smallest difference that can be detected,
-    as a share; None if it is unknown.
+    as a share (0.01 is 1 %); None if it is unknown.
     """
 
     ratio: Ratio | None
@@ -266,7 +263,10 @@ class WasThrottled:
 
 @frozen
 class WasSlowed:
-    """Past slowdowns that are no throttling. `state`: CONTENDED or SLOWED."""
+    """Past slowdowns for another reason than throttling.
+
+    `state`: CONTENDED if other programs took the CPU, otherwise SLOWED.
+    """
 
     state: State
     times: int
@@ -283,7 +283,7 @@ class WasOverloaded:
 
 @frozen
 class MissedDeadline:
-    """Past misses of the deadline. `is_explained`: whether another past trouble says why."""
+    """Past misses of the deadline. `is_explained`: whether another past trouble explains the misses."""
 
     deadline_ms: float
     share: float
@@ -298,7 +298,7 @@ class Leaked:
 
 @frozen
 class EndedAs:
-    """The state in which a session without past troubles ended, with its first reason."""
+    """The state in which a session without past troubles ended, with the first reason for this state."""
 
     state: State
     reason: Reason | None = None
@@ -306,7 +306,7 @@ class EndedAs:
 
 @frozen
 class OfStreams:
-    """A past trouble of some streams of a session with several, and the names of these streams."""
+    """A past trouble that only some streams of the session had, with the names of these streams."""
 
     names: tuple[str, ...]
     trouble: "Past"

@@ -1,4 +1,7 @@
-"""The vital signs: the share of its limit that each quantity uses now. A quantity without a sensor is left out."""
+"""The vital signs of a session: for each quantity, the used share of its limit, such as heat or memory.
+
+A quantity without a sensor is left out.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -35,7 +38,7 @@ PI_CLOSE_V = 4.75
 
 @frozen
 class Tail:
-    """The p99 of the latency, with its deadline or with the p99 of the burst."""
+    """The p99 of the latency, together with the deadline or with the p99 at the beginning of the session."""
 
     p99_ns: float | None  # None if nothing was measured in the window.
     is_settled: bool  # Whether there are enough inferences for p99.
@@ -108,19 +111,19 @@ class Vital:
 
     @property
     def is_gauge(self) -> bool:
-        """Whether the quantity has a limit."""
+        """Whether the quantity has a limit, so that it can be shown as a bar."""
         return self.share is not None
 
 
 def vitals(view: "MonitorView") -> tuple[Vital, ...]:
-    """Return the vital signs: those with a limit first, and always in the same order."""
+    """Return the vital signs, in a fixed order. Quantities with a limit come first."""
     limited = (_tail, _heat, _memory, _context, _time)
     found = [vital for make in (*limited, *_OTHERS) for vital in make(view)]
     return tuple(sorted(found, key=lambda vital: not vital.is_gauge))
 
 
 def _tokens(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the rate of a language model, and its times to the first token and between tokens."""
+    """Yield a language model's tokens per second, its time between tokens, and its time to the first token."""
     tokens = view.generation
     if tokens is None or tokens.itl is None:
         return
@@ -131,14 +134,14 @@ def _tokens(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _context(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the used part of the context of a language model."""
+    """Yield how much of a language model's context is used."""
     tokens, asked = view.generation, view.manifest and view.manifest.generation
     if tokens and asked and asked.context and tokens.itl:
         yield Vital("context", Context(tokens.position, asked.context), tokens.position / asked.context, "neutral")
 
 
 def _tail(view: "MonitorView") -> Iterator[Vital]:
-    """Yield p99 with the deadline. If there is a rate, the latency counts from the intended start."""
+    """Yield the p99 of the latency with the deadline. Under a paced load, it is the p99 of response times."""
     if not view.deadline or view.ab is not None:
         return
     if view.latency.streams:
@@ -148,9 +151,10 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "") -> Vital:
-    """Return p99 with the deadline.
+    """Return the p99 with its deadline.
 
-    `counted`: the latency; None if nothing was measured. `stream`: the name of its stream.
+    `counted`: the latency statistics; None if nothing was measured. `stream`: the name of the stream with this latency;
+    "" if there is only one.
     """
     if counted is None:
         return Vital("p99", Tail(None, is_settled=True, deadline_ns=deadline.deadline_ns), 0.0, "neutral")
@@ -160,9 +164,9 @@ def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "
 
 
 def _grown(view: "MonitorView") -> Iterator[Vital]:
-    """Yield p99 with the p99 of the burst, if it differs from it.
+    """Yield the p99 with the p99 of the burst (the first steady 30 s), if the two differ.
 
-    With a deadline, nothing is yielded: `_tail` shows it.
+    Nothing is yielded for a session with a deadline, because `_tail` shows the p99 then.
     """
     window, burst = view.latency.window, view.burst
     if view.deadline or view.latency.streams or view.ab is not None or view.generation or not (window and burst):
@@ -175,7 +179,7 @@ def _grown(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _tail_of_streams(streams: Sequence[StreamLatency], deadline: DeadlineView) -> Iterator[Vital]:
-    """Yield the highest p99 of the streams with the deadline, which all of them have."""
+    """Yield the highest p99 of all streams, with the deadline."""
     known = [(one.window, one.name) for one in streams if one.window]
     if known:
         window, name = max(known, key=lambda pair: pair[0].percentile_ns(0.99))
@@ -221,14 +225,14 @@ def _misses(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _program(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the CPU use of a watched program without inferences, which has no latency to show."""
+    """Yield the CPU use of a watched program without inferences."""
     track = next((sensor for sensor in view.sensors if sensor.info.id == PROGRAM_CPU), None)
     if view.progress.is_program and track and track.value is not None and not track.is_lost:
         yield Vital("CPU", Share(track.value / 100))
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:
-    """Yield memory in use with the nearer limit of cgroup or board."""
+    """Yield the used memory with its limit: the cgroup's limit or the board's memory, whichever is nearer."""
     memory = view.memory
     left, limit_mib = memory.room, memory.board_mib
     if left is None:
@@ -246,7 +250,7 @@ def _memory(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _leak(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the rate of a leak, and the time until the memory is full."""
+    """Yield how fast memory leaks, and how long it takes until the memory is full."""
     growth = view.memory.growth
     if growth.is_leak and growth.mib_per_h:
         yield Vital("leak", Leak(growth), None, "warning")
@@ -259,7 +263,7 @@ def _power(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _time(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the completed share of the requested runs or of the requested duration."""
+    """Yield which share of the requested runs or of the requested duration is done."""
     progress, totals = view.progress, view.latency.totals
     shares = []
     if progress.duration_ns and progress.measured_ns is not None:

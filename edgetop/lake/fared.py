@@ -1,8 +1,8 @@
 """How accurate forecasts for another ambient temperature are, measured on the sessions of a lake.
 
-Two sessions are a case if they have the same model, version, kind of board, enclosure and load, and if their ambient
-temperatures are between `LEAST_C` and `FARTHEST_C` apart. They may be of different boards and times. A forecast from
-the first session is compared with what the second one measured.
+A case is a pair of sessions with the same model, version, kind of board, enclosure and load, whose ambient temperatures
+are between `LEAST_C` and `FARTHEST_C` apart. Their boards and times may differ. A forecast from the first session is
+compared with what the second session measured.
 """
 
 import json
@@ -33,9 +33,9 @@ class Fared:
 
 
 def fared(place: Place) -> Fared:
-    """Return the accuracy of the forecasts over all cases in the lake.
+    """Return how often forecasts were right, over all pairs of sessions in the lake that can be compared.
 
-    Raises InputError if there is no lake, and OutputError if it cannot be read.
+    Raises InputError if there is no lake at `place`, and OutputError if the lake cannot be read.
     """
     place.refuse_none()
     table = place.retry(lambda: dataset(place, TABLE, place.files(TABLE)).to_table([*KINDS, *NUMBERS]))
@@ -48,9 +48,9 @@ def fared(place: Place) -> Fared:
 
 
 def _of_kind(rows: list[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
-    """Return the five counts of `Fared` for sessions that differ in nothing but board, time and ambient temperature.
+    """Return the five fields of `Fared` as an array, for sessions that may differ only in board, time and temperature.
 
-    In each two-dimensional array, a row is the session that forecasts, and a column the session that is forecast.
+    In the two-dimensional arrays, a row is the session that forecasts, and a column is the session that is forecast.
     """
     ambient_c, trip_c, steady_c, low_c, high_c, throttled = (
         np.array([np.nan if row[name] is None else float(row[name]) for row in rows]) for name in NUMBERS

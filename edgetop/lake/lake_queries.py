@@ -1,9 +1,9 @@
-"""The predefined questions to a lake, as SQL for DuckDB, Daft, Spark and Trino.
+"""The predefined questions about a lake, as SQL for DuckDB, Daft, Spark and Trino.
 
 The relations are `sessions` (edgetop.lake.lake_tables), `seconds` and the other tables of the session format. Each has
 the columns `session`, `board` and `date`. The engines differ only in how two lists become rows, and in how a text is
-searched and quoted; `DIALECTS` describes this. Percentiles are computed from merged histograms. Each is the middle of
-the bucket that holds the nearest rank, accurate to 0.4 % for any number of files.
+searched and quoted; `DIALECTS` contains these differences. Percentiles are computed from merged histograms. A
+percentile is the middle of the bucket with the nearest rank, accurate to 0.4 % for any number of files.
 """
 
 import re
@@ -20,14 +20,14 @@ QUANTILES = {"p50_ms": 500, "p90_ms": 900, "p99_ms": 990, "p999_ms": 999}  # per
 
 @frozen
 class Dialect:
-    """The parts of SQL in which an engine differs from others."""
+    """The parts of SQL in which a query engine differs from the other engines."""
 
     buckets: str  # select list and source that turn `seconds` into one row per bucket: session, bucket, n
     contains: str = "contains({0}, {1})"
     escapes: bool = False  # whether a backslash escapes in a string literal
 
     def text(self, value: str) -> str:
-        """Return `value` as a string literal of SQL. Raises InputError if it has unprintable characters."""
+        """Return `value` as a string literal of SQL. Raises InputError if it contains unprintable characters."""
         if not value.isprintable():
             raise InputError(f"{value!r} is no text to search for")
         if self.escapes:
@@ -48,7 +48,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 @frozen
 class Chosen:
-    """A filter for sessions. An empty field matches all sessions."""
+    """A filter for sessions. A session must match each field. An empty field matches all sessions."""
 
     since: str = ""  # first day, YYYY-MM-DD
     model: str = ""
@@ -66,7 +66,7 @@ class Chosen:
 
 @frozen
 class Question:
-    """A predefined question: the values to compute for each group of sessions."""
+    """A predefined question: how to group the sessions of a lake, and which figures to compute for each group."""
 
     about: str
     by: tuple[str, ...]  # columns that define a group
@@ -78,9 +78,9 @@ class Question:
 
 
 def _share(part: str, whole: str) -> str:
-    """Return SQL for the sum of column `part` divided by the sum of column `whole`.
+    """Return SQL for the sum of the column `part` divided by the sum of the column `whole`.
 
-    Only sessions in which `part` is known count.
+    Sessions in which `part` is unknown do not count in either sum.
     """
     known = f"sum(CASE WHEN {part} IS NULL THEN NULL ELSE {whole} END)"
     # 1e0 is a double in every engine; 1.0 is a decimal in some.
@@ -88,7 +88,7 @@ def _share(part: str, whole: str) -> str:
 
 
 def _log_mean(column: str) -> str:
-    """Return SQL for the geometric mean of the positive values of a column."""
+    """Return SQL for the geometric mean of the positive values of the column `column`."""
     return f"exp(avg(ln(CASE WHEN {column} > 0 THEN {column} ELSE NULL END)))"
 
 
@@ -146,9 +146,9 @@ KEYS = (
 
 
 def keys(text: str) -> tuple[str, ...]:
-    """Return the columns in a list such as `board,version`.
+    """Return the column names in a list such as `board,version`, as a tuple.
 
-    Raises InputError if sessions cannot be grouped by one of them.
+    Raises InputError if sessions cannot be grouped by one of the columns.
     """
     found = tuple(dict.fromkeys(key.strip().replace("-", "_") for key in text.split(",")))
     for key in found:
@@ -187,10 +187,10 @@ _RANK = "min(CASE WHEN upto * 1000 >= {share} * total THEN bucket ELSE NULL END)
 
 
 def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | None, name: str = "duckdb") -> str:
-    """Return the SQL of a question, for the sessions that match `chosen`.
+    """Return the SQL text that answers a question.
 
-    `by`: the columns to group by. `limit`: the most rows of the result, or None. `name`: the engine, a key of
-    `DIALECTS`.
+    `chosen`: the filter for sessions. `by`: the columns to group by. `limit`: the most rows of the result; None for
+    all. `name`: the query engine, a key of `DIALECTS`.
     """
     dialect, source = DIALECTS[name], "summed"
     words = set(re.findall(r"\w+", " ".join(question.columns.values())))
@@ -219,11 +219,10 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
 
 
 def _middle_ms(bucket: str) -> str:
-    """Return SQL for the middle in ms of a histogram's bucket.
+    """Return SQL for the middle of a histogram's bucket in ms. `bucket`: SQL for the bucket's number.
 
-    `bucket`: SQL for its number (edgetop.session.histogram).
-
-    A power 2^e is written as exp(e ln 2), which works in every engine.
+    The buckets are those of `edgetop.session.histogram`. A power 2^e is written as exp(e ln 2), which works in every
+    engine.
     """
     sub, unit = 1 << SUB_BUCKET_BITS, UNIT_NS / 1e6
     exponent = f"(floor({bucket} / {sub}e0) - 1)"

@@ -1,10 +1,11 @@
 """The tables of a lake: the columns of `sessions`, and every table as an Arrow dataset.
 
-`sessions` has one row for each session: its manifest, and the values of its report in columns that engines can group
-and sum. `COLUMNS` defines these columns; an unknown value is null.
+The table `sessions` has one row for each session: its manifest, and the values of its report in columns that engines
+can group and sum. `COLUMNS` defines these columns. An unknown value is null.
 
-The parts of a path (`date`, `board`, `session`) are text columns. A query that filters by them opens only the files
-that match. All other columns are those of this version of edgetop; one that an older file lacks is null.
+The parts of a path (`date`, `board`, `session`) become text columns. A query that filters by them opens only the
+matching files. All other columns are those of this version of edgetop. If an older file lacks a column, its values are
+null.
 """
 
 import io
@@ -39,7 +40,10 @@ def _software(session: Manifest) -> str:
 
 
 def _models(session: Manifest) -> str | None:
-    """Return the name of the model's file, or the names of all models joined by ` | ` if several ran."""
+    """Return the file name of the session's model. If several models ran, return their names joined by ` | `.
+
+    The result is None if the name is unknown.
+    """
     if session.ab:
         return " | ".join(variant.name for variant in session.ab.variants)
     streams = session.watched.streams if session.watched else ()
@@ -51,12 +55,16 @@ def _models(session: Manifest) -> str | None:
 
 
 def label_text(key: str, value: str) -> str:
-    """Return a label as text for the column `labels`. Its quotes make a search find only this label."""
+    """Return a label of a session as text for the column `labels`. The quotes make a search find only this label.
+
+    >>> label_text("site", "lab")
+    '"site=lab"'
+    """
     return json.dumps(f"{key}={value}")
 
 
 def _throttle_cause(report: Report) -> str | None:
-    """Return the cause of throttling that lasted longest, "none" without throttling, or None if it is unknown."""
+    """Return the cause of throttling that lasted longest, or "none" without throttling. None if it is unknown."""
     if report.throttled is None:
         return None
     lasted: dict[str, int] = {}
@@ -66,7 +74,10 @@ def _throttle_cause(report: Report) -> str | None:
 
 
 def _seconds(report: Report, share: float | None = 1.0) -> float | None:
-    """Return a share of the measured time, in seconds, or None if either is unknown. `share`: from 0 to 1."""
+    """Return a share of the measured time, in s, or None if the share or the time is unknown.
+
+    `share`: 1.0 is all of it.
+    """
     total_ms = report.usage.total_time_ms if report.usage else None
     return None if share is None or total_ms is None else share * (total_ms / 1e3)
 
@@ -152,9 +163,10 @@ SCHEMA = pa.schema([*((name, kind) for name, (kind, _) in COLUMNS.items()), (MAN
 
 
 def row_of(report: Report, manifest: str, files: Mapping[str, Sequence[Any]]) -> bytes:
-    """Return the bytes of a Parquet file with the session's row for the table `sessions`.
+    """Return the session's row of the table `sessions`, as the bytes of a Parquet file.
 
-    `manifest`: the text of session.json. `files`: the size and SHA-256 of each file, by table or file name.
+    `manifest`: the text of session.json. `files`: `[size in bytes, SHA-256]` of each file of the session, by table or
+    file name.
     """
     values = {name: to_json(read(report)) for name, (_, read) in COLUMNS.items()}
     values = {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
@@ -166,7 +178,9 @@ def row_of(report: Report, manifest: str, files: Mapping[str, Sequence[Any]]) ->
 
 
 def partition(day: str, board: str | None = None) -> str:
-    """Return the folder for sessions of `day`, of one board or of all. Raises InputError for an unsuitable name.
+    """Return the folder in a lake for the sessions of one day, and of one board if `board` is given.
+
+    `day` has the form YYYY-MM-DD. Raises InputError for an unsuitable name.
 
     >>> partition("2026-11-21", "pi-1")
     'date=2026-11-21/board=pi-1'
@@ -176,9 +190,10 @@ def partition(day: str, board: str | None = None) -> str:
 
 
 def table_path(table: str, where: str, session: str) -> str:
-    """Return the path of a session's file of the table `table`. Raises InputError for an unsuitable name.
+    """Return the path in a lake of a session's file for one table.
 
-    `where`: the folder that `partition` returns. `session`: the session's id; for a piece, with the piece's suffix.
+    `table`: the table, such as "seconds". `where`: the folder that `partition` returns. `session`: the session's id;
+    for a piece of a running session, followed by the piece's suffix. Raises InputError for an unsuitable name.
     """
     return f"{table}/{where}/{component(session, 'the session')}.parquet"
 
@@ -189,9 +204,10 @@ TABLES = {TABLE: SCHEMA, **ALL_SCHEMAS}
 
 
 def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:
-    """Return an Arrow dataset of the files `paths` of a table, which `Place.files` has listed.
+    """Return an Arrow dataset of one table. `paths`: its files in the lake, as `Place.files` lists them.
 
-    Files with unexpected names are left out. So are the pieces of a session whose whole table is among the files.
+    Files with unexpected names are left out. A session that was pushed while it ran may have both pieces and a whole
+    table. Its pieces are then left out.
     """
     whole = {path for path in paths if path.count(".") == 1}
     found = [

@@ -1,8 +1,8 @@
 """Access to a lake: a folder, or a bucket through `pyarrow.fs` or fsspec. Files appear only when they are complete.
 
-Object stores show an object only when it is complete. Elsewhere a file is written under another name and then renamed.
+Object stores show an object only when it is complete. Elsewhere, a file is written under another name and then renamed.
 Several boards may push at once. The files in a lake are not trusted: nothing is written through a link, and no pipe is
-waited for. Failed transfers are repeated after pauses, each twice as long as the one before.
+waited for. Failed transfers are repeated after pauses. Each pause is twice as long as the pause before.
 """
 
 import contextlib
@@ -45,12 +45,13 @@ DATE = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 
 
 class Place:
-    """A lake's folder or bucket. The methods take and return paths relative to it."""
+    """A lake's folder or bucket. All paths that methods take or return are relative to this folder or bucket."""
 
     def __init__(self, target: str, *, tries: int = TRIES, pause: Callable[[float], None] = time.sleep) -> None:
-        """Open the lake `target`, a folder or a URI. Raises InputError if the kind of URI is unknown.
+        """Open the lake. `target`: a folder or a URI, such as "s3://bucket/path".
 
-        `tries`: how often a failing step is attempted. `pause` waits for a number of seconds.
+        `tries`: how often a failing step is tried. `pause` is a function that waits for a number of seconds. Raises
+        InputError if the kind of URI is unknown.
         """
         self.fs, self.root = _resolved(target)
         self.target = without_password(target) if "://" in target else self.root
@@ -60,24 +61,31 @@ class Place:
         self._pause = pause
 
     def size(self, path: str) -> int | None:
-        """Return the size of a file in bytes, or None if there is no such file. Raises OutputError."""
+        """Return the size of a file in bytes, or None if there is no such file.
+
+        Raises OutputError if the lake fails.
+        """
         info = self.retry(lambda: self.fs.get_file_info(self.at(path)))
         return int(info.size) if info.type == fs.FileType.File else None
 
     def names(self, path: str) -> list[str]:
-        """Return the sorted names in a folder, or [] if there is no folder. Raises OutputError."""
+        """Return the sorted names in a folder, or [] if the folder does not exist.
+
+        Raises OutputError if the lake fails.
+        """
         selector = fs.FileSelector(self.at(path), allow_not_found=True)
         return sorted(info.base_name for info in self.retry(lambda: self.fs.get_file_info(selector)))
 
     def refuse_none(self) -> None:
-        """Raise InputError if the target is no lake, and OutputError if it cannot be read."""
+        """Raise InputError if there is no lake here, and OutputError if the lake cannot be read."""
         if not self.names("sessions"):
             raise InputError(f"{self.target}: no lake (no table of sessions)", "edgetop push makes one")
 
     def files(self, table: str, since: str = "") -> list[str]:
-        """Return the sorted paths of the files of `table`, for sessions that began on the day `since` or later.
+        """Return the sorted paths of a table's files.
 
-        The folders of earlier days are not listed. Raises OutputError.
+        `table`: the table, such as "seconds". `since`: a day, YYYY-MM-DD. Sessions that began before this day are left
+        out, and their folders are not listed. Raises OutputError if the lake fails.
         """
         found: list[str] = []
         for day in self.names(table):
@@ -86,7 +94,10 @@ class Place:
         return sorted(found)
 
     def below(self, path: str) -> list[str]:
-        """Return the paths of all regular Parquet files below a folder. Raises OutputError."""
+        """Return the paths of all Parquet files in a folder and its subfolders.
+
+        Raises OutputError if the lake fails.
+        """
         selector = fs.FileSelector(self.at(path), recursive=True, allow_not_found=True)
         infos = self.retry(lambda: self.fs.get_file_info(selector))
         start = len(self.root) + 1
@@ -96,9 +107,9 @@ class Place:
         return f"{self.root}/{path}" if path else self.root
 
     def read(self, path: str, sink: Callable[[bytes], object], size: int) -> str:
-        """Pass the blocks of a file to `sink`.
+        """Read a file and pass its blocks to `sink`. Return the file's SHA-256 as a hexadecimal text.
 
-        Return the file's SHA-256, or "" if its size is not `size`. Raises OutputError.
+        The result is "" if the size of the file is not `size` bytes. Raises OutputError if the lake fails.
         """
         if self.size(path) != size:  # a pipe, which would block for ever, has no size
             return ""
@@ -106,11 +117,10 @@ class Place:
             return self.retry(lambda: digest_of(file, sink, size), tries=1)
 
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
-        """Write a file, then read it back to verify it. Return False if the lake already had the file.
+        """Write a file, and read it back to verify it. Return False if the lake already had the same file, else True.
 
-        Raises OutputError.
-
-        `source` opens the content; `size` (bytes) and `sha256` are those of the content.
+        `source` opens the content. `size` (in bytes) and `sha256` describe the content. Raises OutputError if the lake
+        fails, or if the file reads back differently.
         """
         if self.retry(lambda: self.read(path, _nowhere, size)) == sha256:
             return False
@@ -139,10 +149,10 @@ class Place:
         self.retry(lambda: self.fs.delete_file(self.at(path)))
 
     def retry(self, step: Callable[[], T], tries: int = 0) -> T:
-        """Call `step` until it succeeds, and return its result. Raises OutputError after `tries` failures.
+        """Call `step` until it succeeds, and return its result.
 
-        With `tries` 0, the number is that of this place. Errors that cannot pass, such as a denied access, are not
-        retried.
+        `tries`: how often to try; 0 for the usual number of this lake. Raises OutputError after as many failures. After
+        an error that will not go away, such as a denied access, there is no second try.
         """
         pause_s = FIRST_PAUSE_S
         for left in range((tries or self._tries) - 1, -1, -1):
@@ -158,13 +168,13 @@ class Place:
 
 
 def _nowhere(_: bytes) -> None:
-    """Ignore a block: the sink for blocks that nobody needs."""
+    """Do nothing. Use it as a sink for blocks of a file that nobody needs."""
 
 
 def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int | None = None) -> str:
-    """Return the SHA-256 of an open file, or "" if the file has more than `most` bytes.
+    """Return the SHA-256 of an open file as a hexadecimal text, and pass its blocks to `sink`.
 
-    Its blocks are passed to `sink`.
+    `most`: the result is "" if the file has more bytes than this; None for no limit.
     """
     digest, length = hashlib.sha256(), 0
     while block := file.read(BLOCK_BYTES):
@@ -177,10 +187,10 @@ def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int |
 
 
 def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
-    """Write a file so that it appears at `place` only when it is complete. `source` opens the content.
+    """Write a file that appears at `place` only when it is complete. `source` opens the content.
 
-    If another push is writing the same file, wait for it. Raises OSError, and OutputError if the other push does not
-    finish.
+    If another push is writing the same file, wait for it. Raises OSError if writing fails, and OutputError if the other
+    push does not finish.
     """
     partial = place.with_name(place.name + PARTIAL)
     fd = _held(partial)
@@ -195,9 +205,10 @@ def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
 
 
 def _held(partial: Path) -> int:
-    """Return the descriptor of the file `partial`, opened for writing and locked. It is a regular file of this user.
+    """Open the file `partial` for writing and lock it. Return its file descriptor.
 
-    Raises OSError, and OutputError if another push does not release the file.
+    The file is a regular file of this user. Raises OSError if that fails, and OutputError if another push keeps the
+    file locked.
     """
     until_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < until_s:
@@ -221,9 +232,9 @@ def _held(partial: Path) -> int:
 
 
 def _is_held(fd: int, partial: Path) -> bool:
-    """Lock a file with flock(2). Return whether the file is locked, belongs to this user, and is still at `partial`.
+    """Lock a file with flock(2). Return whether it is locked, belongs to this user, and is still at the path `partial`.
 
-    Any other file at `partial` is removed. In a folder that others can write to, the name may also be a link, or a
+    Any other file at this path is removed: in a folder that others can write to, the path may also be a link, or a
     second name of a file elsewhere.
     """
     try:
@@ -260,7 +271,7 @@ def without_password(target: str) -> str:
 
 
 def _words(error: Exception) -> str:
-    """Return the message of an error, on one line of at most 300 characters."""
+    """Return the message of an error as one line of at most 300 characters."""
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else " ".join(str(error).split())
     return formatting.clean(text)[:300]
 
@@ -281,7 +292,9 @@ def _resolved(target: str) -> tuple[Any, str]:
 
 
 def uri_of(target: str) -> str:
-    """Return the URI of `target` for Arrow. For Google, it limits the library's retries, which would last 15 minutes.
+    """Return the URI of a lake in the form that Arrow understands.
+
+    For Google, it limits the library's own retries, which would last 15 minutes.
 
     >>> uri_of("az://c@a.example/x"), uri_of("gs://bucket/x")
     ('abfs://c@a.example/x', 'gs://bucket/x?retry_limit_seconds=5')

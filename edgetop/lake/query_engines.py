@@ -1,4 +1,4 @@
-"""Run SQL on a lake with DuckDB in this process, or with Daft in this process or on a Ray cluster.
+"""Runs SQL on a lake with DuckDB in this process, or with Daft in this process or on a Ray cluster.
 
 The user's SQL can only read the tables of the lake, and no other files.
 """
@@ -30,15 +30,16 @@ class Answer:
 
 
 def refuse_missing(engine: str) -> None:
-    """Raise InputError if the Python package of `engine` (DuckDB or Daft) is not installed."""
+    """Raise InputError if the Python package of a query engine is not installed. `engine`: "duckdb" or "daft"."""
     if importlib.util.find_spec(engine) is None:
         raise InputError(f"{engine} is not installed", extra_command(EXTRAS[engine]))
 
 
 def ask(place: Place, sql: str, *, engine: str = "duckdb", since: str = "", ray: str = "") -> Answer:
-    """Run a query on the lake at `place` and return its result. Raises InputError.
+    """Run a query on the lake at `place`, and return its result.
 
-    `since`: a day, YYYY-MM-DD; files of earlier days are not opened. `ray`: the address of a Ray cluster, for Daft.
+    `engine`: "duckdb" or "daft". `since`: a day, YYYY-MM-DD; files of earlier days are not opened. `ray`: the address
+    of a Ray cluster, for Daft; "" for this process. Raises InputError if the query or the engine fails.
     """
     refuse_missing(engine)
     used = {table: place.files(table, since) for table in TABLES if re.search(rf"\b{table}\b", sql, re.IGNORECASE)}
@@ -94,7 +95,10 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
 
 
 def _io(place: Place) -> Any:
-    """Return Daft's I/O settings for a lake with its own S3 endpoint, else None. Daft finds credentials by itself."""
+    """Return Daft's I/O settings if the lake has its own S3 endpoint, otherwise None.
+
+    Daft finds credentials by itself.
+    """
     from urllib.parse import parse_qs, urlparse  # noqa: PLC0415
 
     options = {key: values[0] for key, values in parse_qs(urlparse(place.target).query).items()}

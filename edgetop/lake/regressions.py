@@ -1,8 +1,8 @@
-"""A comparison of versions of a model or of the software over many boards. Each board is its own control.
+"""A comparison of versions of a model or of the software over many boards.
 
-Differences between boards affect both values of a board, and so cancel. The statistical unit is the board. Its value is
-the difference between the logarithms of its two values, or between the values themselves for shares and temperatures.
-Intervals, words and corrections are those of `edgetop compare`.
+Each board is compared with itself, so differences between boards do not matter. A board gives one difference for each
+figure: between the logarithms of its values for two versions, or between the values themselves for shares and
+temperatures. Intervals, words and corrections are those of `edgetop compare`.
 """
 
 import math
@@ -24,7 +24,7 @@ Record = Mapping[str, Any]
 
 @frozen
 class Regression:
-    """The comparison of a version with the version before it."""
+    """The comparison of one version of a model with the version before it."""
 
     model: str
     before: str
@@ -43,10 +43,10 @@ class Regression:
 
 
 def regressions(records: Sequence[Record], key: str = "version") -> tuple[Regression, ...]:
-    """Return the comparison of each version of each model with the version that ran before it.
+    """Return a comparison of each version of each model with the version that ran before it.
 
-    `records`: the rows of the question `regressions`. `key`: the column that names the version. Versions are in the
-    order in which they first ran.
+    `records`: the rows of the question `regressions`. `key`: the column that names the version. Versions are ordered by
+    the time at which they first ran.
     """
     return tuple(
         found
@@ -69,10 +69,10 @@ def _of_model(records: Sequence[Record], key: str) -> Iterator[Regression]:
 
 
 def _row(figure: Figure, both: Sequence[tuple[Record, Record]], level: float) -> Row | None:
-    """Return the comparison of one figure between two versions, or None if no board has the figure for both.
+    """Return the comparison of one figure between two versions, or None if no board has the figure for both versions.
 
-    `both`: two records of each board, one of each version. `level`: the significance level, divided by the number of
-    comparisons.
+    `both`: for each board, its records of the two versions. `level`: the significance level, such as 0.05, already
+    divided by the number of comparisons.
     """
     known = [pair for pair in both if all(figure.comparable(one[figure.key]) is not None for one in pair)]
     if not known:

@@ -1,17 +1,17 @@
 """Push sessions into a lake, and pull them back.
 
 A push writes and verifies the tables first. Then it writes the row in `sessions`, which makes the session visible. A
-push that was killed can be repeated, and the result is one complete copy: names depend only on the session, and a file
-that the lake already has is compared and not sent again. On this machine, a push only writes a marker into the
+push that was killed can be repeated. The result is one complete copy, because names depend only on the session, and a
+file that the lake already has is compared and not sent again. On this machine, a push only writes a marker into the
 session's folder.
 
 Files that a run stored beside its tables (outputs, the log of its screen) go into `files/`, and come back with the
 session. After a push, only files that were verified in the lake may be removed here.
 
-A running session is pushed in final pieces of ten minutes (`follow`). A piece of a table is
-`SESSION.BEGIN-END.parquet`, in seconds of session time. The piece of `seconds` is written last, so that a later push
-knows where to continue. When the session is over, it is pushed like any other, and the pieces are removed. Readers
-ignore pieces as soon as the whole table exists.
+A running session is pushed in complete pieces of ten minutes (`follow`). The file name of a piece is
+`SESSION.BEGIN-END.parquet`, in seconds of session time. The piece of the table `seconds` is written last, so that a
+later push knows where to continue. When the session is over, it is pushed like any other session, and the pieces are
+removed. Readers ignore pieces as soon as the whole table exists.
 
 A pulled session is a folder that can be replayed. Each of its files was verified.
 """
@@ -90,14 +90,13 @@ class Pushed:
 
 
 def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
-    """Return the id of this board in a lake: `chosen`, or else an id that is derived from the machine id.
+    """Return the id of this board in a lake: `chosen` or, if it is None, an id derived from the machine id.
 
     A derived id is `b-` and 12 digits of an HMAC-SHA256. The key is the machine id, and the text is a constant of
     edgetop. systemd derives ids for an application in the same way (machine-id(5),
     sd_id128_get_machine_app_specific(3)). The id is the same in every run, contains no serial number or host name, and
-    does not reveal the machine id.
-
-    Raises InputError if the chosen id is not valid, or if none can be derived.
+    does not reveal the machine id. `machine_id`: the file with the machine id. Raises InputError if `chosen` is not
+    valid, or if no id can be derived.
     """
     if chosen is not None:
         if not _FITS.fullmatch(chosen) or chosen in _NUMBERS:
@@ -113,9 +112,10 @@ def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
 
 
 def push(folder: Path, place: Place, board: str) -> Pushed:
-    """Push a session that is over, and return what was pushed. `board`: the id of the session's board in the lake.
+    """Copy a session that is over into the lake, and return what was copied.
 
-    Raises InputError or OutputError.
+    `folder`: the session's folder. `board`: the id of the session's board in the lake. Raises InputError if the session
+    cannot be pushed, and OutputError if the lake fails.
     """
     recording = Recording(folder)
     if recording.is_live:
@@ -151,9 +151,9 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
 
 
 def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
-    """Remove those files of a session that were verified in a lake. Return the names of the files that remain.
+    """Remove the files of a session that were verified in a lake. Return the names of the files that remain.
 
-    Raises RecordingError, and removes nothing, if a process is writing the session or if the session has changed.
+    Raises RecordingError if a process is writing the session or the session has changed. Nothing is removed then.
     """
     try:
         left = remove_session(folder.resolve(), pushed.verified).left
@@ -163,23 +163,27 @@ def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
 
 
 def _paths(where: str, session: str) -> dict[str, str]:
-    """Return the paths in the lake of a session's tables and other files, by table or file name."""
+    """Return the paths in the lake of all files of a session, as a dict by table or file name.
+
+    `where`: the folder that `partition` returns. `session`: the session's id.
+    """
     beside = {name: f"{FOLDER}/{where}/{session}/{name}" for name in BESIDE}
     return {table: table_path(table, where, session) for table in ALL_TABLES} | beside
 
 
 def _file_of(name: str) -> str:
-    """Return the file name, in a session's folder, of the table or other file `name`."""
+    """Return the file name in the session's folder. `name`: a table, such as "seconds", or the name of another file."""
     return name if name in BESIDE else f"{name}.parquet"
 
 
 def follow(
     folder: Path, place: Place, board: str, on_piece: Callable[[str], None], wait: Callable[[float], None] = time.sleep
 ) -> Pushed:
-    """Push a running session until it is over, and return what was pushed. Raises InputError or OutputError.
+    """Push a running session piece by piece until it is over, and return what was pushed.
 
-    `board`: the id of the board in the lake. `on_piece` gets a description of each piece. `wait` sleeps for a time in
-    seconds.
+    `folder`: the session's folder. `board`: the id of the board in the lake. `on_piece` is called with a description of
+    each pushed part. `wait` is a function that waits for a number of seconds. Raises InputError if the session cannot
+    be pushed, and OutputError if the lake fails.
     """
     while is_live(folder):
         if words := push_pieces(folder, place, board):
@@ -193,11 +197,9 @@ def follow(
 
 
 def push_pieces(folder: Path, place: Place, board: str) -> str:
-    """Push the complete pieces of a running session that the lake lacks.
+    """Push the complete ten-minute pieces of a running session that the lake lacks. Return a description of them.
 
-    Return a description, or "" if there were none.
-
-    `board`: the id of the board in the lake.
+    The description is "" if there were none. `folder`: the session's folder. `board`: the id of the board in the lake.
     """
     recording = Recording(folder)
     manifest = recording.manifest
@@ -221,10 +223,11 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
 
 
 def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> tuple[bytes, Stamp]:
-    """Return the session's row as the bytes of a Parquet file, and the stamp of the session's manifest file.
+    """Return the session's row of the table `sessions` as the bytes of a Parquet file, and the stamp of its manifest
+    file.
 
-    `files`: the size and SHA-256 of each file. `span`: the part of the session that the row describes. Raises
-    InputError if the folder meanwhile holds another session.
+    `files`: `[size in bytes, SHA-256]` of each file, by table or file name. `span`: the part of the session that the
+    row describes. Raises InputError if the folder has become another session meanwhile.
     """
     analysis = Analysis.of(recording.play(span=span))
     with _opened(recording.folder / SESSION) as file:
@@ -235,11 +238,10 @@ def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span =
 
 
 def _partition(place: Place, manifest: Manifest, board: str) -> str:
-    """Return the folder of a session's partition: the one that the lake already has, else that of the session's first
-    day.
+    """Return the folder in the lake in which the session is, or the folder of its first day if the lake lacks it.
 
-    The two differ if the board set its clock after its first pieces were pushed. Raises InputError if the lake has the
-    session under another board.
+    The two may differ if the board set its clock after its first pieces were pushed. Raises InputError if the lake has
+    the session under another board.
     """
     days = dict.fromkeys((manifest.began_utc[:10], manifest.created_utc[:10]))
     for day in days:
@@ -259,9 +261,9 @@ def _pieces(place: Place, manifest: Manifest, where: str) -> list[str]:
 
 
 def _put(place: Place, path: str, data: bytes) -> tuple[int, str]:
-    """Put a file with the content `data` into the lake. Return the number of bytes sent and the file's SHA-256.
+    """Write a file with the content `data` into the lake. Return the number of bytes sent and the file's SHA-256.
 
-    The number is 0 if the lake already had the file.
+    The number is 0 if the lake already had the same file.
     """
     digest = digest_of(io.BytesIO(data))
     is_new = place.put(path, partial(io.BytesIO, data), len(data), digest)
@@ -273,7 +275,10 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: str) -> None:
-    """Write the marker that allows a quota to delete this copy. Raises RecordingError if the folder is read-only."""
+    """Write a marker file into the session's folder, which says that the lake has the session.
+
+    The marker allows a quota of the disk to delete this copy. Raises RecordingError if the folder cannot be written.
+    """
     marker = {
         "session": session,
         "target": place.target,
@@ -288,10 +293,10 @@ def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: 
 
 
 def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Path, str]:
-    """Fetch a session from the lake. Return the new folder and the session's id. Raises InputError or OutputError.
+    """Copy a session from the lake into a new folder. Return the folder and the session's id.
 
-    `given`: the session's name, its id, or the first digits of the id. `output`: the new folder; None for one in
-    `home`.
+    `given`: the session's name, its id, or the first digits of its id. `output`: the new folder; None for a folder in
+    `home`. Raises InputError if the session cannot be found, and OutputError if the lake fails.
     """
     row = _found(place, given)
     manifest, files = _sound_row(place, row)
@@ -316,9 +321,9 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
 
 
 def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[str, Any]]:
-    """Return the manifest and the list of files in a row of `sessions`, both checked.
+    """Return the manifest and the list of files from a row of `sessions`, after checking both.
 
-    Raises InputError if they are invalid.
+    Raises InputError if one of them is invalid.
     """
     try:
         manifest = parsed_manifest(Path(SESSION), row[MANIFEST])
@@ -335,7 +340,7 @@ def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[
 
 @contextmanager
 def _created(path: Path) -> Iterator[BinaryIO]:
-    """Yield a new file, opened for writing. At the end, it is flushed to the disk."""
+    """Create a file and yield it, opened for writing. At the end of the context, its content is flushed to the disk."""
     with path.open("xb") as file:
         os.fchmod(file.fileno(), FILE_MODE)
         yield file

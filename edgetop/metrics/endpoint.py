@@ -1,11 +1,13 @@
-"""Metrics over HTTP (`--metrics`). Imported only if the option is given, because the libraries take some MiB.
+"""Metrics over HTTP (`--metrics`). It is imported only for that option, because its libraries take some MiB.
 
-A scrape holds the lock of the analysis while it collects values, as a screen does; the run does not wait for that.
-Clients are not trusted: one thread serves all of them and never waits for one. A connection carries one request of
-limited size and time. If there are too many connections, the oldest one is closed. So a scraper is served even if other
-clients send or read slowly.
+A scrape (a request for metrics) holds the lock of the analysis while it collects values, as a screen does. The run does
+not wait for it.
 
-If a scraper finds no endpoint, it cannot tell whether the session has ended or the board has died. So at the end, the
+Clients are not trusted. One thread serves all clients and never waits for one of them. A connection carries one request
+of limited size and time. If there are too many connections, the oldest one is closed. So a scraper is served even if
+other clients send or read slowly.
+
+A scraper that finds no endpoint cannot tell whether the session has ended or the board has died. So at the end, the
 endpoint can wait until each scraper has read how the session ended (`hand_over`).
 """
 
@@ -49,18 +51,15 @@ class _Scrape:
 
 
 class Endpoint:
-    """An observer of a session that serves the session's metrics over HTTP.
-
-    It listens from its construction until `close`.
-    """
+    """Serves the metrics of a session over HTTP, from its construction until `close`."""
 
     def __init__(
         self, host: str, port: int, token: str | None = None, certificate: Path | None = None, key: Path | None = None
     ) -> None:
-        """Listen on this host and port. Raises InputError if that is not possible.
+        """Listen on this host and port. Raises InputError if that is impossible.
 
-        `token`: the bearer token that clients must send. `certificate`, `key`: the PEM files for TLS, which may be one
-        file.
+        `token`: the bearer token that clients must send; None for no token. `certificate` and `key`: PEM files for TLS;
+        None for plain HTTP. One file may contain both.
         """
         self._tls = _tls(certificate, key) if certificate else None
         self._token = token
@@ -84,9 +83,9 @@ class Endpoint:
         self._analysis = analysis
 
     def owed_s(self) -> float:
-        """Return the seconds until the slowest scraper should have read the end of the session; 0 if all have read it.
+        """Return the seconds until the slowest scraper should have read the end of the session.
 
-        Before the end of the session, returns 0.
+        The result is 0 if all scrapers have read it, and before the session ends.
         """
         if not (self._analysis and _is_over(self._analysis)):
             return 0.0
@@ -94,7 +93,7 @@ class Endpoint:
         return max(0.0, max(due_s, default=0.0) + LATE_S - time.monotonic())
 
     def hand_over(self) -> None:
-        """Wait until each scraper has read the end of the session, or is overdue."""
+        """Wait until each scraper has read the end of the session. A scraper that is late is not waited for."""
         with self._is_taken:
             while (left_s := self.owed_s()) > 0:
                 self._is_taken.wait(left_s)
@@ -135,7 +134,7 @@ class Endpoint:
             await asyncio.sleep(0)  # let the task begin, because a task cancelled before that does not close its socket
 
     async def _serve(self, accepted: socket.socket) -> None:
-        """Answer the request of one connection, then close the connection, even if the client misbehaves."""
+        """Answer the request of one connection. Then close the connection, even if the client misbehaves."""
         writer, head = await asyncio.wait_for(self._request(accepted), PATIENCE_S)
         try:
             await asyncio.wait_for(self._respond(writer, head), PATIENCE_S)
@@ -143,11 +142,10 @@ class Endpoint:
             writer.transport.abort()
 
     async def _request(self, accepted: socket.socket) -> tuple[asyncio.StreamWriter, bytes | None]:
-        """Do the TLS handshake, if TLS is on, and read the head of the request.
+        """Read the head of a request, after the TLS handshake if TLS is on. Return `(writer, head)`.
 
-        Return a writer for the answer, and the head.
-
-        The head is None if it is too long. Raises OSError or EOFError if the client leaves or does not speak TLS.
+        `writer` is for the answer. `head` is None if it is too long. Raises OSError or EOFError if the client leaves or
+        does not speak TLS.
         """
         reader, transport = asyncio.StreamReader(limit=MOST_REQUEST_BYTES), None
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -193,8 +191,7 @@ class Endpoint:
             self._is_taken.notify_all()
 
     async def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, bytes, bool]:
-        """Return the status, content type and body of the answer, and whether the body reports the end of the
-        session."""
+        """Return `(status, content type, body, is_last)`: the answer, and whether it reports the end of the session."""
         given, analysis = headers.get("authorization", ""), self._analysis
         if method not in ("GET", "HEAD"):
             return HTTPStatus.NOT_IMPLEMENTED, PLAIN, b"GET and HEAD are understood\n", False
@@ -211,7 +208,10 @@ class Endpoint:
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes | None:
-    """Return the request line and the headers, or None if they are too long. Raises EOFError if the client leaves."""
+    """Return the request line and the headers of a request, or None if they are too long.
+
+    Raises EOFError if the client leaves.
+    """
     head = b""
     while b"\n\n" not in head and b"\r\n\r\n" not in head:
         if len(head) > MOST_REQUEST_BYTES:
@@ -225,7 +225,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes | None:
 def _scraped(analysis: Analysis, openmetrics: bool) -> tuple[bytes, bool]:
     """Return the text with all metrics, and whether the session is over.
 
-    `openmetrics`: in that format, else Prometheus's.
+    `openmetrics`: True for the OpenMetrics format, False for the older format of Prometheus.
     """
     with analysis.lock:
         found, is_last = families(analysis), _is_over(analysis)
@@ -237,7 +237,7 @@ def _is_over(analysis: Analysis) -> bool:
 
 
 def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:
-    """Return the method, path and headers of a request. Names of headers are in lower case (RFC 9112, 3 and 5).
+    """Return the method, the path and the headers of a request. Header names become lower case (RFC 9112, 3 and 5).
 
     >>> _parsed(b"GET /metrics HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
     ('GET', '/metrics', {'host': 'a'})
@@ -249,7 +249,10 @@ def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on this host and port. Raises OSError, or OverflowError for an impossible port."""
+    """Return a socket that listens on this host and port.
+
+    Raises OSError if that fails, and OverflowError if the port is impossible.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:

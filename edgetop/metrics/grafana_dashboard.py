@@ -1,7 +1,7 @@
-"""A Grafana dashboard and Prometheus alert rules for the metrics of `metric_families`, as documents to print.
+"""A Grafana dashboard and Prometheus alert rules for the metrics of `metric_families`, as texts to print.
 
-Two labels tell the series of different boards and runs apart: `instance`, which Prometheus adds, and `run`, which the
-series of a textfile have.
+Two labels distinguish the series of different boards and runs. Prometheus adds the label `instance`. Series from a
+textfile also have the label `run`.
 """
 
 from typing import Any
@@ -19,9 +19,10 @@ def _quantile(quantile: float, where: str = "") -> str:
 
 
 def _per_inference(what: str, where: str = "", selector: str = "", by: str = _EACH) -> str:
-    """Return a PromQL query for the rate of the counter `what`, divided by the rate of inferences.
+    """Return a PromQL query for the increase of a counter per inference.
 
-    `where` filters both by labels, and `selector` only the counter. `by` has the labels to group by.
+    `what`: the name of the counter. `where`: a label filter for the counter and for inferences, such as `instance="a"`.
+    `selector`: a label filter for the counter only. `by`: the labels to group by, such as "instance, run".
     """
     counter = f"{what}{{{', '.join(filter(None, (where, selector)))}}}"
     return f"sum by ({by}) (rate({counter}[5m])) / sum by ({by}) (rate({_COUNT}{{{where}}}[5m]))"
@@ -174,7 +175,10 @@ ALERTS = (
 
 
 def dashboard() -> dict[str, Any]:
-    """Return a dashboard for Grafana 9 and later. It can be imported, or provisioned as a file."""
+    """Return a dashboard for Grafana 9 and later, as its JSON document.
+
+    Users can import it, or provision it as a file.
+    """
     panels: list[dict[str, Any]] = [_row("Fleet", 0), _fleet_table(1)]
     y, row = 1 + HEIGHT, ""
     for place, (of, title, unit, kind, queries) in enumerate(PANELS):
@@ -220,9 +224,9 @@ def _row(title: str, y: int) -> dict[str, Any]:
 
 
 def _fleet_table(y: int) -> dict[str, Any]:
-    """Return a table with one row per board, placed `y` grid rows from the top.
+    """Return a table panel with one row per board. `y`: its distance from the top, in rows of Grafana's grid.
 
-    Each query is a column. The columns are joined by the labels that they share.
+    Each query is a column. Rows are matched by the labels that the queries share.
     """
     targets, renamed, overrides = [], {}, []
     for place, (title, unit, query) in enumerate(FLEET):
@@ -247,10 +251,7 @@ def _fleet_table(y: int) -> dict[str, Any]:
 
 
 def alert_rules() -> str:
-    """Return a file of alert rules for Prometheus, in YAML.
-
-    Its texts need no escapes, since they contain no double quotes.
-    """
+    """Return a file of alert rules for Prometheus, as YAML text."""
     lines = ["groups:", "  - name: edgetop", "    rules:"]
     for name, expression in RECORDED:
         lines += [f"      - record: {name}", f'        expr: "{expression}"']

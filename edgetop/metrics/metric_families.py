@@ -1,6 +1,7 @@
-"""The metrics of a session as values, with names in base units, labels, and histograms that can be summed over boards.
+"""The metrics of a session as values, with names, labels, base units, and histograms that can be added over boards.
 
-An unknown value is absent, never 0. The number of series is limited to MOST per family, whatever a board has.
+An unknown value is left out, and is never 0. A family (the series with one name) has at most MOST series, whatever a
+board has.
 """
 
 import time
@@ -46,9 +47,9 @@ _PLACES = histogram.bucket_of(BOUNDS_NS)
 
 @frozen
 class Distribution:
-    """A distribution of inference times.
+    """A distribution of times, such as latencies.
 
-    `counts` has the counts of a histogram of `edgetop.session.histogram`, zeros included.
+    `counts` are the counts of all buckets of a histogram of `edgetop.session.histogram`. The other fields are in s.
     """
 
     counts: histogram.Counts
@@ -57,7 +58,7 @@ class Distribution:
     max_s: float
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Return pairs of a bound in seconds and the exact number of latencies at or below this bound.
+        """Return `(bound, count)` pairs: a bound in s, and the exact number of latencies at or below this bound.
 
         Latencies are whole ns. A bucket of the histogram contains the latencies below its end, so each bound is the
         last ns before the end of a bucket.
@@ -122,7 +123,7 @@ _OF_SENSORS = {
 
 
 def families(analysis: Analysis) -> list[Family]:
-    """Return all metric families, or [] before the session has begun. The caller must hold the lock of the analysis."""
+    """Return all metrics of a session, or [] before the session has begun. Hold the lock of the analysis."""
     if analysis.manifest is None:
         return []
     found = []
@@ -138,10 +139,7 @@ def families(analysis: Analysis) -> list[Family]:
 
 
 def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
-    """Yield the metric families.
-
-    Families that an internal error affects are left out, since their values are unknown.
-    """
+    """Yield the metrics of a session. Metrics that an internal error affects are left out, because they are unknown."""
     made: list[Family] = []
     parts = (_of_session, _of_progress, _verdict, _of_inferences, _of_tokens, _throttled, _memory_growth, _energy)
     for make in (*parts, _of_sensors):
@@ -172,10 +170,10 @@ def _of_session(_: Analysis, manifest: Manifest) -> Iterator[Family]:
 
 
 def _of_progress(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
-    """Yield the metrics for alerts: whether the session runs, its duration, and whether it has failed or is stalled.
+    """Yield the metrics for alerts: whether the session runs, how long, and whether it has failed or is stalled.
 
-    The duration is measured with CLOCK_MONOTONIC and ends at the newest data. So it does not depend on the wall clock
-    of the board, and stands still if edgetop does.
+    The duration ends at the newest data, and is measured with CLOCK_MONOTONIC. So it does not depend on the wall clock
+    of the board. If edgetop hangs, the duration stands still.
     """
     progress = analysis.progress.view()
     end_reason = (progress.end_reason or "") if progress.phase == "over" and progress.end_reason != ROTATED else None
@@ -242,7 +240,7 @@ def _about(manifest: Manifest) -> Labels:
 
 
 def _text(text: str) -> str:
-    """Return foreign text made safe for a label: valid UTF-8 of limited length, without control characters."""
+    """Return text from outside in a form that is safe for a label: short, valid UTF-8, without control characters."""
     return clean(text)[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
 
 
@@ -271,7 +269,10 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
 
 
 def _of_tokens(analysis: Analysis, _: Manifest) -> Iterator[Family]:
-    """Yield the times and numbers of the tokens of a language model. Names for OpenTelemetry are in `otlp`."""
+    """Yield the times and the numbers of a language model's tokens.
+
+    `otlp` has other names of these metrics for OpenTelemetry.
+    """
     view = analysis.generation.view()
     if view is None:
         return
@@ -288,7 +289,10 @@ def _of_tokens(analysis: Analysis, _: Manifest) -> Iterator[Family]:
 
 
 def _labels(view: StreamView, views: Sequence[StreamView]) -> Labels:
-    """Return the label `stream` for the stream of `view`, or no labels if the session has only one stream."""
+    """Return the labels of a stream's series: `stream` with its name, or no labels if the session has only one stream.
+
+    `views`: all streams of the session.
+    """
     return (("stream", _text(view.name)),) if len(views) > 1 else ()
 
 
@@ -303,9 +307,9 @@ def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
 
 
 def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
-    """Yield the energy of each rail in the measured phase, as counters.
+    """Yield the energy of each rail in the measured phase, as counters in J.
 
-    A rail whose power was negative, such as a battery's, is left out, since a counter cannot fall.
+    A counter cannot fall, so a rail whose power was negative, such as a battery's, is left out.
     """
     view = analysis.power.view(analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False)
     grow = (rail for rail in (view.total, *view.rails) if rail and rail.covered_s)
@@ -315,7 +319,9 @@ def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
 
 
 def _named(label: str, track: TrackView) -> Labels:
-    """Return the labels of a sensor: its name under `label` and, for power, its role, since a total includes its
-    parts."""
+    """Return the labels of a sensor's series: its name under `label` and, for a power sensor, its role.
+
+    The role is needed because a total includes its parts.
+    """
     role = (("role", track.info.role or "part"),) if track.info.kind == "power" else ()
     return ((label, _text(track.info.label)), *role)

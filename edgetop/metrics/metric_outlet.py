@@ -1,4 +1,4 @@
-"""An outlet that sends metrics at intervals. A separate thread sends them, because the receiver may be slow or gone."""
+"""Sends metrics at intervals. A separate thread sends them, because the receiver may be slow or gone."""
 
 import queue
 import threading
@@ -14,15 +14,12 @@ Send = Callable[[Sequence[Family]], str]  # sends the metrics; returns an error 
 
 
 class Outlet:
-    """An observer of a session that sends the session's metrics at intervals.
-
-    A slow transmission delays the next one.
-    """
+    """Sends the metrics of a session at intervals, while the session runs. A slow transmission delays the next one."""
 
     def __init__(self, every_s: float, send: Send, on_trouble: Callable[[str], None]) -> None:
-        """Send with the function `send`, at most every `every_s`.
+        """Begin to send. `send` sends metrics, at most once in `every_s` seconds, and returns an error message or "".
 
-        `on_trouble` gets the reason when sending begins to fail, and "" when it works again.
+        `on_trouble` is called with the error message when sending begins to fail, and with "" when it works again.
         """
         self._every_s = every_s
         self._send = send
@@ -41,7 +38,7 @@ class Outlet:
             self._waiting.put(found)
 
     def close(self) -> None:
-        """Send the metrics for the last time. They now include the end of the session."""
+        """Send the metrics for the last time, with the end of the session."""
         until_s = time.monotonic() + FAREWELL_S
         try:
             if self._analysis:

@@ -1,8 +1,8 @@
-"""Metrics over OTLP/HTTP by OpenTelemetry's SDK (`--otlp`). Imported only if requested, because the SDK takes 16 MiB.
+"""Sends metrics over OTLP/HTTP by OpenTelemetry's SDK (`--otlp`). Import it only if needed: the SDK takes 16 MiB.
 
 The SDK's own instruments would have to be called for each inference. Instead, this module fills the SDK's data objects
-from the histogram of the session. The SDK's exporter sends them, with its timeout, its back-off, and its environment
-variables (OTEL_EXPORTER_OTLP_HEADERS ...).
+from the metrics of `metric_families`. The SDK's exporter sends them, as configured by its environment variables
+(OTEL_EXPORTER_OTLP_HEADERS ...).
 """
 
 import logging
@@ -76,9 +76,10 @@ OPERATION = {"gen_ai.operation.name": "text_completion", "gen_ai.provider.name":
 
 
 def metrics_data(found: Sequence[Family], resource: Resource, now_ns: int) -> sdk.MetricsData:
-    """Return the metric families as data of the SDK, sent for `resource` at `now_ns` (Unix time).
+    """Return the metrics as a data object of OpenTelemetry's SDK.
 
-    Sums are cumulative from the beginning of the session.
+    `resource`: what the metrics are about. `now_ns`: the present Unix time in ns. Sums are cumulative from the
+    beginning of the session.
     """
     started = next((family for family in found if family.name == PREFIX + STARTED), None)
     begin_ns = int(float(started.samples[0].value) * 1e9) if started else now_ns  # type: ignore[arg-type]
@@ -125,12 +126,11 @@ def _distribution(sample: Sample, begin_ns: int, now_ns: int) -> sdk.Exponential
 
 
 def exponential(counts: histogram.Counts) -> tuple[int, int, list[int]]:
-    """Return scale, offset and counts of an OTLP exponential histogram, converted from the counts of a session's
-    histogram.
+    """Return `(scale, offset, counts)` of an OTLP exponential histogram. `counts`: the counts of a session's histogram.
 
-    Bucket i of the result contains values above 2^(i / 2^scale) s, up to and including 2^((i + 1) / 2^scale) s. The
-    middle of a session's bucket decides where all its values go. So a value is at most half the width of that bucket,
-    0.4 %, on the wrong side of a bound.
+    Bucket i of the result contains values above 2^((offset + i) / 2^scale) s, up to and including 2^((offset + i + 1) /
+    2^scale) s. All values of a session's bucket go where its middle is. So a value is at most half the width of that
+    bucket, 0.4 %, on the wrong side of a bound.
     """
     bucket = np.flatnonzero(counts)
     middle_s = histogram.lower_edge_ns(bucket + np.array([[0], [1]])).mean(axis=0) / 1e9

@@ -5,9 +5,9 @@ The formats are version 0.0.4, which the textfile collector reads
 (https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md). They differ in the names of counter
 and info families, in units, and in the last line.
 
-Several runs can write into one folder. Each takes the lowest free number, which becomes the label `run` of its series.
-So the next run continues the series of the previous one. The run keeps its number by a lock, which the kernel releases
-however the run ends. The next run removes the file of a killed or failed run.
+Several runs can write into one folder. Each run takes the lowest free number, which becomes the label `run` of its
+series. So the next run continues the series of the previous run. A run keeps its number by a lock, which the kernel
+releases however the run ends. The next run removes the file of a killed or failed run.
 """
 
 import contextlib
@@ -41,9 +41,10 @@ _OF_A_FAILED_RUN = {
 
 
 def rendered(families: Iterable[Family], *, openmetrics: bool, labels: Labels = ()) -> bytes:
-    """Return the families as UTF-8 text, in the format OpenMetrics if `openmetrics`, else in that of Prometheus.
+    """Return the metrics as UTF-8 text.
 
-    `labels` are put before the labels of each sample.
+    `openmetrics`: True for the OpenMetrics format, False for the older format of Prometheus. `labels`: labels to put
+    before the labels of each sample.
     """
     lines = [line for family in families for line in _lines(family, labels, openmetrics=openmetrics)]
     return "".join(f"{line}\n" for line in (*lines, *(["# EOF"] if openmetrics else []))).encode()
@@ -72,7 +73,7 @@ def _values(family: Family, sample: Sample) -> Iterator[tuple[str, Labels, float
 
 
 def _labelled(labels: Labels) -> str:
-    """Return labels in the text format of Prometheus, or "" without labels.
+    """Return labels in the text format of Prometheus, or "" if there are none.
 
     >>> _labelled((("sensor", 'a"b'), ("n", "1")))
     '{sensor="a\\\\"b",n="1"}'
@@ -82,7 +83,7 @@ def _labelled(labels: Labels) -> str:
 
 
 class _Reads:
-    """A watch on a folder (inotify(7)) that tells which files were read. Many boards do not store times of access."""
+    """Watches a folder with inotify(7), and says which files were read. Many boards do not store times of access."""
 
     def __init__(self, folder: Path) -> None:
         libc = ctypes.CDLL(None)
@@ -91,7 +92,10 @@ class _Reads:
             self.close()  # then no reader is known
 
     def take(self, name: str) -> bool:
-        """Return whether the file `name` was read since the last call. All other events since then are forgotten."""
+        """Whether the file `name` was read since the last call.
+
+        What happened to other files since then is forgotten.
+        """
         was_read = False
         with contextlib.suppress(OSError):  # BlockingIOError: no more; EBADF: not watched
             while self._fd >= 0 and (events := os.read(self._fd, _EVENT_BYTES)):
@@ -99,7 +103,7 @@ class _Reads:
         return was_read
 
     def wait(self, seconds: float) -> None:
-        """Wait until a file of the folder is read, but at most `seconds`."""
+        """Wait until a file of the folder is read, at most `seconds`."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         poll.poll(seconds * 1000)
@@ -112,9 +116,9 @@ class _Reads:
 
 class Textfile:
     def __init__(self, folder: Path) -> None:
-        """Take the lowest free number in `folder`.
+        """Take the lowest free number of a run in `folder`.
 
-        Raises InputError if the folder is missing, not writable, or has no number left.
+        Raises InputError if the folder is missing, cannot be written, or has no free number.
         """
         if not folder.is_dir():
             advice = "give the folder of node_exporter's --collector.textfile.directory"
@@ -136,9 +140,9 @@ class Textfile:
         self._reads, self._has_reader, self._is_over = _Reads(folder), False, False
 
     def send(self, found: Sequence[Family]) -> str:
-        """Replace the file by one with these metrics.
+        """Write the metrics into the file. Return the error as text, or "" if all is well.
 
-        Return the error as text, or "". A reader sees the old file or the new one.
+        The file is replaced as a whole, so a reader sees either the old metrics or the new ones.
         """
         self._has_failed = any(family.name == PREFIX + FAILED and family.samples[0].value for family in found)
         self._is_over = any(family.name == PREFIX + RUNNING and not family.samples[0].value for family in found)
@@ -154,12 +158,14 @@ class Textfile:
         return ""
 
     def owed_s(self) -> float:
-        """Return the most seconds until the file's reader has read that the session is over, or 0 if nobody reads
-        the file."""
+        """Return how many seconds it takes at most until the file's reader has read the end of the session.
+
+        The result is 0 if nobody reads the file, or before the session ends.
+        """
         return LONGEST_INTERVAL_S if self._is_over and self._has_reader and not self._has_failed else 0.0
 
     def hand_over(self) -> None:
-        """Wait until the file is read with the end of the session, or its reader is overdue."""
+        """Wait until the file with the end of the session has been read. A reader that is late is not waited for."""
         until_s = time.monotonic() + self.owed_s()
         while not self._was_read() and (left_s := until_s - time.monotonic()) > 0:
             self._reads.wait(left_s)
@@ -168,7 +174,7 @@ class Textfile:
         return self._reads.take(_paths(self._folder, self._run)[0].name)
 
     def close(self) -> None:
-        """Remove the file. After a failed run, it stays to report the failure until the next run."""
+        """Remove the file. The file of a failed run stays, and reports the failure until the next run."""
         self._reads.close()
         if self._has_failed:
             os.close(self._lock)
@@ -177,12 +183,15 @@ class Textfile:
 
 
 def _paths(folder: Path, run: int) -> tuple[Path, Path]:
-    """Return the paths of the metrics file and of the lock for the number `run`."""
+    """Return the paths of the metrics file and of the lock file of a run. `run`: the run's number in the folder."""
     return folder / f"edgetop-{run}.prom", folder / f".edgetop-{run}.lock"
 
 
 def _locked(folder: Path, run: int) -> int | None:
-    """Lock the number `run`. Return the lock's file descriptor, or None if another run has it. Raises OSError."""
+    """Lock the run's number. Return the file descriptor of the lock, or None if another run holds it.
+
+    Raises OSError if the lock file cannot be used.
+    """
     _, path = _paths(folder, run)
     fd = open_regular(path, os.O_RDONLY | os.O_CREAT, _FILE_MODE)
     try:
