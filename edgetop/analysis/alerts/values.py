@@ -95,10 +95,10 @@ class InferenceValues:
         self._last: dict[str, float] = {}
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """Yield the values of these complete seconds, as one pair for each series of successive seconds.
+        """Yield the values of these complete seconds, as pairs of the first second and a dict.
 
-        A pair is the first second and a dict with an array of values for each name. Latencies are response times if the
-        load has such times.
+        The dict has an array with a value per second for each name, such as `p99`. A gap between seconds begins a new
+        pair. Latencies are response times if the load has such times.
         """
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
         rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]

@@ -284,8 +284,12 @@ def _possible(
 ) -> _Samples | None:  # fmt: skip
     """Return the simulated boards with their probabilities, or None if all of them are impossible.
 
+    `terms` has the five terms of each board. `point` and `weight` have the grid point (pair of time constants) of which
+    boards were simulated, and its weight. `begin_c` is the temperature at the beginning. `ambient_c` is a change of the
+    room temperature for each board.
+
     A board is impossible if a part of it changes against the direction `rises` (1: heats up, -1: cools down, 0:
-    either). It is also impossible if a time constant is 1.5 grid steps or more from its grid point `point`.
+    either). It is also impossible if a time constant is 1.5 grid steps or more from its grid point.
     """
     point, weight = np.repeat(point, 2 * HALF_SAMPLES), np.repeat(weight, 2 * HALF_SAMPLES)
     slow_c, fast_c = terms[:, 1], terms[:, 2]

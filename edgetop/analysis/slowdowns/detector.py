@@ -2,11 +2,11 @@
 
 A window is a second, or several seconds with at least five inferences together.
 
-The beginning of a slowdown is found by the generalised likelihood ratio over a limited window of time (Willsky and
-Jones 1976, IEEE Trans. Automatic Control 21; Lai 1995, J. Royal Statistical Society B 57, section 3). The test asks
-whether any span that ends now indicates a level of at least SLOWER rather than a level of TOLERATED. The scatter is
-estimated at the same time. The slowdown begins with the second that divides the points into before and after best. It
-ends at the maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
+The beginning of a slowdown is found by the generalised likelihood ratio over a limited time (Willsky and Jones 1976,
+IEEE Trans. Automatic Control 21; Lai 1995, J. Royal Statistical Society B 57, section 3). The test asks whether the
+latency of any span that ends now is at least SLOWER rather than TOLERATED. The scatter is estimated at the same time.
+The slowdown begins with the second that best divides the latencies into those before and those after. It ends at the
+maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
 """
 
 import math

@@ -430,7 +430,7 @@ def part_of(cause: Cause, evidence: Evidence, level: float) -> float | None:
     """Return the share (0..1) of a slowdown that lower clocks explain, or None if no such clock is read.
 
     Only the clocks that matter for the cause count: for `memory-clock` these are the clocks of the memory. `level` is
-    the size of the slowdown in nepers.
+    the size of the slowdown in nepers: the logarithm of its latency ratio.
     """
     return clock_part(evidence.pairs, level, of_memory=cause == MEMORY_CLOCK if cause in OF_CLOCKS else None)
 
@@ -438,7 +438,8 @@ def part_of(cause: Cause, evidence: Evidence, level: float) -> float | None:
 def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
     """Return how strongly the evidence proves this cause, from 0 to 1.
 
-    `clock` is the share of the slowdown that lower clocks explain, as `part_of` returns it.
+    `clock` is the share (0..1) of the slowdown that lower clocks explain, or None if no clock is read: the result of
+    `part_of`.
     """
     if cause in LIMITS or cause in OF_CLOCKS:
         if clock is None:

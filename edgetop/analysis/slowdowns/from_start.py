@@ -114,7 +114,7 @@ REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # The first of these that is high na
 
 @frozen
 class Limits:
-    """What limits the board, second by second. Each array has one element per second."""
+    """What limits the speed of the board, second by second. Each array has one element per second."""
 
     flags: dict[str, Bools]  # By id, only for flags that were set.
     causes: dict[Cause, Bools]
@@ -236,9 +236,9 @@ def _low_clock(
 ) -> tuple[Bools, Floats, Floats]:
     """Return three arrays with an element per second: whether all CPU clocks are too low, a clock, and its limit.
 
-    The clock is the one that is nearest to its limit, in MHz. NaN means unknown. `infos` are the sensors. `held` has
-    their values with the shape (sensors, seconds). `governor` is the name of the CPU governor. `at_trip` has the
-    seconds in which a zone is at its trip point: then a clock slightly below its limit is too low.
+    The clock is the one that is nearest to its limit, both in MHz. NaN means unknown. `held` has the values of the
+    sensors `infos` with the shape (sensors, seconds). `governor` is the name of the CPU governor. `at_trip` says in
+    which seconds a thermal zone is at its trip point. In these seconds, a clock slightly below its limit is too low.
     """
     row = {info.id: place for place, info in enumerate(infos)}
     seconds = held.shape[1]
@@ -367,7 +367,7 @@ def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clu
 class Contention:
     """Counts the seconds in which other processes took CPU time that the engine needed.
 
-    The totals are of contention that began with the measurement.
+    The sums are about a time of this kind that began with the measurement, up to its end.
     """
 
     recent: int = 0  # The last seconds, one bit each.
@@ -387,11 +387,14 @@ class Contention:
 
     @property
     def is_open(self) -> bool:
-        """Whether contention began with the measurement and still continues."""
+        """Whether other processes have slowed the engine since the measurement began, and still do."""
         return self.from_start and self.over_s is None
 
     def count(self, signals: Signals, from_s: int, until_s: int) -> None:
-        """Count the seconds from `from_s` to `until_s`, which must follow the seconds that were counted before."""
+        """Count the seconds from `from_s` to `until_s` in which other processes took CPU time that the engine needed.
+
+        They must follow the seconds that were counted before. `signals` gives the values of the sensors.
+        """
         taken = read_taken(signals, from_s, until_s)
         for place, is_contended in enumerate(taken.is_contended.tolist()):
             self.recent = (self.recent << 1 | is_contended) & ((1 << RECENT_S) - 1)

@@ -29,7 +29,10 @@ class RecordedThrottle:
     end: Event | None = None
 
     def is_of(self, cause: Cause) -> bool:
-        """Whether this can be the throttling that readings show with this cause. An unknown cause may be any cause."""
+        """Whether this can be the same throttling as one with this cause that was found in readings.
+
+        An unknown cause matches any cause.
+        """
         return self.cause == cause or "unknown" in (self.cause, cause)
 
 
@@ -69,11 +72,11 @@ class RecordedThrottles:
                 return
 
     def adopted(self, spans: Spans) -> list[tuple[Span, RecordedThrottle | None]]:
-        """Return each throttling with its recorded beginning and end, or None if it was not recorded. Oldest first.
+        """Return a pair for each throttling, oldest first: its span, and what was recorded of it or None.
 
-        The found throttling in `spans` takes over recorded times and causes, and gets the throttling that only the
-        recording has. A recorded end is ignored if later readings contradict it. What `spans` dropped because of its
-        age is not added again.
+        `spans` has the throttling that was found in readings. It is changed to the recorded times and causes, and gets
+        the throttling that only the recording has. A recorded end is ignored if later readings contradict it.
+        Throttling so old that `spans` has dropped it is not added again.
         """
         begins = [one.t_ns for one in self._latest]
         found: list[tuple[Span, RecordedThrottle | None]] = []

@@ -175,8 +175,9 @@ def beyond_quota(values: Floats, stalled: Floats, per_ms: float | None = 1.0) ->
     """Return a signal of contention without the part that the engine's CPU quota caused; NaN if that part is unknown.
 
     The kernel counts a thread that the quota stopped as waiting for a CPU. `values` has the signal in each second.
-    `stalled` has the ms in which the quota stopped the engine, as `stalled_ms` returns them. `per_ms` is by how much 1
-    ms raises the signal; None means that the signal is unknown in a second with a longer stop.
+    `stalled` has the ms for which the quota stopped the engine in each second, as `stalled_ms` returns them. `per_ms`
+    is by how much 1 ms of such a stop raises the signal. If it is None, the result is NaN in seconds with a stop of 30
+    ms or more.
     """
     if per_ms is None:
         return np.where(stalled >= STALLS_MS, np.nan, values)

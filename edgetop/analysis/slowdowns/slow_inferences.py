@@ -250,8 +250,8 @@ def _is_of_quota(
 
     `counted` is what the engine counted around the inference; None if nothing. `proven` is the cause that this proves,
     or "". A proven wait for a CPU is due to the quota if the quota stopped the engine for most of this time. If nothing
-    was counted, the quota must have stopped the engine for at least `lost_ns`. `seconds` are the first second of the
-    inference and the second after its last one.
+    was counted, the quota must have stopped the engine for at least `lost_ns`, the time by which the inference was
+    slower than usual. `seconds` are the first second of the inference and the second after its last one.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
     if not rows or proven not in ("", "contention", "fewer-cpus"):
@@ -289,8 +289,9 @@ def _counts(second: int, signals: Signals, *names: str) -> tuple[dict[str, Float
 def _counted_by_cpu(second: int, latency_ns: int, lost_ns: int, signals: Signals) -> str:
     """Return which CPU counter explains a slow inference: "clock", "cache-misses", or "" for neither.
 
-    A reading covers a whole second. So it counts only if it changed by as much as would explain the lost time
-    `lost_ns`. `latency_ns` is the latency of the inference, and `second` its second in the session.
+    `lost_ns` is by how many ns the inference was slower than usual. A reading covers a whole second, so it counts only
+    if it changed by as much as would explain this. `latency_ns` is the latency of the inference, and `second` its
+    second in the session.
     """
     values, at = _counts(second, signals, CYCLES, RAN_MS, CACHE_MISSES)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -309,9 +310,10 @@ def _counted_by_cpu(second: int, latency_ns: int, lost_ns: int, signals: Signals
 
 
 def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> bool:
-    """Whether moves of threads to another CPU explain the lost time. Such moves must be rare in this session.
+    """Whether moves of threads to another CPU explain why the inference took `lost_ns` longer than usual.
 
-    `counted` is what the engine counted around the inference. `second` is its second in the session.
+    Such moves must be rare in this session. `counted` is what the engine counted around the inference. `second` is its
+    second in the session.
     """
     if not counted.migrations or lost_ns > MIGRATION_NS * counted.migrations:
         return False

@@ -64,9 +64,10 @@ class Slowdowns(TracksReader):
         self.signals.positions = positions
 
     def join(self, first: "Slowdowns", number: int) -> None:
-        """Make this the object for the stream `number` of the session for which `first` finds slowdowns.
+        """Make this the object for the stream `number` of a session.
 
-        It uses the signals of `first`, so it must get the same batches, after `first`.
+        `first` is the object for stream 0. Both must get the same batches, `first` always before this one, because its
+        signals are used here too.
         """
         self.signals, self._has_own_events = first.signals.of_stream(number), False
         self.settled_s = self._judgement.until_s = first.settled_s
@@ -128,7 +129,10 @@ class Slowdowns(TracksReader):
         self._tail.advance(rows, self.signals)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
-        """Advance `judgement` with those of the seconds `rows` before `until_s` that it has not seen."""
+        """Give the seconds `rows` up to `until_s` to `judgement`, the state of the search for slowdowns.
+
+        Seconds that it already has are left out.
+        """
         if until_s > judgement.until_s:
             judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self.signals)
 

@@ -137,7 +137,7 @@ def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
 
 @dataclass(slots=True)
 class Latency:
-    """The mean of the logarithms of the median latencies of some seconds."""
+    """The mean over some seconds of the logarithm of their median latency."""
 
     level_sum: int = 0  # of their logarithms, in millionths
     count: int = 0
@@ -148,7 +148,7 @@ class Latency:
 
     @property
     def level(self) -> float:
-        """Return the mean of the logarithms in nepers, or NaN without a second."""
+        """Return the mean of the logarithm of the latency, in nepers; NaN if there are no seconds."""
         return self.level_sum / self.count / NEPER if self.count else math.nan
 
 
@@ -175,7 +175,7 @@ class Span:
         return is_in if self.in_force else is_in & (t_ns < self.until_ns)
 
     def touches(self, second: Ints) -> Bools:
-        """Return an array that says for each of these seconds of the session whether it overlaps the slowed time."""
+        """Return an array that says for each of these session seconds whether the board was slowed in a part of it."""
         is_in: Bools = second >= self.start_ns // NS
         return is_in if self.in_force else is_in & (second <= max(self.start_ns, self.until_ns - 1) // NS)
 
