@@ -104,9 +104,9 @@ def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> A
 
 
 def _by_identity(samples: Sequence[Sample]) -> dict[tuple[object, ...], list[Sample]]:
-    """Return the sessions of each model with the same settings, or of each command. The keys identify them.
+    """Return sessions grouped by what ran: a model with certain settings, or a command.
 
-    A session whose model has no hash is left out.
+    The keys identify what ran. A session whose model has no hash is left out.
     """
     found: dict[tuple[object, ...], list[Sample]] = {}
     for one in samples:

@@ -70,9 +70,9 @@ class Evidence:
         return float(values.mean()) if values is not None and len(values) else None
 
     def clock_mhz(self, kind: str) -> float | None:
-        """Return the mean over all CPUs in MHz, or None if unknown.
+        """Return the mean clock of all CPUs in MHz, or the mean of their limits. None if unknown.
 
-        `kind` is "freq" for the clock or "freqcap" for its limit.
+        `kind` is "freq" for the clock, or "freqcap" for the limit.
         """
         means = [self.mean(name) for name in self.readings if name.startswith(f"{kind}/cpu")]
         known = [mean for mean in means if mean]
@@ -80,7 +80,7 @@ class Evidence:
 
     @property
     def wait_share(self) -> float:
-        """Return the share (0 to 1) of their runnable time in which threads waited for a CPU."""
+        """Return which share (0 to 1) of the time the threads had to wait for a CPU, while they could have run."""
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0
@@ -219,9 +219,9 @@ class _Search:
         self._input_size()
 
     def _shapes(self) -> None:
-        """Add the causes that lie in the inputs:
+        """Add two causes that lie in the inputs:
 
-        a shape that changes from call to call, and inputs larger than in the loop.
+        shapes that change from call to call, and inputs larger than in the loop.
         """
         reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped", np.empty(0))
         if self._sizes(len(reshaped)) or not len(reshaped):
@@ -273,10 +273,9 @@ class _Search:
             self.note("larger inputs", more_ms, text)
 
     def _sized_calls(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        """Return three arrays for the calls of known size:
+        """Return three arrays: latency in ms, number of input elements, and whether the shape is new.
 
-        latency in ms, number of input elements, whether the shape is new. A shape is new if it differs from the call
-        before.
+        They have one entry for each call whose input size is known. A shape is new if it differs from the call before.
         """
         number = self.number or 0
         sensor, changed = f"input/{number}-elements", f"call/{number}-reshaped"
@@ -368,10 +367,9 @@ class _Search:
         return self.note("Python's GIL", blocked_ms + own_ms, text)
 
     def _clocks(self, waited_ms: float) -> None:
-        """Add the causes that CPU clocks are lower than in the loop:
+        """Add the causes that lower CPU clocks: heat, or pauses in which clocks fall.
 
-        because of heat, or because clocks fall during pauses. `waited_ms` is the time per call that was spent waiting
-        for a CPU.
+        Clocks are compared with the loop's. `waited_ms` is the time per call that was spent waiting for a CPU.
         """
         app_mhz, loop_mhz, throttled = self.app.clock_mhz("freq"), self.loop.clock_mhz("freq"), self.app.throttled_share
         running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""

@@ -50,10 +50,7 @@ class RelativeGate:
 
     @property
     def is_of_outputs(self) -> bool:
-        """Whether the gate limits a figure of the model's outputs, such as its accuracy.
-
-        Others limit times, memory and so on.
-        """
+        """Whether the gate limits a figure of the model's outputs, such as its accuracy, and not a time or memory."""
         return self.name in OUTPUTS
 
 

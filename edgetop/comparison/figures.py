@@ -328,9 +328,9 @@ TOTAL_TIME = _time("total_time_ms", "total time", "usage.total_time_ms", is_lead
 
 
 def figures_for(samples: Sequence[Sample]) -> tuple[Figure, ...]:
-    """Return the figures to compare for these sessions.
+    """Return the figures to compare for these sessions, such as p50.
 
-    The total time only counts as better or worse if all sessions watched programs that ended by themselves.
+    The total time is only judged as better or worse if all sessions watched programs that ended by themselves.
     """
     if not all(map(ended_itself, samples)):
         return FIGURES

@@ -38,7 +38,7 @@ AS_MANY = "keep as many of both, from the same --input and --seed: edgetop run -
 
 @frozen
 class Ratio:
-    """A figure of one group compared with the same figure of the baseline."""
+    """A figure, such as p50, of one group of sessions compared with the same figure of the baseline."""
 
     value: float | None  # None if one of them is unknown, or if the figure is compared as a difference
     ci95: tuple[float, float] | None
@@ -193,12 +193,12 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
 def _needs(
     base: Group, other: Group, figure: Figure, found: Contrast | None, level: float
 ) -> tuple[int | None, float | None]:
-    """Return `(sessions, seconds)`:
+    """Return `(sessions, seconds)`, the measuring that makes a difference certain: sessions per side, and total time.
 
-    how many sessions each side needs to make a difference certain, and their total time. A difference is certain if its
-    interval excludes 0, or lies within the limits of "the same". A number is None if it cannot be computed. If sessions
-    have too few inferences, `sessions` is None, and `seconds` is how long the present sessions would have to be in
-    total. `found` is the present difference. `level` is the share of intervals that may miss the true value.
+    A difference is certain if its interval excludes 0, or lies within the limits of "the same". A number is None if it
+    cannot be computed. If sessions have too few inferences, `sessions` is None, and `seconds` is how long the present
+    sessions would have to be in total. `found` is the present difference. `level` is the share of intervals that may
+    miss the true value.
     """
     samples = (*base.samples, *other.samples)
     lasted_s = [(one.session.duration_ns or 0) / 1e9 for one in samples]

@@ -201,10 +201,7 @@ def _variant(analysis: Analysis, view: AbView, side: int) -> Sample:
 
 
 def in_turns(base: Sample, other: Sample) -> AbView | None:
-    """Return the results of the A/B session whose two variants the samples are.
-
-    Return None if they are separate sessions.
-    """
+    """Return the results of an A/B session if the samples are its two variants, else None."""
     return base.in_turns if base.in_turns is other.in_turns else None
 
 

@@ -1,8 +1,8 @@
-"""Find the inputs whose values decide what a model does:
+"""Find the inputs whose values decide which branch runs, how often a loop runs, or how large tensors are.
 
-which branch runs, how often a loop runs, how large tensors are. A measurement with random values in such an input may
-take another branch than in deployment. Each input is followed through the main graph to the operators that depend on
-its value. The operator `Shape` ends a path, because a shape does not depend on values.
+A measurement with random values in such an input may take another branch than in deployment. Each input is followed
+through the main graph to the operators that depend on its value. The operator `Shape` ends a path, because a shape does
+not depend on values.
 """
 
 from collections import Counter

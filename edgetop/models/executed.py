@@ -141,7 +141,8 @@ class _OnnxRuntime:
     def _last(self, info: OperatorInfo) -> OperatorCost | None:
         """Return the operator of the file whose name the runtime gave to `info`, or None if it is unknown.
 
-        `info` is an operator that ran. It was made from the result alone, or from the result and operators before it.
+        `info` is an operator that ran. The runtime made it from the returned operator, and perhaps from operators
+        before it.
         """
         name = info.name.removeprefix(_FUSED)
         if token := _TOKEN.match(name):

@@ -28,7 +28,7 @@ class ExternalFile:
 
 
 def external_files(external: Mapping[str, External], folder: Path) -> tuple[ExternalFile, ...]:
-    """Return the files beside the model that it needs, with their sizes and problems; at most MAX_FILES of them.
+    """Return the files that a model needs beside it, with their sizes and problems; at most MAX_FILES files.
 
     `external` says, by file name, what the model needs of each file. `folder` is the folder of the model.
     """

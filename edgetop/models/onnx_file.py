@@ -196,7 +196,7 @@ class _ModelReader:
         """Return the tensors that a graph reads but a surrounding graph defines.
 
         The result maps the tensor's index in this graph to its index in the graph directly around it. Its dtype and
-        shape are copied from the definition. `given` are the tensors of this graph that no operator needs to make.
+        shape are copied from the definition. `given` are the tensors of this graph that are not made by an operator.
         `around` are the surrounding graphs, the outermost first.
         """
         if not around:

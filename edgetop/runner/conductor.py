@@ -407,7 +407,7 @@ class Conductor:
         return inferences
 
     def _shifted(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """Return the token or request records of a language model, with their times converted to session time."""
+        """Return the records of a language model's tokens or requests, with their times converted to session time."""
         if not len(rows):
             return rows
         shifted = copied(rows)

@@ -78,9 +78,9 @@ def _pulled(runtime: Runtime, name: str, say: Say) -> Image:
 
 
 def _built(runtime: Runtime, dockerfile: Path, name: str | None, say: Say) -> Image:
-    """Build an image from a Dockerfile, with the current folder as its context.
+    """Build an image from a Dockerfile, with the current folder as its context, and return it.
 
-    An older image of the same file is removed.
+    `name` is the name to give it, or None. Without a name, the image of an earlier build of the file is removed.
     """
     tag = name or f"{BUILT}:{_digest([str(dockerfile.resolve())])}"
     before = runtime.image(tag)
@@ -145,9 +145,9 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def security_options() -> list[str]:
-    """Return the options that let a container read folders of this machine even if SELinux is active.
+    """Return the options that let a container read folders of this machine if SELinux is active.
 
-    [] without SELinux.
+    Return [] without SELinux.
     """
     return ["--security-opt=label=disable"] if SELINUX.exists() else []
 
@@ -155,8 +155,8 @@ def security_options() -> list[str]:
 def user_options(runtime: Runtime, image: Image) -> list[str]:
     """Return the options of `run` that make a container's program run as the user of edgetop.
 
-    Its files and reports then belong to this user. [] if that is the case without options. Docker's daemon would run
-    the program as root.
+    Its files and reports then belong to this user. Return [] if no option is needed. Docker's daemon would run the
+    program as root.
     """
     user, group = os.geteuid(), os.getegid()
     if user == 0:

@@ -56,8 +56,8 @@ class PendingEvents:
     def follow(self, origin_ns: int) -> int:
         """Continue with the next session (`--rotate`).
 
-        Return how many ns after this session's time 0 the next one's is. `origin_ns` is time 0 of the next session, in
-        ns of CLOCK_MONOTONIC. Events added since the last `take` belong to the next session.
+        Return the time in ns from this session's time 0 to the next one's. `origin_ns` is time 0 of the next session,
+        in ns of CLOCK_MONOTONIC. Events added since the last `take` belong to the next session.
         """
         with self._lock:
             shift_ns = origin_ns - self.origin_ns

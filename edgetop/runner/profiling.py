@@ -1,7 +1,7 @@
 """Time the operators of a model without recording, sensors or screen.
 
-A few instrumented inferences run together (a burst), until there are enough of them. Plain inferences are measured
-between the bursts, in the same process and at the same temperature, so both can be compared.
+Inferences with timed operators run in small groups (bursts), until there are enough of them. Plain inferences are
+measured between the bursts, in the same process and at the same temperature, so both can be compared.
 """
 
 import time
@@ -59,12 +59,12 @@ class Profiled:
 
     @property
     def undisturbed(self) -> list[BurstTaken]:
-        """The bursts during which other processes used little CPU time."""
+        """The groups of timed inferences (bursts) during which other processes used little CPU time."""
         return [burst for burst in self.taken if not burst.disturbed]
 
     @property
     def bursts(self) -> list[BurstTaken]:
-        """The bursts to use: the undisturbed ones, or all of them if each was disturbed."""
+        """The groups of timed inferences (bursts) to use: the undisturbed ones, or all if each was disturbed."""
         return self.undisturbed or self.taken
 
     @property
@@ -108,7 +108,7 @@ class Profiled:
         return float(np.median(times)) if times else None
 
     def plain_ns(self, burst: BurstTaken) -> int | None:
-        """Return the median latency in ns of the plain inferences just before `burst`.
+        """Return the median latency in ns of the plain inferences just before `burst`, a group of timed inferences.
 
         Return None if it is unknown, or if other processes disturbed these inferences.
         """

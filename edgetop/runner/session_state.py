@@ -177,8 +177,8 @@ class SessionState:
     def data_dependent(self, types: Mapping[str, int], inputs: Mapping[str, Collection[str]]) -> None:
         """Add a warning if the work of operators depends on the values of an input, and that input is made up.
 
-        Done once. `types` is the number of such operators by type. `inputs` has, by type, the names of the inputs that
-        matter. An operator whose type is not in `inputs` may depend on any input.
+        The warning is added at most once. `types` is the number of such operators by type. `inputs` has, by type, the
+        names of the inputs that matter. An operator whose type is not in `inputs` may depend on any input.
         """
         made_up = list(filter(is_made_up, self.manifest.load.input.split(", ")))
         if self._dependence_reported or not types or not made_up:
@@ -201,7 +201,7 @@ class SessionState:
             self.add_event(kinds.SensorMissing(gap.fix), "info", f"sensor {gap.what}", gap.why)
 
     def take_records(self, records: Inferences) -> None:
-        """Remember the newest inferences, so that those just before instrumented inferences can be found.
+        """Remember the newest inferences. Those just before inferences with timed operators are needed later.
 
         `records` have times of the engine's clock. Call this before the messages of the same update are handled.
         """
@@ -320,7 +320,7 @@ class SessionState:
             self.add_event(kinds.StreamSeen(number), "info", "program", text)
 
     def _write_streams(self) -> None:
-        """Store the present figures of each stream in the manifest."""
+        """Store the present figures of each stream (a model or thread that runs inferences) in the manifest."""
         if watched := self.manifest.watched:
             self._amend(watched=self._counts.with_streams(watched))
 

@@ -13,7 +13,7 @@ FACTOR = 2.0  # from which on a ratio is written as such
 
 
 def p50_words(view: AbView) -> str:
-    """Return the difference of p50, such as `B is slower at p50: +4.9 % (4.1 to 5.7)`."""
+    """Return how B differs from A at p50, such as `B is slower at p50: +4.9 % (4.1 to 5.7)`."""
     return difference_words(view.ratios["p50"], view.smallest["p50"])
 
 
@@ -32,7 +32,7 @@ def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
 
 
 def turn_words(turn: Turn) -> str:
-    """Return which turn of an A/B session runs now, in words.
+    """Return which turn of an A/B session runs now, in words. A quad is four turns (ABBA or BAAB).
 
     >>> turn_words(Turn("", 3, 12)), turn_words(Turn("B", 4, 12)), turn_words(Turn("B", 1, 3, 2, 9))
     ('A alone, turn 3 of 12', 'quad 4 of 12, B', 'load 2 of 9, quad 1 of 3, B')
@@ -78,7 +78,10 @@ def _share(share: float) -> str:
 
 
 def needs_words(view: AbView) -> str:
-    """Return how long turns would take until each ratio is precise enough, or "" if all ratios are precise."""
+    """Return how much longer turns must run for each ratio that is not precise enough, or "" if all are.
+
+    For example: `turns that would tell 1 %: 4m00s for p50`.
+    """
     needs = {name: ratio.needs_s for name, ratio in view.ratios.items() if ratio and ratio.needs_s is not None}
     if not needs:
         return ""

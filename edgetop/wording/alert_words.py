@@ -48,7 +48,7 @@ def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of
 
 
 def began_words(alert: Alert) -> str:
-    """Return the message for the begin of an alert: its problem. For a rule, the worst value so far is added."""
+    """Return the message for the beginning of an alert: its problem. For a rule, the worst value so far is added."""
     figures = alert.figures
     if figures is None or alert.name == "leak":
         return problem_words(alert)

@@ -115,9 +115,9 @@ class Summaries:
 
 
 def _course(points: Points | None, steps: int, scale: float) -> Course:
-    """Return the highest value of each step of time, multiplied by `scale`. A step without a value gives None.
+    """Return the highest value in each of `steps` equal steps of time, multiplied by `scale`.
 
-    `points` is the timeline, and `steps` is the number of steps to return.
+    A step without a value gives None. `points` is the timeline, or None, which gives ().
     """
     if points is None or not steps:
         return ()

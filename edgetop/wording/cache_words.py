@@ -18,8 +18,8 @@ def cache_sizes(caches: Sequence[Cache]) -> str:
 def fit_words(working_sets: Sequence[tuple[str, int | None]], caches: Sequence[Cache]) -> list[str]:
     """Return two lines: how many operators are too large for each cache, and the largest operator.
 
-    [] if nothing is known. `working_sets` has, for each operator, its name and the bytes that it reads and writes, or
-    None if they are unknown. Names must be safe to print.
+    Return [] if nothing is known. `working_sets` has, for each operator, its name and the bytes that it reads and
+    writes, or None if unknown. Names must be safe to print.
     """
     known = [(name, size) for name, size in working_sets if size is not None]
     if not caches or not known:

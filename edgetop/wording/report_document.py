@@ -74,7 +74,7 @@ def to_json(value: Any) -> Any:
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     """Return the part `verdict` of the document: the state of the session in words.
 
-    `now` is the present state or, if the session is over, the state in which it ended.
+    Its key `now` has the present state or, if the session is over, the state in which it ended.
     """
     return {
         "now": verdict_words.now(verdict),

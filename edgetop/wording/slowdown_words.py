@@ -64,7 +64,7 @@ def streams_words(names: Sequence[str]) -> str:
 
 
 def slowdown_end_words(slowdown: Slowdown) -> str:
-    """Return the message at the end of a slowdown: what came after it, how long it took, and its cause.
+    """Return the message at the end of a slowdown: what came after it, how long it lasted, and its cause.
 
     >>> slowdown_end_words(Slowdown(0, 20 * 10**9, "thermal", 1.314, 0.9, (), then="slower"))
     'slower still after 20.0s (thermal)'

@@ -41,7 +41,7 @@ def part_words(part: TailPart) -> str:
 
 
 def tail_words(parts: Sequence[TailPart]) -> str:
-    """Return all causes of the slowest inferences with their numbers, in one line; "" if `parts` is empty."""
+    """Return all causes of the slowest inferences in one line, each with its number of inferences; "" without any."""
     return ", ".join(map(part_words, parts))
 
 

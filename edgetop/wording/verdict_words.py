@@ -74,7 +74,7 @@ def _with_streams(verdict: Verdict) -> str:
 
 @frozen
 class Headline:
-    """The parts of the first line of a screen, from the most important to the least."""
+    """The parts of the first line of a screen about a session, from the most important to the least."""
 
     state: str  # in capitals
     figure: str  # what proves the state; "" for nothing

@@ -10,7 +10,7 @@ from edgetop.models.shapes.node import Node
 
 @frozen
 class MemoryPlan:
-    """The memory for activations that an ideal allocator, which leaves no gaps, needs.
+    """The memory that a model's activations need with an ideal allocator, which leaves no gaps.
 
     Real allocators need as much or more. Inputs and outputs of the model count. Weights do not. Tensors of unknown size
     are left out, so the figures are lower bounds if `unknown` is above 0.

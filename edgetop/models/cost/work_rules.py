@@ -78,10 +78,10 @@ def onnx_attention(node: Node) -> int:
 
 
 def tflite_recurrent(node: Node) -> int:
-    """Return the multiply-accumulates of a recurrent layer of TFLite:
+    """Return the number of multiply-accumulates of a recurrent layer of TFLite.
 
-    one for each weight in every step of every sequence. The weights for the input, for the state and for the projection
-    of the output count.
+    Each weight counts once for every step of every sequence: weights for the input, the state and the output's
+    projection.
     """
     last = 2 if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
     weights = sum(node.elements(place) for place in range(1, last + 1) if node.has(place))
@@ -120,9 +120,9 @@ def ncnn_convolution(node: Node) -> int:
 
 
 def recurrent_macs(node: Node) -> int:
-    """Return the multiply-accumulates of a recurrent layer of ONNX:
+    """Return the number of multiply-accumulates of a recurrent layer of ONNX.
 
-    one for each weight in every step of every sequence. The weights for the input (W) and for the state (R) count.
+    Each weight counts once for every step of every sequence: weights for the input (W) and for the state (R).
     """
     return math.prod(node.full_sizes(0)[:2]) * (node.elements(1) + node.elements(2))
 

@@ -1,4 +1,7 @@
-"""Rules for the output sizes of ONNX operators that move, cut, join or repeat elements (onnx/docs/Operators.md)."""
+"""Rules for the output sizes of ONNX operators that move, cut, join or repeat elements (onnx/docs/Operators.md).
+
+Each rule returns a list with one shape for each output.
+"""
 
 import math
 
@@ -140,7 +143,7 @@ def pad(node: Node) -> list[Sizes | None]:
 
 
 def resize(node: Node) -> list[Sizes | None]:
-    """Return the shape after Resize, or after Upsample, as the older operator is called.
+    """Return the shape of the output of Resize, or of its older form Upsample, in a list.
 
     An input gives the new sizes or the scales, for all axes or for some.
     """
@@ -220,7 +223,7 @@ def concat(node: Node) -> list[Sizes | None]:
 
 
 def quantised_concat(node: Node) -> list[Sizes | None]:
-    """Return the shape after QLinearConcat, which joins quantised tensors.
+    """Return the shape of the output of QLinearConcat, which joins quantised tensors, in a list.
 
     Its inputs are scale and zero point of the output, then a tensor, its scale and its zero point for each part.
     """
@@ -254,7 +257,7 @@ def skip_norm(node: Node) -> list[Sizes | None]:
 
 
 def pooled_regions(node: Node) -> list[Sizes | None]:
-    """Return the shape after RoiAlign or MaxRoiPool, which pool regions of an image."""
+    """Return the shape of the output of RoiAlign or MaxRoiPool, which pool regions of an image, in a list."""
     sides = node.attribute("pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1)))
     return [(node.sizes(1)[0], node.sizes()[1], *sides)]
 

@@ -1,7 +1,7 @@
 """Rules for the output sizes of matrix products, recurrent layers, attention, convolutions and pools.
 
-Sources: onnx/docs/Operators.md; onnxruntime/docs/ContribOperators.md for com.microsoft; onnx/defs/nn/defs.cc for the
-attributes of each operator.
+Each rule returns a list with one shape for each output. Sources: onnx/docs/Operators.md;
+onnxruntime/docs/ContribOperators.md for com.microsoft; onnx/defs/nn/defs.cc for the attributes of each operator.
 """
 
 from edgetop.frozen import frozen
@@ -40,7 +40,7 @@ def _turned(sizes: Sizes) -> Sizes:
 
 
 def matmul_of_blocks(node: Node) -> list[Sizes | None]:
-    """Return the shape after MatMulNBits. The size N of its packed matrix is an attribute."""
+    """Return the shape of the output of MatMulNBits, in a list. The size N of its packed matrix is an attribute."""
     return [(*node.sizes()[:-1], node.operator.attributes["N"])]
 
 
@@ -69,9 +69,9 @@ def einsum(node: Node) -> list[Sizes | None]:
 
 
 def recurrent(node: Node) -> list[Sizes | None]:
-    """Return the shapes of the outputs of LSTM, GRU or RNN:
+    """Return the shapes of the outputs of LSTM, GRU or RNN.
 
-    all hidden states, the last hidden state, the last cell state. Only LSTM has the cell state.
+    The outputs are all hidden states, the last hidden state and, only for LSTM, the last cell state.
     """
     first, second, _ = node.sizes()
     directions, rows, _ = node.full_sizes(1)
@@ -84,7 +84,10 @@ def recurrent(node: Node) -> list[Sizes | None]:
 
 
 def attention(node: Node) -> list[Sizes | None]:
-    """Return the shape after com.microsoft's Attention. Its weights hold queries, keys and values side by side."""
+    """Return the shape of the output of com.microsoft's Attention, in a list.
+
+    Its weights hold queries, keys and values side by side.
+    """
     batch, length, _ = node.sizes()
     return [(batch, length, value_width(node))]
 
@@ -95,7 +98,7 @@ def value_width(node: Node) -> int:
 
 
 def multi_head_attention(node: Node) -> list[Sizes | None]:
-    """Return the shape after attention whose queries, keys and values are three separate inputs.
+    """Return the shape of the output of attention whose queries, keys and values are three inputs, in a list.
 
     Each of them has three dimensions. Raises UnknownError if keys or values are missing, because they are packed then.
     """
@@ -106,7 +109,7 @@ def multi_head_attention(node: Node) -> list[Sizes | None]:
 
 
 def onnx_attention(node: Node) -> list[Sizes | None]:
-    """Return the shape after the operator Attention of ONNX itself (since opset 23)."""
+    """Return the shape of the output of ONNX's own operator Attention (since opset 23), in a list."""
     queries, values = node.sizes(0), node.sizes(2)
     if len(queries) == 4:
         return [(*queries[:3], values[3])]
@@ -121,7 +124,7 @@ def any_attention(node: Node) -> list[Sizes | None]:
 
 
 def embeddings(node: Node) -> list[Sizes | None]:
-    """Return the shape after EmbedLayerNormalization, which maps word ids to vectors."""
+    """Return the shape of the output of EmbedLayerNormalization, which maps word ids to vectors, in a list."""
     batch, length = node.sizes()
     return [(batch, length, node.sizes(2)[1])]
 
