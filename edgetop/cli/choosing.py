@@ -1,4 +1,4 @@
-"""Choose the session of a command without an argument: the newest session, or one of the running ones."""
+"""Finds the session that a command is about: the one that the user named, the newest, or a running one."""
 
 import sys
 from pathlib import Path
@@ -15,9 +15,10 @@ from edgetop.session.manifest import Manifest
 
 
 def recorded(given: str | None) -> Path:
-    """Return the folder of the session that the user named or, if `given` is None, that of the newest session.
+    """Return the folder of the recorded session `given`, a name, path or id.
 
-    The name of the newest session is printed to stderr. Raises InputError if there is none.
+    If None, return that of the newest session. The name of the newest session is printed to stderr. Raises InputError
+    if there is no session.
     """
     if given is not None:
         return locate(given, recordings_home())
@@ -28,10 +29,11 @@ def recorded(given: str | None) -> Path:
 
 
 def running(given: str | None, *, newest: bool) -> Path:
-    """Return the folder of the session that the user named or, if `given` is None, that of the running session.
+    """Return the folder of the running session `given`, a name, path or id.
 
-    If several run, the user chooses one on a terminal; without a terminal, InputError is raised. `newest`: make the
-    newest session the default choice, and print the name of a session that runs alone.
+    If None, return that of the only running one. If several run, the user chooses on a terminal; without a terminal,
+    InputError is raised. `newest` makes the newest session the default of that choice. It also prints the name of a
+    session that runs alone.
     """
     home = recordings_home()
     sessions = live_sessions(home, Path.cwd()) if given is None else []
@@ -49,9 +51,9 @@ def running(given: str | None, *, newest: bool) -> Path:
 
 
 def ask_which(count: int, default: str | None = None) -> int | None:
-    """Ask the user to choose one of `count` things.
+    """Ask the user to choose one of `count` numbered things. Return its index from 0, or None if the user cancels.
 
-    Return its index from 0, or None if the user cancels (q, Ctrl+C).
+    `default` is the number, from `"1"`, that Enter chooses; None for no default.
     """
 
     def place(answer: str) -> int | None:

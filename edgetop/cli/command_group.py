@@ -1,4 +1,4 @@
-"""The Click group of all commands. The module of a command is imported when the command is called."""
+"""The click group of all commands. The module of a command is imported only when that command is called."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""Options with rules about other options, and options that a command passes on to its runs.
+"""Options with rules about other options, and options that a command passes on to the runs that it starts.
 
 A rule rejects an option that would otherwise be ignored. It looks only at the command line: defaults and settings never
 break a rule.
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def taken(kind: type[T], given: Given) -> T:
-    """Return the options of a command as an object of the class `kind`, whose fields have the names of the options."""
+    """Return an object of the dataclass `kind`, with its fields taken from `given`, the parsed options by name."""
     return kind(**{each.name: given[each.name] for each in fields(kind)})  # type: ignore[arg-type]
 
 
 @frozen
 class Asked:
-    """An option on the command line, together with the other options there."""
+    """One option on the command line, together with all other options there. A rule about options judges it."""
 
     option: str
     """The option as users write it: `--live`."""
@@ -41,7 +41,7 @@ class Asked:
     context: click.Context
 
     def written(self, name: str) -> str:
-        """Return the option `name` as users write it: `--csv` for `csv_file`."""
+        """Return the option `name` as users write it, such as `--csv` for `csv_file`."""
         options = (param for param in self.context.command.params if isinstance(param, click.Option))
         return next((max(option.opts, key=len) for option in options if option.name == name), name)
 
@@ -51,16 +51,17 @@ Test = Callable[[Any], bool]  # takes the value of an option as text, or None if
 
 
 class Companion(click.Option):
-    """A Click option with rules about other options."""
+    """A click option with rules about other options. For example, a rule can require another option."""
 
     def __init__(self, declarations: Sequence[str], rules: Sequence[Rule], **attributes: Value) -> None:
         super().__init__(declarations, **attributes)
         self.rules = tuple(rules)
 
     def handle_parse_result(self, ctx: click.Context, opts: Given, args: list[str]) -> tuple[Value, list[str]]:
-        """Parse the option as Click does, then check its rules. So an invalid value is reported before a broken rule.
+        """Parse the option as click does, then check its rules. An invalid value is thus reported before a broken rule.
 
-        `opts`: the options on the command line, as text. Returns what Click's method returns.
+        `opts` are the options on the command line, as text by name. Returns what click's method returns. Raises
+        InputError if a rule is broken.
         """
         result = super().handle_parse_result(ctx, opts, args)
         if self.name in opts and not ctx.resilient_parsing:  # shell completion parses incomplete command lines
@@ -76,12 +77,15 @@ class Companion(click.Option):
 
 
 def option(*declarations: str, rules: Sequence[Rule] = (), **attributes: Value) -> click.Option:
-    """Return a Click option with rules. `attributes` are arguments of click.Option."""
+    """Return a click option with rules about other options.
+
+    `declarations` and `attributes` are those of click.Option.
+    """
     return Companion(declarations, rules, **attributes) if rules else click.Option(declarations, **attributes)
 
 
 def ruled(given: click.Option, rule: Rule) -> click.Option:
-    """Return `given`, a copy of an option of another command, with one more rule."""
+    """Return a copy of the option `given`, with one more rule."""
     rules = given.rules if isinstance(given, Companion) else ()
     made = copy.copy(given)
     made.__class__ = Companion
@@ -91,7 +95,7 @@ def ruled(given: click.Option, rule: Rule) -> click.Option:
 
 
 class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
-    """A type that checks a value with another type but keeps the text, which is passed on to each run."""
+    """A click type that checks a value as the type `inner` does, but keeps its text, to be passed on to runs."""
 
     name = "text"
 
@@ -104,9 +108,9 @@ class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 
 
 def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tuple[click.Option, ...]:
-    """Return copies of options of `run` whose values stay text. A command that starts runs passes them on.
+    """Return copies of the options whose values stay text. A command passes them on to the runs that it starts.
 
-    `without`: the names of options to leave out.
+    `without` are the names of options to leave out.
     """
     copies = tuple(copy.copy(param) for param in options if param.name not in without)
     for param in copies:
@@ -116,9 +120,9 @@ def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tupl
 
 
 def raw_words(params: Iterable[click.Parameter], names: Collection[str], given: Given) -> Iterator[str]:
-    """Yield the words of a command line with those options among `params` whose names are in `names`.
+    """Yield words of a command line, such as `--threads=4`, for the options in `params` whose names are in `names`.
 
-    `given` has their values as text.
+    `given` holds the values by name, as text.
     """
     for param in params:
         value = given.get(param.name or "")
@@ -132,14 +136,15 @@ def raw_words(params: Iterable[click.Parameter], names: Collection[str], given: 
 
 
 def given_names(ctx: click.Context) -> list[str]:
-    """Return the names of the options that are on the command line."""
+    """Return the names of the options that are on the command line, such as `csv_file`. Defaults do not count."""
     return [name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE]
 
 
 def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "") -> Rule:
-    """Return a rule that requires one of the options `others`, with a value for which `holds` is true.
+    """Return a rule: the option requires one of the options `others`, with a value for which `holds` is true.
 
-    `message` replaces the default message; {} in it stands for the option with this rule.
+    `others` are names such as `csv_file`. `message` replaces the default error; {} in it stands for the option.
+    `advice` is added to the error.
     """
 
     def rule(asked: Asked) -> InputError | None:
@@ -152,9 +157,10 @@ def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "")
 
 
 def not_beside(*others: str, unless: str = "", message: str = "", advice: str = "") -> Rule:
-    """Return a rule that forbids the options `others` beside the option, except together with the option `unless`.
+    """Return a rule: the option must not be used with any of the options `others`, unless `unless` is given too.
 
-    `message` replaces the default message.
+    `others` and `unless` are names of options such as `csv_file`. `message` replaces the default error; {} in it stands
+    for the option. `advice` is added to the error.
     """
 
     def rule(asked: Asked) -> InputError | None:
@@ -168,8 +174,7 @@ def not_beside(*others: str, unless: str = "", message: str = "", advice: str = 
 
 
 def rings(asked: Asked) -> InputError | None:
-    """Return the error of a misused `--notify`, or None: it needs a terminal, and the run must stay in that
-    terminal."""
+    """Check `--notify`, which needs a terminal in which the run stays. Return an error, or None if that is so."""
     is_terminal = sys.stderr.isatty() if asked.given.get("headless") else standard_streams.has_screen()
     if is_terminal and not asked.given.get("detach"):
         return None

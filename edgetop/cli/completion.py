@@ -1,7 +1,6 @@
-"""`edgetop completion`, and the completion of names: sessions, engines, providers, themes, topics, events.
+"""`edgetop completion`, and what the Tab key proposes: sessions, engines, providers, themes, topics, events.
 
-A shell runs this each time that Tab is pressed. So it reads only file names and imports nothing heavy: no numpy, no
-Textual.
+The shell runs this code at each Tab. So it reads only file names and imports nothing heavy: no numpy, no Textual.
 """
 
 import contextlib
@@ -39,13 +38,16 @@ def sessions(_context: click.Context, _param: click.Parameter, incomplete: str) 
 
 
 def session_lists(context: click.Context, param: click.Parameter, incomplete: str) -> Proposals:
-    """Return completions for the last session in a comma-separated list."""
+    """Return proposals for the last session in a comma-separated list.
+
+    `incomplete` is what the user has typed so far.
+    """
     before, comma, last = incomplete.rpartition(",")
     return [CompletionItem(f"{before}{comma}{one.value}", type=one.type) for one in sessions(context, param, last)]
 
 
 def running_sessions(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    """Return the names of running sessions (those that still have a journal) as completions."""
+    """Return the names of running sessions as proposals. `incomplete` is what the user has typed so far."""
     return _sessions((folder for folder in _folders() if (folder / JOURNAL).is_dir()), incomplete)
 
 
@@ -54,10 +56,7 @@ def _of(names: Callable[[], Iterable[str]]) -> Proposer:
 
 
 def _imported(module: str, attribute: str) -> Proposer:
-    """Return a function that completes the names in an attribute of a module.
-
-    The module is imported when it is called.
-    """
+    """Return a function that proposes the names in `attribute` of `module`. The module is imported only when needed."""
     return _of(lambda: iter(getattr(import_module(module), attribute)))
 
 
@@ -106,8 +105,7 @@ def _sessions(folders: Iterable[Path], incomplete: str) -> Proposals:
 
 
 def _folders() -> Iterator[Path]:
-    """Yield folders that may hold sessions: the current one, the folder of recordings, and those of registered
-    sessions."""
+    """Yield the folders of sessions here, in the recordings folder, and elsewhere if they are registered there."""
     home = recordings_home()
     for place in (Path(), home):
         with contextlib.suppress(OSError):  # it was deleted, or belongs to another user
@@ -122,7 +120,10 @@ def _folders() -> Iterator[Path]:
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> Proposals:
-    """Return the names that begin with `incomplete`, except those with characters that a shell would interpret."""
+    """Return the names that begin with `incomplete` as proposals, sorted.
+
+    Names with characters special to shells are left out.
+    """
     fitting = {name for name in names if name.startswith(incomplete) and _HARMLESS.fullmatch(name)}
     return [CompletionItem(name) for name in sorted(fitting)]
 

@@ -1,8 +1,8 @@
-"""The settings of the screen and of `--live`. They come from the command line, two TOML files, or the last choices.
+"""The settings of the screen and of `--live`: from the command line, from two TOML files, and from the last choices.
 
 The command line comes first. The last choices are what the user last chose on the screen: theme, window, layout and
-sort. They are stored beside the recordings. The theme is stored for each kind of terminal, because one with few colours
-cannot draw every theme.
+sort order. They are stored beside the recordings. There is a theme for each kind of terminal, because a terminal with
+few colours cannot draw every theme.
 """
 
 import contextlib
@@ -37,11 +37,10 @@ CHOICES, MAX_CHOICES_BYTES = "screen.json", 64 * 1024
 
 
 def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) -> ScreenSettings:
-    """Return the settings of the screen. `chosen_now`: the options of the command line.
+    """Return all settings of the screen. Raises InputError if one is invalid.
 
-    `recording`: the session's folder.
-
-    Raises InputError for an invalid setting.
+    `chosen_now` are the options of the command line. `recording` is the folder of the session; None without a
+    recording.
     """
     from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415  of a screen alone
     from edgetop.cli.stored_sessions import StoredSessions  # noqa: PLC0415
@@ -75,9 +74,9 @@ def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) ->
 
 
 def line_settings(chosen_now: ScreenChoices) -> tuple[int, bool]:
-    """Return the settings of `--live`: the interval of its lines in ns, and whether they are plain ASCII.
+    """Return `(interval in ns, whether to print ASCII only)` for the lines of `--live`. Raises InputError.
 
-    Raises InputError for an invalid setting.
+    `chosen_now` are the options of the command line.
     """
     return _of_lines(chosen_now, load_config(config_home(), chosen_now.config_file, for_screen=False))
 
@@ -89,7 +88,7 @@ def _of_lines(chosen_now: ScreenChoices, config: "Config") -> tuple[int, bool]:
 
 @frozen
 class Config:
-    """The settings in the files. None for a setting that no file has."""
+    """The settings in the TOML files. None means that no file has the setting."""
 
     theme: str | None = None
     refresh_ns: int | None = None
@@ -102,7 +101,7 @@ class Config:
 def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = True) -> Config:
     """Return the settings in edgetop.toml in `folder`, if it exists, and in the file `also`, which takes precedence.
 
-    `for_screen`: whether to check themes and keys, which loads Textual. Raises InputError for an invalid file.
+    `for_screen` also checks themes and keys, which loads Textual. Raises InputError for an invalid file.
     """
     place = next((folder / name for name in (NAME, OLD_NAME) if os.path.lexists(folder / name)), None)
     found: Document = {}
@@ -117,7 +116,7 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
 
 
 def read_settings(path: Path) -> Mapping[str, object]:
-    """Return the content of a settings file. Raises SettingError if it cannot be read."""
+    """Return the content of a TOML settings file as a dict. Raises SettingError if it cannot be read."""
     try:
         return read_toml(path, MAX_BYTES)
     except (OSError, ValueError) as error:
@@ -139,11 +138,9 @@ _FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # fields of Config w
 
 
 def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: bool) -> object:
-    """Return the value for the field of Config that belongs to the setting `key`.
+    """Return the setting `key` in the form that `Config` stores it. Raises SettingError if `value` is not valid.
 
-    Raises SettingError if it is not valid.
-
-    `keys`: the keys of the previous file, which a table of keys extends.
+    `keys` are the key bindings of the previous file, which new ones extend. `for_screen` also checks themes and keys.
     """
     if key not in _TYPES:
         raise SettingError(f"unknown setting {key}", nearest_hint(key, _TYPES))
@@ -166,7 +163,11 @@ def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: boo
 
 
 def _keys(table: Mapping[str, object], before: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the keys of bindings by id, with their Textual names. Keys in `table` replace those in `before`."""
+    """Return the keys by the id of the action that they trigger. Keys in `table` replace those in `before`.
+
+    The keys in `table` are as users write them; those in the result are Textual's names. Raises SettingError for an
+    unknown id or key, and for a key with two actions.
+    """
     from edgetop.ui.key_commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415
 
@@ -193,7 +194,10 @@ def _keys(table: Mapping[str, object], before: Mapping[str, str]) -> Mapping[str
 
 
 def load_choices(home: Path) -> Document:
-    """Return the stored choices. A file that cannot be read counts as empty, and a line on stderr says so."""
+    """Return what the user last chose on the screen, by name, such as `theme`. `home` is the recordings folder.
+
+    If the file cannot be read, a line on stderr says so, and the result is empty.
+    """
     document = _document(home / CHOICES)
     theme, window, layout, orders = (document.get(key) for key in (_theme_key(), "window", "layout", "orders"))
     choices: Document = {}
@@ -216,7 +220,10 @@ def load_choices(home: Path) -> Document:
 
 
 def save_choices(home: Path, changed: Document) -> None:
-    """Store the changed choices beside the others. Nothing happens if the folder cannot be written."""
+    """Store what the user chose on the screen. `home` is the recordings folder.
+
+    `changed` holds the new choices by name. Nothing happens if the folder cannot be written.
+    """
     named = {_theme_key() if key == "theme" else key: value for key, value in changed.items()}
     text = json.dumps({**_document(home / CHOICES, warns=False), **named}, indent=1)
     with contextlib.suppress(OSError):

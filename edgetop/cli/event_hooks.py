@@ -1,8 +1,8 @@
-"""Event hooks: commands of the user that run at alerts (`--on-event`).
+"""Event hooks: commands of the user that run at events such as throttling (`--on-event`).
 
-Each hook has a thread, so that offering an event never waits. The output of a command becomes an event of the session.
-The cost of a hook is limited: it runs at most once a minute, for at most half a minute, and at a lower priority than
-the engine. Events that come too soon after another one are counted, and reported at the next run or at the end.
+Each hook has its own thread, so the session never waits for it. What a command prints becomes an event of the session.
+A hook runs at most once a minute, for at most half a minute, and at a lower priority than the engine. Events in between
+are counted. The next run, or the end of the session, reports how many were skipped.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ class AddEvent(Protocol):
 
 
 class _Worker:
-    """A hook with the thread that runs it."""
+    """One hook, with the thread that runs its command."""
 
     def __init__(self, hook: Hook, add_event: AddEvent, timeout_s: float) -> None:
         self.hook = hook
@@ -81,9 +81,9 @@ class _Worker:
         self.skipped, self._last_skipped = self.skipped + 1, document
 
     def end(self, until_s: float) -> None:
-        """Accept no more events, and run the hook for the last event that was skipped.
+        """Accept no more events. Run the hook once more if events were skipped.
 
-        At `until_s`, kill the hook if it runs.
+        The command is killed if it still runs at `until_s`, a time of `time.monotonic`.
         """
         if self._last_skipped is not None:
             self.skipped -= 1
@@ -102,9 +102,10 @@ class _Worker:
             self._report(str(document["event"]), code, output, time.monotonic() - begin_s)
 
     def _run(self, given: bytes, until_s: float) -> tuple[int | None, str]:
-        """Run the hook. Return its exit code and the end of its output. The code is None if the hook took too long.
+        """Run the hook's command. Return `(exit code, end of its output)`.
 
-        `given`: its standard input. `until_s`: when it is killed, a time of time.monotonic.
+        The code is None if the command took too long. `given` is its standard input. The command is killed at
+        `until_s`, a time of `time.monotonic`.
         """
         try:
             process = subprocess.Popen(  # noqa: S603  the user's own command, split by himself
@@ -127,9 +128,9 @@ class _Worker:
         return None if was_killed else process.returncode, text
 
     def _output_of(self, process: "subprocess.Popen[bytes]", until_s: float) -> bytes:
-        """Return the end of the hook's output, read until the hook ends or until `until_s`, a time of time.monotonic.
+        """Return the end of what the process prints, read until it ends or until `until_s`, a time of `time.monotonic`.
 
-        After MOST_BYTES, the output is read slowly, so that endless output costs little.
+        After 1 MiB, the output is read slowly, so that endless output costs little.
         """
         assert process.stdout
         output, count = b"", 0
@@ -175,15 +176,16 @@ class _Worker:
 
 
 class EventHooks:
-    """The hooks of a session, each on a thread. `offer` never waits."""
+    """Runs the hooks of a session, each on its own thread. `offer` never waits."""
 
     def __init__(
         self, hooks: Sequence[Hook], session_state: "SessionState", clock: Clock,
         session: Callable[[], Document], *, timeout_s: float = TIMEOUT_S,
     ) -> None:  # fmt: skip
-        """Start a thread for each hook. `session` returns a description of the session, which each hook gets.
+        """Start a thread for each hook.
 
-        `timeout_s`: how long a hook may run.
+        `session()` returns a description of the session, which each command receives. `timeout_s` is how many seconds a
+        command may run.
         """
         self._session_state = session_state
         self._clock = clock
@@ -200,9 +202,9 @@ class EventHooks:
             self.offer(alert.name, {**document, **about})
 
     def offer(self, event: str, document: Document) -> None:
-        """Run the hooks of this event, except those that have already run within the last minute.
+        """Run the hooks for `event`, such as `throttled`. A hook that ran within the last minute is skipped.
 
-        `document` describes the event.
+        `document` describes the event. The command receives it as JSON.
         """
         now_ns = self._clock.monotonic_ns()
         for worker in self._workers:
@@ -215,7 +217,10 @@ class EventHooks:
             worker.give(document)
 
     def finish(self, grace_s: float = GRACE_S) -> None:
-        """Wait up to `grace_s` seconds for hooks that still run. Print failures that came too late to be recorded."""
+        """Wait up to `grace_s` seconds for commands that still run.
+
+        Print failures that came too late to be recorded.
+        """
         until_s = time.monotonic() + grace_s
         for worker in self._workers:
             worker.end(until_s)
@@ -225,7 +230,7 @@ class EventHooks:
             print_text(f"edgetop: {message}", err=True)
 
     def _report(self, body: Body, severity: Severity, source: str, message: str) -> None:
-        """Add an event to the session. Once the session is over, only failures are kept, to be printed later."""
+        """Add an event to the session. Once the session is over, keep only failures, to be printed later."""
         if not self._session_state.has_ended:
             self._session_state.add_event(body, severity, source, message)
         elif severity != "info":

@@ -1,4 +1,4 @@
-"""Exports that are started on the screen: `edgetop export` in another process, at a low priority."""
+"""Exports that the user starts on the screen: `edgetop export` in another process, at a low priority."""
 
 import contextlib
 import os
@@ -14,7 +14,10 @@ NICENESS = 10
 
 
 class ExportProcess:
-    """An export in another process. So Arrow is not loaded into the screen's process, and the model has priority."""
+    """An export in another process.
+
+    It has a low priority, and keeps Arrow out of the memory of the screen's process.
+    """
 
     def __init__(self, recording: Path, form: str, to: Path) -> None:
         self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own program
@@ -44,9 +47,9 @@ class SessionExporter:
         return {name: form.what for name, form in FORMATS.items()}
 
     def begin(self, recording: Path, form: str) -> Export:
-        """Start an export of `recording` in the format `form`. Return it.
+        """Start to export `recording` in the format `form`, such as `csv`, and return the running export.
 
-        The output is in the current folder and has the session's name. Existing files are kept.
+        The output goes to the current folder under the session's name. Existing files are kept: a number is appended.
         """
         path = Path.cwd() / default_path(recording, form)
         number, free = 2, path

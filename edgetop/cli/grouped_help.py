@@ -1,4 +1,4 @@
-"""A command with many options. Its help begins with examples and puts the options into groups."""
+"""A click command with many options. Its help begins with examples and shows the options in groups."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,12 +10,15 @@ RARE = "Rarely used"
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has its options by group. Options that are in no group come last, as rarely used ones."""
+    """A click command whose help shows the options in groups.
+
+    Options without a group come last, under "Rarely used".
+    """
 
     def __init__(self, *arguments: Value, groups: Mapping[str, Sequence[str]], **attributes: Value) -> None:
-        """Create the command. `groups`: the names of options (`max_size`) by the title of their group.
+        """Create the command. `groups` gives the names of options, such as `max_size`, by the title of their group.
 
-        The epilog of the command has the examples.
+        The epilog of the command holds its examples.
         """
         super().__init__(*arguments, **attributes)
         self.groups = groups

@@ -1,5 +1,4 @@
-"""Internal errors of the analysis: the line that a command prints about them at its end, and a file for a bug
-report."""
+"""Reports internal errors of the analysis: a line at the end of a command, and a file to send as a bug report."""
 
 import hashlib
 import platform
@@ -17,7 +16,7 @@ FOLDER = "internal-errors"  # beside the recordings
 
 
 def words(faults: Sequence[Fault]) -> str:
-    """Write a file for a bug report. Return one line that describes the errors and names the file."""
+    """Write a file for a bug report, and return a line that describes the errors and names the file."""
     first, more = faults[0], len(faults) - 1
     session = f"{first.session}: " if first.session else ""
     others = f", and {more} more" if more else ""
@@ -25,7 +24,7 @@ def words(faults: Sequence[Fault]) -> str:
 
 
 def _to_send(faults: Sequence[Fault]) -> str:
-    """Write a file for a bug report. Return the advice to send it. Equal errors share one file."""
+    """Write a file for a bug report, and return the advice to send it. The same errors always give the same file."""
     text = document(faults)
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = recordings_home() / FOLDER / f"{name}.txt"
@@ -39,7 +38,10 @@ def _to_send(faults: Sequence[Fault]) -> str:
 
 
 def document(faults: Sequence[Fault]) -> str:
-    """Return the text of the file: versions and tracebacks, without data or names of the session."""
+    """Return the text of the file for a bug report.
+
+    It has versions and tracebacks, and no data or names of the session.
+    """
     head = f"edgetop {__version__}, Python {platform.python_version()}, {platform.machine()}\n"
     parts = (f"\n{fault.name}\n{fault.traceback}" for fault in faults)
     return "".join((head, *parts)).replace(str(Path.home()), "~")

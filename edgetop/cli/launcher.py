@@ -1,8 +1,8 @@
-"""Launcher: a small program that waits for a run on behalf of the shell.
+"""The launcher: a small program for which the shell waits, while the run itself is another process.
 
-`terminal.split` runs this file with `python -I -S`. It imports only `os`, `signal` and `sys`, so that the process that
-waits for hours stays small. Its arguments are the process id of the run, the descriptor that says when to exit, and
-the command line of the run, for `ps` to show.
+`terminal.split` starts this file with `python -I -S`. It imports only `os`, `signal` and `sys`, so that the process
+that waits for hours stays small. Its arguments are the process id of the run, the descriptor that says when to exit,
+and the command line of the run, for `ps` to show.
 """
 
 import os
@@ -15,9 +15,10 @@ BLOCKED = (*FORWARDED, signal.SIGCHLD, signal.SIGTSTP)
 
 
 def wait_for_run(run: int, dismissed: int) -> None:
-    """Stand in for the process `run`: forward signals to it, stop when it stops, and exit with its status.
+    """Wait for the process `run` in its place: forward signals to it, stop when it stops, exit as it exits.
 
-    Never returns. A byte from the descriptor `dismissed` means that the run continues without the launcher.
+    Never returns. A byte from the file descriptor `dismissed` makes this process exit at once. The run then continues
+    without it.
     """
     ended: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The entry of the program, and the only place where errors are printed and exit codes are chosen."""
+"""The entry of the program. Only here are errors printed and exit codes chosen."""
 
 import contextlib
 import errno
@@ -25,7 +25,10 @@ NEEDS_64_BITS = "needs a 64-bit system, such as the 64-bit image of Raspberry Pi
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run a command and exit with its code. An error is printed as one line on stderr."""
+    """Run the command in `arguments` (None: those of the process), and exit with its code.
+
+    Print an error as one line.
+    """
     standard_streams.guard()
     arguments = sys.argv[1:] if arguments is None else arguments
     code = EXIT_DONE
@@ -76,9 +79,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def _with_faults(code: int) -> int:
-    """Print the internal errors of the analysis, if any. Return the exit code, which is `code` without such errors.
+    """Print the internal errors of the analysis, if there are any. Return the exit code.
 
-    With them, a result is incomplete, whatever its gates say.
+    It is `code` without internal errors. With them, a success, a failed gate or an interruption becomes exit code 4,
+    because the result is incomplete.
     """
     analysis = sys.modules.get("edgetop.analysis.faults")
     if analysis is None or not analysis.occurred:
@@ -92,9 +96,9 @@ def _with_faults(code: int) -> int:
 
 
 def _refused(error: OSError) -> int:
-    """Print an error of the system and return the exit code.
+    """Print an error of the operating system, such as a full disk, and return the exit code.
 
-    If it is a fault of the program, the error is raised again.
+    Other errors are raised again.
     """
     if error.errno == errno.EIO:  # the terminal has closed
         return EXIT_DONE
@@ -117,7 +121,7 @@ def _complain(message: str, code: int) -> int:
 
 
 def _one_line(error: "click.ClickException") -> str:
-    """Return Click's message and hint as one line, such as "no such option: --duratoin (did you mean --duration?)"."""
+    """Return click's message and hint as one line: `no such option: --duratoin (did you mean --duration?)`."""
     import click  # noqa: PLC0415
 
     if isinstance(error, click.NoSuchOption):

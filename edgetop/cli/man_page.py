@@ -1,6 +1,6 @@
-"""The man page edgetop(1), made from the commands and their options when a wheel is built (.ci/build_hook.py).
+"""Makes the man page edgetop(1) from the commands and their options, when a wheel is built (.ci/build_hook.py).
 
-It imports Click and nothing else from outside, because that is all that the build environment has.
+It imports click and nothing else from outside, because the build environment has only that.
 """
 
 import re
@@ -29,7 +29,7 @@ FILES = (
 
 
 def page() -> str:
-    """Return the page as roff source (man(7))."""
+    """Return the man page as roff source (man(7))."""
     return "\n".join(_page()) + "\n"
 
 
@@ -92,9 +92,9 @@ def _terms(terms: tuple[tuple[str, str], ...]) -> Iterator[str]:
 
 
 def _text(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a help text.
+    """Yield roff lines for a help text.
 
-    A paragraph that begins with a backspace is set line by line, as Click does.
+    A paragraph that begins with a backspace character keeps its lines, as in click.
     """
     for paragraph in re.split(r"\n\s*\n", text):
         lines = [line for line in paragraph.splitlines() if line.strip()]
@@ -109,7 +109,7 @@ def _verbatim(lines: list[str]) -> Iterator[str]:
 
 
 def roff(text: str) -> str:
-    r"""Return a line escaped for roff.
+    r"""Return a line of text escaped for roff, the language of man pages.
 
     >>> roff(".5 s --json \\ 'a'")
     "\\&.5 s \\-\\-json \\e 'a'"

@@ -1,7 +1,7 @@
 """Parsers of option values, such as durations and shapes.
 
-Each function returns the value in the text of one option. It raises BadParameter, whose message says how to write the
-value.
+Each function takes the text of one option and returns its value. It raises BadParameter with a message that says how to
+write the value.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ MARKDOWN: dict[str, Value] = {
 
 
 class FiniteRange(click.FloatRange):
-    """A range without inf and nan. Click accepts "nan" in any range: nan is neither below nor above a limit."""
+    """A click type for numbers in a range, without inf and nan. Click's own range accepts "nan"."""
 
     def convert(self, value: Value, param: click.Parameter | None, ctx: click.Context | None) -> Value:
         converted = super().convert(value, param, ctx)
@@ -60,7 +60,7 @@ class FiniteRange(click.FloatRange):
 
 
 class Rate(FiniteRange):
-    """A rate in Hz. The error for 0 says what the user may have meant."""
+    """A click type for a rate in Hz, above 0. The error for 0 says how to run without a rate."""
 
     def __init__(self) -> None:
         super().__init__(1e-6, 1e6)
@@ -73,7 +73,11 @@ class Rate(FiniteRange):
 
 
 def duration(text: str) -> int:
-    """Return a duration above zero in ns, from a text such as `500ms`, `10s`, `5m` or `2h`."""
+    """Return a duration above zero in ns.
+
+    >>> duration("500ms"), duration("2h")
+    (500000000, 7200000000000)
+    """
     ns = duration_or_zero(text)
     if ns == 0:
         raise BadParameter(f"{text!r} is not longer than zero")
@@ -93,7 +97,11 @@ def sample_time(text: str) -> int:
 
 
 def duration_or_zero(text: str) -> int:
-    """Return a duration in ns, from a text such as `500ms` or `0`."""
+    """Return a duration in ns, which may be 0.
+
+    >>> duration_or_zero("0"), duration_or_zero("1.5s")
+    (0, 1500000000)
+    """
     if text.strip() == "0":
         return 0
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text.strip())
@@ -106,7 +114,11 @@ def duration_or_zero(text: str) -> int:
 
 
 def stop_signal(text: str) -> signal.Signals:
-    """Return the signal that `text` names: `TERM`, `SIGINT` or `15`, for example."""
+    """Return the signal that `text` names.
+
+    >>> stop_signal("INT").name, stop_signal("SIGTERM").name, stop_signal("1").name
+    ('SIGINT', 'SIGTERM', 'SIGHUP')
+    """
     name = text.strip().upper()
     try:
         number = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"]
@@ -118,7 +130,11 @@ def stop_signal(text: str) -> signal.Signals:
 
 
 def duty_cycle(text: str) -> tuple[int, int]:
-    """Return the lengths of work and rest in ns, from a duty cycle such as `2s:8s`."""
+    """Return the lengths of work and rest in ns.
+
+    >>> duty_cycle("2s:8s")
+    (2000000000, 8000000000)
+    """
     on, colon, off = text.partition(":")
     if not colon:
         raise BadParameter(f"{text!r} is not a duty cycle; write ON:OFF, as in 2s:8s")
@@ -126,10 +142,10 @@ def duty_cycle(text: str) -> tuple[int, int]:
 
 
 def _parser(path: str, topic: str = "") -> Callable[[str], Value]:
-    """Return a parser that calls `path` (MODULE:FUNCTION). --help does not need it, so the first call imports the
-    module.
+    """Return a parser that calls the function `path`, such as `edgetop.formatting:parse_clock_time`.
 
-    A ValueError of the function becomes a BadParameter. `topic`: the help topic that the message names.
+    Its module is imported at the first call, because `--help` does not need it. A ValueError becomes a BadParameter,
+    whose message ends with `topic`, such as `edgetop help gates`.
     """
     module, function = path.split(":")
 
@@ -152,7 +168,10 @@ i2c_spec = _parser("edgetop.sensors.i2c:parse_spec")  # BUS:ADDR:CHIP:SHUNT[:NAM
 
 
 def event_hook(text: str) -> "Hook":
-    """Return a hook, from `EVENT=COMMAND` such as `throttled='notify-send hot'`. Its command is run without a shell."""
+    """Return a hook from `EVENT=COMMAND`, such as `throttled='notify-send hot'`.
+
+    The command will run without a shell.
+    """
     from edgetop.cli.event_hooks import Hook  # noqa: PLC0415
     from edgetop.wording.alert_names import ANY, NAMES  # noqa: PLC0415  --help needs none of it
 
@@ -174,9 +193,10 @@ def event_hook(text: str) -> "Hook":
 
 
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """Return (name, shape), from a text such as `NAME:1,3,224,224`.
+    """Return the name and the shape of an input. The name may contain colons. `NAME:` is a scalar.
 
-    The name may contain colons. `NAME:` is a scalar.
+    >>> named_shape("image:1,3,224,224"), named_shape("x:")
+    (('image', (1, 3, 224, 224)), ('x', ()))
     """
     name, colon, dims = text.rpartition(":")
     sizes = [size.strip() for size in dims.split(",")] if dims.strip() else []
@@ -186,7 +206,11 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def image_size(text: str) -> tuple[int, int]:
-    """Return width and height in pixels, from a text such as `320x240`."""
+    """Return width and height in pixels.
+
+    >>> image_size("320x240")
+    (320, 240)
+    """
     match = re.fullmatch(r"([1-9]\d{0,4})\s*[xX]\s*([1-9]\d{0,4})", text.strip())
     if not match:
         raise BadParameter(f"{text!r} is not a size of pictures; write WIDTHxHEIGHT, as in 320x240")
@@ -194,7 +218,11 @@ def image_size(text: str) -> tuple[int, int]:
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Return up to four numbers, from a list such as `123.675,116.28,103.53`."""
+    """Return one to four numbers.
+
+    >>> numbers("123.675,116.28,103.53")
+    (123.675, 116.28, 103.53)
+    """
     try:
         found = tuple(float(part) for part in text.split(","))
     except ValueError:
@@ -205,9 +233,10 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def named_source(text: str) -> tuple[str, str]:
-    """Return (name, source), from `NAME=SOURCE`.
+    """Return the name of an input and the source of its data. The name is "" for all inputs that are not named.
 
-    A source without a name gets the name "", which means all other inputs.
+    >>> named_source("image=cats.npy"), named_source("zeros")
+    (('image', 'cats.npy'), ('', 'zeros'))
     """
     name, equals, source = text.rpartition("=")
     if not source or (equals and not name):
@@ -216,7 +245,11 @@ def named_source(text: str) -> tuple[str, str]:
 
 
 def with_options(text: str) -> tuple[str, dict[str, str]]:
-    """Return the name of a provider, or the path of a delegate, and its options, from `NAME[:key=value,...]`."""
+    """Return the name of a provider, or the path of a delegate, and its options.
+
+    >>> with_options("CUDA:device_id=1"), with_options("CPU")
+    (('CUDA', {'device_id': '1'}), ('CPU', {}))
+    """
     name, colon, options = text.partition(":")
     pairs = [pair.partition("=") for pair in options.split(",")] if colon else []
     if not name or not all(key and equals for key, equals, _ in pairs):
@@ -228,7 +261,11 @@ _UNITS_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def size(text: str) -> int:
-    """Return a size in bytes, from a text such as `512M`, `1G` or `1.5G`."""
+    """Return a size in bytes.
+
+    >>> size("512M"), size("1.5G")
+    (536870912, 1610612736)
+    """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not match:
         raise BadParameter(f"{text!r} is not a size; write 512M or 1G")
@@ -236,7 +273,7 @@ def size(text: str) -> int:
 
 
 def recording_size(text: str) -> int:
-    """Return a size in bytes, from a text such as `1G`. It must be large enough for a recording."""
+    """Return a size in bytes from a text such as `1G`. A size below 4 MiB is refused, as too little for a recording."""
     given = size(text)
     if given < MIN_MAX_BYTES:
         raise BadParameter(f"{text!r} is too little for a recording; write 4M or more")
@@ -244,7 +281,11 @@ def recording_size(text: str) -> int:
 
 
 def label(text: str) -> tuple[str, str]:
-    """Return (key, value), from `key=value`."""
+    """Return the key and the value of a label.
+
+    >>> label("enclosure=closed")
+    ('enclosure', 'closed')
+    """
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise BadParameter(f"{text!r} is not a label; write key=value")
@@ -252,7 +293,11 @@ def label(text: str) -> tuple[str, str]:
 
 
 def celsius(text: str) -> float:
-    """Return the temperature in °C that `text` states: `35C` or `35.5`, for example."""
+    """Return a temperature in °C.
+
+    >>> celsius("35C"), celsius("-2.5")
+    (35.0, -2.5)
+    """
     match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*°?[Cc]?", text.strip())
     if not match:
         raise BadParameter(f"{text!r} is not a temperature; write 35C")
@@ -260,8 +305,11 @@ def celsius(text: str) -> float:
 
 
 def ambient(text: str) -> float | str:
-    """Return a temperature in °C, from a text such as `35C`, or the id of a sensor of the air such as
-    `ambient/bme280`."""
+    """Return a room temperature in °C, or the id of the sensor that measures it.
+
+    >>> ambient("21C"), ambient("ambient/bme280")
+    (21.0, 'ambient/bme280')
+    """
     return text.strip() if re.fullmatch(r"ambient/.{1,200}", text.strip()) else celsius(text)
 
 
@@ -269,7 +317,11 @@ _MOST_CPUS = 8192  # most CPUs that Linux can be built for (NR_CPUS_RANGE_END in
 
 
 def cpus(text: str) -> tuple[int, ...]:
-    """Return the CPUs in a list such as `0,2-3`, written as for taskset(1)."""
+    """Return the numbers of the CPUs in a list that is written as for taskset(1).
+
+    >>> cpus("0,2-4")
+    (0, 2, 3, 4)
+    """
     numbers: set[int] = set()
     for part in text.strip().split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
@@ -281,9 +333,12 @@ def cpus(text: str) -> tuple[int, ...]:
 
 
 def limit(text: str) -> dict[str, float]:
-    """Return fields of a Limit, by their names.
+    """Return the limits in a text as a dict by field name of `Limit`.
 
     The text is `cpus=2`, `memory=512M[,swap=1G]`, `quota=150%[,period=10ms]` or `io=10M/s`.
+
+    >>> limit("memory=512M,swap=1G")
+    {'memory_bytes': 536870912, 'swap_bytes': 1073741824}
     """
     fields: dict[str, float] = {}
     for pair in text.split(","):
@@ -312,9 +367,9 @@ def limit(text: str) -> dict[str, float]:
 
 
 def _check_limit(text: str, fields: dict[str, float]) -> None:
-    """Raise BadParameter if the kernel does not accept a limit, or if nothing could run within it.
+    """Raise BadParameter if the kernel does not accept the limit, or if nothing could run within it.
 
-    `text`: the option's value.
+    `text` is the value of the option, for the message. `fields` are the limits by field name of `Limit`.
     """
     from edgetop.runner.cgroup_limits import LEAST_QUOTA_US, PERIODS_US  # noqa: PLC0415  --help needs none of it
     from edgetop.runner.engine_limit import Limit  # noqa: PLC0415
@@ -331,7 +386,11 @@ def _check_limit(text: str, fields: dict[str, float]) -> None:
 
 
 def warmup_runs(text: str) -> int | None:
-    """Return a number of runs, None for `steady`, or AUTO_WARMUP for `auto`."""
+    """Return the number of warm-up runs. None means `steady`, and AUTO_WARMUP means `auto`.
+
+    >>> warmup_runs("50"), warmup_runs("steady")
+    (50, None)
+    """
     if text in ("steady", "auto"):
         return None if text == "steady" else AUTO_WARMUP
     if not text.isdecimal():
@@ -340,7 +399,11 @@ def warmup_runs(text: str) -> int | None:
 
 
 def volts(text: str) -> float:
-    """Return a voltage in V, from a text such as `5V` or `5.1`."""
+    """Return a voltage in V.
+
+    >>> volts("5V"), volts("5.1")
+    (5.0, 5.1)
+    """
     try:
         value = float(text.strip().rstrip("vV"))
     except ValueError:
@@ -357,7 +420,13 @@ _BATTERY = re.compile(
 
 
 def battery(text: str) -> "Battery":
-    """Return a battery, from `3.7V,1000mAh[,RATE][,+EXTRA mW]`."""
+    """Return a battery from `3.7V,1000mAh[,RATE][,+EXTRA mW]`.
+
+    RATE is in inferences per second. EXTRA is the power of other consumers.
+
+    >>> battery("3.7V,1Ah,2Hz,+150mW")
+    Battery(volts=3.7, capacity_mah=1000.0, rate_hz=2.0, extra_w=0.15)
+    """
     from edgetop.session.manifest import Battery  # noqa: PLC0415  --help needs none of it
 
     match = _BATTERY.fullmatch(text.strip().replace(", ", ","))
@@ -372,7 +441,7 @@ def battery(text: str) -> "Battery":
 
 
 def scale(text: str) -> "Scale":
-    """Return a column and the factor of its values, from `NAME` or `NAME:FACTOR`."""
+    """Return a column of a power log and the factor for its values, from `NAME` or `NAME:FACTOR`, such as `CH1:10`."""
     from edgetop.imports.power_trace import Scale  # noqa: PLC0415  --help needs none of it
 
     name, colon, factor = text.rpartition(":")
@@ -386,7 +455,11 @@ def scale(text: str) -> "Scale":
 
 
 def offset_seconds(text: str) -> float:
-    """Return the time in seconds that `text` states: `2.5s` or `-1.2`, for example. It may be negative."""
+    """Return a time in seconds, which may be negative.
+
+    >>> offset_seconds("2.5s"), offset_seconds("-1.2")
+    (2.5, -1.2)
+    """
     try:
         value = float(text.strip().removesuffix("s"))
     except ValueError:

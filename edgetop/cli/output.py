@@ -1,4 +1,4 @@
-"""Output on stdout and stderr. Control characters in text from files, models and programs are made harmless here."""
+"""Prints on stdout and stderr. Control characters in text from files, models and programs are made harmless here."""
 
 import csv
 import io
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
 
 def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> None:
-    """Print plain text, with escape sequences and tabs made visible. `err`: to stderr."""
+    """Print plain text on stdout, or on stderr if `err`. Escape sequences and tabs are made visible.
+
+    `ascii_only` replaces other characters.
+    """
     click.echo("\n".join(clean(line, ascii_only=ascii_only) for line in text.split("\n")), err=err)
 
 
 def raise_problems(problems: Sequence[str], rest: str) -> None:
-    """Raise InputError if there are `problems`, descriptions of unreadable parts of a recording.
+    """Raise InputError if `problems` is not empty. It holds a line about each unreadable part of a recording.
 
-    `rest` says what was done with the readable parts.
+    `rest` says what was done with the readable parts, such as `the rest is compared`.
     """
     if problems:
         more = len(problems) - 1
@@ -36,7 +39,11 @@ def raise_problems(problems: Sequence[str], rest: str) -> None:
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str], indent: str = ""
 ) -> Iterator[str]:
-    """Yield the lines of a table with the headings `heads`. Columns in `words` are aligned left, the others right."""
+    """Yield the lines of a text table. `heads` are the headings, and `words` are those of columns to align left.
+
+    >>> list(table(["name", "ms"], [["a", "1.5"]], words=["name"]))
+    ['name   ms', 'a     1.5']
+    """
     lines = [heads, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -50,9 +57,9 @@ def table(
 def notice_lines(
     word: str, notices: "Iterable[Notice]", details: "Callable[[Notice], Iterable[str]]" = lambda _: ()
 ) -> Iterator[str]:
-    """Yield an empty line, then the lines of each notice with its details and advice. Without notices, yield nothing.
+    """Yield an empty line, then the message, the details and the advice of each notice. Without notices, yield nothing.
 
-    `word` begins each notice.
+    `word` begins each notice, such as `warning`. `details(notice)` returns more lines.
     """
     for number, notice in enumerate(notices):
         if not number:
@@ -64,7 +71,7 @@ def notice_lines(
 def gate_lines(results: Sequence[tuple[bool, str]]) -> Iterator[str]:
     """Yield an empty line, then a line for each gate. Without gates, yield nothing.
 
-    `results`: (whether the gate passed, the sentence about it).
+    `results` are `(whether the gate passed, sentence about it)` pairs.
     """
     if results:
         yield ""
@@ -80,14 +87,15 @@ def print_failures(reasons: Sequence[str]) -> bool:
 
 
 def print_json(document: object, default: Callable[[object], object] | None = None) -> None:
-    """Print a JSON document on stdout. `default` converts values that JSON does not support, as in json.dumps."""
+    """Print a JSON document on stdout. `default` converts values that JSON does not support, as in `json.dumps`."""
     click.echo(json.dumps(document, indent=1, default=default))
 
 
 def csv_output_of(path: str | None, *, as_json: bool, force: bool) -> "NamedOutput | StreamOutput | None":
-    """Return the output of `--csv`, or None without the option. "-" is stdout.
+    """Return where to write the CSV of `--csv`, or None without that option. It is checked before anything is read.
 
-    The output is checked before anything is read. Raises InputError and OutputError.
+    `path` is the value of `--csv`; `-` means stdout. `as_json` is whether `--json` is given too, which also needs
+    stdout. `force` allows to replace an existing file. Raises InputError and OutputError.
     """
     from edgetop.recording.export.export_formats import NamedOutput, StreamOutput  # noqa: PLC0415  not for --help
 
@@ -101,7 +109,10 @@ def csv_output_of(path: str | None, *, as_json: bool, force: bool) -> "NamedOutp
 
 
 def write_csv(output: "NamedOutput | StreamOutput", rows: Iterable[Iterable[object]]) -> None:
-    """Write rows as CSV (UTF-8, RFC 4180). None becomes an empty field. Raises OutputError."""
+    """Write rows as CSV (UTF-8, RFC 4180). None becomes an empty field.
+
+    Raises OutputError if they cannot be written.
+    """
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     with output.stream(is_text=True) as file:

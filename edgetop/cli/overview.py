@@ -1,4 +1,4 @@
-"""The commands by name, and the text of `edgetop --help`. It imports nothing, so that the help appears at once."""
+"""The list of all commands, and the text of `edgetop --help`. It imports nothing, so that the help appears at once."""
 
 # name -> (module, what it does)
 COMMANDS = {

@@ -1,4 +1,4 @@
-"""Options of the commands that show a session on the screen or as lines."""
+"""The options of commands that show a session, on the screen or as lines."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ NO_SCREEN = ("headless", "detach")
 
 
 def theme(name: str) -> str:
-    """Return the name of a theme, checked without loading Textual. Raises InputError for an unknown theme."""
+    """Return `name` if there is such a theme, else raise InputError. Textual is not loaded for that."""
     names = completion.theme_names()
     if name not in names:
         raise InputError(f"--theme {name}: unknown", nearest_hint(name, names))
@@ -53,7 +53,7 @@ ALERT = option(
 
 @frozen
 class ScreenChoices:
-    """The options on the command line for the screen and for lines. None for an option that is not given."""
+    """The options on the command line about the screen and about lines. None means that an option was not given."""
 
     refresh_ns: int | None = None
     theme: str | None = None
@@ -63,7 +63,7 @@ class ScreenChoices:
 
     @classmethod
     def of(cls, given: Given) -> "ScreenChoices":
-        """Return the options for the screen among the options of a command."""
+        """Return the screen options, taken from all parsed options of a command by name."""
         return cls(
             given["refresh"], given["theme"], given["ascii_only"], given["config_file"], given.get("notify", False)
         )

@@ -1,4 +1,4 @@
-"""The short form of a session's result, for the list of sessions. It is stored beside the recording."""
+"""The result of a session in short, for the list of sessions. It is stored beside the recording."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def outcome_of(analysis: "Analysis") -> Outcome:
-    """Return the short result of a session that is over, or the present state of one that runs."""
+    """Return the result of a session in short: its verdict in a few words, p50 and p99 in ms.
+
+    For a session that still runs, return its present state.
+    """
     verdict, statistics = analysis.verdict(), analysis.statistics()
     manifest = analysis.manifest
     end_reason = manifest.end_reason if manifest else None

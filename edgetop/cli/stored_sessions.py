@@ -1,6 +1,6 @@
-"""The list of sessions on the screen. Commands of edgetop do the work, each in its own process.
+"""The list of sessions on the screen. Other edgetop commands do its work, each in its own process at a low priority.
 
-So Arrow is not loaded into the process of a run, the run has the priority, and the rules are those of the commands.
+So the process of a run need not load Arrow, the run has the priority, and the same rules hold as for the commands.
 """
 
 import contextlib
@@ -27,11 +27,12 @@ LOOK_S = 0.2  # interval at which a shown session is checked for its end
 
 
 class CommandWork(Generic[T]):
-    """A command of edgetop in another process, at a low priority."""
+    """An edgetop command in another process, at a low priority."""
 
     def __init__(self, parse: Callable[[str], T], *arguments: str, columns: int | None = None) -> None:
-        """Start the command. `parse` makes the result from its output. `columns`: the width of its output.
+        """Start the command `edgetop ARGUMENTS`.
 
+        `parse` makes the result from what it prints. `columns` is the width of its output; None for its own choice.
         Raises OSError if it cannot be started.
         """
         self._parse = parse
@@ -61,7 +62,7 @@ class CommandWork(Generic[T]):
 
 
 def _content(file: BinaryIO) -> str:
-    """Return the text of a file from its beginning, and close it."""
+    """Return the whole text of a file, and close it."""
     with file:
         file.seek(0)
         return file.read().decode("utf-8", "replace")
@@ -108,7 +109,7 @@ class StoredSessions:
 
 
 def _stored(one: Document) -> StoredSession:
-    """Return a session from its entry in `edgetop sessions --json`."""
+    """Return a session of the list, made from its entry in `edgetop sessions --json`."""
     p50, p99 = (or_unknown(one[key] and one[key] * 1e6, formatting.milliseconds) for key in ("p50_ms", "p99_ms"))
     began = one["created_utc"][:16].replace("T", " ") or UNKNOWN
     lasted = or_unknown(one["duration_s"] and one["duration_s"] * 1e9, formatting.clock_time)

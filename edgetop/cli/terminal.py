@@ -45,18 +45,18 @@ _PROGRAM = str(Path(__file__).parents[1] / "__main__.py")
 
 
 def edgetop_command(*arguments: str) -> list[str]:
-    """Return a command line that runs this very installation of edgetop, even if the current folder holds another
-    one."""
+    """Return the words of a command line that runs this same installation of edgetop with `arguments`."""
     return [sys.executable, _PROGRAM, *arguments]
 
 
 class Terminal:
-    """The terminal of this process, as long as the process has not released it."""
+    """The terminal of this process, until the process releases it."""
 
     def __init__(self, launcher: int | None = None, launcher_fd: int | None = None) -> None:
-        """Hold the terminal. `launcher`: the process id of the launcher, or None without one.
+        """Take the terminal of this process.
 
-        `launcher_fd`: the descriptor on which a byte makes the launcher exit.
+        `launcher` is the process id of the launcher, for which the shell waits; None without a launcher. A byte written
+        to the descriptor `launcher_fd` makes the launcher exit.
         """
         self._launcher = launcher
         self._launcher_fd = launcher_fd
@@ -69,8 +69,8 @@ class Terminal:
     def release(self, log: Path, *, pipes_too: bool = False) -> None:
         """Release the terminal, and write output to the file `log` from now on.
 
-        `pipes_too`: whether standard streams that are pipes are redirected too. Raises OSError if the log cannot be
-        written; the terminal is then kept.
+        `pipes_too` also redirects standard streams that are pipes. Raises OSError if the log cannot be written; the
+        terminal is then kept.
         """
         from edgetop.files import open_regular  # noqa: PLC0415  the launcher needs none of it
 
@@ -113,7 +113,7 @@ def _point(fds: set[int], to: int) -> None:
 
 
 def _held(files: set[tuple[int, int]]) -> list[int]:
-    """Return the open descriptors of this process for `files`, given as (device, inode).
+    """Return the open file descriptors of this process for `files`, given as `(device, inode)`.
 
     isatty(3) cannot tell, as it is false after a hang-up.
     """
@@ -127,7 +127,7 @@ def _held(files: set[tuple[int, int]]) -> list[int]:
 
 
 def split() -> Terminal:
-    """Split this process in two and return the terminal in the child. The parent becomes the launcher.
+    """Split this process in two. Return the terminal in the child; the parent becomes the launcher and never returns.
 
     The shell waits for the launcher. Call this before any thread is started, because fork(2) copies only the calling
     thread.
@@ -154,7 +154,7 @@ def split() -> Terminal:
 def _become_launcher(child: int, dismissed: int) -> NoReturn:
     """Replace this process by the launcher's program, which needs 6 MiB less. If that fails, act as the launcher here.
 
-    `child`: the process id of the run. `dismissed`: the descriptor on which a byte makes the launcher exit.
+    `child` is the process id of the run. A byte from the descriptor `dismissed` makes the launcher exit.
     """
     program = Path(launcher.__file__)
     if sys.executable and program.is_file():
@@ -172,7 +172,7 @@ def signal_at_parents_end(number: int) -> None:
 
 
 def trim_log(log: Path) -> None:
-    """Shorten a long log to its end, while the run continues to append to it (O_APPEND)."""
+    """Cut a log of more than 1 MiB to its last 256 KiB. The run may append to it meanwhile (O_APPEND)."""
     from edgetop.files import open_regular  # noqa: PLC0415  the launcher needs none of it
 
     with contextlib.suppress(OSError):
@@ -190,7 +190,7 @@ def trim_log(log: Path) -> None:
 def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal:
     """Return the terminal of a run. If the run may outlive its terminal, this process is split in two first.
 
-    Call this before anything else is loaded.
+    `headless`, `detach` and `is_recorded` are options of the run. Call this before anything else is loaded.
     """
     has_screen = not headless and standard_streams.has_screen()
     if not is_recorded or not (detach or has_screen):
@@ -204,7 +204,7 @@ def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal
 
 
 def move_into_scope(command: tuple[str, ...]) -> None:
-    """Restart this process with the same command line, but by `command`, such as systemd-run. Raises OSError."""
+    """Restart this process through `command`, such as systemd-run, with the same command line. Raises OSError."""
     interpreter = sys.executable or str(Path(sys.orig_argv[0]))
     os.execve(  # noqa: S606  no shell is meant
         command[0], [*command, interpreter, *sys.orig_argv[1:]], {**os.environ, IN_SCOPE: "1"}
@@ -213,16 +213,16 @@ def move_into_scope(command: tuple[str, ...]) -> None:
 
 @frozen
 class LogoutEffect:
-    """What a logout of the user would do to the run."""
+    """What happens to the run when its user logs out, and what to do about it."""
 
     command: tuple[str, ...] = ()  # prefix of the command line to start the run again; () to leave it
     message: str = ""  # message for the user; "" if a logout does no harm
 
 
 def logout_effect(root: Root, uid: int, environment: Mapping[str, str] = os.environ) -> LogoutEffect:
-    """Return what a logout of the user `uid` would do to the run.
+    """Return what happens to the run when the user `uid` logs out, and what to do about it.
 
-    `root`: the root of this machine, never that of a captured board.
+    `root` is where this machine's files are read. `environment` holds the environment variables.
     """
     if uid == 0 or environment.get(IN_SCOPE) or not root.exists(BOOTED) or not ask(root):
         return LogoutEffect()
@@ -243,7 +243,7 @@ def logout_effect(root: Root, uid: int, environment: Mapping[str, str] = os.envi
 
 
 def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
-    """Return whether systemd can create a scope. `scope`: the command that runs another one in it.
+    """Return whether systemd can run a command in a scope. `scope` are the words before that command.
 
     This is tested before this process is replaced.
     """
@@ -262,7 +262,7 @@ def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
 
 
 def how_to_come_back(folder: Path) -> str:
-    """Return three lines of text that tell how to attach to the run and how to stop it."""
+    """Return three lines of text: where the run is recorded, how to attach to it, and how to stop it."""
     from edgetop.paths import recordings_home  # noqa: PLC0415  the launcher needs none of it
     from edgetop.recording.registry import locate  # noqa: PLC0415
     from edgetop.recording.session_folder import SUFFIX  # noqa: PLC0415

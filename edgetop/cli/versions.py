@@ -1,4 +1,4 @@
-"""`edgetop --version --verbose`: the versions that a bug report needs, and nothing that identifies a person."""
+"""`edgetop --version --verbose`: the versions that a bug report needs. Nothing in it identifies a person."""
 
 import os
 import platform
@@ -19,8 +19,10 @@ PACKAGES = ("textual", "numpy", "pyarrow", "psutil", "click")
 
 
 def verbose_lines() -> Iterator[str]:
-    """Yield a line with the version of edgetop, then a line for each component that it uses; "-" if it is not
-    installed."""
+    """Yield a line with the version of edgetop, then a line for each component that it uses.
+
+    "-" means not installed.
+    """
     yield f"edgetop {__version__}"
     rows = [("python", _python()), ("platform", _platform()), *_runtimes(), *((name, _of(name)) for name in PACKAGES)]
     width = max(len(name) for name, _ in rows)
@@ -33,9 +35,9 @@ def _python() -> str:
 
 
 def _place() -> str:
-    """Return the kind of environment in which edgetop is installed.
+    """Return how edgetop is installed, such as `pipx` or `virtual environment`.
 
-    Its path is left out: it may contain a user's name.
+    The path might contain a user's name.
     """
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():
@@ -49,8 +51,7 @@ def _place() -> str:
 
 
 def _platform() -> str:
-    """Return the machine, kernel, C library, distribution and board as text, without the names of the host and its
-    users."""
+    """Return the machine, kernel, C library, distribution and board as text, without names of the host or its users."""
     root, kernel = Root(), os.uname()
     board = read_board(root)
     c_library = " ".join(platform.libc_ver()) or "C library unknown"
@@ -60,9 +61,9 @@ def _platform() -> str:
 
 
 def _runtimes() -> Iterator[tuple[str, str]]:
-    """Yield (runtime, the packages that provide it) for each runtime.
+    """Yield `(runtime, packages)` for each runtime: the installed packages that provide it, with versions, or "-".
 
-    Two packages for one runtime overwrite each other.
+    Two packages for the same runtime overwrite each other.
     """
     providers = metadata.packages_distributions()
     for name, runtime in RUNTIMES.items():

@@ -1,4 +1,4 @@
-"""Parts that the commands which show a session share: the check of the terminal, signals, the screen."""
+"""Shared by the commands that show a session: the check of the terminal, signals, the screen."""
 
 import contextlib
 import os
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 
 def require_screen(otherwise: str) -> None:
-    """Raise InputError if the terminal cannot show a screen. `otherwise`: the advice."""
+    """Raise InputError if the terminal cannot show a screen. `otherwise` is the advice in the error."""
     if error := why_no_screen(otherwise):
         raise error
 
 
 def why_no_screen(otherwise: str) -> InputError | None:
-    """Return an error if the terminal cannot show a screen, or None if it can. `otherwise`: the advice in the error."""
+    """Return an error if the terminal cannot show a screen, or None if it can.
+
+    `otherwise` is the advice in the error.
+    """
     if not standard_streams.has_screen():
         return InputError("the screen needs a terminal as input and output", otherwise)
     if os.environ.get("TERM") == "dumb":
@@ -34,9 +37,9 @@ def why_no_screen(otherwise: str) -> InputError | None:
 
 @contextlib.contextmanager
 def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> Iterator[None]:
-    """Call `take` with each signal that would end the process, until the block ends.
+    """Call `take` with the number of each signal that would end the process, until the block ends.
 
-    `respects_nohup`: whether SIGHUP stays ignored under nohup(1).
+    If `respects_nohup`, SIGHUP stays ignored under nohup(1).
     """
     handled = [signal.SIGINT, signal.SIGTERM]
     if not respects_nohup or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -51,7 +54,10 @@ def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> I
 
 @contextlib.contextmanager
 def aborted_by_signals() -> Iterator[None]:
-    """Raise click.Abort in the block when a signal would end the process, so that private folders are removed."""
+    """Raise click.Abort in the block when a signal would end the process.
+
+    Temporary folders are then removed properly.
+    """
 
     def abort(_number: int) -> None:
         raise click.Abort
@@ -62,7 +68,7 @@ def aborted_by_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """Yield a list to which signals are added instead of ending the process.
+    """Yield a list that collects the signals that would end the process, until the block ends.
 
     The screen can then close itself properly.
     """
@@ -72,9 +78,9 @@ def noted_signals() -> Iterator[list[int]]:
 
 
 def show_until_left(feed: "Feed", analysis: "Analysis", settings: "ScreenSettings", advice: str = "") -> None:
-    """Show a session on the screen until the user leaves it. It is over, or another process runs it.
+    """Show a session on the screen until the user leaves it. Raises InputError with `advice` if the screen fails.
 
-    Raises InputError with `advice` if the screen fails.
+    Use it for a session that is over or that another process runs.
     """
     from edgetop.ui.app import show  # noqa: PLC0415  loads Textual, while the session's past is read
 

@@ -1,4 +1,4 @@
-"""`edgetop ab`: run two models or settings in turns, and find out whether their difference is real."""
+"""`edgetop ab`: run two models or settings in turns, and find out whether one is really faster."""
 
 import contextlib
 import re
@@ -63,7 +63,10 @@ SideOptions = tuple[str, Given]
 
 
 def side_options(given: str) -> SideOptions:
-    """Parse the options of one variant, such as `--threads 2`. Keep their text and their parsed values."""
+    """Parse the options for one of the two models. Return `(text, values by option name)`. Raises BadParameter.
+
+    For example, `--threads 2` gives `("--threads 2", {"threads": 2})`.
+    """
     parser = click.Command("", params=[p for p in run.command.params if p.name in _OF_A_SIDE], add_help_option=False)
     try:
         context = parser.make_context("", shlex.split(given))
@@ -75,7 +78,11 @@ def side_options(given: str) -> SideOptions:
 
 
 def share(given: str) -> float:
-    """Parse a percentage such as `1%` into a share."""
+    """Parse a percentage from 0.01 % to 50 % into a share. Raises BadParameter.
+
+    >>> share("5%")
+    0.05
+    """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", given.strip())
     value = float(match[1]) / 100 if match else 0.0
     if not 1e-4 <= value <= 0.5:
@@ -84,7 +91,7 @@ def share(given: str) -> float:
 
 
 def ratio_gate(given: str) -> "RelativeGate":
-    """Parse a gate on a change, such as `p50>+3%`."""
+    """Parse a limit on the change from A to B, such as `p50>+3%`. Raises BadParameter."""
     gate: RelativeGate = text.relative_gate(given)
     if gate.name not in OF_OUTPUTS and (gate.name not in RATIOS or not gate.is_percent):
         names = ", ".join((*RATIOS, *OF_OUTPUTS))
@@ -151,7 +158,10 @@ GROUPS = {
 
 
 class Command(GroupedCommand):
-    """A command that also stores its options as text, to pass them on to the sessions of a soak."""
+    """The click command of `edgetop ab`.
+
+    It also keeps its options as text, to pass them on to the sessions of `--soak`.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with contextlib.suppress(click.UsageError):  # raised again below
@@ -161,7 +171,7 @@ class Command(GroupedCommand):
 
 @frozen
 class AbOptions:
-    """The options that `edgetop run` does not have, without those of one variant."""
+    """The options of `edgetop ab` that `edgetop run` does not have, except `--a`, `--b` and `--fail-if`."""
 
     until: float  # share
     max_duration: int  # ns
@@ -217,7 +227,10 @@ def command(**given: Value) -> int:
 
 
 def _variants(given: Given) -> "tuple[Variant, Variant]":
-    """Return A and B, each with the common options and its own. Raises InputError if they are the same."""
+    """Return the variants A and B: each model with the common options and with its own options.
+
+    Raises InputError if there is neither a second model nor an option for one variant.
+    """
     from edgetop.cli.running.run_request import ModelChoice, Variant  # noqa: PLC0415  --help needs none of it
 
     model, other = given["model"], given["other"]

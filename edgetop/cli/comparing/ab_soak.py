@@ -1,4 +1,7 @@
-"""`edgetop ab --soak`: compare two variants when hot. Turns cancel heat, so here each variant runs alone."""
+"""`edgetop ab --soak`: compare two variants when the board is hot. Each variant runs alone, in sessions of its own.
+
+Short turns would give both variants the same heat, and so hide which one heats the board more.
+"""
 
 import random
 import shlex
@@ -29,8 +32,8 @@ VARIANT = "variant"  # label of a session: its value is A or B
 def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int) -> int:
     """Run the sessions of both variants one after another, and compare them. Return the exit code.
 
-    `written`: options of both variants, as words of a command line. `soak_ns`: time that each session measures.
-    `repeat`: number of sessions of each variant.
+    `written` holds the common options as words of a command line. `soak_ns` is the time in ns that each session
+    measures. `repeat` is the number of sessions of each variant.
     """
     subject = request.subject
     assert isinstance(subject, VariantsSubject)
@@ -69,7 +72,10 @@ def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int)
 
 
 def counterbalanced(repeat: int, seed: int) -> str:
-    """Return ABBAABBA... or BAABBAAB..., chosen at random, so that a drift over the sessions affects both alike."""
+    """Return the order of the sessions, `repeat` of each variant. A slow drift then affects A and B alike.
+
+    The order is ABBAABBA... or BAABBAAB..., which `seed` decides.
+    """
     first = random.Random(seed).choice(("ABBA", "BAAB"))  # noqa: S311  the same for a seed
     return (first * repeat)[: 2 * repeat]
 

@@ -1,6 +1,6 @@
-"""The bench table of a sweep: size, work and accuracy of each combination, beside its latency, load and energy.
+"""The table "bench" of a sweep: size, accuracy, latency, load and energy of each combination of model and settings.
 
-It is shown as text and as Markdown. Columns of which nothing is known are left out.
+It is shown as text and as Markdown. Columns without any value are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +53,11 @@ KEYS = tuple(_COLUMNS)
 def bench_rows(
     candidates: Sequence[Candidate], groups: Sequence[Group], comparison: Comparison | None
 ) -> list[tuple[str, Document]]:
-    """Return the name and the figures, by KEYS, of each combination that has a session. None means unknown."""
+    """Return `(name, figures)` for each combination that has a recorded session.
+
+    The figures are a dict by the keys in `KEYS`, such as `p50_ms`, with None for an unknown value. `groups` holds the
+    sessions of each combination. `comparison` compares them; None with fewer than two combinations.
+    """
     built = {row.name: row.to_json() for row in model_rows(groups)}
     used = {row.name: row.to_json() for row in usage_rows(groups)}
     rows = []
@@ -67,7 +71,10 @@ def bench_rows(
 
 
 def bench_cells(rows: Sequence[tuple[str, Document]]) -> list[list[str]]:
-    """Return the header and the rows of the table as text."""
+    """Return the cells of the table as text: the header, then a row for each combination.
+
+    `rows` come from `bench_rows`.
+    """
     shown = [key for key in KEYS if any(figures[key] is not None for _, figures in rows)]
     heads = ["bench", *(_COLUMNS[key][0] for key in shown)]
     return [heads, *([name, *(_cell(key, figures[key]) for key in shown)] for name, figures in rows)]
@@ -78,7 +85,10 @@ def _cell(key: str, value: float | None) -> str:
 
 
 def bench_lines(rows: Sequence[tuple[str, Document]], columns: int) -> Iterator[str]:
-    """Yield the lines of the table. If it is wider than `columns`, it is cut into several with the same rows."""
+    """Yield the lines of the table, at most `columns` characters wide.
+
+    A wider table is cut into several with the same rows. `rows` come from `bench_rows`.
+    """
     heads, *cells = bench_cells(rows)
     cells = [[clean(name), *rest] for name, *rest in cells]
     first = 1

@@ -1,4 +1,4 @@
-"""`edgetop compare`: compare sessions, and find out whether their differences are real."""
+"""`edgetop compare`: compare sessions, and find out whether they really differ."""
 
 import click
 

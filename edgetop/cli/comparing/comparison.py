@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @frozen
 class CompareOptions:
-    """The options of `edgetop compare`."""
+    """The parsed options of `edgetop compare`."""
 
     group_by: str | None
     as_json: bool
@@ -57,9 +57,9 @@ class CompareOptions:
 
 
 def print_comparison(sessions: Sequence[str], options: CompareOptions) -> int:
-    """Compare the sessions, write what the options of `edgetop compare` ask for, and return the exit code.
+    """Compare the sessions, and write what the options of `edgetop compare` ask for. Return the exit code.
 
-    Raises InputError and OutputError.
+    `sessions` are names or paths of sessions or sweeps; the first is the baseline. Raises InputError and OutputError.
     """
     csv_output = _outputs_checked(options)
     page = refuse_html(options.html, force=options.force) if options.html else None
@@ -105,19 +105,25 @@ def comparison_json(
 
 
 def exit_code(results: Sequence[RelativeResult]) -> int:
-    """Return the exit code. Failed gates are printed to stderr."""
+    """Return the exit code for the results of `--fail-if`: 1 if a gate failed, else 0. Print failed gates to stderr."""
     return EXIT_GATE_FAILED if print_failures([one.reason for one in results if not one.ok]) else EXIT_DONE
 
 
 def _outputs_checked(options: CompareOptions) -> NamedOutput | StreamOutput | None:
-    """Return the CSV output, checked before anything is read, or None. Raises InputError and OutputError."""
+    """Return the output for `--csv`, or None without that option.
+
+    Check that the files of `--csv` and `--junit` can be written. Raises InputError and OutputError.
+    """
     if options.junit:
         refuse_unwritable(options.junit)
     return csv_output_of(options.csv_file, as_json=options.as_json, force=options.force)
 
 
 def _groups(sessions: Sequence[str], options: CompareOptions) -> tuple[tuple[Group, ...], list[str]]:
-    """Return the groups to compare, and the problems in reading them. A sweep is a group. Raises InputError."""
+    """Return `(groups, problems)`: the groups of sessions to compare, and a line about each part that cannot be read.
+
+    Each sweep is a group of its own. Otherwise `--group-by` decides, or each session is a group. Raises InputError.
+    """
     if options.group_by or not any(map(sweep_sessions, sessions)):
         samples, problems = read_samples(sessions)
         return grouped(samples, options.group_by), problems
@@ -134,9 +140,9 @@ def _are_sweeps(sessions: Sequence[str]) -> bool:
 
 
 def _agreement(groups: Sequence[Group], sessions: Sequence[str]) -> Agreements | None:
-    """Return how well two groups of several models or programs agree, or None if they are no such groups.
+    """Return how well the second group of models or programs ranks as the first one does.
 
-    Raises InputError if two sweeps have nothing in common.
+    None unless there are two groups with several models each. Raises InputError if two sweeps have no model in common.
     """
     if len(groups) != 2 or any(len(set(map(identity, group.samples))) < 2 for group in groups):
         return None
@@ -149,7 +155,7 @@ def _agreement(groups: Sequence[Group], sessions: Sequence[str]) -> Agreements |
 
 
 def _compared(groups: Sequence[Group], options: CompareOptions) -> Comparison:
-    """Compare the groups. Raises InputError if there is nothing to compare."""
+    """Return the comparison of the groups with the first one. Raises InputError if there is nothing to compare."""
     key = options.group_by
     try:
         return compare(groups, judge=judge_of(options.labels, options.metric))
@@ -160,9 +166,10 @@ def _compared(groups: Sequence[Group], options: CompareOptions) -> Comparison:
 
 
 def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
-    """Return the samples of each recording, and the problems in reading them. Raises InputError.
+    """Return `(samples, problems)`: the figures of each session, and a line about each part that could not be read.
 
-    An A/B session gives a sample of each variant, and a sweep one of each of its complete runs.
+    `sessions` are names or paths. An A/B session gives two samples, one for A and one for B. A sweep gives a sample for
+    each complete run. Raises InputError.
     """
     samples: list[Sample] = []
     problems: list[str] = []
@@ -181,10 +188,10 @@ def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
 
 
 def sweep_sessions(name: str) -> list[str]:
-    """Return the sessions of the complete runs of a sweep, or [] if it is none.
+    """Return the paths of the complete runs of a sweep, or [] if `name` is not a sweep.
 
-    `name`: the path of the sweep's folder, or its name here or in the recordings folder. Raises InputError if no run is
-    complete.
+    `name` is the path of the sweep's folder, or its name in the current folder or in the recordings folder. Raises
+    InputError if no run is complete.
     """
     places = (Path(name), Path(f"{name}{SWEEP}"), recordings_home() / f"{name}{SWEEP}")
     folder = next((place for place in places if (place / FILE).is_file()), None)
@@ -197,7 +204,10 @@ def sweep_sessions(name: str) -> list[str]:
 
 
 def _work(model: Model) -> ModelWork:
-    """Return what follows from the model's file; nothing if the file has changed since the run."""
+    """Return figures of the model's file, such as its number of parameters.
+
+    All are None if the file has changed since.
+    """
     from hashlib import sha256  # noqa: PLC0415  4 MiB of OpenSSL, which a sweep does without until it is over
 
     from edgetop.models.inspection import READERS, inspected, read_model  # noqa: PLC0415  as above

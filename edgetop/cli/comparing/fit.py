@@ -1,4 +1,7 @@
-"""`edgetop fit`: predict latency, time, memory or energy on a device from the desk, by models that ran on both."""
+"""`edgetop fit`: predict the latency, memory or energy of a model on a device from a measurement on another machine.
+
+Models that were measured on both machines serve as the basis.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,7 +28,11 @@ NAME_CELLS = 32
 
 
 def session_list(given: str) -> list[str]:
-    """Parse a comma-separated list of sessions. A path that contains a comma must be given alone."""
+    """Parse a comma-separated list of sessions. A path that contains a comma must be given alone.
+
+    >>> session_list("pi-a, pi-b")
+    ['pi-a', 'pi-b']
+    """
     return [given] if not given or Path(given).exists() else [one.strip() for one in given.split(",") if one.strip()]
 
 
@@ -49,7 +56,10 @@ OPTIONS = (
 
 @frozen
 class FitOptions:
-    """Sessions are lists of names, one list for each time that the option was given."""
+    """The parsed options of `edgetop fit`.
+
+    An option can be given several times; each time holds a list of session names.
+    """
 
     on: tuple[list[str], ...]
     from_: tuple[list[str], ...]
@@ -103,7 +113,10 @@ def command(**given: Value) -> int:
 
 
 def _figure(of: str | None, samples: "Sequence[Sample]") -> tuple[str, str]:
-    """Return the figure to fit, as the user writes it, and its key."""
+    """Return `(name, key)` of the figure to predict, such as `("p50", "p50_ms")`.
+
+    `of` is the value of `--figure`; None for the default, which depends on the sessions in `samples`.
+    """
     has_latency = any(one.report.latency.p50_ms is not None for one in samples)
     of = of or ("p50" if has_latency or not all(one.session.watched for one in samples) else "time")
     is_of_runs = of == "energy" and not any(one.report.energy.gross_mj is not None for one in samples)
@@ -111,7 +124,10 @@ def _figure(of: str | None, samples: "Sequence[Sample]") -> tuple[str, str]:
 
 
 def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[str]:
-    """Yield the lines of the text. Foreign text in them is made safe."""
+    """Yield the lines of the result. Control characters in names are made visible.
+
+    `of` and `key` come from `_figure`, such as `p50` and `p50_ms`.
+    """
     from edgetop.cli.output import table  # noqa: PLC0415
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415
     from edgetop.comparison.device_fit import FIGURES as READ  # noqa: PLC0415

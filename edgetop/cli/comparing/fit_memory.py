@@ -1,4 +1,4 @@
-"""`edgetop fit-memory`: find the least memory with which a model runs as well as without a limit."""
+"""`edgetop fit-memory`: find the least memory with which a model runs as well as with no limit."""
 
 import os
 import tempfile
@@ -99,10 +99,14 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
 
 
 class Trials:
-    """Trials of one model. Each is compared with the first, which has no limit, and printed when it ends."""
+    """Runs a model under several memory limits, and compares each run with the first one, which has no limit."""
 
     def __init__(self, run: Callable[[int | None], Trial], tolerance: float, report: Callable[[str], None]) -> None:
-        """Run without a limit. `tolerance`: allowed increase of p50 in percent. Raises EngineDiedError on failure."""
+        """Run the model without a limit. Raises EngineDiedError if that fails.
+
+        `run(limit_bytes)` runs the model once; None means no limit. `tolerance` is the allowed increase of p50 in
+        percent. `report` prints a line.
+        """
         self._run, self._tolerance, self._report = run, tolerance, report
         self.whole = run(None)
         if not self.whole.ok:
@@ -111,7 +115,10 @@ class Trials:
         self.limited: list[Trial] = []
 
     def run_well(self, limit_bytes: int) -> bool:
-        """Whether the model runs well within the limit. A p50 that is too high only once counts as chance."""
+        """Whether the model runs well with at most `limit_bytes` of memory.
+
+        It runs again if only p50 is too high, by chance.
+        """
         first = self._try(limit_bytes)
         return first.ok or (first.reason.startswith("p50") and self._try(limit_bytes).ok)
 
@@ -123,9 +130,12 @@ class Trials:
 
 
 def least_that(runs_well: Callable[[int], bool], likely: int, resolution: int) -> int | None:
-    """Return the least multiple of `resolution` that is enough, or None if not even 8 x `likely` is.
+    """Return the least multiple of `resolution` with which `runs_well` is true.
 
-    It assumes that more memory is enough if less is. `likely`: where the search begins.
+    None if even 8 x `likely` is too little. A binary search that begins at `likely`. All sizes are in bytes.
+
+    >>> least_that(lambda size: size >= 70, likely=50, resolution=10)
+    70
     """
     low, high = 0, -(-likely // resolution)
     while not runs_well(high * resolution):
@@ -139,7 +149,10 @@ def least_that(runs_well: Callable[[int], bool], likely: int, resolution: int) -
 
 
 def judged(trial: Trial, whole: Trial, tolerance: float) -> Trial:
-    """Return the trial, judged against `whole`, the trial without a limit. `tolerance`: of p50, in percent."""
+    """Return the trial, marked as failed if it ran worse than `whole`, the trial without a limit.
+
+    `tolerance` is the allowed increase of p50 in percent. Too many major page faults count as worse as well.
+    """
     if not trial.ok:
         return trial
     faults, usual = trial.major_faults_hz or 0.0, whole.major_faults_hz or 0.0
@@ -153,7 +166,10 @@ def judged(trial: Trial, whole: Trial, tolerance: float) -> Trial:
 
 
 def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
-    """Run the model once. Raises InputError if the run fails for a reason other than memory."""
+    """Run the model once with at most `limit_bytes` of memory (None: no limit), and return its figures.
+
+    `words` are options for `edgetop run`. Raises InputError if the run fails for another reason than memory.
+    """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The plan of a sweep in words: what is going to run, how often and for how long."""
+"""Describes the plan of a sweep in words: what is going to run, how often and for how long."""
 
 import shlex
 from collections.abc import Sequence
@@ -15,9 +15,10 @@ STARTING_S = 10.0  # rough time to start a run: interpreter, runtime, model and 
 def plan_words(
     plan: Plan, folder: Path | None, heat: tuple[str, float] | None, *, each: Sequence[str] | None = None
 ) -> str:
-    """Describe the runs, their duration and their folder, which is None in a dry run that does not read the board.
+    """Return lines of text about the runs to go, their duration and their folder.
 
-    `each`: list the runs; the command of a program, with placeholders, or ().
+    `folder` is None in a dry run, which does not look at the board. `heat` is the hottest sensor and its temperature in
+    °C, or None. `each` None does not list the runs. Otherwise it is the command of the program, or () for models.
     """
     left = sum(one.state == "planned" for one in plan.runs)
     combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)

@@ -1,4 +1,4 @@
-"""The runs of a sweep over a program: what is checked before the first one, and why one failed."""
+"""The runs of a sweep over a program: checks before the first run, and the reason why a run failed."""
 
 import os
 from collections.abc import Sequence
@@ -28,9 +28,10 @@ LAST_BYTES, LAST_CELLS = 4096, 120  # of a program's output, for the reason why 
 
 
 def checked(combinations: Sequence[Settings], options: Sequence[str], command: Sequence[str]) -> RunRequest:
-    """Parse and check the command lines of the runs, so that their errors are reported before the first run.
+    """Check the command lines of all runs before the first one, and return the request of a run that can start.
 
-    Return the request of the first run that can start. Raises InputError if none can.
+    `combinations` are the settings of the runs. `options` are the words of the options for each run. `command` is the
+    program with placeholders, such as `["python3", "app.py", "{model}"]`. Raises InputError if no run can start.
     """
     given = _parsed(options)
     is_contained = bool(given["container"] or given["dockerfile"])
@@ -50,9 +51,9 @@ def checked(combinations: Sequence[Settings], options: Sequence[str], command: S
 
 
 def refuse_unlimitable(options: Sequence[str]) -> None:
-    """Raise InputError if this machine or this user cannot limit a program in this way.
+    """Raise InputError if this machine cannot apply the `--limit` in `options` to a program.
 
-    An image of the program is pulled, built and set up, if necessary.
+    `options` are the words of the options for each run. If they name an image, it is pulled, built and set up here.
     """
     given = _parsed(options)
     limit = limit_of(given["limits"])
@@ -73,7 +74,10 @@ def _parsed(options: Sequence[str]) -> Given:
 
 
 def why_failed(outcome: Outcome, session: Path) -> str:
-    """Return why a run failed: how the program ended, with the last line that it printed."""
+    """Return why a run failed: how the program ended, and the last line that it printed.
+
+    `session` is the folder of the run's recording.
+    """
     if outcome.report is None or outcome.end_reason is None:
         return outcome.reason or "it wrote no report"
     verdict, last = outcome.report["verdict"]["first"], _last_line(session / PROGRAM_LOG)

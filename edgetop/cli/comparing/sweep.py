@@ -1,4 +1,4 @@
-"""`edgetop sweep`: measure every combination of models and settings, or of a program's, without bias by heat."""
+"""`edgetop sweep`: measure every combination of models and settings, so that heat favours none of them."""
 
 import os
 from collections.abc import Callable
@@ -42,7 +42,7 @@ _OF_RUN = passed_on(
 
 # ParamType is generic in some versions of Click only.
 def listed(what: click.ParamType) -> Callable[[str], tuple[Value, ...]]:  # type: ignore[type-arg]
-    """Return a parser of comma-separated values of the type `what`."""
+    """Return a function that parses comma-separated values of the type `what`, such as `1,2,4`, into a tuple."""
 
     def parse(given: str) -> tuple[Value, ...]:
         return tuple(what.convert(part.strip(), None, None) for part in given.split(","))
@@ -51,7 +51,11 @@ def listed(what: click.ParamType) -> Callable[[str], tuple[Value, ...]]:  # type
 
 
 def provider_list(given: str) -> tuple[str, ...]:
-    """Parse `CPU,XNNPACK`. A provider with options, which contain commas, must be given alone: `CUDA:a=1,b=2`."""
+    """Parse a list of providers. A provider with options, which contain commas, must be given alone.
+
+    >>> provider_list("CPU,XNNPACK"), provider_list("CUDA:a=1,b=2")
+    (('CPU', 'XNNPACK'), ('CUDA:a=1,b=2',))
+    """
     parts = (given,) if ":" in given else tuple(part.strip() for part in given.split(","))
     for part in parts:
         text.with_options(part)
@@ -174,9 +178,10 @@ def command(ctx: click.Context, /, **values: Value) -> int:
 
 
 def checked_plan(folder: Path) -> Plan:
-    """Read a plan and check it, because anybody may have written it. Options are brought into one form.
+    """Read the plan of the sweep in `folder`, and check it, because anybody may have written it.
 
-    Raises InputError if there is no plan, or if it has an option that the runs of a sweep do not have.
+    Its options are written in one standard form. Raises InputError if there is no plan, or if it has an option that the
+    runs of a sweep cannot have.
     """
     plan = read_plan(folder)
     own = [param for param in OWN_OPTIONS if param.name in ("scenario", "speed")]

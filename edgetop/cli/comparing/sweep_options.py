@@ -1,4 +1,4 @@
-"""The parsed options of a sweep, without those of its runs."""
+"""The parsed options of a sweep, apart from those that it passes on to its runs."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from edgetop.frozen import frozen
 
 @frozen
 class SweepOptions:
-    """The options that `edgetop sweep` does not pass on to its runs."""
+    """The options of `edgetop sweep` that are not passed on to its runs."""
 
     models: tuple[Path, ...]
     more_models: tuple[Path, ...]  # of --models; a list with commas is one path

@@ -1,7 +1,8 @@
-"""Sweep over the runs of a program, such as `python app.py {model} {threads}`, each watched in its own session.
+"""Sweeps over a program, such as `python app.py {model} {threads}`.
 
-The plan in a sweep's folder never says what is executed: it has no command, and the texts that stand for placeholders
-must be given again to continue it. So nobody can make a user run something by giving him a folder.
+Each run of the program is watched in its own session. The plan in a sweep's folder never says what is executed: it has
+no command. To continue the sweep, the user must repeat the command and the values of its placeholders. So nobody can
+make a user run something by giving them a folder.
 """
 
 import re
@@ -41,7 +42,10 @@ _WATCH_ONLY = {
 
 
 class SweepCommand(GroupedCommand):
-    """Takes the words after `--` as the command of a program, which Click would add to the models."""
+    """The click command of `edgetop sweep`.
+
+    It takes the words after `--` as a program; click would take them as models.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index(DASHES) if DASHES in args else len(args)
@@ -50,7 +54,7 @@ class SweepCommand(GroupedCommand):
 
 
 def command_of(ctx: click.Context) -> tuple[str, ...] | None:
-    """Return the command after `--`, or None without `--`. Raises InputError if it is empty."""
+    """Return the words after `--` on the command line, or None without `--`. Raises InputError if there are none."""
     command: tuple[str, ...] | None = ctx.meta[META]
     if command == ():
         raise InputError(
@@ -60,7 +64,7 @@ def command_of(ctx: click.Context) -> tuple[str, ...] | None:
 
 
 def values(given: str) -> tuple[str, tuple[str, ...]]:
-    """Parse `NAME=A,B,C` into the name of a placeholder and its texts.
+    """Parse `NAME=A,B,C` into the name of a placeholder and its values. Raises BadParameter.
 
     >>> values("lr=0.1,0.01")
     ('lr', ('0.1', '0.01'))
@@ -81,13 +85,20 @@ ONLY = {str(param.name) for param in OPTIONS}  # options that need a command
 
 
 def of_program(params: Sequence[click.Option]) -> tuple[click.Option, ...]:
-    """Return those of the options of `run` that `watch` has too, and those of `watch` alone."""
+    """Return the options that a sweep passes on to runs of a program.
+
+    These are the options in `params` that `edgetop watch` has too, and some that only `watch` has.
+    """
     of_watch = {param.name for param in watch.PARAMS}
     return (*(param for param in params if param.name in of_watch), *OPTIONS[1:])
 
 
 def refuse_mixed(given: Sequence[str], written: Mapping[str, str], command: Sequence[str] | None) -> None:
-    """Raise InputError for an option that the runs do not have. `written`: the options as users write them, by name."""
+    """Raise InputError for an option that does not fit: one for programs in a sweep over models, or the reverse.
+
+    `given` are the names of the given options. `written` gives the text of each name, such as `--csv` for `csv_file`.
+    `command` is the program; None for a sweep over models.
+    """
     if command is None:
         if wrong := next((name for name in given if name in ONLY), None):
             raise InputError(f"{written[wrong]} applies only to a program", COMMAND_ADVICE)
@@ -100,7 +111,7 @@ def refuse_mixed(given: Sequence[str], written: Mapping[str, str], command: Sequ
 
 
 def with_values(options: SweepOptions) -> SweepOptions:
-    """Return the options with `--values threads=1,2` and the like in the fields of `--threads` and the like.
+    """Return the options with `--values threads=1,2` moved to the field of `--threads`, and likewise for others.
 
     Raises InputError if a placeholder is given values twice.
     """
@@ -122,7 +133,10 @@ def with_values(options: SweepOptions) -> SweepOptions:
 
 
 def refuse_unused(options: SweepOptions, command: Sequence[str]) -> None:
-    """Raise InputError if values have no placeholder in the command, or a known placeholder has no values."""
+    """Raise InputError if a given value has no placeholder in `command`, or the reverse.
+
+    For example, `--threads 1,2` needs the placeholder `{threads}`.
+    """
     has_models = bool(options.models or options.more_models or options.models_file)
     given = {name: bool(getattr(options, field)) for name, (field, *_) in KNOWN.items()} | {"model": has_models}
     given |= {name: True for name, _ in options.values}
@@ -135,7 +149,7 @@ def refuse_unused(options: SweepOptions, command: Sequence[str]) -> None:
 
 
 def filled(command: Sequence[str], settings: Settings) -> list[str]:
-    """Return the command with its placeholders replaced. Other words in braces remain as they are.
+    """Return the command with its placeholders replaced by the settings. Other words in braces stay as they are.
 
     >>> filled(["app", "{model}", "--n={threads}", "{x}"], Settings("/m/a.onnx", 2))
     ['app', '/m/a.onnx', '--n=2', '{x}']
@@ -145,7 +159,11 @@ def filled(command: Sequence[str], settings: Settings) -> list[str]:
 
 
 def program_name(command: Sequence[str]) -> str:
-    """Return the name of the script or the program, without its folder."""
+    """Return the name of the script, or else of the program, without its folder.
+
+    >>> program_name(["python3", "src/app.py", "--fast"])
+    'app.py'
+    """
     script = next((word for word in command[1:] if word.endswith(".py")), command[0])
     return clean(script.rpartition("/")[2] or script)
 
@@ -159,9 +177,10 @@ def digest(command: Sequence[str]) -> str:
 def refuse_another(
     folder: Path, plan: Plan, command: Sequence[str] | None, combinations: Sequence[Settings] | None
 ) -> None:
-    """Raise InputError unless the command line has the command and the values with which the sweep began.
+    """Raise InputError if the command line differs from the command and the values with which the sweep began.
 
-    `combinations`: those of the command line; None if it gives none.
+    `folder` and `plan` are those of the sweep to continue. `command` is the program on the command line; None if there
+    is none. `combinations` are the settings that the command line gives; None if it gives none.
     """
     if plan.program is None:
         if command is not None:
@@ -182,7 +201,7 @@ def refuse_another(
 
 
 def again(options: SweepOptions, command: Sequence[str]) -> Iterator[str]:
-    """Yield the words that must follow `--resume FOLDER` to continue."""
+    """Yield the words to type after `edgetop sweep --resume FOLDER` to continue a sweep over the program `command`."""
     for path in (*options.models, *options.more_models):
         yield f"--models={path}"
     if options.models_file:
@@ -198,7 +217,10 @@ def again(options: SweepOptions, command: Sequence[str]) -> Iterator[str]:
 
 
 def goal_of(given: str | None, command: Sequence[str] | None) -> str:
-    """Return the goal: the given one, or the default. Raises InputError if runs of models do not have it."""
+    """Return the goal by which to recommend a combination: `given`, or else `p99` for models and `time` for programs.
+
+    `command` is the program; None for a sweep over models. Raises InputError if the goal applies only to programs.
+    """
     if command is None and given in OF_PROGRAMS:
         raise InputError(f"--goal {given} applies only to a program", COMMAND_ADVICE)
     return given or ("p99" if command is None else "time")

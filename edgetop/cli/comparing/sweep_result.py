@@ -1,4 +1,4 @@
-"""The result of a sweep: its table, the comparison of its combinations, and the recommended one."""
+"""The result of a sweep: its table, the comparison of its combinations of settings, and the recommended combination."""
 
 import shlex
 import statistics
@@ -40,7 +40,7 @@ _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib"
 
 @frozen
 class Outputs:
-    """What the result is written to, beside or instead of its text."""
+    """Where the result is written, beside or instead of its text on stdout."""
 
     as_json: bool
     csv_file: NamedOutput | None
@@ -49,7 +49,7 @@ class Outputs:
 
 
 def print_result(folder: Path, plan: Plan, outputs: Outputs) -> int:
-    """Print the result, write the requested files, and return the exit code."""
+    """Print the result of the sweep in `folder`, and write the requested files. Return the exit code."""
     groups, candidates, problems = _read(folder, plan)
     deadline, most_rss = plan.wanted.get("deadline"), plan.wanted.get("max_rss")
     wanted = Wanted(
@@ -88,15 +88,21 @@ def print_result(folder: Path, plan: Plan, outputs: Outputs) -> int:
 
 
 def _goal(plan: Plan, candidates: Sequence[Candidate]) -> str:
-    """Return the goal. The energy of a program without inferences is that of its run."""
+    """Return the goal by which a combination is recommended, such as `p99`.
+
+    The goal `energy` becomes `run-energy` if no inferences were seen, but the energy of whole runs is known.
+    """
     goal = plan.wanted.get("goal") or ("p99" if plan.program is None else "time")
     is_known = {key: any(one.figures.get(key) is not None for one in candidates) for key in ("energy_mj", "run_j")}
     return "run-energy" if goal == "energy" and is_known["run_j"] and not is_known["energy_mj"] else goal
 
 
 def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
-    """Compare the combinations. If labels or the metric do not fit, leave them out: a long sweep must end with a
-    table."""
+    """Return the comparison of the combinations with the first one.
+
+    `ranked_by` is the key of the figure to rank by. If the files of `--labels` or `--metric` do not fit, they are left
+    out and `problems` says so: a long sweep must still end with a table.
+    """
     try:
         judge = judge_of(plan.wanted.get("classes"), plan.wanted.get("metric"))
         return compare(groups, ranked_by, judge)
@@ -139,7 +145,10 @@ def _watched(samples: Sequence[Sample]) -> tuple[str, ...]:
 
 
 def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
-    """Return the medians over the sessions. `max_c` is the highest value instead."""
+    """Return the median of each figure over the sessions, by key such as `p50_ms`. None if unknown.
+
+    `max_c` is the highest temperature instead. `p99_spread` is how much p99 varies between sessions.
+    """
     values: dict[str, list[float]] = {key: [] for key in PROGRAM_KEYS}
     for one in samples:
         latency, energy, batch = one.report.latency, one.report.energy.gross_mj, one.session.load.batch or 1
@@ -156,7 +165,7 @@ def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
 
 
 def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
-    """Return the combinations within the limits that do not differ significantly from the recommended one."""
+    """Return the names of combinations that are not measurably worse than the recommended one and keep the limits."""
     if comparison is None or choice.recommended is None or "batch" in plan.varied:
         return []
     name = choice.recommended.name
@@ -165,7 +174,10 @@ def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[
 
 
 def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
-    """Yield the difference of each combination from the first, the ranking, and what makes the comparison unfair."""
+    """Yield lines about how each combination differs from the first, their ranking, and what makes this unfair.
+
+    `folder` is the sweep's folder, for the advice at the end. Without a comparison, yield nothing.
+    """
     if comparison is None:
         return
     yield ""
@@ -185,9 +197,9 @@ def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
 def _table(
     candidates: Sequence[Candidate], choice: Choice, comparison: Comparison | None, *, is_of_models: bool
 ) -> Iterator[str]:
-    """Yield the table of medians, and then the failed combinations with their reasons.
+    """Yield the lines of a table with the medians of each combination, then a line for each combination that failed.
 
-    Columns that no run of a program can fill are left out.
+    `is_of_models` is false for a sweep over a program; columns that its runs cannot fill are then left out.
     """
     front = {one.name for one in choice.pareto}
     agree = {one.name: verdict for one in candidates if (verdict := worst(comparison, one.name))}
@@ -304,7 +316,10 @@ def _markdown(
     as_good: Sequence[str],
     groups: Sequence[Group],
 ) -> Iterator[str]:
-    """Yield the recommendation, the table of medians, and the comparison with the first combination as Markdown."""
+    """Yield Markdown lines: the recommended combination, the table of medians, and the comparison with the first one.
+
+    `as_good` are the names of combinations that are as good as the recommended one.
+    """
     one = choice.recommended
     yield f"### edgetop sweep: recommended for {GOALS[wanted.goal][2]}: {code(one.name) if one else 'none'}"
     if as_good:

@@ -1,4 +1,7 @@
-"""Run a sweep: one run after another, with a row of a table for each. It can continue without its terminal."""
+"""Runs a sweep: one session after another, and prints a row of a table for each.
+
+It can continue without its terminal.
+"""
 
 import contextlib
 import math
@@ -78,9 +81,10 @@ def start_sweep(
     program: Sequence[str] | None = None,
     seed: int = 0,
 ) -> int:
-    """Start a new sweep and return the exit code. Raises InputError if an option cannot be used.
+    """Start a new sweep, and return the exit code. Raises InputError if an option cannot be used.
 
-    `program`: the command of a program to watch, with placeholders. `seed`: for the order of its runs.
+    `run_options` are options for each run, as words of a command line. `program` is the command of a program to watch,
+    with placeholders such as `{model}`; None for a sweep over models. `seed` decides the random order of its runs.
     """
     combinations = _combinations(options, is_program=program is not None)
     _outputs(options)
@@ -123,7 +127,10 @@ def start_sweep(
 
 
 def _combinations(options: SweepOptions, *, is_program: bool) -> tuple[Settings, ...]:
-    """Return the combinations. Raises InputError if a model is no file, or if there is none without a program."""
+    """Return every combination of the given models and settings.
+
+    Raises InputError if a model is not a file, or if there is no model although no program is watched.
+    """
     given, providers = (*options.models, *options.more_models), [name for each in options.providers for name in each]
     has_models = bool(given or options.models_file) or not is_program
     dimensions = (
@@ -140,7 +147,7 @@ def _combinations(options: SweepOptions, *, is_program: bool) -> tuple[Settings,
 
 
 def _outputs(options: SweepOptions) -> Outputs:
-    """Return what the options ask for. Raises InputError if a file cannot be used."""
+    """Return where to write the result. Raises InputError if a file cannot be used."""
     force, csv_file = options.force, None
     if options.csv_file:
         csv_file = NamedOutput.of_option("--csv", options.csv_file, force=force, elsewhere=ELSEWHERE)
@@ -154,7 +161,10 @@ def _outputs(options: SweepOptions) -> Outputs:
 
 
 def _checked(combinations: Sequence[Settings], run_options: Sequence[str]) -> RunRequest:
-    """Parse and check the command line of a run now, so that its errors are reported before the first run."""
+    """Check the command line of a run before the first run, and return its request. Raises InputError.
+
+    `run_options` are options for each run, as words of a command line.
+    """
     request = _request_of([*combinations[0].arguments, *run_options])
     session_parts.refuse_absent(request, None)
     session_parts.interpreter(model_of(request.subject).python)
@@ -163,9 +173,10 @@ def _checked(combinations: Sequence[Settings], run_options: Sequence[str]) -> Ru
 
 
 def _refuse_unrunnable(combinations: Sequence[Settings], run_options: Sequence[str]) -> None:
-    """Raise InputError if no combination can be run, such as with an input of another shape.
+    """Try one inference of the combinations, until one works.
 
-    If only some fail, their runs are reported as failed, since not every model runs on every provider.
+    Raise InputError if all fail, for example because of an input. If only some fail, the sweep goes on and reports
+    those runs as failed, since not every model runs on every provider.
     """
     first: InputError | None = None
     for one in combinations:
@@ -178,7 +189,7 @@ def _refuse_unrunnable(combinations: Sequence[Settings], run_options: Sequence[s
 
 
 def _request_of(words: list[str]) -> RunRequest:
-    """Parse the command line of one run. Raises InputError or click.UsageError."""
+    """Return the request for the command line of one run, given as words. Raises InputError or click.UsageError."""
     if any(word.startswith("--scenario") for word in words):
         return demo.demo_request(demo.command.make_context("demo", words).params)
     return run.model_request(run.command.make_context("run", words).params)
@@ -193,10 +204,11 @@ def resume_sweep(
     terminal: Terminal,
     program: Sequence[str] | None = None,
 ) -> int:
-    """Continue a sweep.
+    """Continue the sweep in `folder`, or show its result if it is complete. Return the exit code.
 
-    `given`: the names of the options on the command line. `orders`: those that a plan does not store, as written.
-    `program`: the command of a program to watch, with placeholders.
+    `given` are the names of the options on the command line. `orders` are options that a plan does not store because
+    they run or load something, as words. `program` is the command of a program to watch, with placeholders; None for
+    models.
     """
     if program is not None or (plan.program is not None and plan.next_run):
         again = None if program is None else _combinations(options, is_program=True)
@@ -221,9 +233,10 @@ def resume_sweep(
 
 
 def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: SweepOptions) -> list[str]:
-    """Return the options that run or load something, which may come only from a command line, never from a plan.
+    """Return the options that run or load something, as words.
 
-    Raises InputError if an option is missing, or was not used when the sweep began.
+    They may come only from the command line, never from a plan. `orders` are those words. Raises InputError if an
+    option is missing, or was not used when the sweep began.
     """
     asked = [name for name in plan.asked if name in ORDERS]
     given = [word.partition("=")[0] for word in orders]
@@ -246,7 +259,10 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Sweep
 
 
 def _wanted(options: SweepOptions, names: Sequence[str]) -> Document:
-    """Return the options that the plan stores. Raises InputError if labels or metric cannot be used."""
+    """Return the options in `names` that the plan stores, by name, such as `goal`.
+
+    Raises InputError if the files of `--labels` or `--metric` cannot be used.
+    """
     wanted = {name: getattr(options, name) for name in WANTED if name in names}
     judge_of(wanted.get("classes"), wanted.get("metric"))
     if wanted.get("classes"):
@@ -255,7 +271,7 @@ def _wanted(options: SweepOptions, names: Sequence[str]) -> Document:
 
 
 def heat_now(request: RunRequest) -> tuple[str, float] | None:
-    """Return the hottest zone of the board and its temperature in °C, or None if no temperature can be read."""
+    """Return `(sensor, °C)` of the hottest place on the board, or None if no temperature can be read."""
     with open_board(request) as board:
         sensors = board.discover()
         heat = hottest(sensors)
@@ -266,10 +282,11 @@ def heat_now(request: RunRequest) -> tuple[str, float] | None:
 
 
 def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "") -> Path:
-    """Create the folder of a sweep or a soak, by default in the recordings folder and named by `name` and the time.
+    """Create the folder of a sweep or a soak, and return its path.
 
-    Raises InputError if it exists, with `advice`, in which {} stands for the folder. Raises OutputError if it cannot be
-    created.
+    `output` is the path that the user gave. Without it, the folder is in the recordings folder and is called `name` and
+    the time. `suffix` is appended, such as `.sweep`. Raises InputError with `advice` if the folder exists; {} in the
+    advice stands for the folder. Raises OutputError if it cannot be created.
     """
     path = output or recordings_home() / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     path = Path(os.path.abspath(path))  # noqa: PTH100  links are kept
@@ -285,7 +302,7 @@ def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Lock a sweep, so that only one process runs it. The lock ends with the process.
+    """Lock the sweep in `folder` while the block runs, so that only one process runs it.
 
     Raises InputError if another process holds the lock.
     """
@@ -302,10 +319,10 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 class Sweep:
-    """Runs the plan. This process must hold the lock of its folder."""
+    """Runs the plan of a sweep. This process must hold the lock of the sweep's folder."""
 
     def __init__(self, folder: Path, plan: Plan, terminal: Terminal, program: Sequence[str] | None = None) -> None:
-        """`program`: the command of a program to watch, with placeholders."""
+        """`program` is the command of a program to watch, with placeholders such as `{model}`; None for models."""
         self._folder, self._terminal, self._program = folder, terminal, program
         self._plan = plan
         self._child: ChildRun | None = None
@@ -315,7 +332,7 @@ class Sweep:
         self._took_s: list[float] = []  # durations of the runs of this process
 
     def run(self, options: SweepOptions) -> int:
-        """Run to the end or until the sweep is stopped. Return the exit code."""
+        """Run all runs that are left, or until a signal stops the sweep. Return the exit code."""
         outputs = _outputs(options)
         if self._plan.next_run:
             self._write()
@@ -332,7 +349,7 @@ class Sweep:
         return print_result(self._folder, self._plan, outputs)
 
     def _resuming(self, options: SweepOptions) -> str:
-        """Return the command that continues this sweep."""
+        """Return the shell command that continues this sweep."""
         if self._program is None:
             return f"edgetop sweep --resume {self._folder}"
         words = ["edgetop", "sweep", "--resume", str(self._folder), *sweep_program.again(options, self._program)]
@@ -361,7 +378,10 @@ class Sweep:
             self._say(self._row_of(next(each for each in self._plan.runs if each.session == one.session)))
 
     def _run_one(self, one: Run) -> Document | None:
-        """Do one run. Return the changes to its entry in the plan, or None if it was stopped and must be repeated."""
+        """Do one run.
+
+        Return the changes to its entry in the plan, or None if the run was stopped and must be repeated.
+        """
         folder = self._folder / one.session
         _clear(folder)
         is_program = self._program is not None
@@ -387,7 +407,7 @@ class Sweep:
         return HEADS if self._plan.program is None else PROGRAM_HEADS
 
     def _follow(self, one: Run) -> None:
-        """Show the progress of the run on one line, if there is a terminal."""
+        """Show the progress of the run on one line, if stderr is a terminal. Leave the terminal if it has hung up."""
         if self._hung_up or self._terminal.has_lost_launcher:
             self._hung_up = False
             self._leave(is_asked=False)
@@ -402,7 +422,10 @@ class Sweep:
             show_progress(formatting.cut(clean(line), shutil.get_terminal_size().columns - 1))
 
     def _leave(self, *, is_asked: bool) -> None:
-        """Release the terminal and continue. Further output goes to the log."""
+        """Release the terminal and continue without it. Output goes to a log in the sweep's folder from then on.
+
+        `is_asked` is true if the user asked for it (`--detach`).
+        """
         if is_asked or self._terminal.has_lost_launcher:
             self._say(
                 f"edgetop: the sweep continues; edgetop attach shows the run, edgetop stop {self._folder} ends it,\n"
@@ -438,7 +461,10 @@ class Sweep:
 
 
 def _clear(folder: Path) -> None:
-    """End and remove the session of an interrupted run."""
+    """End and remove the session that an interrupted run left in `folder`, so that the run can be repeated.
+
+    Raises InputError or OutputError if that is not possible.
+    """
     if folder.is_symlink():
         raise InputError(f"{folder}: is a link, not a session of this sweep", "remove it")
     until_s = time.monotonic() + ENDING_S
@@ -459,9 +485,9 @@ def _clear(folder: Path) -> None:
 
 
 def models_of(models: Sequence[Path], models_file: Path | None) -> list[str]:
-    """Return the absolute paths of the models and of those listed in the file.
+    """Return the absolute paths of the given models and of the models that the file lists, one per line.
 
-    Raises InputError if there is none, or if one is not a file.
+    Raises InputError if there is no model, or if a path is not a file.
     """
     paths = list(models)
     if listing := models_file:

@@ -1,1 +1,1 @@
-"""Reports, comparisons and results as text, as HTML pages and as JUnit XML."""
+"""Prints reports, comparisons and results as text, Markdown, HTML pages and JUnit XML."""

@@ -1,4 +1,4 @@
-"""How well the figures of one side predict those of the other side, as text, and as the parts of other documents."""
+"""Shows how well figures measured on one side (such as a desk) predict those on the other (such as a device)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,10 @@ NAME_CELLS = 32
 
 
 def agreement_lines(found: Agreements, names: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of a part for each figure. `names`: those of the two sides. Foreign text is made safe."""
+    """Yield the lines of a text table for each figure, such as p50, with the models as rows.
+
+    `names` are the names of the two sides. Control characters in names are made visible.
+    """
     here, there = (shortened(clean(name), NAME_CELLS // 2) for name in names)
     for one in found.agreements:
         yield ""
@@ -32,9 +35,9 @@ def left_out_words(found: Agreements) -> str:
 
 
 def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
-    """Yield a line on the order of the models and one on the line through them, or one that says why there is none.
+    """Yield two sentences on one figure: how alike both sides order the models, and the line through the points.
 
-    `here`, `there`: the names of the two sides.
+    If there is no line, one sentence says why. `here` and `there` are the names of the two sides.
     """
     figure, line = FIGURES[one.key], one.line
     if line is None:
@@ -47,12 +50,18 @@ def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
 
 
 def agreement_heads(one: Agreement, here: str, there: str) -> list[str]:
-    """Return the heads of the table of models. The first one is the unit of the figures."""
+    """Return the headings of the table of models. The first is the unit of the figures, such as `ms`.
+
+    `here` and `there` are the names of the two sides.
+    """
     return [FIGURES[one.key].unit, here, there, "line", "residual", "off if left out"]
 
 
 def agreement_rows(one: Agreement) -> Iterator[list[str]]:
-    """Yield the cells of each model: its name as it is, and its figures as text. Nothing without a line."""
+    """Yield a row of cells for each model: its name, then its figures as text. Yield nothing if there is no line.
+
+    The name may contain control characters.
+    """
     if (line := one.line) is None:
         return
     for pair, off, out in zip(line.pairs, one.residuals, line.left_out, strict=True):
@@ -61,9 +70,9 @@ def agreement_rows(one: Agreement) -> Iterator[list[str]]:
 
 
 def agreement_csv(found: Agreements, names: Sequence[str]) -> Iterator[Sequence[object]]:
-    """Yield rows for the CSV file of a comparison: key, unit, session or model, and value.
+    """Yield rows `(key, unit, session or model, value)` for the CSV file of a comparison.
 
-    `names`: those of the two sides.
+    `names` are the names of the two sides.
     """
     there = clean(names[1])
     for one in found.agreements:

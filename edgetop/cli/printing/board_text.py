@@ -1,4 +1,4 @@
-"""The lines of the text report about the board: temperature, memory, power and the energy of an inference."""
+"""The lines of the text report about the board: temperature, memory, power, and energy per inference."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from edgetop.wording.energy_words import meter_name, meter_parts_words, meter_un
 
 
 def heat_lines(report: Report) -> Iterator[str]:
-    """Yield a line for each thermal zone of the board, with the hottest first."""
+    """Yield a line for each temperature sensor of the board, the hottest first."""
     zones = sorted(report.temperature.items(), key=lambda pair: -(pair[1].max or 0))
     for sensor, zone in zones:
         span = f"{_celsius(zone.min)} to {_celsius(zone.max)} °C"
@@ -42,7 +42,10 @@ def memory_lines(report: Report) -> Iterator[str]:
 
 
 def power_lines(power: PowerFigures) -> Iterator[str]:
-    """Yield a line for the total power, or one for each rail if there is no total power."""
+    """Yield a line about the total power of the board.
+
+    Without such a sensor, yield a line for each rail (part of the board).
+    """
     if power.total_sensor:
         yield f"power      {_watts(power, power.total_sensor)}"
         return
@@ -54,7 +57,7 @@ def power_lines(power: PowerFigures) -> Iterator[str]:
 def _watts(figures: PowerFigures | RailFigures, sensor: str) -> str:
     """Return the mean and the highest power of a sensor as text.
 
-    If the highest reading is itself a mean over a time, the text says so. A known peak is added.
+    The text says so if each reading is a mean over a time, and adds a known peak.
     """
     over = "" if figures.max_over_s is None else f" as a mean of {figures.max_over_s:.2g} s"
     peak = "" if figures.peak_w is None else f", peak {_in_w(figures.peak_w)} W"
@@ -78,9 +81,9 @@ def _board_estimate(power: PowerFigures) -> Iterator[str]:
 
 
 def energy_lines(report: Report) -> Iterator[str]:
-    """Yield lines about the energy of an inference from the total power, or the reason why it is unknown.
+    """Yield lines about the energy of an inference, or the reason why it is unknown.
 
-    Without a total power, yield the energy from each rail.
+    Without a sensor of the total power, yield the energy of each rail (part of the board).
     """
     energy, power, battery = report.energy, report.power, report.session.methodology.battery
     if report.ab or not (power.total_sensor or power.rails):  # one value for two variants would mean nothing
@@ -104,7 +107,7 @@ def energy_lines(report: Report) -> Iterator[str]:
 
 
 def _gross(energy: EnergyFigures) -> Iterator[str]:
-    """Yield lines with the gross energy of an inference, its interval, and the parts of that."""
+    """Yield lines with the energy of an inference, its 95 % interval, and what the interval consists of."""
     error = energy.uncertainty
     if error is None or error.total_mj is None:
         yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"

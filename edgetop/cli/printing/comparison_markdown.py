@@ -1,5 +1,4 @@
-"""A comparison as Markdown: sentences on what differs, tables, the ranking, gates, and what makes the comparison
-unfair."""
+"""A comparison as Markdown: what differs, tables, the ranking, gates, and what makes the comparison unfair."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +22,7 @@ def comparison_markdown(
 ) -> Iterator[str]:
     """Yield the lines of the Markdown document.
 
-    `gates`: the results of gates. `agreeing`: how well two groups of models or programs agree, or None.
+    `gates` are the results of `--fail-if`. `agreeing` is how alike two groups of models behave, or None.
     """
     names = [code(group.name) for group in comparison.groups]
     yield f"### edgetop compare {', '.join(names)}"

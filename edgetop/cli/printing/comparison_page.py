@@ -1,4 +1,4 @@
-"""A comparison as an HTML page: verdicts, tables, overlaid histograms, and ratios with their intervals."""
+"""A comparison as an HTML page: verdicts, tables, histograms of latency, and ratios with their 95 % intervals."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -35,9 +35,9 @@ WIDE = 4.0  # ratio of the highest to the lowest latency above which the axis is
 def write_comparison(
     output: NamedOutput, comparison: Comparison, gates: Sequence[RelativeResult], agreeing: Agreements | None = None
 ) -> None:
-    """Write the page of a comparison.
+    """Write a comparison as an HTML page.
 
-    `gates`: the results of gates. `agreeing`: how well two groups of models or programs agree, or None. Raises
+    `gates` are the results of `--fail-if`. `agreeing` is how alike two groups of models behave, or None. Raises
     OutputError if the page cannot be written.
     """
     names = comparison.names
@@ -83,7 +83,10 @@ def write_comparison(
 
 
 def _agreement(found: Agreements, names: Sequence[str]) -> Iterator[str]:
-    """Yield a section for each figure: the order, the line, and a table of models."""
+    """Yield an HTML section for each figure: how alike both sides order the models, and a table of the models.
+
+    `names` are the names of the two sides.
+    """
     here, there = names
     for one in found.agreements:
         title = "; ".join(agreement_sentences(one, here, there))
@@ -94,7 +97,10 @@ def _agreement(found: Agreements, names: Sequence[str]) -> Iterator[str]:
 
 
 def _histograms(comparison: Comparison) -> Iterator[Chart]:
-    """Yield a chart of the latencies of all groups, as shares. The lowest and the highest thousandth are left out."""
+    """Yield a chart with the latency histograms of all groups, in percent.
+
+    The lowest and highest thousandth are left out.
+    """
     groups = [
         (group.name, sum((one.buckets for one in group.samples), np.zeros(histogram.SIZE, np.int64)))
         for group in comparison.groups[:MOST_SERIES]
@@ -112,9 +118,9 @@ def _histograms(comparison: Comparison) -> Iterator[Chart]:
 
 
 def edges_between(low: float, high: float, bins: int) -> Floats:
-    """Return the edges of `bins` bins.
+    """Return the `bins + 1` edges of equal bins from `low` to `high`.
 
-    If the tail is long, they are logarithmic, so that the body still has several bars.
+    If `high` is more than four times `low`, the edges are spaced logarithmically.
     """
     low = max(low, 1.0)
     spaced: Floats = (np.geomspace if high > WIDE * low else np.linspace)(low, max(high, low + 1), bins + 1)
@@ -122,9 +128,9 @@ def edges_between(low: float, high: float, bins: int) -> Floats:
 
 
 def shares_chart(groups: Sequence[tuple[str, Floats]], edges: Floats) -> Chart:
-    """Return a chart of overlaid histograms. `groups`: the name of each group and its percentage per bin.
+    """Return a chart of histograms drawn over each other.
 
-    `edges`: those of the bins, in ns.
+    `groups` are `(name, percentage in each bin)` pairs. `edges` are the edges of the bins in ns.
     """
     from bokeh.models import NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
@@ -164,9 +170,9 @@ def _ratios(comparison: Comparison) -> Iterator[Chart]:
 
 
 def ratio_chart(title: str, found: Sequence[tuple[str, Ratio]]) -> Iterator[Chart]:
-    """Yield a chart of ratios with their intervals; 1 means no difference. Without ratios, yield nothing.
+    """Yield a chart of ratios with their 95 % intervals, or nothing without ratios. 1 means no difference.
 
-    `found`: pairs of a label and a ratio.
+    `found` are `(label, ratio)` pairs, such as `("p50", ratio)`.
     """
     from bokeh.models import NumeralTickFormatter, Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415

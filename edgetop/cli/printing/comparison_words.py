@@ -31,10 +31,11 @@ def comparison_text(
     *,
     is_whole: bool = True,
 ) -> str:
-    """Return the comparison as text. Foreign text in it is made safe.
+    """Return the comparison as text. Control characters in names are made visible.
 
-    `is_whole`: whether it has the sentences, the rows of all figures and the ranking. These say little about two sweeps
-    over several models.
+    `gates` are the results of `--fail-if`. `agreeing` is how alike two groups of models behave, or None. `is_whole`
+    false leaves out the sentences, the rows of all figures and the ranking, which say little about two sweeps over
+    several models.
     """
     return "\n".join(
         line
@@ -53,7 +54,10 @@ def comparison_text(
 
 
 def sentences(comparison: Comparison) -> Iterator[str]:
-    """Yield a sentence for each group on how it differs from the baseline. Names in the sentences are not made safe."""
+    """Yield a sentence for each group that says how it differs from the first one, the baseline.
+
+    Names may contain control characters.
+    """
     for place, name in enumerate(comparison.names):
         if place:
             figures = [
@@ -76,7 +80,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
-    """Yield the lines of tables. Each has the baseline and as many other sessions as the terminal has room for."""
+    """Yield the lines of tables. Each shows the baseline and as many other sessions as fit on the terminal."""
     columns = terminal_columns()
     cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
     rows = shown_rows(comparison)
@@ -100,13 +104,16 @@ def _table(comparison: Comparison) -> Iterator[str]:
 
 
 def shown_rows(comparison: Comparison) -> list[Row]:
-    """Return the rows that have a value. Rows that count NaN and infinite outputs are left out if there are none."""
+    """Return the rows of the comparison that have a value.
+
+    A row that counts NaN and infinite outputs is left out if all its counts are 0.
+    """
     rows = (row for row in comparison.rows if any(value is not None for value in row.values))
     return [row for row in rows if any(row.values) or not row.key.endswith(f"/{NON_FINITE}")]
 
 
 def terminal_columns() -> int:
-    """Return the number of columns of the terminal that a table may fill."""
+    """Return how many characters wide a table may be: the width of the terminal, or 160 without a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
 
 
@@ -131,7 +138,10 @@ def _lines(
 
 
 def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
-    """Return the label of a row, with the unit if the values do not show it, cut to `cells` columns."""
+    """Return the label of a row, such as `p50 ms`, cut in its middle to `cells` characters.
+
+    The unit is added unless the values show it themselves.
+    """
     unit = f" {row.unit}" if row.unit not in ("", "share", "B") else ""
     label, room = clean(row.label), cells - len(unit) - 2
     if len(label) > room:  # keep both ends, where names of operators differ
@@ -140,7 +150,10 @@ def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
 
 
 def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
-    """Return a value as text in the unit of its row. A value that is text is cut to `cells` columns."""
+    """Return a value of a comparison as text. Text is cut to `cells` characters; None becomes `-`.
+
+    `unit` is the unit of its row, such as `ms`, `share` (0..1, shown in percent) or `B`.
+    """
     if value is None or isinstance(value, str):
         return UNKNOWN if value is None else shortened(value, cells)
     if unit in ("ms", "us"):
@@ -155,9 +168,9 @@ def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
 
 
 def needs_words(one: Ratio | None) -> str:
-    """Return how many sessions or seconds would settle a verdict, as text.
+    """Return how many more sessions or seconds would decide a comparison, as text.
 
-    Returns "" if the verdict is settled, or if the need is unknown.
+    "" if it is decided, or if the need is unknown.
     """
     return needs_text(one.needs_sessions, one.needs_s, is_lone=one.words == LONE) if one else ""
 
@@ -189,9 +202,9 @@ def ranking_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def csv_rows(comparison: Comparison, agreeing: Agreements | None = None) -> Iterator[Sequence[object]]:
-    """Yield the rows of a CSV file: a header, a row for each figure of each session, and the rows of the agreement.
+    """Yield the rows of a CSV file: a header, then a row for each figure of each session.
 
-    `agreeing`: how well two groups of models or programs agree, or None.
+    `agreeing` is how alike two groups of models behave, or None. Its rows come last.
     """
     yield (
         "key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",

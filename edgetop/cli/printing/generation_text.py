@@ -1,4 +1,4 @@
-"""The requests and tokens of a language model as lines of a report."""
+"""The lines of a report about the requests and tokens of a language model."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ _SEEN_BY = {
 
 
 def generation_lines(figures: GenerationFigures | None) -> Iterator[str]:
-    """Yield a line for each figure of the requests and tokens, or nothing for other models."""
+    """Yield lines about the requests and tokens of a language model. Yield nothing if `figures` is None."""
     if figures is None:
         return
     rates = f"prefill {_rate(figures.prefill_tok_s)}, decode {_rate(figures.decode_tok_s)}"

@@ -21,7 +21,10 @@ KINDS = ("failure", "error")
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raise InputError or OutputError if the file cannot be written. Call this before a run."""
+    """Raise InputError or OutputError if the file cannot be written.
+
+    Call it before a run, so that the run is not lost.
+    """
     folder = path.absolute().parent
     if path.is_dir() or not folder.is_dir():
         raise InputError(f"--junit {path}: cannot be written", "choose a file in an existing folder")
@@ -36,15 +39,15 @@ class Case:
 
 
 def write(path: Path, report: Report, error: EdgetopError | None = None) -> None:
-    """Write the gates of a report to a JUnit file. `error`, which ended the session, becomes a test case.
+    """Write the gates of a report to a JUnit file, each as a test case. Raises OutputError if it cannot be written.
 
-    Raises OutputError if the file cannot be written.
+    `error` is the error that ended the session, or None. It becomes a further test case.
     """
     write_xml(path, to_xml(report, error))
 
 
 def write_xml(path: Path, xml: str) -> None:
-    """Write the text `xml` to the file. Raises OutputError if it cannot be written."""
+    """Write `xml` to the file. Raises OutputError if it cannot be written."""
     with NamedOutput(path, force=True, elsewhere=ELSEWHERE).stream(is_text=True) as file:
         file.write(xml.encode())
 
@@ -80,7 +83,7 @@ def suite_xml(name: str, cases: Sequence[Case], seconds: float, created_utc: str
 
 
 def _quoted(text: str) -> str:
-    """Return a text quoted as an XML attribute.
+    """Return a text as a quoted XML attribute.
 
     Control characters are made visible, because XML forbids most of them.
     """

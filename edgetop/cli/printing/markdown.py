@@ -1,7 +1,7 @@
 """Markdown for pull requests and wikis, as GitHub renders it (https://github.github.com/gfm/).
 
-Text from models, files and programs is data: nothing in it may act. Names are code spans, in which GitHub interprets
-nothing: no markup, no HTML, no mention, no link, no number of an issue. Sentences that contain names are escaped.
+Text from models, files and programs must not act as Markdown. Names are code spans, in which GitHub interprets nothing:
+no markup, no HTML, no mention, no link, no number of an issue. Sentences that contain names are escaped.
 """
 
 import re
@@ -52,11 +52,9 @@ def code(text: str) -> str:
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> Iterator[str]:
-    """Yield an empty line and the lines of a table. The cells are already Markdown.
+    """Yield an empty line and the lines of a Markdown table. Without rows, yield nothing.
 
-    Columns named in `right` hold numbers.
-
-    Without rows, yield nothing.
+    Cells must already be Markdown. `right` names the headings of columns to align right.
     """
     lines = list(rows)
     if not lines:
@@ -67,19 +65,19 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: C
 
 
 def bullets(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield the title and a list. The lines are already Markdown. Without lines, yield nothing."""
+    """Yield the title in bold and a list. Without lines, yield nothing. The lines must already be Markdown."""
     listed = [f"- {line}" for line in lines]
     if listed:
         yield from ("", f"**{title}**", "", *listed)
 
 
 def folded(title: str, text: str) -> Iterator[str]:
-    """Yield the lines of a fold: plain text that a click on its title shows."""
+    """Yield the lines of a section that shows only its title until a reader clicks on it. `text` is plain text."""
     yield from ("", f"<details><summary>{title}</summary>", *block(text), "", "</details>")
 
 
 def block(text: str, language: str = "text") -> Iterator[str]:
-    """Yield an empty line and the lines of a code block in `language`."""
+    """Yield an empty line and the lines of a code block. `language` is its language, such as `sh`."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     yield from ("", f"{fence}{language}", *text.split("\n"), fence)
 
@@ -87,9 +85,10 @@ def block(text: str, language: str = "text") -> Iterator[str]:
 def markdown_output(path: str | None, *, as_json: bool, csv: str | None = None, force: bool) -> (
     NamedOutput | StreamOutput | None
 ):  # fmt: skip
-    """Return the output of `--md`, or None without the option. "-" is stdout.
+    """Return where to write the Markdown of `--md`, or None without that option. It is checked before anything is read.
 
-    The output is checked before anything is read. `csv`: the value of `--csv`. Raises InputError and OutputError.
+    `path` is the value of `--md`; `-` means stdout. `as_json` and `csv` are the values of `--json` and `--csv`, which
+    must not use the same place. `force` allows to replace an existing file. Raises InputError and OutputError.
     """
     if path is None:
         return None
@@ -104,6 +103,6 @@ def markdown_output(path: str | None, *, as_json: bool, csv: str | None = None, 
 
 
 def write_markdown(output: NamedOutput | StreamOutput, lines: Iterable[str]) -> None:
-    """Write the lines of a document. Raises OutputError."""
+    """Write the lines of a Markdown document. Raises OutputError if they cannot be written."""
     with output.stream(is_text=True) as file:
         file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))

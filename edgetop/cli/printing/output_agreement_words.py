@@ -1,4 +1,4 @@
-"""The agreement and the accuracy of kept model outputs, for A/B sessions and sweeps."""
+"""Compares the kept outputs of models (`--keep-outputs`): how well they agree, and how accurate they are."""
 
 import contextlib
 import importlib
@@ -27,10 +27,10 @@ SHOWN = ("same_top", "snr_db", "max_abs")
 
 
 def judge_of(path: Path | str | None, name: str | None, folder: Path | None = None) -> Judge:
-    """Return the judge of model outputs for `--labels` (`path`) and `--metric` (`name`).
+    """Return an object that measures the accuracy of model outputs, with the values of `--labels` and `--metric`.
 
-    The module of the metric is in `folder` or in the current folder. Raises InputError if one of the two cannot be
-    loaded.
+    `path` is a .npy file of true classes. `name` is a function that scores outputs, such as `eval:score`. Its module is
+    searched in `folder`, by default the current folder. Raises InputError if one of the two cannot be loaded.
     """
     labels = metric = None
     if path:
@@ -56,9 +56,9 @@ def judge_of(path: Path | str | None, name: str | None, folder: Path | None = No
 
 
 def with_outputs(document: Document, folder: Path | None, judge: Judge | None = None) -> Document:
-    """Return a report's document with `outputs`, the agreement of B's outputs with A's, added to its `ab`.
+    """Return the JSON document of an A/B report with `outputs` added to its `ab`: how well B's outputs agree with A's.
 
-    It is added only if both variants kept outputs. `folder`: that of the session.
+    It stays unchanged if no outputs were kept. `folder` is the folder of the session; None if it was not recorded.
     """
     if document.get("ab") and folder and (found := _found(folder, judge)):
         document["ab"] = {**document["ab"], "outputs": found}
@@ -66,9 +66,9 @@ def with_outputs(document: Document, folder: Path | None, judge: Judge | None = 
 
 
 def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[str]:
-    """Yield lines on the agreement of B's outputs with A's, or nothing if no outputs were kept.
+    """Yield lines about how well B's outputs agree with A's. Yield nothing if no outputs were kept.
 
-    `folder`: that of the session.
+    `folder` is the folder of the session; None if it was not recorded.
     """
     found = _found(folder, judge) if folder else None
     if found and found["refused"]:
@@ -85,7 +85,10 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
 
 
 def failed_gates(gates: Sequence[RelativeGate], folder: Path | None, judge: Judge | None = None) -> list[str]:
-    """Return the reasons of those gates that the kept outputs of an A/B session fail. `folder`: that of the session."""
+    """Return a line for each of the gates on outputs (such as `top-1<-1%`) that an A/B session fails.
+
+    `folder` is the folder of the session; None if it was not recorded.
+    """
     rows: list[Line] = []
     try:
         both = [read_outputs(folder, side) if folder else None for side in SIDES]
@@ -115,11 +118,10 @@ def _found(folder: Path, judge: Judge | None) -> Document | None:
 
 
 def worst(comparison: Comparison | None, name: str) -> dict[str, float]:
-    """Return the agreement of the outputs of the combination `name` with those of the first combination, and its
-    accuracy.
+    """Return how well the outputs of combination `name` agree with the first combination's, and how accurate they are.
 
-    The keys are `same_top`, `snr_db` and the names of `JUDGED`. Each value is the lowest of all outputs. Unknown values
-    are absent.
+    The keys are `same_top`, `snr_db`, `top-1`, `top-5` and `metric`. If a model has several outputs, the lowest value
+    of `same_top` and `snr_db` counts. Unknown values are absent.
     """
     if comparison is None or name not in comparison.names:
         return {}

@@ -51,9 +51,9 @@ td.number {{ text-align: right; white-space: pre; }}
 
 
 def refuse_html(path: Path, *, force: bool) -> NamedOutput:
-    """Return the output for a page at `path`. `force`: whether an existing file may be replaced.
+    """Return where to write an HTML page, checked before anything is read.
 
-    It is checked before anything is read. Raises InputError if it cannot be used or if Bokeh is missing.
+    `force` allows to replace an existing file. Raises InputError if `path` cannot be used or if Bokeh is missing.
     """
     import importlib.util  # noqa: PLC0415
 
@@ -63,9 +63,9 @@ def refuse_html(path: Path, *, force: bool) -> NamedOutput:
 
 
 def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Sequence[Chart]) -> None:
-    """Write a page with sections of HTML (`text`) and Bokeh charts (`charts`), which follow the first section.
+    """Write an HTML page. Raises OutputError if it cannot be written.
 
-    Raises OutputError if it cannot be written.
+    `text` holds sections of HTML. `charts` are Bokeh charts, which follow the first section.
     """
     from bokeh.embed import components  # noqa: PLC0415
     from bokeh.resources import Resources  # noqa: PLC0415
@@ -80,7 +80,7 @@ def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Seq
 
 
 def escaped(text: object) -> str:
-    """Return foreign text escaped for HTML."""
+    """Return text escaped for HTML, with control characters made visible."""
     return escape(clean(str(text)))
 
 
@@ -89,9 +89,9 @@ def escaped_lines(text: str) -> str:
 
 
 def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequence[str] = ()) -> str:
-    """Return a section of HTML: its title and a table.
+    """Return an HTML section: its title and a table with the headings `heads`.
 
-    A cell is (text, CSS class). The first cell of a row is its header.
+    A row is a sequence of `(text, CSS class)` cells. Its first cell is the header of the row.
     """
     head = "".join(f"<th>{escaped(one)}</th>" for one in heads)
     lines = [f"<tr>{head}</tr>"] if heads else []
@@ -102,9 +102,9 @@ def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequen
 
 
 def timeline(title: str, unit: str, x_range: Chart, crosshair: Chart, *, is_log: bool = False) -> Chart:
-    """Return an empty chart over session time. Charts with the same range and crosshair zoom together.
+    """Return an empty chart over session time. Charts with the same `x_range` and `crosshair` zoom together.
 
-    `unit`: that of the vertical axis. `is_log`: whether the vertical axis is logarithmic.
+    `unit` is the unit of the vertical axis, such as `W`. `is_log` makes that axis logarithmic.
     """
     from bokeh.models import CrosshairTool, NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
@@ -120,7 +120,7 @@ def timeline(title: str, unit: str, x_range: Chart, crosshair: Chart, *, is_log:
 
 
 def plain(chart: Chart) -> Chart:
-    """Set the style of a chart for light and dark pages. Return the chart."""
+    """Set colours of a chart that suit light and dark pages. Return the chart."""
     chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
     chart.title.text_color = GREY
     for axis in chart.axis:
@@ -132,7 +132,10 @@ def plain(chart: Chart) -> Chart:
 
 
 def add_lines(chart: Chart, axis: Axis, lines: Sequence[tuple[str, Floats]], unit: str) -> None:
-    """Add lines to a timeline. The pointer shows the values of all lines at its position."""
+    """Add lines to a chart over time. The pointer shows the values of all lines where it is.
+
+    `axis` is the time axis. `lines` are `(name, values at equal steps)` pairs. `unit` follows each value shown.
+    """
     from bokeh.models import ColumnDataSource, HoverTool  # noqa: PLC0415
 
     t_s = axis.from_s + (np.arange(axis.places) + 0.5) * (axis.to_s - axis.from_s) / axis.places
@@ -148,7 +151,7 @@ def add_lines(chart: Chart, axis: Axis, lines: Sequence[tuple[str, Floats]], uni
 
 
 def put_legend_above(chart: Chart) -> None:
-    """Put the legend above the chart. A click on a name hides its line."""
+    """Put the legend above the chart. A click on a name in it hides the line."""
     legend = chart.legend[0]
     legend.background_fill_color, legend.border_line_color, legend.label_text_color = None, None, GREY
     legend.click_policy, legend.orientation, legend.ncols = "hide", "horizontal", 4
@@ -157,7 +160,7 @@ def put_legend_above(chart: Chart) -> None:
 
 
 def shade(chart: Chart, spans: Iterable[tuple[float, float]]) -> None:
-    """Shade the spans of a chart, given as (first, last) in seconds."""
+    """Shade spans of time in a chart, given as `(begin, end)` in seconds."""
     from bokeh.models import BoxAnnotation  # noqa: PLC0415
 
     for begin_s, end_s in spans:
@@ -166,7 +169,7 @@ def shade(chart: Chart, spans: Iterable[tuple[float, float]]) -> None:
 
 
 def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Chart:
-    """Return a chart of horizontal bars, with the first one on top."""
+    """Return a chart of horizontal bars. The first name is on top."""
     from bokeh.plotting import figure  # noqa: PLC0415
 
     chart = figure(

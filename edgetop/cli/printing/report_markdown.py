@@ -1,4 +1,4 @@
-"""The report of a session as Markdown: the verdict, tables of what matters, and a fold with the whole report."""
+"""The report of a session as Markdown: the verdict, tables of the main results, and the whole text report, folded."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,7 +22,7 @@ NS = 1e9
 
 
 def report_markdown(report: Report, more: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the lines of the Markdown document. `more`: lines that follow the text of the whole report."""
+    """Yield the lines of the Markdown document. `more` holds lines to append to the text report."""
     session, verdict = report.session, report.verdict
     simulated = "SIMULATED: " if session.board.simulated else ""
     yield f"### edgetop report {code(session.name)}"
@@ -109,7 +109,7 @@ def _slowdown(one: Slowdown) -> Sequence[str]:
 
 
 def _use(report: Report) -> Iterator[Sequence[str]]:
-    """Yield table rows for rate, deadline, temperature, power, energy and memory, as far as they are known."""
+    """Yield `(name, value)` rows for the known figures: rate, deadline, temperature, power, energy, memory."""
     latency, power, energy, memory = report.latency, report.power, report.energy, report.memory
     unavailable = report.unavailable or {}
     if latency.count:

@@ -41,7 +41,10 @@ Line = tuple[str, Points | None, str]  # name of the line, its timeline, and the
 
 
 def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: Sequence[str] = ()) -> None:
-    """Write the page. `more`: lines that follow the text report. Raises OutputError if it cannot be written."""
+    """Write the HTML page of a session. Raises OutputError if it cannot be written.
+
+    `more` holds lines to append to the text report.
+    """
     words = "\n".join((summary(report), *more))
     text = [f'<pre class="scroll">{escaped_lines(block)}</pre>' for block in words.split("\n\n")]
     ab = analysis.ab_view()
@@ -53,8 +56,10 @@ def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: 
 
 
 def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
-    """Yield charts of latency, temperature, clocks, power, memory and events on one time axis, and a bar chart of
-    operators."""
+    """Yield charts of latency, temperature, clocks, power, memory and events on one time axis.
+
+    A bar chart of the operators comes last.
+    """
     from bokeh.models import Range1d, Span  # noqa: PLC0415
 
     end_s = max(1, -(-analysis.progress.view().now_ns // NS))
@@ -77,7 +82,11 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
 
 
 def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart) -> Iterator[Chart]:
-    """Yield a heat map for each of the busiest streams, by time and latency. The opacity is the share of inferences."""
+    """Yield a heat map of latency over time for each of the busiest models.
+
+    The opacity of a cell is the share of inferences in it. `axis` is the time axis. Charts with the same `x_range` and
+    `crosshair` zoom together.
+    """
     from bokeh.models import HoverTool, Range1d, Span  # noqa: PLC0415
 
     spans = [(one.start_ns, one.end_ns) for one in analysis.throttles.view().spans]
@@ -118,7 +127,11 @@ def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart)
 
 
 def _heat_cells(columns: Sequence[HeatColumn], latency: LatencyAxis) -> dict[str, list[float]]:
-    """Return the cells of a heat map that are not empty, by column. The top row stands for all longer latencies."""
+    """Return the cells of a heat map as columns by name, without empty cells.
+
+    `columns` hold the latencies at each time, and `latency` is the vertical axis. The top row stands for all longer
+    latencies.
+    """
     edges = [*(latency.row_edges(HEAT_ROWS) / 1e6).tolist(), ABOVE * latency.high_ns / 1e6]
     names = ("left", "right", "bottom", "top", "alpha", "share", "count", "p50", "p99", "max")
     cells: dict[str, list[float]] = {name: [] for name in names}
@@ -164,7 +177,10 @@ def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list
 
 
 def _events(analysis: Analysis, x_range: Chart, crosshair: Chart) -> Iterator[Chart]:
-    """Yield a chart of marks and events. The pointer shows their messages."""
+    """Yield a chart with a dot for each mark and event. The pointer shows their messages.
+
+    Charts with the same `x_range` and `crosshair` zoom together.
+    """
     from bokeh.models import HoverTool  # noqa: PLC0415
 
     events = [worded(one) for one in analysis.events_view().newest_first if one.kind != "log"][:MOST_MARKS]
@@ -197,7 +213,7 @@ def _operators(report: Report) -> Iterator[Chart]:
 
 
 def ab_charts(view: AbView) -> Iterator[Chart]:
-    """Yield the charts of an A/B session, or nothing before its first quad (four turns) is complete."""
+    """Yield the charts of an A/B session. Yield nothing before its first four turns (ABBA or BAAB) are over."""
     if not view.variants:
         return
     names = [f"{letter}  {variant.name}" for letter, variant in zip("AB", view.variants, strict=False)]
@@ -217,7 +233,7 @@ def ab_charts(view: AbView) -> Iterator[Chart]:
 
 
 def _ratio_by_quads(view: AbView) -> Iterator[Chart]:
-    """Yield a chart of the ratio of B's p50 to A's, with its interval, after each quad of turns."""
+    """Yield a chart of p50 of B divided by p50 of A, with its 95 % interval, after every four turns."""
     from bokeh.models import Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 

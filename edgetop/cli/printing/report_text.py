@@ -63,12 +63,12 @@ NS = 1e9
 
 
 def summary(report: Report) -> str:
-    """Return the whole report as text. Foreign text in it is made safe."""
+    """Return the whole report as text, at most 80 columns wide. Control characters in names are made visible."""
     return "\n".join(wrapped(summary_lines(report)))
 
 
 def summary_lines(report: Report) -> Iterator[str]:
-    """Yield the lines of the whole report, without wrapping."""
+    """Yield the lines of the whole report, not yet wrapped at 80 columns."""
     # An A/B session shows the comparison instead, because latencies of both variants together mean nothing.
     if report.ab:
         figures: tuple[Iterable[str], ...] = ([""], ab_lines(report.ab))
@@ -90,7 +90,7 @@ def summary_lines(report: Report) -> Iterator[str]:
 
 
 def brief_summary(report: Report) -> str:
-    """Return the summary that a run prints at its end, at most 23 lines. `edgetop report` prints the whole report."""
+    """Return the summary that a run prints at its end, at most 23 lines."""
     failed = [gate for gate in report.gates or () if not gate.ok]
     passed = len(report.gates or ()) - len(failed)
     gates = [f"gate       FAILED  {clean(gate_words(gate))}" for gate in failed]
@@ -121,7 +121,10 @@ def brief_summary(report: Report) -> str:
 
 
 def wrapped(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines wrapped at 80 columns. Continued lines are indented to where the text of the first one begins."""
+    """Yield the lines wrapped at 80 columns.
+
+    Further lines are indented to where the text of the first begins, after its label.
+    """
     for line in lines:
         indent = " " * _LABEL.match(line).end() if len(line) > WIDTH else ""  # type: ignore[union-attr]
         if len(indent) > WIDTH // 2 or len(line) <= WIDTH:
@@ -153,7 +156,7 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _unavailable(report: Report) -> Iterator[str]:
-    """Yield a line for each internal error. It names the parts of the report that are missing because of the error."""
+    """Yield a line for each internal error, with the names of the parts of the report that it made impossible."""
     causes: dict[str, list[str]] = {}
     for name, fault in (report.unavailable or {}).items():
         causes.setdefault(fault_words(fault), []).append(name.replace("_", " "))
@@ -167,7 +170,7 @@ def _lost(report: Report) -> Iterator[str]:
 
 
 def _watched(session: Manifest) -> Iterator[str]:
-    """Yield lines about the watched program and each of its streams."""
+    """Yield lines about the watched program and each model in it."""
     if watched := session.watched:
         cost = "an unknown time" if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f} us"
         yield f"  program  {clean(shlex.join(watched.command))}"
@@ -184,7 +187,7 @@ def _watched(session: Manifest) -> Iterator[str]:
 
 
 def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
-    """Yield the state or the end of the session, then its further problems."""
+    """Yield the state or the end of the session, then a line for each further problem."""
     mark = "SIMULATED  " if session.board.simulated else ""
     live = "LIVE, " if session.end_reason is None else ""
     yield f"{mark}{live}{clean(verdict_words.first(verdict))}"
@@ -193,9 +196,10 @@ def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
 
 
 def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bool = True) -> Iterator[str]:
-    """Yield lines about burst and sustained speed, throttling and slowdowns, or nothing if too little was measured.
+    """Yield lines about speed over time: at the start, in the long run, throttling, slowdowns.
 
-    `most`: how many slowdowns are listed. `evidence`: whether the evidence of each slowdown is added.
+    Yield nothing if too little was measured. `most` is how many slowdowns to list. `evidence` adds the evidence for the
+    cause of each.
     """
     if len(report.streams) > 1:
         yield from _several_streams(report, most, evidence=evidence)
@@ -219,9 +223,9 @@ def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bo
 
 
 def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[str]:
-    """Yield a line for each stream, the busiest first, then the throttling and the slowdowns of all streams.
+    """Yield a line for each model, the busiest first, then lines about throttling and the slowdowns of all models.
 
-    `most`: how many slowdowns are listed.
+    `most` is how many slowdowns to list. `evidence` adds the evidence for the cause of each.
     """
     yield ""
     for one in report.streams[:MOST_STREAMS]:
@@ -240,9 +244,10 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
 
 
 def _change(drift: float | None, sizes: InputSizes | None) -> str:
-    """Return the change from burst to sustained latency as text, or the reason why they cannot be compared.
+    """Return how latency changed from the first steady seconds to the long run, such as `, +12 % vs burst`.
 
-    `drift`: sustained latency divided by burst latency, or None.
+    `drift` is the long-run latency divided by the first one, or None. `sizes` may tell why the two cannot be compared.
+    "" if nothing is known.
     """
     if drift is not None:
         return f", {(drift - 1) * 100:+.0f} % vs burst"
@@ -324,7 +329,7 @@ def _latency(report: Report) -> Iterator[str]:
 
 
 def _tail(tail: TailView) -> Iterator[str]:
-    """Yield lines about the causes of the slowest inferences, then about the very slowest ones."""
+    """Yield lines about the causes of the slowest inferences, then about the three slowest ones."""
     if not tail.slowest:
         return
     yield f"tail       of the {len(tail.slowest)} slowest, one a second: {clean(tail_words(tail.parts))}"
@@ -336,7 +341,7 @@ def _tail(tail: TailView) -> Iterator[str]:
 
 
 def _frames(frames: FramesView | None) -> Iterator[str]:
-    """Yield lines about the times of a watched program's frames, and of the stages of a frame."""
+    """Yield lines about the times of a watched program's frames (such as camera images) and of the parts of a frame."""
     if frames is None:
         return
     yield f"frames     {frame_words(frames)}"
@@ -347,7 +352,7 @@ def _frames(frames: FramesView | None) -> Iterator[str]:
 
 
 def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
-    """Yield a line about the load, unless it is back to back, and one about the deadline."""
+    """Yield a line about the load, unless it is back to back, and lines about the deadline, if there is one."""
     deadline = latency.deadline
     if words := load_words(load):
         yield f"load       {words}"
@@ -398,10 +403,7 @@ def _board(report: Report) -> Iterator[str]:
 
 
 def _method(session: Manifest) -> Iterator[str]:
-    """Yield the conditions of the measurement.
-
-    There are always four lines, so that readers notice unknown conditions.
-    """
+    """Yield the conditions of the measurement, always in four lines, so that readers notice what is unknown."""
     yield ""
     yield f"method     {_runs(session)}"
     yield f"           {_place(session.methodology)}"
@@ -419,7 +421,7 @@ def _runs(session: Manifest) -> str:
 
 
 def _place(method: Methodology) -> str:
-    """Return as text: the two highest temperatures when measuring began, the ambient temperature, and the enclosure."""
+    """Return as text: the two highest temperatures when measuring began, the room temperature, and the enclosure."""
     hottest_first = sorted(method.start_temperatures.items(), key=lambda pair: (-pair[1], pair[0]))
     began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in hottest_first]
     more = f" and {len(began) - 2} more" if len(began) > 2 else ""
@@ -453,7 +455,7 @@ def _declared(session: Manifest) -> str:
 
 
 def _operators(report: Report) -> Iterator[str]:
-    """Yield lines about the operators that take the most time, the largest first."""
+    """Yield lines about the operators that take the most time, the slowest first."""
     operators, profile = report.operators, report.profile
     if not operators or not profile:
         return
@@ -486,9 +488,9 @@ def _operators(report: Report) -> Iterator[str]:
 
 
 def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
-    """Yield the lines of a table that fits the screen.
+    """Yield the lines of a table of operators, at most 80 columns wide.
 
-    Columns without information are left out; long names are shortened.
+    Columns without information are left out, and long names are shortened.
     """
     columns = {
         "us": [or_unknown(one.mean_us, "{:.1f}".format) for one in operators],
@@ -511,10 +513,7 @@ def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
 
 
 def _largest_operator(report: Report) -> Iterator[str]:
-    """Yield a line about the operator that takes the most time, or nothing if its share is not settled.
-
-    Until then, another operator may prove to take more.
-    """
+    """Yield a line about the operator that takes the most time. Yield nothing while its share is still uncertain."""
     largest = max(report.operators or (), key=lambda one: one.share, default=None)
     if largest and largest.settled:
         name = clean(largest.origin or largest.name)

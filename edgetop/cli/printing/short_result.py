@@ -1,6 +1,6 @@
 """The result of a short run in five lines, to paste into a chat: the verdict, the model, latency, rate, the board.
 
-Longer runs print more (`report_text`). So do runs with several models, turns, tokens or a program.
+Longer runs print more (`report_text`), as do runs with several models, A/B sessions, language models and programs.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _NAME_CELLS, _BOARD_CELLS = 40, 24
 
 
 def is_short(report: Report) -> bool:
-    """Whether five lines are enough for the whole result."""
+    """Whether five lines can show the whole result: one model without gates, measured for at most a minute."""
     session, latency = report.session, report.latency
     is_plain = not (report.ab or session.watched or session.was_imported or report.generation or report.frames)
     is_whole = not (report.lost or report.unavailable or len(report.streams) > 1)
@@ -25,7 +25,7 @@ def is_short(report: Report) -> bool:
 
 
 def short_result(report: Report) -> str:
-    """Return the result in five lines. Foreign text in them is made safe."""
+    """Return the result in five lines. Control characters in names are made visible."""
     return "\n".join((_verdict(report), *(f"  {name:<8} {words}" for name, words in _lines(report))))
 
 
@@ -35,7 +35,7 @@ def _verdict(report: Report) -> str:
 
 
 def _more(report: Report) -> Iterator[str]:
-    """Yield further facts about the session, which follow the verdict."""
+    """Yield further facts to show after the verdict: other problems, and the number of warnings."""
     yield from (f"also {word}" for word in verdict_words.also(report.verdict))
     yield from verdict_words.past(report.verdict)
     if report.warnings:

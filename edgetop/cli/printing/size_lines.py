@@ -1,4 +1,4 @@
-"""Lines of a text report about the latency of calls by the size of their inputs."""
+"""The lines of a text report about latency by the size of the inputs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,7 @@ MOST_SIZES, MOST_STREAMS = 12, 3
 
 
 def size_lines(report: Report) -> Iterator[str]:
-    """Yield a table for each of the busiest streams whose inputs have several sizes."""
+    """Yield a table of latency by input size, for each of the three busiest models whose inputs have several sizes."""
     several = len(report.streams) > 1
     found = [(one.name, one.shapes) for one in report.streams if one.shapes]
     for name, shapes in found[:MOST_STREAMS]:
@@ -25,7 +25,7 @@ def size_lines(report: Report) -> Iterator[str]:
 
 
 def _rows(shapes: Sequence[ShapeView]) -> list[Sequence[str]]:
-    """Return a row for each size. Of many sizes, there are rows at even distances, from the first to the last."""
+    """Return a table row for each input size. Of more than twelve sizes, return twelve at even distances."""
     last = len(shapes) - 1
     shown = range(len(shapes)) if last < MOST_SIZES else [round(n * last / (MOST_SIZES - 1)) for n in range(MOST_SIZES)]
     return [_row(shapes[place]) for place in shown]

@@ -1,4 +1,4 @@
-"""The usage of sessions: as lines of a report, as a table, as CSV, and as cells for a page."""
+"""Shows how much CPU, memory, disk and network sessions used: as lines, as a table, as CSV."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,9 +22,9 @@ TRAFFIC = ("net_rx_bytes", "net_tx_bytes", "block_read_bytes", "block_write_byte
 
 
 def usage_lines(rows: Sequence[UsageRow], columns: int) -> Iterator[str]:
-    """Yield the lines of the table.
+    """Yield the lines of a table of what each session used, at most `columns` characters wide.
 
-    If it is wider than `columns`, it is cut into two tables, and then the middle of names is left out.
+    A wider table is cut into two, and then long names are cut in their middle.
     """
     if not rows:
         return
@@ -44,19 +44,19 @@ def usage_lines(rows: Sequence[UsageRow], columns: int) -> Iterator[str]:
 
 
 def _width(rows: Sequence[UsageRow], keys: Sequence[str]) -> int:
-    """Return the columns of a terminal that the table takes beside the names."""
+    """Return how many characters wide the table is without the names."""
     return max(map(len, _table(rows, keys, 0))) - len(HEAD)
 
 
 def _table(rows: Sequence[UsageRow], keys: Sequence[str], cells: int) -> Iterator[str]:
-    """Yield the lines of a table with these keys. `cells`: most characters of a name."""
+    """Yield the lines of a table with the columns `keys`. Names are cut to `cells` characters."""
     shown = [key for key in keys if any(row.values[KEYS.index(key)] is not None for row in rows)]
     texts = [[cut_middle(row.name, cells), *(usage_cell(row, key) for key in shown)] for row in rows]
     return table([HEAD, *(HEADS[key] for key in shown)], texts, (HEAD,))
 
 
 def usage_cell(row: UsageRow, key: str) -> str:
-    """Return the value `key` of a row as text."""
+    """Return one value of a row as text. `key` is the name of the value, such as `cpu_mean_pct`."""
     value = row.values[KEYS.index(key)]
     if key.endswith("_bytes"):
         return or_unknown(value, formatting.size)
@@ -66,24 +66,24 @@ def usage_cell(row: UsageRow, key: str) -> str:
 
 
 def usage_csv(rows: Sequence[UsageRow]) -> Iterator[Sequence[object]]:
-    """Yield the rows of a CSV file: a header, and a row for each session."""
+    """Yield the rows of a CSV file: a header, then a row for each session."""
     yield "name", *KEYS
     for row in rows:
         yield clean(row.name), *row.values
 
 
 def program_memory(usage: UsageFigures) -> str:
-    """Return the memory of a watched program as text: the resident part, and that of its cgroup with the limit."""
+    """Return the memory of a watched program as text: its resident memory, that of its cgroup, and the limit."""
     resident = f"program RSS {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
     group = "" if usage.cgroup_peak_mib is None else f"; its cgroup {_mib(usage.cgroup_peak_mib)} at most"
     return resident + group + ("" if usage.mem_limit_mib is None else f", limit {_mib(usage.mem_limit_mib)}")
 
 
 def usage_summary(report: Report) -> Iterator[str]:
-    """Yield lines about the CPU, memory and disk use of the engine or program, and the network traffic of the board.
+    """Yield lines about the CPU, memory and disk use of the engine or program, and about network traffic.
 
-    The network traffic is that of the whole board, because the kernel does not count it per process, unless the program
-    ran in a container with a network of its own.
+    The traffic is that of the whole board, because the kernel does not count it by process. For a program in a
+    container with its own network, it is that of the container.
     """
     if (usage := report.usage) is None:
         return

@@ -1,1 +1,1 @@
-"""Commands that run a model and record the session: run, demo, ops."""
+"""The commands that run a model and record the session: run, demo, ops."""

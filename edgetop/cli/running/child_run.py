@@ -1,4 +1,4 @@
-"""Child runs: `edgetop run` or `watch` in a process of its own, for the commands that run many sessions."""
+"""Runs `edgetop run` or `edgetop watch` in a child process, for commands that need many sessions, such as a sweep."""
 
 import contextlib
 import math
@@ -40,13 +40,13 @@ class Outcome:
     def is_complete(self) -> bool:
         """Whether the run measured for the whole requested time, or its program ended by itself without an error.
 
-        A gate may still have failed.
+        True also if the run is complete but one of its gates (`--fail-if`) failed.
         """
         return self.code in (0, EXIT_GATE_FAILED) and self.end_reason in ("duration", "runs", "exit")
 
 
 class ChildRun:
-    """A run in a child process, which finishes its recording and ends if this process is killed."""
+    """An edgetop command in a child process. If this process is killed, the child finishes its recording and ends."""
 
     def __init__(
         self,
@@ -56,9 +56,11 @@ class ChildRun:
         environment: Mapping[str, str] | None = None,
         program: Sequence[str] = (),
     ) -> None:
-        """Start `edgetop ARGUMENTS`. Its output goes to unnamed files in `folder`.
+        """Start `edgetop ARGUMENTS` without a screen. Its output goes to unnamed temporary files in `folder`.
 
-        `environment`: the variables of the run; None for those of this process. `program`: the command to watch.
+        `arguments` are the words after `edgetop`, such as `["run", "m.onnx"]`. `cwd` is the working folder of the
+        child; None for that of this process. `environment` holds the child's environment variables; None for those of
+        this process. `program` is the command line of a program to watch; () for none.
         """
         self._log, self._result = (tempfile.TemporaryFile(dir=folder, buffering=0) for _ in range(2))  # noqa: SIM115  closed by run
         self._process = subprocess.Popen(  # noqa: S603  this very program
@@ -73,10 +75,10 @@ class ChildRun:
         )
 
     def run(self, look: Callable[[], None], patience_s: float = math.inf) -> Outcome:
-        """Wait until the run ends and return its outcome.
+        """Wait until the child ends, and return its exit code, its report, and why it failed.
 
-        `look` is called repeatedly while waiting. If it raises, the run is asked to end cleanly and gets `patience_s`
-        seconds to do so.
+        `look` is called about twice a second while waiting. If `look` raises, the child is asked to end cleanly. It
+        gets `patience_s` seconds to do so, and then the exception is raised again.
         """
         with self._log, self._result:
             try:
@@ -91,25 +93,28 @@ class ChildRun:
             return self._outcome()
 
     def _has_ended(self) -> bool:
-        """Wait up to `LOOK_S` for the process to end; return whether it has."""
+        """Wait up to half a second for the process to end. Return whether it has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LOOK_S)
         return self._process.returncode is not None
 
     def stop(self) -> None:
-        """End the run cleanly, so that its recording is finished. A suspended run (SIGSTOP) is continued first."""
+        """Ask the run to end cleanly, so that it finishes its recording.
+
+        A suspended run (SIGSTOP) is continued first.
+        """
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
             self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the run at once and wait for its end. Its recording stays unfinished."""
+        """Kill the run and wait until it is gone. Its recording stays unfinished."""
         self._process.kill()
         self._process.wait()
 
     @property
     def progress(self) -> str:
-        """Return the latest progress line of the run."""
+        """Return the latest progress line that the run printed on stderr, or ""."""
         return self._last_line.rpartition("\r")[2].strip()
 
     @property
@@ -141,9 +146,10 @@ class ChildRun:
 
 
 def run_to_end(child: ChildRun, session: Path) -> None:
-    """Wait until the run ends, showing its progress.
+    """Wait until `child` ends, and show its progress line on stderr meanwhile.
 
-    Raises EdgetopError if the run failed, and KeyboardInterrupt if it was stopped.
+    `session` is the path of its recording, whose name begins an error message. Raises EdgetopError if the run failed or
+    ended early.
     """
     try:
         outcome = child.run(lambda: show_progress(f"  {formatting.cut(formatting.clean(child.progress), 70)}"))
@@ -155,7 +161,7 @@ def run_to_end(child: ChildRun, session: Path) -> None:
 
 
 def show_progress(line: str) -> None:
-    """Replace the progress line on stderr, if stderr is a terminal."""
+    """Replace the progress line on stderr by `line`, if stderr is a terminal. "" clears it."""
     with contextlib.suppress(OSError):  # the terminal may have closed
         if sys.stderr.isatty():
             click.echo(f"\r{line}\x1b[K", nl=False, err=True)

@@ -44,7 +44,11 @@ def scenario(text: str) -> Scenario:
 
 
 def speed(text: str) -> float:
-    """Parse `20x` or `20`: simulated seconds per real second."""
+    """Parse a speed such as `20x` or `20`: the simulated seconds per real second. Raises BadParameter.
+
+    >>> speed("20x"), speed("0.5")
+    (20.0, 0.5)
+    """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)x?", text.strip())
     value = float(match[1]) if match else 0.0
     if not SLOWEST <= value <= FASTEST:
@@ -81,7 +85,10 @@ def command(**options: Value) -> int:
 
 
 def demo_request(options: Given) -> "RunRequest":
-    """Make a request from the options of `demo`. Raises InputError for options that cannot be used together."""
+    """Return the request to run a demo session, made from the command-line options of `edgetop demo`.
+
+    Raises InputError for options that cannot be used together.
+    """
     if options["isolation"] != "process":
         raise InputError("--isolation thread: the virtual board can slow or crash only an engine in its own process")
     from edgetop.cli.running.run_request import DemoSubject, ModelChoice  # noqa: PLC0415  --help needs none of it

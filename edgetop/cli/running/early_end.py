@@ -1,7 +1,8 @@
-"""Reasons to end a session early: a gate that is certain to fail (`--fail-fast`), or a resolved A/B difference.
+"""Ends a session early: when a gate is certain to fail (`--fail-fast`), or when an A/B difference is known well enough.
 
-Some values only grow, so a limit that they exceed stays exceeded. Other values may fall again: they must come from
-enough inferences and exceed their limit for a while before the session ends.
+Some values only grow, such as a count of errors. Once above its limit, that value stays there, and the session ends at
+once. Other values may fall again. The session ends only if they rest on enough inferences and stay above their limit
+for 10 s.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +25,13 @@ STAYS_NS = 10 * NS
 
 
 class FailFast:
-    """Observer that stops the session once a gate is certain to fail."""
+    """Stops the session once one of its gates (`--fail-if`) is certain to fail."""
 
     def __init__(self, session_state: SessionState, stop: Callable[[str], None]) -> None:
-        """`stop` ends the session; its argument is the reason."""
+        """`session_state` receives an event for the failed gate.
+
+        `stop` ends the session, and gets the reason `"slo"`.
+        """
         self._session_state = session_state
         self._stop = stop
         self._has_stopped = False
@@ -50,16 +54,20 @@ class FailFast:
 
 
 def stop_when_resolved(stop: Callable[[str], None], analysis: Analysis) -> None:
-    """End an A/B session when its interval is narrow enough. The result itself plays no role, or it would be biased."""
+    """Call `stop("resolved")` when an A/B session knows the ratio of B to A precisely enough.
+
+    Only the width of the confidence interval counts. Stopping at a wished result would bias it.
+    """
     view = analysis.ab_view()
     if view is not None and view.is_resolved:
         stop("resolved")
 
 
 def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (), also: Sequence[str] = ()) -> bool:
-    """Print the failed gates to stderr. Return whether a gate has failed or has ended the session.
+    """Print the failed gates of a session to stderr. Return whether a gate failed or ended the session early.
 
-    `ratio_gates`: gates on B divided by A, in an A/B session. `also`: reasons why other gates have failed.
+    `ratio_gates` are the gates on the ratio of B to A in an A/B session. `also` holds lines about gates that other code
+    has found to fail.
     """
     failed = [gate_words(gate) for gate in report.gates or () if not gate.ok]
     failed += [f"gates: {fault_words(fault)}" for name, fault in (report.unavailable or {}).items() if name == "gates"]
@@ -68,9 +76,9 @@ def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (
 
 
 def _beyond(report: Report, gate: "RelativeGate") -> str | None:
-    """Return why the gate fails, or None if it passes.
+    """Return a line that says why the gate fails, or None if it passes.
 
-    It fails if the whole interval lies beyond the limit, or if the ratio is unknown.
+    The gate fails if the whole confidence interval of the ratio lies beyond the limit, or if the ratio is unknown.
     """
     ratio = report.ab.ratios[gate.name] if report.ab else None
     if ratio is None:

@@ -1,4 +1,7 @@
-"""Exporters of a session's metrics, and their options: `--metrics`, `--prom-textfile`, `--otlp`."""
+"""Sends the metrics of a session to monitoring systems.
+
+Holds the options `--metrics`, `--prom-textfile` and `--otlp`.
+"""
 
 import contextlib
 import re
@@ -28,7 +31,7 @@ _METRICS = needs("metrics")
 
 
 def address(text: str) -> tuple[str, int]:
-    """Parse `127.0.0.1:9464`, `[::1]:9464`, or a port alone, which means the loopback address.
+    """Parse `127.0.0.1:9464`, `[::1]:9464` or `9464` into a host and a port. A port alone means this machine only.
 
     >>> address("9464"), address("[::]:80")
     (('127.0.0.1', 9464), ('::', 80))
@@ -71,13 +74,16 @@ METRICS_OPTIONS = (
 
 
 class Exporters:
-    """The exporters of a session. All open before the session runs, so that bad options are reported first."""
+    """Sends the metrics of one session.
+
+    Everything is opened before the session runs, so that bad options are found first.
+    """
 
     def __init__(self, asked: "MetricsRequest", stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
-        """Open the exporters that were asked for. They close with `stack`.
+        """Open the exporters that the options in `asked` request.
 
-        The endpoint and the textfile close with `last`, because they wait until their readers have read the end of the
-        session.
+        `stack` closes the sender to an OpenTelemetry collector. `last` closes the Prometheus endpoint and text file. It
+        must be closed after `stack`, because it waits until Prometheus has read how the session ended.
         """
         self._stack, self._last = stack, last
         self.observers: list[Observer] = []
@@ -106,7 +112,10 @@ class Exporters:
         self.observers.append(outlet.observe)
 
     def _report(self, option: str, why: str) -> None:
-        """Record that metrics cannot be written and `why`, or, if `why` is "", that they can be written again."""
+        """Record as an event that metrics cannot be written, because of `why`.
+
+        If `why` is "", they can be written again. `option` is the option of the exporter, such as `--otlp`.
+        """
         text = f"{option}: metrics cannot be written: {why}" if why else f"{option}: metrics are written again"
         if self.session_state and self.session_state.has_ended:
             print_text(f"edgetop: {text}", err=True)
@@ -130,7 +139,7 @@ class Exporters:
 
 
 def _hand_over(endpoint: "Endpoint") -> None:
-    """Wait until scrapers have read how the session ended, because they would take a vanished session for dead."""
+    """Wait until Prometheus has read how the session ended. It would take a session that vanishes for a crash."""
     if (owed_s := endpoint.owed_s()) > 0:
         text = f"waiting until Prometheus has read that the session is over: up to {owed_s:.0f} s"
         print_text(f"edgetop: {text} (Ctrl+C stops waiting)", err=True)
@@ -139,9 +148,9 @@ def _hand_over(endpoint: "Endpoint") -> None:
 
 
 def _hand_over_at_shutdown(file: "Textfile") -> None:
-    """Wait until node_exporter has read how the session ended, if the machine goes down.
+    """If the machine is shutting down, wait until node_exporter has read how the session ended.
 
-    Otherwise the file is removed at once: node_exporter goes on, and tells Prometheus that there is no session.
+    Otherwise do not wait: node_exporter keeps running, and notices by itself that the session is over.
     """
     from edgetop.cli.running.unattended import is_system_stopping  # noqa: PLC0415  not for --help
 

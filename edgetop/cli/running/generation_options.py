@@ -1,4 +1,4 @@
-"""Options of `run` for language models: prompts, lengths, the context, sampling."""
+"""The options of `edgetop run` for language models: prompts, lengths in tokens, size of the context, temperature."""
 
 from click import BadParameter, IntRange
 
@@ -10,7 +10,11 @@ MAX_CONTEXT = 2**24
 
 
 def context(given: str) -> int | str:
-    """Parse a number of tokens, or `auto`."""
+    """Parse a number of tokens, at least 2, or the word `auto`. Raises BadParameter.
+
+    >>> context("4096"), context("auto")
+    (4096, 'auto')
+    """
     if given == AUTO:
         return AUTO
     if not given.isascii() or not given.isdecimal() or not 1 < int(given) <= MAX_CONTEXT:

@@ -1,4 +1,4 @@
-"""What requests to a language model are like: prompts, and a context that fits into the memory."""
+"""Works out the requests to a language model: their prompts, their lengths, and a context that fits into the memory."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ BUFFER_BYTES = 64 * 1024 * 1024  # of other intermediate results and of the runt
 
 @frozen
 class Need:
-    """The memory that a model and a context need, as far as the file shows it."""
+    """The bytes of memory that a language model needs, estimated from its file."""
 
     weights: int
     kv_per_token: int | None  # None if the model has recurrent layers
@@ -43,9 +43,11 @@ class Need:
 def generation_spec(
     asked: GenerationRequest, model: ModelFile, memory_limit: int | None, root: Root | None = None
 ) -> GenerationSpec:
-    """Return what requests are like. `memory_limit` is that of the engine in bytes, or None.
+    """Return the prompts, the lengths and the context size of the requests to a language model.
 
-    Raises InputError if a prompt cannot be read, or the model and its context do not fit into the memory.
+    `asked` holds the options of the user, and `model` is a GGUF file. `memory_limit` is the most memory in bytes that
+    the engine may use; None for no limit. `root` is where the system's files are read; None for `/`. Raises InputError
+    if a prompt cannot be read, or if the model and its context do not fit into the free memory.
     """
     language_model = described(read_gguf(model.path))
     prompts = _prompts(asked)
@@ -78,9 +80,11 @@ def generation_spec(
 
 
 def server_spec(asked: GenerationRequest, url: str) -> GenerationSpec:
-    """Return what requests to a server are like. Without prompts, edgetop sends none and only reads the server.
+    """Return the prompts and lengths of the requests to a language-model server.
 
-    Raises InputError if the URL is none, or a prompt cannot be read.
+    `url` is the server's address, such as `http://127.0.0.1:8080`. Without prompts in `asked`, edgetop sends no
+    requests and only reads the server's metrics. Raises InputError if `url` is not an HTTP URL, or if a prompt cannot
+    be read.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or len(url) > MAX_URL:
@@ -95,7 +99,12 @@ def server_spec(asked: GenerationRequest, url: str) -> GenerationSpec:
 
 
 def _context(asked: int | str | None, wanted: int, trained: int | None, need: Need, free: int | None) -> int:
-    """Return the size of the context: as asked, or what a request needs, or what fits."""
+    """Return the size of the context in tokens.
+
+    `asked` is a number of tokens to use, or `auto` for as many as fit into `free` bytes, or None for `wanted`. `wanted`
+    is what one request needs, and `trained` is what the model was trained with (None if unknown). `need` is the memory
+    of the model. `free` None means that memory sets no limit.
+    """
     if isinstance(asked, int):
         return asked
     if asked is None:
@@ -129,7 +138,7 @@ def _advice(need: Need, free: int) -> str:
 
 
 def _free_bytes(memory_limit: int | None, root: Root) -> int | None:
-    """Return the bytes that a program can have without swapping, or None if unknown."""
+    """Return the bytes of memory that a program can use without swapping, at most `memory_limit`. None if unknown."""
     available = read_meminfo(root).get("MemAvailable")
     known = [value for value in (None if available is None else available * 1024, memory_limit) if value is not None]
     return min(known, default=None)

@@ -1,4 +1,4 @@
-"""Progress of a session without a screen, on stderr: a progress bar on a terminal, plain lines elsewhere."""
+"""Prints the progress of a session without a screen, on stderr: a bar on a terminal, plain lines elsewhere."""
 
 import contextlib
 import os
@@ -41,11 +41,12 @@ def follow(
     notifies: bool = False,
     ascii_only: bool = False,
 ) -> None:
-    """Print the progress of a session on stderr until the session is over or `is_enough` returns true.
+    """Print the progress of a session on stderr, until the session is over or `is_enough()` is true.
 
-    `pause` waits for the given number of seconds and may return early. `log`: the file behind stderr, if its size is
-    limited. `live_ns`: interval between plain lines, or None for a bar or short lines. `notifies`: ring the terminal
-    at alerts.
+    `feed` delivers the session's data, and `analysis` receives it. `pause(seconds)` waits for that time or less. `log`
+    is the file behind stderr, whose old lines are cut off when it grows; None to leave it. `live_ns` is the interval in
+    ns of spoken lines (`--live`); None prints a bar on a terminal and short lines elsewhere. `notifies` rings the
+    terminal at alerts. `ascii_only` replaces other characters.
     """
     lines = PlainLines(live_ns) if live_ns is not None else Bar() if sys.stderr.isatty() else Lines()
     news, trouble, printed = AlertNews(), "", -1
@@ -75,7 +76,7 @@ def follow(
 
 
 def _notify(news: AlertNews, view: MonitorView) -> None:
-    """Report new alerts to the terminal, if stderr is still one."""
+    """Report new alerts to the terminal with a bell or a notification, if stderr is a terminal."""
     for alert in news.due(view.alerts):
         if sys.stderr.isatty():
             click.echo(notification(title_words(view.manifest), alert_words(alert), os.environ), nl=False, err=True)
@@ -86,7 +87,7 @@ def _notify(news: AlertNews, view: MonitorView) -> None:
 
 
 class Bar:
-    """A progress line that overwrites itself."""
+    """Makes a progress line that overwrites itself on a terminal."""
 
     every_s = 1.0
 
@@ -107,9 +108,9 @@ class Bar:
 
 
 class Lines:
-    """Prints a line when something changes, and every ten seconds.
+    """Makes a progress line whenever the verdict changes, and every ten seconds.
 
-    Prints nothing while a model loads quickly or cannot be loaded: the error has its own line.
+    There is no line while a model loads within 3 s.
     """
 
     every_s = 2.0  # not shorter, since each call costs the same however little is new
@@ -138,9 +139,9 @@ def _is_worth_a_line(view: MonitorView) -> bool:
 
 
 class PlainLines:
-    """Prints the lines of `--live`, for a screen reader: one at each refresh and one at the end.
+    """Makes whole sentences for a screen reader (`--live`): a line at each refresh and one at the end.
 
-    They have no escapes, carriage returns, abbreviated units or graphics.
+    The lines have no escape sequences, carriage returns, abbreviated units or graphics.
     """
 
     every_s = 1.0
@@ -165,8 +166,8 @@ class PlainLines:
 def progress_line(view: MonitorView) -> str:
     """Return a line such as `00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k in all: thermal, for 0:27`.
 
-    The figures are those of the last ten seconds or, if the session is over, of all of it; n counts the whole session
-    and all models. The figures precede the details, because a narrow terminal cuts the end.
+    The latencies and the rate are those of the last ten seconds or, after the end, of the whole session. `n` counts all
+    inferences of the session. The figures come before the details, because a narrow terminal cuts the end.
     """
     words = [formatting.clock_time(view.progress.now_ns), verdict_words.state_word(view.verdict)]
     if view.manifest and view.manifest.board.simulated:
@@ -189,13 +190,16 @@ def progress_line(view: MonitorView) -> str:
 
 
 def percentile_words(statistics: Statistics, quantile: float) -> str:
-    """Return `p99 2.310`, with a ? if there are too few inferences."""
+    """Return a latency percentile in ms, such as `p99 2.310`. A `?` follows if there are too few inferences for it.
+
+    `quantile` is the percentile as a share, such as 0.99.
+    """
     doubt = "" if statistics.is_settled(quantile) else "?"
     return f"p{quantile * 100:g} {formatting.milliseconds(statistics.percentile_ns(quantile))}{doubt}"
 
 
 def progress_bar(view: MonitorView) -> str:
-    """Return a bar for the share of the measured phase that is done, or "" if the phase has no set end."""
+    """Return a bar such as `[######------]` that shows how much of the measurement is done. "" if it has no set end."""
     progress, totals = view.progress, view.latency.totals
     shares = []
     if progress.duration_ns:
@@ -209,7 +213,7 @@ def progress_bar(view: MonitorView) -> str:
 
 
 def plain_line(view: MonitorView) -> str:
-    """Return `1 minute 5 seconds. Throttled: 31 % slower. Median latency 2.104 milliseconds, ...`."""
+    """Return the state of a session as sentences: `1 minute 5 seconds. Throttled: 31 % slower. Median latency ...`."""
     verdict, word = view.verdict, verdict_words.state_word(view.verdict)
     also, past = verdict_words.also(verdict), verdict_words.past(verdict)
     sentences = [
@@ -225,7 +229,8 @@ def plain_line(view: MonitorView) -> str:
 
 
 def spoken_time(ns: float) -> str:
-    """
+    """Return a time of `ns` nanoseconds in words.
+
     >>> spoken_time(0), spoken_time(61 * 10**9), spoken_time(7_385 * 10**9)
     ('0 seconds', '1 minute 1 second', '2 hours 3 minutes 5 seconds')
     """

@@ -1,4 +1,4 @@
-"""A running session: its conductor, its feed, the analysis that all observers share, and its socket."""
+"""A running session: its thread, its data, its analysis, and the socket through which other processes control it."""
 
 import signal
 import threading
@@ -29,9 +29,9 @@ Observer = Callable[["Analysis"], None]
 
 
 class LiveSession:
-    """Connects the conductor of a session with its feed, its observers and the other processes.
+    """Connects a running session with its data, its analysis and other processes.
 
-    Other processes can find the session and send orders to it from its beginning until its recording is complete.
+    Other processes can find and stop the session from its beginning until its recording is complete.
     """
 
     conductor: Conductor
@@ -53,7 +53,10 @@ class LiveSession:
         self._thread = threading.Thread(target=self._observe, name="observers", daemon=True)
 
     def begin(self, conductor: Conductor, folder: FolderHandle | None) -> None:
-        """Start the session. `folder` is the folder of its recording, or None."""
+        """Begin the session: connect its data, register its recording, and act on signals that came before.
+
+        `conductor` is the thread that runs the session. `folder` is the folder of the recording; None if there is none.
+        """
         self.conductor = conductor
         self.feed.connect(conductor)
         if folder:
@@ -63,9 +66,9 @@ class LiveSession:
             self.on_signal(number)
 
     def follow(self, folder: FolderHandle) -> None:
-        """Continue in this folder: register the recording, and listen for orders there.
+        """Use this folder for the recording from now on: register it, and listen for orders from other processes there.
 
-        A failure becomes an event, because the run does not depend on either.
+        A failure becomes an event. The run continues without.
         """
         self.folder = folder
         if self._server:
@@ -108,24 +111,27 @@ class LiveSession:
 
     @property
     def name(self) -> Path:
-        """The current path of the recording, which may be moved or, with `--rotate`, succeeded by another one."""
+        """The current path of the recording.
+
+        It changes if the folder is moved, or when `--rotate` begins the next recording.
+        """
         assert self.folder
         return self.folder.name
 
     @property
     def is_running(self) -> bool:
-        """Whether nobody has ordered the end yet. False while the recording is being completed."""
+        """Whether the session runs and nobody has ordered its end. False while the recording is being completed."""
         is_over = self.feed.is_over or self.analysis.progress.view().phase == "over"
         return not (is_over or self.conductor.is_stopping or self.conductor.outcome)
 
     def note_interrupt(self) -> None:
-        """Remember that Ctrl+C ended the run. On a session that is over, it only closes the screen."""
+        """Remember that Ctrl+C ended the run. Does nothing if the session is already over."""
         self.interrupted |= self.is_running
 
     def on_signal(self, number: int) -> None:
-        """End the session cleanly. A second SIGINT ends it at once.
+        """Handle signal `number`: end the session cleanly. A second SIGINT ends it without waiting.
 
-        If the terminal hangs up, a recorded session and a watched program continue.
+        SIGHUP (the terminal hung up) does not end a recorded session or a watched program.
         """
         if not self._has_begun:
             self._early.append(number)
@@ -142,7 +148,7 @@ class LiveSession:
             self.conductor.stop("signal")
 
     def analyse(self, observers: Sequence[Observer] = ()) -> None:
-        """Start the analysis, and call `observers` with it, whether or not there is a screen."""
+        """Create the analysis of the session, and call each observer with it once a second from now on."""
         from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  takes as long as an engine to load a model
 
         self.analysis, self._observers = Analysis(), list(observers)
@@ -151,7 +157,7 @@ class LiveSession:
             self._thread.start()
 
     def stop_observers(self) -> None:
-        """Call the observers for the last time."""
+        """Call the observers a last time, then no more."""
         self._stopped.set()
         if self._thread.ident:
             self._thread.join()
@@ -159,7 +165,7 @@ class LiveSession:
     def _observe(self) -> None:
         """Call the observers once a second, on a thread of their own.
 
-        The screen cannot call them, as it may be slow or closed, nor the conductor, which must not wait for them.
+        The screen may be slow or closed, and the conductor must not wait, so neither can make these calls.
         """
         is_last = False
         while not is_last:
@@ -170,7 +176,7 @@ class LiveSession:
                     self._call(observer)
 
     def _call(self, observer: Observer) -> None:
-        """Call an observer. If it fails, it is not called again."""
+        """Call an observer. If it raises, record that as an event and never call it again."""
         try:
             observer(self.analysis)
         except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed
@@ -184,7 +190,7 @@ class LiveSession:
         self.state.add_event(AnalysisFailed(fault.traceback), "warning", "edgetop", text)
 
     def outcome(self) -> Outcome:
-        """Wait for the end of the session and return its outcome."""
+        """Wait for the end of the session. Return its reason and its error, if any."""
         outcome = self.conductor.join()
         self.analysis.catch_up(self.feed)
         assert outcome is not None

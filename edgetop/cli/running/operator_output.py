@@ -1,6 +1,6 @@
-"""The output of `edgetop ops`: JSON, CSV, a Perfetto trace, and tables like those of TFLite's benchmark_model.
+"""Writes the results of `edgetop ops` as JSON, CSV, a Perfetto trace, Markdown or text tables.
 
-The JSON keys are a contract (`edgetop help ops`).
+Users rely on the JSON keys (`edgetop help ops`).
 """
 
 import json
@@ -34,7 +34,10 @@ TYPE_CELLS, NAME_CELLS = 30, 60
 
 
 def output_files(csv: Path | None, trace: Path | None, *, force: bool) -> tuple[NamedOutput | None, NamedOutput | None]:
-    """Return the output files of `--csv` and `--trace`. Raises InputError if one cannot be used."""
+    """Return the output files of `--csv` and `--trace`, in this order. None for an option that was not given.
+
+    `force` allows to replace existing files. Raises InputError if a file cannot be written.
+    """
     if csv is not None and csv == trace:
         raise InputError(f"--csv and --trace name the same file: {csv}")
     return _output_file("--csv", csv, force=force), _output_file("--trace", trace, force=force)
@@ -55,7 +58,11 @@ def write(
     *,
     as_json: bool,
 ) -> None:
-    """Write the requested files, and print the JSON document or the tables."""
+    """Write the profile of a model's operators to the requested files, and print it on stdout.
+
+    `model` is the path of the model, as printed. `as_json` prints a JSON document instead of text tables. Nothing is
+    printed if the Markdown itself goes to stdout.
+    """
     if csv:
         rows = [operator_fields(row) for row in found.rows]
         cells = (
@@ -122,7 +129,10 @@ def operator_document(model: str, found: OperatorProfile) -> Document:
 
 
 def operator_fields(row: Row) -> Document:
-    """Return the fields of one operator, for `operators` of the JSON document and for a line of `--csv`."""
+    """Return the results of one operator, by JSON key.
+
+    They form an item of `operators` in JSON and a line of `--csv`.
+    """
     view, share = row.view, to_json(share_figures(row.view))
     return {
         "position": view.position,
@@ -147,7 +157,7 @@ def operator_fields(row: Row) -> Document:
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:
-    """Return the sum, or None if a value is unknown."""
+    """Return the sum of the numbers, or None if one of them is None."""
     found = list(numbers)
     return None if None in found else sum(number or 0 for number in found)
 
@@ -162,9 +172,9 @@ _TRACE_KEYS = (
 
 
 def _events(found: OperatorProfile) -> Iterator[Document]:
-    """Yield trace events: the operators of one real inference, each on its thread.
+    """Yield the events of a Perfetto trace that shows the operators of one real inference, each on its thread.
 
-    If the runtime does not report when operators began, they are placed in sequence on one thread.
+    If the runtime does not report when operators began, they follow each other on one thread.
 
     Trace Event Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """
@@ -189,7 +199,10 @@ def _events(found: OperatorProfile) -> Iterator[Document]:
 
 
 def operator_tables(model: str, found: OperatorProfile) -> str:
-    """Return the text: first the operators that matter, then what to do about them, and then everything else."""
+    """Return the profile as text: the slowest operators, then advice, then the details.
+
+    `model` is the path of the model, as printed.
+    """
     hints = notice_lines("hint", found.hints, lambda hint: _shapes(found) if hint.code == "slow-kernel" else ())
     answer = (_title(model, found), [answer_words(found)], _section("by time", _top(found)), hints)
     more = (_places(found), _types(found), _section("in run order", found.rows), [""], _head(found))
@@ -201,7 +214,7 @@ def _top(found: OperatorProfile) -> list[Row]:
 
 
 def answer_words(found: OperatorProfile) -> str:
-    """Return how much of the time the largest operators take."""
+    """Return a sentence on the slowest operators, such as `10 of 72 operators take 81 % of the time`."""
     top, every = _top(found), len(found.rows)
     share = formatting.percent(sum(row.view.share for row in top))
     doubt = "" if all(row.view.settled for row in top) else ", not settled"
@@ -211,7 +224,10 @@ def answer_words(found: OperatorProfile) -> str:
 
 
 def operator_markdown(model: str, found: OperatorProfile) -> Iterator[str]:
-    """Yield the lines of a Markdown document: the largest operators, the types, hints, and the text to unfold."""
+    """Yield the lines of a Markdown document: the slowest operators, the operator types, and hints.
+
+    All text tables follow, hidden until a reader unfolds them. `model` is the path of the model, as printed.
+    """
     loaded = found.loaded
     yield f"### edgetop ops {code(model)}"
     runtime = code(f"{loaded.runtime} {loaded.version}")
@@ -279,7 +295,7 @@ def _head(found: OperatorProfile) -> Iterator[str]:
 
 
 def _doubts(found: OperatorProfile) -> Iterator[str]:
-    """Yield lines on inferences that were left out, and on why shares are not settled."""
+    """Yield lines that say which inferences were left out, and why figures are still uncertain."""
     tally, profiled = found.tally, found.profiled
     if tally.is_disturbed:
         yield "  disturbed  other processes took CPU time from every instrumented inference: no share is settled"
@@ -301,7 +317,10 @@ _WORDS = ("cache", "bound", "on", "type", "name")
 
 
 def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a table of operators. `cum %` adds up from the slowest operator on, whatever the order of the rows."""
+    """Yield the lines of a table of operators. `title` follows the word `operators` in its heading.
+
+    The column `cum %` always adds up from the slowest operator on, whatever the order of the rows.
+    """
     cells = [
         (
             _ms(row.start_ns),
@@ -365,7 +384,10 @@ _ATTRIBUTES = ("stride", "dilation", "kernel", "group", "filter", "padding")
 
 
 def _shape(graph: Graph, origin: Origin) -> str:
-    """Return shapes and attributes as `1x64x56x56, 64x64x3x3 to 1x64x56x56, strides 1,1, dilations 2,2`."""
+    """Return shapes and attributes of an operator: `1x64x56x56, 64x64x3x3 to 1x64x56x56, strides 1,1, dilations 2,2`.
+
+    `origin` tells which operator of `graph` is meant.
+    """
     operator = origin.main.operator
     taken, given = (
         ", ".join(

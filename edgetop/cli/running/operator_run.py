@@ -1,4 +1,4 @@
-"""Profile a model for `edgetop ops`, and join its times with its file and the ceilings of the board."""
+"""Times the operators of a model for `edgetop ops`, and relates the times to its file and the board's peak speeds."""
 
 import contextlib
 import sys
@@ -42,7 +42,7 @@ from edgetop.wording.notice_words import ADVICE, notice
 
 @frozen
 class Row:
-    """An operator and its times in instrumented inferences."""
+    """One operator, with its times in inferences that were run with a profiler."""
 
     view: OperatorView
     start_ns: float  # total time of the operators that run before it
@@ -76,13 +76,16 @@ class OperatorProfile:
 
     @property
     def crossing_ns(self) -> float | None:
-        """Return the time in ns of one crossing between partitions, or None if unknown or if there is no crossing."""
+        """Return the ns that it costs to hand over from one provider to the next, such as from GPU to CPU.
+
+        None if unknown, or if one provider runs all operators.
+        """
         parts, all_ns = partitions(self.views), self.profiled.crossing_ns
         return None if all_ns is None or not parts or parts < 2 else all_ns / (parts - 1)
 
     @property
     def overhead_ratio(self) -> float | None:
-        """Return the median of instrumented inferences divided by that of plain ones, or None if unknown."""
+        """Return the median time of profiled inferences divided by the median time of plain ones. None if unknown."""
         of = self.profiled
         compared = [replace(_info(burst), plain_ns=of.plain_ns(burst)) for burst in of.bursts]
         if overhead_ratio(compared) is None or not of.run_ns or not of.p50_ns:
@@ -90,7 +93,10 @@ class OperatorProfile:
         return of.run_ns / of.p50_ns
 
     def types(self) -> Iterator[tuple[TypeView, float, list[Row]]]:
-        """Yield each operator type, its cumulative share and its operators, the largest share first."""
+        """Yield `(type, cumulative share, operators of this type)` for each operator type, the largest share first.
+
+        Shares are parts of the time of all operators, 0..1.
+        """
         cumulative = 0.0
         for of in by_type(self.views):
             cumulative += of.share
@@ -100,10 +106,11 @@ class OperatorProfile:
 def profile(
     choice: ModelChoice, runs: int, warmup_runs: int | None, *, has_roofline: bool = True
 ) -> tuple[str, OperatorProfile]:
-    """Profile a model; return its path and its profile. Raises EdgetopError if it cannot be profiled.
+    """Run a model and time its operators. Return `(path of the model, profile)`.
 
-    `runs`: number of instrumented inferences. `warmup_runs`: number of warm-up inferences, or None to warm up until
-    latency is steady. `has_roofline`: measure the ceilings of the board instead of using the stored ones.
+    `runs` is the number of inferences to run with a profiler. `warmup_runs` is the number of inferences before them;
+    None to warm up until latency is steady. `has_roofline` measures the board's peak speeds; otherwise stored ones are
+    used. Raises EdgetopError if the model cannot be profiled.
     """
     model = session_parts.find_model(choice)
     if model.format == "gguf":
@@ -138,7 +145,11 @@ def _profiled(engine: Engine, runs: int) -> Profiled:
 def _ceilings(
     spec: EngineSpec, python: str | None, board: Board, profiled: Profiled, *, measures: bool
 ) -> Ceilings | None:
-    """Measure the ceilings of the board. Return the stored ones if `measures` is false or the measurement fails."""
+    """Return the peak FLOP/s and bytes/s of the board, measured now. None if unknown.
+
+    If `measures` is false or the measurement fails, return the stored values. `python` is the engine's interpreter;
+    None for edgetop's own.
+    """
     assert profiled.loaded
     path = measured_ceilings.default_path()
     kept = measured_ceilings.stored(measured_ceilings.kind_of(board, profiled.loaded, spec), path)
@@ -161,9 +172,10 @@ def put_together(
     python: str | None = None,
     caches: tuple[Cache, ...] = (),
 ) -> OperatorProfile:
-    """Join the measured times with the model's file, the ceilings, and the caches of the CPU.
+    """Return the full profile: the measured times, joined with the model's file and with the limits of the board.
 
-    `python`: the interpreter of the engine, or None for edgetop's own.
+    `ceilings` holds the board's peak speeds; None if unknown. `python` is the engine's interpreter; None for edgetop's
+    own. `caches` are the caches of the CPU, for telling which cache an operator's data fits into.
     """
     loaded, chosen = profiled.loaded, profiled.chosen
     assert loaded
@@ -199,7 +211,7 @@ def key_of(of: OperatorView | OperatorInfo | Operator) -> Key:
 
 @frozen
 class _Board:
-    """What bounds the operators of a model with this precision."""
+    """What limits the speed of operators: the board's peak speeds, the data type of the model, the CPU's caches."""
 
     ceilings: Ceilings | None
     precision: str | None

@@ -1,6 +1,6 @@
-"""The processes that take the CPU from a run: found by name, given a lower priority, or asked to end.
+"""Finds processes that take CPU time from a run, lowers their priority, or asks them to end.
 
-Only the screen of a run on this machine uses them, and only after the user was asked.
+Used only by the screen of a run on this machine, after the user has confirmed it.
 """
 
 import contextlib
@@ -18,19 +18,22 @@ MOST_COMMAND = 1_000  # characters of a command line
 
 
 class OtherProcesses:
-    """Finds and controls processes of this machine. psutil refuses a process whose number was used again."""
+    """Finds and controls other processes of this machine. A process id that now belongs to a new process is refused."""
 
     def __init__(self) -> None:
         self._found: dict[int, psutil.Process] = {}
 
     def find(self, name: str) -> OtherProcess | None:
-        """Return the process with this name that used the largest share of a core since its start, or None."""
+        """Return the process called `name`, or None.
+
+        Of several, the one that used the most CPU time per second of its life.
+        """
         self._found = {process.pid: process for process in psutil.process_iter()}
         described = [of for process in self._found.values() if (of := _if_named(process, name))]
         return max(described, key=lambda of: of.cpu_pct, default=None)
 
     def lower_priority(self, of: OtherProcess) -> str:
-        """Lower the priority of a process that was found. Return what was done, or why it could not be done."""
+        """Lower the priority of a process that `find` returned. Return a sentence: what was done, or why it failed."""
         try:
             process = self._found[of.pid]
             before = process.nice()
@@ -40,7 +43,7 @@ class OtherProcesses:
             return _refused(of, error)
 
     def end(self, of: OtherProcess) -> str:
-        """Send SIGTERM to a process that was found. Return what was done, or why it could not be done."""
+        """Send SIGTERM to a process that `find` returned. Return a sentence: what was done, or why it failed."""
         try:
             self._found[of.pid].terminate()
         except (psutil.Error, OSError) as error:
@@ -55,7 +58,7 @@ def _refused(of: OtherProcess, error: Exception) -> str:
 
 
 def _if_named(process: psutil.Process, name: str) -> OtherProcess | None:
-    """Describe a process with this name; return None for another one, and for one that has ended."""
+    """Return facts about the process if it is called `name`. None if its name differs or it has ended."""
     with contextlib.suppress(psutil.Error):
         if process.name()[:COMM_CELLS] == name[:COMM_CELLS]:
             return _described(process)
@@ -63,7 +66,7 @@ def _if_named(process: psutil.Process, name: str) -> OtherProcess | None:
 
 
 def _described(process: psutil.Process) -> OtherProcess:
-    """Describe a process. Raises psutil.Error if it has ended."""
+    """Return facts about a process: owner, command line, CPU use, niceness. Raises psutil.Error if it has ended."""
     used, age_s = process.cpu_times(), max(0.01, time.time() - process.create_time())
     cpu_s = used.user + used.system
     command = ""

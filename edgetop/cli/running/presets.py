@@ -6,7 +6,7 @@
     fail-if = ["p99>33ms", "throttled"]
     no-raw = true
 
-The keys are names of options without the dashes. A preset is put before the options of the command line, which win.
+The keys are names of options without the dashes. Options on the command line win over the preset.
 """
 
 import os
@@ -27,9 +27,11 @@ _HELP = "edgetop help keys"
 
 
 def preset_words(name: str, command: click.Command, ctx: click.Context, also: Path | None) -> list[str]:
-    """Return the options of a preset as words of a command line.
+    """Return the options of the preset `name` as words of a command line, such as `["--duration=8h", "--no-raw"]`.
 
-    `also`: a settings file that takes precedence over edgetop.toml in the config folder. Raises InputError.
+    `command` and `ctx` are the click command and context that will parse these words. `also` is a settings file that
+    takes precedence over edgetop.toml in the config folder; None if there is none. Raises InputError if the preset is
+    missing or invalid.
     """
     known: dict[str, tuple[Path, object]] = {}
     for path in _files(also):

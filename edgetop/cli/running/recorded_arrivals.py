@@ -1,4 +1,4 @@
-"""Inferences of a recorded application and their start times, for `--pace-of` and `edgetop gap`."""
+"""Reads the inferences of a recorded application and when each began, for `--pace-of` and `edgetop gap`."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -14,10 +14,10 @@ MOST_INFERENCES = 2_000_000  # only the newest are read; more would not change t
 
 
 def read_evidence(session: str, problems: list[str], *, completes: bool = True) -> "Evidence":
-    """Read the inferences of a session. A description of each unreadable part is added to `problems`.
+    """Return the inferences, sensor readings and frames of a recorded session.
 
-    `completes`: whether to complete the recording of a session that was cut short. Raises InputError if the session
-    cannot be opened.
+    `session` is its name or path. A line about each unreadable part is appended to `problems`. `completes` allows to
+    complete the recording on disk if its writer was killed. Raises InputError if the session cannot be opened.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -53,10 +53,11 @@ def read_evidence(session: str, problems: list[str], *, completes: bool = True) 
 
 
 def arrivals_of(session: str, model: str) -> tuple[int, ...]:
-    """Return the start times of the inferences of one model in a session, in ns from 0.
+    """Return when each inference of `model` began in a recorded session, in ns after the first one.
 
-    The last value is the total length. At most the first 100,000 inferences are used. The files of the session are not
-    changed, even if it was cut short. Raises InputError if there are too few inferences.
+    The last value is the time after which the pattern repeats. At most the first 100,000 inferences are used. `session`
+    is a name or path, whose files are not changed. `model` is the path of the model to look for. Raises InputError if
+    the session has fewer than three inferences of that model.
     """
     from edgetop.comparison.application_gap import stream_of  # noqa: PLC0415
     from edgetop.session.manifest import Model  # noqa: PLC0415

@@ -338,7 +338,7 @@ OPTIONS = (
 
 
 class RunCommand(GroupedCommand):
-    """A command that replaces `--preset NAME` by the options of the preset."""
+    """A click command that replaces `--preset NAME` by the options of that preset."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given: dict[str, Value] = {}
@@ -366,14 +366,21 @@ def command(**options: Value) -> int:
 
 
 def model_request(options: Given) -> "RunRequest":
-    """Make a request from the options of `run`. Raises InputError for options that cannot be used together."""
+    """Return the request to run a model, made from the command-line options of `edgetop run`.
+
+    Raises InputError for options that cannot be used together.
+    """
     from edgetop.cli.running.run_request import ModelChoice, ModelSubject  # noqa: PLC0415  --help needs none of it
 
     return request_of(options, ModelSubject(ModelChoice.of(options), options["isolation"]))
 
 
 def request_of(given: Given, subject: "ModelSubject | DemoSubject", **noted: Value) -> "RunRequest":
-    """Make a request for one model from the options of `run` or `demo`. `noted` replaces fields of `Keeping`."""
+    """Return the request for a session, made from the command-line options of `run` or `demo`.
+
+    `subject` is the model to run. `noted` sets fields of the request's `Keeping` part, such as `labels`, in place of
+    the options.
+    """
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
 
     return asked.RunRequest(
@@ -389,7 +396,7 @@ def request_of(given: Given, subject: "ModelSubject | DemoSubject", **noted: Val
 
 
 def run_model(request: "RunRequest") -> int:
-    """Run the session to its end, and return the exit code of the command."""
+    """Run the requested session to its end. Return the exit code of the command."""
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     showing = request.showing
@@ -408,7 +415,10 @@ def run_model(request: "RunRequest") -> int:
 
 
 def _may_start_early(request: "RunRequest") -> bool:
-    """Whether the engine process may start now: there is one engine, and no option changes how its process runs."""
+    """Whether the engine's process may start before the session is prepared.
+
+    True if there is one engine in its own process, and no option changes how that process runs.
+    """
     from edgetop.cli.running.run_request import DemoSubject, ModelSubject  # noqa: PLC0415  --help needs none of it
 
     match request.subject:

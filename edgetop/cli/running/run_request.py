@@ -1,8 +1,7 @@
 """Requests: what a command line asks edgetop to run. Each command makes one `RunRequest`; no other code reads options.
 
-Every value has its final type and unit, and every check that needs no file has been made. This module loads nothing
-heavy, because a request is made before the engine starts and before the run splits from the shell's process
-(terminal.py).
+Every value has its final type and unit. Every check that needs no file has been made. This module loads nothing heavy,
+because a request is made before the engine starts and before the run leaves the shell's process (terminal.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +39,7 @@ WithOptions = tuple[str, Mapping[str, str]]  # the name of a provider or the pat
 
 @frozen
 class GenerationRequest:
-    """The properties of the requests to a language model. None means that the option was not given."""
+    """The options for requests to a language model, such as `--prompt`. None means that the option was not given."""
 
     prompt: str | None = None  # a text, or the path of a file with it
     prompts_file: Path | None = None
@@ -52,7 +51,7 @@ class GenerationRequest:
 
     @property
     def given(self) -> str | None:
-        """An option that was given, or None."""
+        """The first of these options that the user gave, such as `--max-tokens`, or None."""
         fields = ("prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers")
         name = next((name for name in fields if getattr(self, name) is not None), None)
         return name and f"--{name.removesuffix('_file').replace('_', '-')}"
@@ -72,7 +71,7 @@ class GenerationRequest:
 
 @frozen
 class ModelChoice:
-    """A model, and the engine that runs it."""
+    """Which model to run, and with which runtime and options."""
 
     path: Path | None = None  # None: the built-in demo model
     engine: str | None = None  # None: chosen by the file's content
@@ -95,7 +94,7 @@ class ModelChoice:
 
     @classmethod
     def of(cls, given: Given) -> "ModelChoice":
-        """Take the choice from a command's options. Raises InputError where two of them contradict each other."""
+        """Make the choice from a command's parsed options, by name. Raises InputError if an input is named twice."""
         return cls(
             path=given["model"],
             engine=given["engine"],
@@ -119,7 +118,7 @@ class ModelChoice:
 
 @frozen
 class ModelSubject:
-    """One model, in a process of its own or in a thread of this one."""
+    """One model to run, in its own process or in a thread of this process."""
 
     model: ModelChoice
     isolation: str = "process"  # or "thread"
@@ -127,7 +126,7 @@ class ModelSubject:
 
 @frozen
 class DemoSubject:
-    """One model on a virtual board."""
+    """One model to run on a simulated board."""
 
     model: ModelChoice
     scenario: "Scenario"
@@ -143,7 +142,7 @@ class Variant:
 
 @frozen
 class VariantsSubject:
-    """Two variants that run in turns: two models, or one model with two settings."""
+    """Two variants, A and B, that run in turns: two models, or one model with two settings."""
 
     variants: tuple[Variant, Variant]
     until: float  # end when the interval of the ratio of p50 is this narrow, as a share
@@ -153,7 +152,7 @@ class VariantsSubject:
 
 @frozen
 class ProgramSubject:
-    """A program that runs its own inferences."""
+    """A program to watch, which runs its own inferences."""
 
     program: "WatchedProgram | WatchedProcess | WatchedContainer"
     limit: Limit = Limit()  # for a program that edgetop starts
@@ -163,7 +162,10 @@ Subject = ModelSubject | DemoSubject | VariantsSubject | ProgramSubject
 
 
 def model_of(subject: Subject) -> ModelChoice:
-    """Return the model that edgetop runs; in an A/B session, that of A. Raises TypeError for a watched program."""
+    """Return the model that edgetop runs. In an A/B session, return the model of A.
+
+    Raises TypeError for a watched program, which has no such model.
+    """
     match subject:
         case ModelSubject(model) | DemoSubject(model):
             return model
@@ -178,7 +180,7 @@ def model_of(subject: Subject) -> ModelChoice:
 
 @frozen
 class Phases:
-    """The phases of a run, and when it ends. A limit that is None does not apply."""
+    """How long each phase of a run takes, and when the run ends. A limit of None does not apply."""
 
     duration_ns: int | None = None
     runs: int | None = None
@@ -224,7 +226,7 @@ class LoadRequest:
 
 @frozen
 class PowerLogRequest:
-    """A log of power that an instrument writes during the run."""
+    """A power log to read, which an instrument writes during the run."""
 
     path: Path
     format: str | None = None  # None: recognised from the file's content
@@ -235,7 +237,7 @@ class PowerLogRequest:
 
 @frozen
 class BoardRequest:
-    """The board, its sensors, and the temperature at which the run begins."""
+    """Options about the board: its sensors, and the temperature to which it must cool before the run."""
 
     sysroot: Path | None = None  # a captured file tree; None: this board
     i2c: tuple["I2cSpec", ...] = ()
@@ -299,7 +301,7 @@ class Judging:
 
 @frozen
 class Keeping:
-    """Where and how the session is recorded, and what is noted about it."""
+    """Options about the recording: where and how to record the session, and what to note about it."""
 
     output: Path | None = None  # None: in the recordings folder
     is_recorded: bool = True
@@ -359,7 +361,7 @@ class MetricsRequest:
 
 @frozen
 class Showing:
-    """How the session is shown while it runs, and its result at the end."""
+    """Options about the display: how to show the session while it runs, and its result at the end."""
 
     headless: bool = False
     live: bool = False  # whether to print plain sentences in place of a screen
@@ -384,7 +386,7 @@ class Showing:
 
 @frozen
 class RunRequest:
-    """A session to run."""
+    """All that a command line asks for in one session."""
 
     subject: Subject
     phases: Phases
@@ -396,7 +398,7 @@ class RunRequest:
     showing: Showing
 
     def __post_init__(self) -> None:
-        """Check the gates and rules. Raises InputError if one needs a deadline and there is none."""
+        """Check that a gate or alert on missed deadlines comes with `--deadline`. Raises InputError."""
         if self.load.deadline_ns is None:
             for option, asked in (("--fail-if", self.judging.gates), ("--alert", self.judging.alerts)):
                 if any(one.name == "misses" for one in asked):

@@ -1,4 +1,4 @@
-"""Build a session from a `RunRequest`, run it, and show it until it ends."""
+"""Builds a session from a `RunRequest`, runs it, and shows it until it ends."""
 
 import contextlib
 import ctypes
@@ -98,7 +98,10 @@ class End:
     folder: Path | None = None  # folder of the recording, if there is one
 
     def exit_code(self) -> int:
-        """Return the exit code of the command. Raises the error that ended the session."""
+        """Return the exit code of the command: 0, or another if it was interrupted or a gate failed.
+
+        Raises the error that ended the session, if there was one.
+        """
         if self.error:
             raise self.error
         if self.interrupted:
@@ -107,9 +110,10 @@ class End:
 
 
 def run_session(request: RunRequest, terminal: Terminal, engine_child: "Child | None" = None) -> End:
-    """Run the session. Raises InputError if it cannot begin.
+    """Run the requested session to its end, and return how it ended. Raises InputError if it cannot begin.
 
-    `engine_child`: a process for the engine that has already been started.
+    `terminal` is where the session is shown. `engine_child` is a process that already waits to become the engine; None
+    to start one.
     """
     settings, showing = None, request.showing
     if _has_screen(showing):
@@ -146,7 +150,7 @@ def _has_screen(showing: Showing) -> bool:
 
 
 def _end(session: LiveSession, request: RunRequest) -> End:
-    """Write and print the result of the session."""
+    """Write and print the results of a session that is over. Return how it ended."""
     from edgetop.analysis.session_report import report  # noqa: PLC0415  what only the end needs does not delay the beginning
     from edgetop.cli.printing import junit  # noqa: PLC0415
     from edgetop.cli.running.early_end import print_failed_gates  # noqa: PLC0415
@@ -186,9 +190,9 @@ def _end(session: LiveSession, request: RunRequest) -> End:
 
 @contextlib.contextmanager
 def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
-    """Collect the error of an output that cannot be written, so that other outputs are still written.
+    """Append the error to `unwritten` if an output cannot be written, so that other outputs are still written.
 
-    A reader that closed its pipe is not an error.
+    It is not an error if the reader of a pipe has left.
     """
     try:
         with contextlib.suppress(ReaderLeftError):
@@ -199,7 +203,7 @@ def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
 
 @frozen
 class _Setup:
-    """The parts of a session, before anything runs."""
+    """The prepared parts of a session that has not begun."""
 
     model: ModelFile
     board: BoardInUse
@@ -260,7 +264,8 @@ def _assemble(
 ) -> LiveSession:
     """Build the session, ready to start. The order of the steps matters.
 
-    Once the recording exists and until `signals` is closed, a signal ends the session cleanly.
+    `stack` closes the parts of the session. Until `signals` is closed, a signal ends the session cleanly.
+    `engine_child` is a process that already waits to become the engine; None to start one.
     """
     clock = SystemClock()
     setup = _set_up(request, stack, clock, engine_child)
@@ -299,7 +304,10 @@ def _assemble(
 
 
 def _observers(request: RunRequest, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
-    """Return the observers of the session. Their modules are imported here, while the engine loads its model."""
+    """Return the functions to call with the analysis once a second. `stack` ends those that need an end.
+
+    Their modules are imported here, while the engine loads its model.
+    """
     observers: list[Observer] = []
     if request.judging.fail_fast:
         from edgetop.cli.running.early_end import FailFast  # noqa: PLC0415
@@ -319,13 +327,16 @@ def _observers(request: RunRequest, session: LiveSession, stack: contextlib.Exit
 
 
 def _about(session: LiveSession) -> Document:
-    """Return what event hooks receive about the session."""
+    """Return what commands of `--on-event` learn about the session: name, id, path, and whether it is simulated."""
     manifest, path = session.state.manifest, str(session.name) if session.folder else None
     return {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
 
 
 def _record_request(session_state: SessionState, request: RunRequest, model: ModelFile, sensors: Found) -> None:
-    """Record gates and alert rules as events, so that replays and reports can judge them again."""
+    """Record the gates and alert rules of the request as events, so that replays and reports can apply them again.
+
+    Also record as events that the model is a stand-in or has a wrong suffix, and that no sensor shows throttling.
+    """
     subject = request.subject
     choice = None if isinstance(subject, ProgramSubject) else model_of(subject)
     if choice and choice.path is None and choice.url is None:
@@ -347,9 +358,11 @@ def _record_request(session_state: SessionState, request: RunRequest, model: Mod
 def _engine_sensors(
     board: BoardInUse, pid: int, *, isolation: str, url: str | None = None, sample_s: float | None = None
 ) -> Found:
-    """Return the sensors of the engine's process or, if a server on this machine generates, of the server.
+    """Return the sensors of the engine's process, such as its memory and CPU use.
 
-    `sample_s`: the interval of readings in seconds; None: set by each sensor.
+    `pid` is the engine's process id. `isolation` is `process`, `thread` or `program`. `url` is the URL of a
+    language-model server; if the server runs on this machine, its process is measured instead. `sample_s` is the
+    interval of readings in s; None lets each sensor choose.
     """
     if url is not None:
         from edgetop.sensors.listening import listener_of  # noqa: PLC0415  of servers alone
@@ -380,7 +393,10 @@ def _model_engine(
 
 
 def _derived(*, in_turns: bool) -> Callable[[Batch], tuple[Event, ...]]:
-    """Return a function that derives events, such as throttling, from the batches of a session."""
+    """Return a function that takes the next data of the session and returns new events, such as throttling.
+
+    `in_turns` is true for an A/B session.
+    """
     from edgetop.analysis.slowdowns.throttles import ThrottleEvents  # noqa: PLC0415  not before the engine has started
     from edgetop.wording.event_words import worded  # noqa: PLC0415
 
@@ -393,7 +409,10 @@ def _derived(*, in_turns: bool) -> Callable[[Batch], tuple[Event, ...]]:
 
 
 def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: "ScreenSettings | None") -> None:
-    """Show the session until it is over. A screen stays open until the user leaves it."""
+    """Show the session until it is over. A screen stays open until the user leaves it.
+
+    `settings` are those of the screen; None for no screen.
+    """
     from edgetop.cli.running.headless import follow  # noqa: PLC0415  loaded while the engine loads its model
 
     print_lines = partial(
@@ -429,7 +448,10 @@ def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: 
 
 
 def _await_beginning(session: LiveSession) -> None:
-    """Wait until an inference has ended, so that an earlier failure is printed while the user still looks."""
+    """Wait until the first inference has ended, for 60 s at most.
+
+    An early failure is then printed while the user looks.
+    """
     until_s = time.monotonic() + BEGINNING_PATIENCE_S
     while session.is_running and not session.hung_up and time.monotonic() < until_s:
         session.feed.ended.wait(BEGINNING_LOOK_S)
@@ -440,7 +462,10 @@ def _await_beginning(session: LiveSession) -> None:
 
 
 def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Terminal, *, pipes_too: bool) -> None:
-    """Release the terminal and continue without it. `pipes_too`: also release standard streams that are pipes."""
+    """Release the terminal and continue without it. `pipes_too` also releases standard streams that are pipes.
+
+    `folder` is the folder of the recording, where output goes from then on.
+    """
     launcher_died = terminal.has_lost_launcher
     if launcher_died or not session.hung_up:
         print_text(how_to_come_back(folder.name), err=True)

@@ -1,4 +1,4 @@
-"""The board of a session (real, captured or virtual) and its sensors, including those of `--i2c` and power logs."""
+"""The board of a session (real, captured or simulated) and its sensors, including those of `--i2c` and power logs."""
 
 import contextlib
 import sys
@@ -37,9 +37,9 @@ CAPTURED = "tree"  # folder of the board's files in a capture (edgetop sensors -
 
 
 def board_root(sysroot: Path | None) -> Root:
-    """Return the root of the board's files, which may be the folder of an unpacked capture.
+    """Return where the files of the board are: `/`, or the folder `sysroot` with files captured on another board.
 
-    Raises InputError if there is no such folder.
+    Raises InputError if `sysroot` is not a folder.
     """
     if sysroot is None:
         return Root()
@@ -51,7 +51,7 @@ def board_root(sysroot: Path | None) -> Root:
 
 @frozen
 class FileBoard:
-    """A board that is read from files: the real one, or a captured one. It needs no start."""
+    """A board that is known from its system files: this machine, or files captured on another board."""
 
     root: Root
     page_path: None = None  # a virtual board has a shared page here, which the engine maps
@@ -67,7 +67,7 @@ class FileBoard:
         pass
 
     def start(self, report: Callable[[str], None]) -> None:
-        """Do nothing, because only a virtual board has to be started."""
+        """Do nothing. Only a simulated board must be started."""
 
 
 BoardInUse: TypeAlias = "FileBoard | VirtualBoard"
@@ -75,9 +75,9 @@ BoardInUse: TypeAlias = "FileBoard | VirtualBoard"
 
 @contextlib.contextmanager
 def open_board(request: RunRequest) -> Iterator[BoardInUse]:
-    """Open the board of a request.
+    """Open the board of a request: this machine, captured files, or a simulated board.
 
-    Raises InputError if `--sysroot` is not a folder, or if a virtual board has no place for its files.
+    Raises InputError if `--sysroot` is not a folder, or if a simulated board cannot create its files.
     """
     subject = request.subject
     if not isinstance(subject, DemoSubject):
@@ -103,7 +103,10 @@ def open_board(request: RunRequest) -> Iterator[BoardInUse]:
 
 
 def cool_board(request: RunRequest, board: BoardInUse, sensors: Found) -> Cooldown | None:
-    """Wait for `--cooldown`, and until the board is as cool as `--cooldown-to`. Return None without both options."""
+    """Let the board rest as `--cooldown` and `--cooldown-to` ask, and return how long it took and how warm it is now.
+
+    None if neither option was given. Progress is printed on stderr.
+    """
     target_c, longest_s = request.board.cooldown_to_c, request.board.cooldown_max_ns / 1e9
     rest_s = request.board.cooldown_ns / 1e9
     if target_c is None and not rest_s:
@@ -139,10 +142,10 @@ def cool_board(request: RunRequest, board: BoardInUse, sensors: Found) -> Cooldo
 
 
 def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable[[], int]) -> Found:
-    """Return the sensors of the board, of `--i2c` and of a power log.
+    """Return the sensors of the board, together with those of `--i2c` and of a power log.
 
-    `board`: the sensors found under `root`. `now_ns` returns session time. Raises InputError if a requested sensor
-    cannot be read.
+    `board` holds the sensors already found in the files under `root`. `now_ns()` returns the session time in ns. Raises
+    InputError if a requested sensor cannot be read.
     """
     hz = asked.hz
     monitors = open_monitors(asked.i2c, root, 1 / hz if hz else CADENCE_S)
@@ -156,13 +159,16 @@ def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable
 
 
 def with_one_wire(sensor_id: str | None, board: Found, root: Root) -> Found:
-    """Return the sensors of the board with the 1-wire probe that `--ambient` names, which is not read otherwise."""
+    """Return the sensors of `board`, plus the 1-wire probe whose id is `sensor_id`, if there is one.
+
+    1-wire probes are slow, and are read only if `--ambient` names them.
+    """
     named = [one for one in discover_one_wire(root).sources if one.sensors[0].id == sensor_id] if sensor_id else []
     return Found((*board.sources, *named), tuple(one for one in board.missing if not named or one.what != sensor_id))
 
 
 def refuse_unknown_ambient(sensor_id: str | None, board: Found) -> None:
-    """Raise InputError if the board has no such sensor of the air (`--ambient`)."""
+    """Raise InputError if `board` has no sensor of the room temperature with the id `sensor_id`. None passes."""
     have = [info.id for source in board.sources for info in source.sensors if info.kind == "ambient"]
     if sensor_id is None or sensor_id in have:
         return
@@ -171,7 +177,10 @@ def refuse_unknown_ambient(sensor_id: str | None, board: Found) -> None:
 
 
 def log_spec(asked: PowerLogRequest | None) -> LogSpec | None:
-    """Return what the power log is, or None. Raises InputError where its format is not known, or has no interval."""
+    """Return the path, format and timing of the power log, or None if no log was requested.
+
+    Raises InputError if its format is not known, or if an interval is given for a log that has its own times.
+    """
     if asked is None:
         return None
     log_format = asked.format

@@ -1,4 +1,4 @@
-"""The parts of a session, made from a `RunRequest`: the engine and its specification, the folder, the manifest.
+"""Makes the parts of a session from a `RunRequest`: the engine and its specification, the folder, the manifest.
 
 This module reads files, but writes none.
 """
@@ -93,9 +93,10 @@ POWER_TURN_NS = NS  # shortest turn if a sensor reads the power of the board, si
 
 
 def find_model(choice: ModelChoice) -> ModelFile:
-    """Return the user's model, or the built-in one in a format that an installed runtime can run.
+    """Return the user's model file.
 
-    Raises InputError if there is no such file or no runtime.
+    Without one, return the built-in model in a format that an installed runtime can run. Raises InputError if there is
+    no such file or no runtime.
     """
     if choice.url is not None:
         return server_file(choice.url)
@@ -125,10 +126,12 @@ def engine_spec(
     monitor_cpus: Sequence[int] = (),
     virtual_board: str | None = None,
 ) -> EngineSpec:
-    """Return the specification of one engine.
+    """Return what an engine process needs to know: the model, its runtime and options, the phases and the load.
 
-    `monitor_cpus`: the CPUs that edgetop itself is pinned to, which the engine must not inherit. Raises InputError if
-    the engine is unknown or cannot run the model.
+    `load` None means back to back. `keep_outputs` is the number of inferences whose outputs are kept. `in_turns` is
+    true in an A/B session. `monitor_cpus` are the CPUs of edgetop itself, which the engine must not inherit; () for no
+    pinning. `virtual_board` is the path of the file that the engine shares with a simulated board; None for a real
+    board. Raises InputError if the engine is unknown or cannot run the model.
     """
     engine = engine_for(choice.engine, model.format) if choice.url is None else SERVER
     if choice.python is None and choice.url is None:
@@ -178,7 +181,10 @@ def engine_spec(
 
 
 def spec_of(request: RunRequest, model: ModelFile, virtual_board: str | None = None) -> EngineSpec:
-    """Return the specification of the session's engine; in an A/B session, that of A."""
+    """Return the specification of the session's engine. In an A/B session, return the specification for A.
+
+    `virtual_board` is the path of the file that the engine shares with a simulated board; None for a real board.
+    """
     subject, phases = request.subject, request.phases
     if isinstance(subject, ProgramSubject):  # only the limits apply to a watched program
         return EngineSpec(str(model.path), "", runs=phases.runs, duration_ns=phases.duration_ns, warmup_runs=0)
@@ -195,7 +201,10 @@ def spec_of(request: RunRequest, model: ModelFile, virtual_board: str | None = N
 
 
 def _require_runtime(engine: str, model_format: str) -> None:
-    """Raise InputError if this Python lacks the runtime. The advice depends on how edgetop was installed."""
+    """Raise InputError if this Python lacks the runtime. The error says how to install it.
+
+    `engine` is a runtime's name, or `auto` for any that runs `model_format`, such as `onnx`.
+    """
     names = [name for name in runtimes_of(model_format) if engine in ("auto", name)]
     if names and not any(importlib.util.find_spec(RUNTIMES[name].module) for name in names):
         what = f"no runtime for {model_format} models is" if engine == "auto" else f"{engine} is not"
@@ -204,21 +213,29 @@ def _require_runtime(engine: str, model_format: str) -> None:
 
 
 def with_outputs_file(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:
-    """Add the file for kept outputs to the specification. `side`: "A" or "B" in an A/B session, else ""."""
+    """Return the specification with the file into which the engine writes outputs that are to be kept.
+
+    `folder` is the folder of the recording; None leaves `spec` as it is. `side` is "A" or "B" in an A/B session, else
+    "".
+    """
     return replace(spec, outputs_file=str(folder / outputs_file(side))) if spec.keep_outputs and folder else spec
 
 
 def with_end_note(spec: EngineSpec, folder: Path | None, keeping: Keeping) -> EngineSpec:
-    """Make the engine note its progress in the folder of the recording, unless `--rotate` changes that folder."""
+    """Return the specification with a file in `folder` into which the engine notes its progress.
+
+    `spec` stays as it is without a recording (`folder` None), or if `--rotate` will change the folder.
+    """
     return replace(spec, end_note=str(folder.absolute() / END_NOTE)) if folder and not keeping.rotate_ns else spec
 
 
 def process_engine(
     choice: ModelChoice, spec: EngineSpec, stack: ExitStack, child: "Child | None" = None
 ) -> ProcessEngine:
-    """Return an engine in its own process, within the requested limits until `stack` is closed.
+    """Return an engine in its own process. The limits of `--limit` hold until `stack` is closed.
 
-    `child`: a process that already waits for the specification. Raises InputError if the limits cannot be set.
+    `child` is a process that already waits for `spec`; None to start one. Raises InputError if the limits cannot be
+    set.
     """
     return engine_maker(choice, stack, child)(spec)
 
@@ -226,17 +243,21 @@ def process_engine(
 def engine_maker(
     choice: ModelChoice, stack: ExitStack, child: "Child | None" = None
 ) -> Callable[[EngineSpec], ProcessEngine]:
-    """Return a function that makes engines like `process_engine`. The limits hold for all of its engines together."""
+    """Return a function that makes an engine in its own process from a specification.
+
+    The limits of `--limit` hold for all of these engines together, until `stack` is closed. `child` is a process that
+    already waits to become the engine; None to start one.
+    """
     prefix = stack.enter_context(enclosed(choice.limit)).prefix
     python = interpreter(choice.python)
     return partial(ProcessEngine, python=python, prefix=prefix, memory_limit=choice.limit.memory_bytes, child=child)
 
 
 def engine_in_turns(request: RunRequest, board: Found, stack: ExitStack, folder: Path | None) -> "TurnsEngine":
-    """Return the two engines of an A/B session as one, which loads both anew. Each variant has limits of its own.
+    """Return one engine that runs the two variants of an A/B session in turns. It can load each variant anew.
 
-    `board`: the sensors of the board. `folder`: the folder of the recording, or None. Raises InputError if a model or
-    an interpreter does not exist.
+    `board` holds the board's sensors. `stack` ends the limits, which each variant has for itself. `folder` is the
+    folder of the recording, or None. Raises InputError if a model or an interpreter does not exist.
     """
     from edgetop.engines.turn_engine import TurnsEngine, reloading  # noqa: PLC0415  of `ab` alone
     from edgetop.session.turns import SHORTEST_NS, SIDES, Planner  # noqa: PLC0415
@@ -257,7 +278,7 @@ def engine_in_turns(request: RunRequest, board: Found, stack: ExitStack, folder:
 
 
 def variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
-    """Return the specification of the engine of one variant of an A/B session."""
+    """Return the specification of the engine for one variant of an A/B session. `choice` is the variant's model."""
     return engine_spec(
         choice,
         find_model(choice),
@@ -269,9 +290,9 @@ def variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
 
 
 def _has_xnnpack(choice: ModelChoice, model_format: str) -> bool:
-    """Whether the engine may use XNNPACK. `--provider CPU` alone means the own kernels of a TFLite runtime.
+    """Whether the engine may use XNNPACK, the default accelerator of TFLite runtimes on CPUs.
 
-    Raises InputError if XNNPACK is requested and switched off.
+    `--provider CPU` alone switches it off. Raises InputError if the options both request and forbid it.
     """
     if model_format != "tflite":
         return choice.xnnpack
@@ -300,7 +321,7 @@ def _with_load(spec: EngineSpec, load: LoadRequest, model: ModelFile) -> EngineS
 
 
 def _generated_input(spec: EngineSpec) -> str:
-    """Return what the model gets if no input was given."""
+    """Return a short description of the input if the user gave none, such as `random` or `prompts`."""
     generation = spec.generation
     if generation is None:
         return "random"
@@ -311,7 +332,10 @@ def _generated_input(spec: EngineSpec) -> str:
 
 
 def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
-    """Return the load for the manifest."""
+    """Return the load (rate, streams, input and so on) in the form of the session's manifest.
+
+    `deadline_ns` is the deadline of an inference in ns, or None.
+    """
     on_ns, off_ns = spec.duty_ns or (None, None)
     is_random = spec.rate_hz is not None and spec.arrivals == "poisson"
     return Load(
@@ -330,10 +354,10 @@ def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
 
 
 def interpreter(given: Path | None) -> str | None:
-    """Return the path of the engine's interpreter, given as a path or a name on PATH, or None for edgetop's own.
+    """Return the path of the Python interpreter for the engine, or None for edgetop's own.
 
-    Symbolic links are not resolved, because the python of a virtual environment is one. Raises InputError if there is
-    no such file.
+    `given` is a path or a name on PATH. Symbolic links are kept, because the python of a virtual environment is a link.
+    Raises InputError if there is no such file.
     """
     if given is None:
         return None
@@ -347,9 +371,10 @@ def interpreter(given: Path | None) -> str | None:
 
 
 def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int, ...]:
-    """Return the CPUs of the engine, or () for those of this process.
+    """Return the numbers of the CPUs to which to pin the engine, or () for no pinning.
 
-    The engine must not inherit the CPUs to which the monitor is pinned.
+    If edgetop is pinned to `monitor_cpus`, the engine gets all CPUs, since it would otherwise inherit those. Raises
+    InputError if this process may not use the requested CPUs.
     """
     here = os.sched_getaffinity(0)
     for option, cpus in (("--engine-cpus", choice.cpus), ("--monitor-cpus", monitor_cpus)):
@@ -366,7 +391,10 @@ def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int,
 
 
 def recording_folder(request: RunRequest, model: ModelFile) -> Path | None:
-    """Return the folder of the recording, or None if the session is not recorded."""
+    """Return the folder of the recording, from `-o` or from the model's name and the time.
+
+    None if nothing is recorded.
+    """
     keeping, subject = request.keeping, request.subject
     if not keeping.is_recorded:
         return None
@@ -397,7 +425,10 @@ def first_manifest(
     clock: Clock,
     cooldown: Cooldown | None = None,
 ) -> Manifest:
-    """Return the manifest with all that is known before anything runs."""
+    """Return the session's manifest (what runs, where and how) with all that is known before anything runs.
+
+    `name` is the session's name. `cooldown` is the result of the wait for a cool board; None if there was none.
+    """
     origin, subject = clock.monotonic_ns(), request.subject
     limit = subject.limit if isinstance(subject, ProgramSubject) else model_of(subject).limit
     manifest = Manifest(
@@ -442,7 +473,7 @@ def _generation(spec: GenerationSpec) -> Generation:
 
 
 def _methodology(request: RunRequest, cooldown: Cooldown | None) -> Methodology:
-    """Return the methodology of the request, with the result of the cool-down."""
+    """Return how the session is measured, in the form of its manifest: cool-down, idle baseline, room temperature."""
     keeping = request.keeping
     return Methodology(
         cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
@@ -458,7 +489,7 @@ def _methodology(request: RunRequest, cooldown: Cooldown | None) -> Methodology:
 
 
 def typed(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the command line without the commands of hooks, which may hold secrets.
+    """Return the user's command line without the commands of `--on-event`, which may hold secrets.
 
     >>> typed(["run", "m.onnx", "--on-event", "any=curl token", "--on-event=leak=x", "--runs", "9"])
     ('edgetop', 'run', 'm.onnx', '--runs', '9')
@@ -490,7 +521,10 @@ def _ab(request: RunRequest, subject: VariantsSubject) -> Ab:
 
 
 def server_file(url: str) -> ModelFile:
-    """Return a stand-in for the model of a server, which gives the session its name."""
+    """Return a stand-in for the file of a model behind a URL.
+
+    Its name, such as `server-localhost:8080`, names the session.
+    """
     parts = urlsplit(url)
     return ModelFile(
         Path(as_component(f"server-{parts.netloc.rpartition('@')[2]}".replace(".", "-"))), SERVER, 0, misnamed=False
@@ -498,7 +532,10 @@ def server_file(url: str) -> ModelFile:
 
 
 def program_file(program: "WatchedProgram | WatchedProcess | WatchedContainer") -> ModelFile:
-    """Return a stand-in for the model, which gives the session the name of the program until a model is seen."""
+    """Return a stand-in for the model's file of a watched program.
+
+    The session is named after the program in this way.
+    """
     words = [word for word in program.spec.command if not word.startswith("-")]
     named = next((word for word in words[1:] if word.endswith(".py")), words[0] if words else program.spec.command[0])
     return ModelFile(Path(Path(named).name), "", 0, misnamed=False)
@@ -507,8 +544,7 @@ def program_file(program: "WatchedProgram | WatchedProcess | WatchedContainer") 
 def refuse_absent(request: RunRequest, folder: Path | None) -> None:
     """Raise InputError if a given file or program does not exist, or if the folder of the recording already exists.
 
-    Code that uses these files checks them again. This function exists so that these errors are reported before any
-    others, and before anything is waited for.
+    This reports such errors before any other, and before anything is waited for. `folder` None means no recording.
     """
     subject = request.subject
     if folder:
@@ -529,7 +565,7 @@ def refuse_absent(request: RunRequest, folder: Path | None) -> None:
 
 
 def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess | WatchedContainer") -> Manifest:
-    """Return the manifest of a session that watches a program."""
+    """Return the manifest, changed for a session that watches a program."""
     command = program.spec.command
     return replace(
         manifest,

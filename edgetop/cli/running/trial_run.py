@@ -1,7 +1,7 @@
-"""Run a model for one inference, to report faults that only its runtime finds before anything else is done.
+"""Tries a model with one inference, to find faults that only its runtime finds, before anything else is done.
 
-A sweep would otherwise find them in its first run, after a cool-down. Without a screen, a user would be told of the
-screen first, and of the model only at the next attempt.
+A sweep would otherwise find them only after a cool-down. Without a screen, a user would first be told about the screen,
+and about the model only at the next attempt.
 """
 
 import time
@@ -20,7 +20,7 @@ POLL_S = 0.01
 
 
 def why_unrunnable(request: RunRequest) -> InputError | None:
-    """Return why a model of the request cannot be run with its options, or None if it can."""
+    """Run one inference of each model of the request. Return the error of the options, or None if the models run."""
     subject = request.subject
     try:
         if not isinstance(subject, VariantsSubject):
@@ -41,7 +41,11 @@ def _try(choice: ModelChoice, spec: EngineSpec) -> InputError | None:
 
 
 def _fault(engine: Engine) -> Failed | None:
-    """Return what is wrong with the options, or None. The run itself reports failures of the engine."""
+    """Start the engine and wait for its first inference, for 20 s at most.
+
+    Return what is wrong with the options, or None. Other failures of the engine count as None, because the run itself
+    reports them.
+    """
     until_s = time.monotonic() + PATIENCE_S
     engine.start()
     try:

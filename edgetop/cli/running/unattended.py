@@ -1,4 +1,4 @@
-"""Support for unattended runs: rotation, a disk quota, the watchdog of the service manager.
+"""Support for runs that nobody watches: rotation, a limit on disk space, messages to systemd.
 
 The module is loaded before the engine starts, so functions that need the analysis import it late.
 """
@@ -33,9 +33,10 @@ SYSTEMCTL_S = 5.0
 
 
 def following(request: RunRequest, model: ModelFile, session: LiveSession, manifest: Manifest) -> Following:
-    """Create the recording that follows this one with `--rotate`. With `-o PATH` they are called PATH-2, PATH-3, ...
+    """Create the next recording of a run with `--rotate`, and return it.
 
-    Raises InputError if the folder cannot be used.
+    `manifest` is the manifest of the session up to now, which the next one copies. With `-o PATH`, the recordings are
+    called PATH-2, PATH-3 and so on. Raises InputError if the folder cannot be used.
     """
     given = request.keeping.output
     if given is None:
@@ -53,7 +54,10 @@ def following(request: RunRequest, model: ModelFile, session: LiveSession, manif
 
 
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
-    """Remove old sessions of the folder when they exceed the quota. A thread does so until `stack` is closed."""
+    """Start a thread that removes old sessions next to this one when all together exceed `quota_bytes`.
+
+    The thread looks every five minutes, until `stack` is closed.
+    """
     assert session.folder
     quota = Quota(quota_bytes, lambda kind, text: session.state.add_event(Remark(kind), "info", "edgetop", text))
     first, stopped = session.folder, threading.Event()  # the first folder is never removed: it has the log of the run
@@ -72,7 +76,7 @@ def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
 
 
 def is_system_stopping() -> bool:
-    """Whether systemd shuts the machine down or reboots it. Without systemd, nobody knows."""
+    """Whether systemd is shutting the machine down or rebooting it. False without systemd."""
     command = ("systemctl", "is-system-running")
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SYSTEMCTL_S)  # noqa: S603
@@ -82,9 +86,9 @@ def is_system_stopping() -> bool:
 
 
 class ServiceManager:
-    """Notifies systemd that the session runs, and of its state. Each message is a datagram; see sd_notify(3).
+    """Tells systemd that the session has started, that it is alive, and its state in words. See sd_notify(3).
 
-    The watchdog gets no message if the conductor hangs or an inference does not return. systemd then restarts edgetop.
+    If the session hangs, the messages stop, and systemd's watchdog restarts edgetop.
     """
 
     def __init__(self, address: str) -> None:
@@ -113,7 +117,7 @@ class ServiceManager:
             self._notify(*news)
 
     def _notify(self, *news: str) -> None:
-        """Send a message. A missing listener is not an error."""
+        """Send these lines to systemd, such as `READY=1`. It is not an error if nobody listens."""
         try:
             self._socket.sendto("\n".join(news).encode(errors="replace"), self._address)
         except OSError:
@@ -125,9 +129,10 @@ class ServiceManager:
 
 
 def service_managers(stack: ExitStack) -> list[Observer]:
-    """Return an observer that notifies the service manager until `stack` is closed, or [] without such a manager.
+    """Return a list with one observer that keeps systemd informed until `stack` is closed.
 
-    The address of the manager is removed from the environment, because child processes must not notify it.
+    The list is empty if systemd does not ask for messages. The variable NOTIFY_SOCKET is removed from the environment,
+    so that child processes do not send messages too.
     """
     address = os.environ.pop("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):

@@ -1,1 +1,1 @@
-"""Commands that watch a program or a running session: watch, gap, attach, stop, relay."""
+"""The commands that watch a program or a running session: watch, gap, attach, stop, relay."""

@@ -1,4 +1,4 @@
-"""`edgetop attach`: the live screen of a session that another process runs, on this machine or on another."""
+"""`edgetop attach`: the live screen of a session that another process runs, on this machine or on another one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -104,9 +104,9 @@ def command(session: str | None, **given: Value) -> int:
 
 
 def _follow(folder: Path, options: AttachOptions) -> "FolderHandle":
-    """Show the session in `folder` as lines or on the screen.
+    """Show the session in `folder` until the user leaves: on the screen, or as lines with `--headless`.
 
-    Return its folder, which may have been moved meanwhile.
+    Return a handle of its folder. It stays valid if the folder is moved meanwhile.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.config import line_settings, screen_settings  # noqa: PLC0415
@@ -137,10 +137,12 @@ def _follow(folder: Path, options: AttachOptions) -> "FolderHandle":
 def watch_remote(
     target: "Target", settings: "ScreenSettings", remote_command: str, alerts: "tuple[AlertRule, ...]" = ()
 ) -> None:
-    """Show the session at `target` until the user leaves it. Raises InputError if no connection can be made.
+    """Show a session of another machine on the screen, over ssh, until the user leaves it.
 
-    The connection is made before the screen opens, since ssh may ask for a password. `remote_command`: the command that
-    starts edgetop on the board.
+    `target` is the host and the session. `remote_command` is the command that starts edgetop there, such as
+    `~/.local/bin/edgetop`. `alerts` are the rules of `--alert`. The connection is made before the screen opens, because
+    ssh may ask for a password. Raises InputError if no connection can be made, or if an order of the user was not
+    confirmed.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.output import print_text  # noqa: PLC0415
@@ -172,9 +174,9 @@ def watch_remote(
 
 
 def connector(target: "Target", command: str, on_line: Callable[[str], None]) -> "Connect":
-    """Return a function that connects to a board over ssh. `on_line` gets each line that ssh prints.
+    """Return a function that opens an ssh connection to `target`.
 
-    `command`: the command that starts edgetop on the board.
+    `command` is the command that starts edgetop there. `on_line` is called with each line that ssh prints.
     """
     from edgetop.feeds.ssh import SshLink  # noqa: PLC0415  as above
 

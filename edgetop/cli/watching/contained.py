@@ -1,4 +1,4 @@
-"""The container of a watched program: what the options of `edgetop watch` mean for the runtime."""
+"""Runs a watched program in a container: what the options of `edgetop watch` mean for docker or podman."""
 
 import os
 import shlex
@@ -26,10 +26,11 @@ TAKEN = ("--rm", "--name", "-d", "--detach", "-t", "--tty", "--cidfile", "--entr
 def contained(
     spec: ProgramSpec, image: str | None, dockerfile: Path | None, setup: str | None, given: str, limit: Limit
 ) -> ProgramSpec:
-    """Return the program of `spec` in a container. The image is pulled, built and set up first, if necessary.
+    """Return `spec` changed so that its program runs in a container.
 
-    `image`, `dockerfile` and `setup` are the options with these names, `given` are the further options of `run` in one
-    text, and `limit` is what the program may use. Raises InputError.
+    Pull, build and set up the image first if necessary. `image`, `dockerfile` and `setup` are the values of the options
+    with these names; None if not given. `given` is the text of `--container-args`, with further options of docker or
+    podman. `limit` is what the program may use. Raises InputError.
     """
     cpus = spec.surroundings.cpus if spec.surroundings else frozenset(os.sched_getaffinity(0))
     limits = tuple(limit_options(limit, cpus))  # refused before an image is pulled
@@ -56,19 +57,27 @@ def contained(
 def image_of(
     image: str | None, dockerfile: Path | None, setup: str | None, given: str
 ) -> tuple[list[str], Runtime, Image]:
-    """Return the further options of `run` as words, the runtime and the image. See `contained`."""
+    """Return `(words, runtime, image)`. The image is pulled, built and set up if necessary.
+
+    `words` are the options of `--container-args` (`given`), split as a shell does. `runtime` is docker or podman.
+    `image`, `dockerfile` and `setup` are the values of the options with these names; None if not given. Raises
+    InputError.
+    """
     arguments = _split(given)
     return (arguments, *container_image(image, dockerfile, setup, arguments, _say))
 
 
 def _is_model_outside(word: str, folder: str) -> bool:
-    """Whether a word of the command is a model file, by its absolute path, that is not in the mounted folder."""
+    """Whether a word of the command is the absolute path of a model file outside `folder`."""
     path = Path(word)
     return path.is_absolute() and word.lower().endswith(MODELS) and path.is_file() and not path.is_relative_to(folder)
 
 
 def _split(given: str) -> list[str]:
-    """Split the text of `--container-args` as a shell does. Raises InputError."""
+    """Split the text of `--container-args` into words, as a shell does.
+
+    Raises InputError for a word that is not allowed.
+    """
     try:
         words = shlex.split(given)
     except ValueError as error:

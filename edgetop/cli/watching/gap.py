@@ -44,10 +44,12 @@ def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_js
 
 
 def explain(app: str, loop: str, paced: str | None, stream: int | None, problems: list[str]) -> "Gap":
-    """Return the causes of the difference in latency between the sessions `app` and `loop`.
+    """Return the causes of the difference in latency between two sessions.
 
-    `paced`: a session with the start times of `app`, or None. `stream`: the number of the stream of `app`, or None.
-    Descriptions of unreadable parts are added to `problems`. Raises InputError if these sessions cannot be compared.
+    `app` is the session of an application, and `loop` a session of the same model back to back. `paced` is a session of
+    the model with the start times of the application; None if there is none. All are names or paths. `stream` is the
+    number of the model in `app`, from 0; None for the model of `loop`. A line about each unreadable part is appended to
+    `problems`. Raises InputError if the sessions cannot be compared.
     """
     from edgetop.cli.output import raise_problems  # noqa: PLC0415
     from edgetop.comparison.application_gap import gap  # noqa: PLC0415
@@ -61,7 +63,11 @@ def explain(app: str, loop: str, paced: str | None, stream: int | None, problems
 
 
 def loop_after(app: Path, model: Path) -> None:
-    """Run `model` in a loop with as many threads as the session `app`. Then print why the application is slower."""
+    """Run `model` in a loop for 20 s, with as many threads as the application used.
+
+    Print why the application is slower. `app` is the folder of the application's session. The new session is recorded
+    beside it.
+    """
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.cli.running.child_run import ChildRun, run_to_end  # noqa: PLC0415
     from edgetop.comparison.application_gap import stream_of  # noqa: PLC0415
@@ -86,9 +92,10 @@ def loop_after(app: Path, model: Path) -> None:
 def print_gap(
     app: str, loop: str, paced: str | None = None, stream: int | None = None, *, as_json: bool = False
 ) -> None:
-    """Print the causes of the difference between two sessions. For the parameters see `explain`.
+    """Print why the application of session `app` is slower than the session `loop` of the same model.
 
-    Raises InputError if these sessions cannot be compared, or if parts cannot be read.
+    The parameters are those of `explain`. `as_json` prints a JSON document instead of text. Raises InputError if the
+    sessions cannot be compared, or if parts cannot be read.
     """
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`edgetop relay`: the board's end of `edgetop attach ssh:HOST`. Frames on stdout, messages on stderr."""
+"""`edgetop relay`: the remote end of `edgetop attach ssh:HOST`. Sends a session on stdout, and messages on stderr."""
 
 import contextlib
 import os
@@ -55,9 +55,9 @@ def command(session: str | None, *, past: bool) -> int:
 
 
 def _end_with(source: int, sink: int) -> None:
-    """End this process shortly after the link is closed. Nobody reads its output then.
+    """End this process 10 s after the other end has closed the ssh connection.
 
-    `source`, `sink`: the descriptors of the link. A poll(2) for no events only reports a hang-up.
+    `source` and `sink` are the file descriptors of the connection.
     """
     poll = select.poll()
     poll.register(source, 0)
@@ -101,9 +101,9 @@ def _write_past(folder: Path, sink: int) -> None:
 
 
 def _read_past(folder: "FolderHandle") -> Iterator["Frame"]:
-    """Yield the frames of the session's past, which another process reads.
+    """Yield the messages with all that the session in `folder` has recorded so far.
 
-    That process then ends, which frees the memory of Arrow and the analysis. Raises EdgetopError if it fails.
+    Another process reads the recording, and frees its memory when it ends. Raises EdgetopError if that process fails.
     """
     from edgetop.relay import relay_frames  # noqa: PLC0415
 

@@ -60,9 +60,10 @@ def command(session: str | None) -> int:
 
 
 def _ask_if_shown(folder: Path, lock: Path) -> None:
-    """Ask the user before a run that is shown on another terminal is ended. Only for a run that the user did not name.
+    """Ask the user before ending a run that is shown on another terminal.
 
-    `lock`: the run's lock file. Raises InputError if the answer is no, or if there is no terminal to ask on.
+    Call it only if the user did not name the run. `folder` is the folder of the run, and `lock` its lock file. Raises
+    InputError if the answer is no, or if there is no terminal to ask on.
     """
     from edgetop.control.lock_holders import viewers  # noqa: PLC0415
     from edgetop.formatting import clean  # noqa: PLC0415
@@ -79,10 +80,10 @@ def _ask_if_shown(folder: Path, lock: Path) -> None:
 
 
 def sweep_meant(given: str | None) -> Path | None:
-    """Return the folder of the sweep that the user named or, if `given` is None, of the only running sweep; else None.
+    """Return the folder of the sweep to stop, or None if a session is meant instead.
 
-    With None, a sweep is returned only if no session runs, for example while the board cools down. Raises InputError if
-    several match.
+    `given` is what the user named. If it is None, return the running sweep, but only while no session runs, for example
+    while the board cools down. Raises InputError if several sweeps match.
     """
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.registry import all_sessions, live_sessions  # noqa: PLC0415
@@ -103,7 +104,10 @@ def sweep_meant(given: str | None) -> Path | None:
 
 
 def _stop_sweep(folder: Path) -> int:
-    """End the process that runs the sweep in `folder`, and wait for its end. Return the exit code."""
+    """End the process that runs the sweep in `folder`, and wait for its end. Return the exit code 0.
+
+    Raises InputError if the sweep is not running or does not end within 30 s.
+    """
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.control.control_socket import refuse_stopped  # noqa: PLC0415
     from edgetop.control.lock_holders import end_holder  # noqa: PLC0415
@@ -129,9 +133,10 @@ def _stop_sweep(folder: Path) -> int:
 
 
 def _stop(folder: "FolderHandle") -> "Answer":
-    """Stop the session and return its answer. Retry while it takes no orders, because it is just starting or ending.
+    """Order the session to stop, wait for its end, and return its answer: an error message and an exit code.
 
-    Raises InputError if it takes no orders for too long.
+    A session that is just starting or ending takes no orders, so try for 10 s. Raises InputError if it never takes the
+    order.
     """
     from edgetop.control.control_socket import Answer, NotRunningError, give, refuse_stopped  # noqa: PLC0415
     from edgetop.control.lock_holders import lock_holder  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The program that is watched: which one it is, how it is started, and what is printed about its end."""
+"""The program that is watched: which one it is, how it is started, and what is printed when it ends."""
 
 import ctypes
 import os
@@ -44,7 +44,7 @@ _PR_SET_DUMPABLE = 4  # prctl(2)
 
 @frozen
 class WatchOptions:
-    """The options of `edgetop watch` that select the program, and tell how to watch it."""
+    """The options of `edgetop watch` that select the program to watch and how to watch it."""
 
     pid: int | None
     unit: str | None
@@ -74,9 +74,10 @@ class WatchOptions:
 
 
 def watch_program(command: tuple[str, ...], given: Given) -> int:
-    """Watch the program that the command line selects. Return the exit status of `edgetop watch`.
+    """Watch the program that the command line selects. Return the exit code of `edgetop watch`.
 
-    `command`: the program and its arguments, or () for another way to select it. `given`: the options.
+    `command` is the program and its arguments, to be started; () if the options select a running program instead.
+    `given` holds the parsed options by name.
     """
     if given["url"] is not None:
         return watch_server(command, given)
@@ -124,9 +125,10 @@ _OF_PROGRAMS = (
 
 
 def watch_server(command: tuple[str, ...], given: Given) -> int:
-    """Watch a server of language models. Return the exit status. Raises InputError for options that concern programs.
+    """Watch a server of language models (`--url`). Return the exit code.
 
-    `command`: the words after the options, which must be none.
+    `command` holds the words after the options, of which there must be none. `given` holds the parsed options by name.
+    Raises InputError for options that apply only to programs.
     """
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.running.run import run_model  # noqa: PLC0415
@@ -172,9 +174,10 @@ def _running_container(options: WatchOptions) -> WatchedContainer:
 
 
 def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
-    """Print whether the program is still running. If edgetop may have made it crash, print how to run it again.
+    """Print whether the program still runs.
 
-    `words`: the command line of edgetop before the program.
+    If edgetop may have made it crash, print how to watch it with less intrusion. `words` is the command line of edgetop
+    up to the program. On a terminal, the user can have the program run again.
     """
     if goes_on := program.goes_on():
         print_text(f"edgetop: {goes_on}", err=True)
@@ -192,7 +195,7 @@ def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
 
 
 def without_hooks(words: Sequence[str]) -> list[str]:
-    """Return the command line with options against hook and preload library, and with a new name for the recording.
+    """Return the command line changed so that edgetop loads nothing into the program and records under a new name.
 
     >>> without_hooks(["watch", "--headless", "-o", "a.edgetop", "--"])
     ['watch', '--no-preload', '--no-hook', '--headless', '-o', 'a-again', '--']
@@ -214,7 +217,7 @@ def without_hooks(words: Sequence[str]) -> list[str]:
 
 
 def watch_request(given: Given, program: Program) -> "RunRequest":
-    """Return the request for a run from the options of `watch`.
+    """Return the request for a session that watches `program`, made from the command-line options of `edgetop watch`.
 
     Raises InputError if options cannot be used together.
     """
@@ -250,9 +253,9 @@ def _watch(given: Given, program: Program) -> "End":
 
 
 def limited_cpus(limit: Limit, cpus: frozenset[int]) -> frozenset[int]:
-    """Return those of `cpus` that the program may use under `limit`. Raises InputError if there are too few.
+    """Return the CPUs that the program may use under `limit`: the first of `cpus`, as many as `limit` allows.
 
-    `cpus`: the CPUs that edgetop may use.
+    `cpus` are the numbers of the CPUs that edgetop may use. Raises InputError if there are too few.
     """
     if limit.cpus is None:
         return cpus
@@ -299,9 +302,10 @@ def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
 
 
 def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | None:
-    """Return the id of the process to watch, or None if a program is started instead or processes were only listed.
+    """Return the id of the running process to watch.
 
-    Raises InputError if the options contradict each other.
+    None if a program is started instead, or if processes were only listed (`--all`). Raises InputError if the options
+    contradict each other.
     """
     if not command and options.dockerfile:
         raise InputError("--dockerfile needs a command to run", "edgetop watch --dockerfile FILE -- COMMAND")
@@ -334,9 +338,9 @@ def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | No
 
 
 def refuse_where_unseen(words: Sequence[str]) -> None:
-    """Raise InputError if this kernel lacks uprobes, or if this user may not use them.
+    """Raise InputError if running processes cannot be watched: the kernel lacks uprobes, or this user may not use them.
 
-    `words`: the command line of edgetop, for the advice to use sudo.
+    `words` is the command line of edgetop, which the error shows with sudo.
     """
     if why := perf.why_not():
         raise InputError(why, "edgetop watch -- COMMAND works without uprobes")
@@ -345,10 +349,10 @@ def refuse_where_unseen(words: Sequence[str]) -> None:
 
 
 def _choose_process(*, as_json: bool) -> int | None:
-    """List the processes that run a model. Return the id of the one that the user chooses.
+    """List the processes that run a model. Return the id of the process that the user chooses.
 
-    Returns None if there is no terminal or no process. `as_json`: list them as JSON and return None. Raises InputError
-    if the user chooses none.
+    None if there is no terminal to choose on or no process. `as_json` lists them as JSON and returns None. Raises
+    InputError if the user chooses none.
     """
     processes, closed = model_processes()
     if as_json:
@@ -382,7 +386,7 @@ def _choose_process(*, as_json: bool) -> int | None:
 
 
 def _lines(processes: list[ModelProcess]) -> list[str]:
-    """Return the lines of a table of processes, with its header."""
+    """Return the lines of a table of processes: the header, then a line for each process. [] without processes."""
     rows = []
     for one in processes:
         command = clean(shlex.join((one.command[0].rpartition("/")[2], *one.command[1:])))
@@ -395,9 +399,9 @@ def _lines(processes: list[ModelProcess]) -> list[str]:
 
 
 def with_sudo(words: Sequence[str]) -> str:
-    """Return a command line that runs edgetop as root with the arguments `words`.
+    """Return the shell command that runs edgetop as root with the arguments `words`, such as `sudo /bin/edgetop watch`.
 
-    It names edgetop by its path, since sudo does not search the user's PATH.
+    It has the full path of edgetop, since sudo does not search the user's PATH.
     """
     from edgetop.cli.terminal import edgetop_command  # noqa: PLC0415
 
@@ -406,7 +410,7 @@ def with_sudo(words: Sequence[str]) -> str:
 
 
 def invoking_user() -> pwd.struct_passwd | None:
-    """Return the user who called sudo, or None without sudo or if that user is root."""
+    """Return the user who called sudo. None without sudo, or if root called it."""
     number = os.environ.get("SUDO_UID", "")
     if os.geteuid() != 0 or not number.isdecimal() or int(number) == 0:
         return None
@@ -417,7 +421,7 @@ def invoking_user() -> pwd.struct_passwd | None:
 
 
 def become(user: pwd.struct_passwd) -> None:
-    """Make this process run as `user` for good, so that everything edgetop writes belongs to that user."""
+    """Make this process run as `user` from now on, so that all files that edgetop writes belong to that user."""
     os.initgroups(user.pw_name, user.pw_gid)
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
