@@ -1,8 +1,9 @@
 """Parse a table of latencies, one inference per row, as scripts write them: CSV with any separator.
 
-The first row names the columns, with their units: `latency_ms`, `duration (us)`, `inferenceTime[s]`. The user gives a
-column without a unit in its name as `NAME:UNIT`, and a column of a table without names by its number. Times say when
-each inference began. They are numbers since any moment, or dates such as `2026-11-27T12:24:35.123Z`.
+The first row names the columns, with their units: `latency_ms`, `duration (us)`, `inferenceTime[s]`. If a name has no
+unit, the user gives the column as `NAME:UNIT`. If the table has no names, the user gives the column's number. A column
+of times says when each inference began. Times are numbers since any moment, or dates such as
+`2026-11-27T12:24:35.123Z`.
 """
 
 import re
@@ -61,10 +62,10 @@ def header_of(text: str) -> str:
 
 
 def is_table(text: str) -> bool:
-    """Return whether a text is a table of latencies with a row of names.
+    """Return whether the first row of a text names a column of latencies, and the column's unit may be known.
 
-    The first row must name a column as a latency, such as `latency_ms`. If that name has no unit, a number must stand
-    below the name, with or without a unit.
+    A name with a unit, such as `latency_ms`, is enough. Below a name without a unit, such as `latency`, a number must
+    stand; the user can then give the unit.
     """
     header = header_of(text)
     separators = separators_of(header)

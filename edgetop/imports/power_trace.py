@@ -1,9 +1,8 @@
 """Read the log of a fast power meter: PPK2, Monsoon, Joulescope, Otii, or an oscilloscope, at up to 100 kHz.
 
-A log may have billions of rows, so it is read in pieces. The formats of PPK2 and Monsoon are those of
-`edgetop.sensors.log_formats`. Joulescope's and Otii's exports and those of oscilloscopes begin with lines about the
-instrument; the first line that names a time and a current, a voltage or a power is the header, and a line of units may
-follow it.
+A log may have billions of rows, so it is read in pieces. `edgetop.sensors.log_formats` describes the logs of PPK2 and
+Monsoon. The logs of the other instruments begin with lines about the instrument. Their header is the first line that
+names a time and a current, a voltage or a power. A line of units may follow the header.
 """
 
 import os
@@ -83,7 +82,7 @@ class PowerTrace:
     """The log of a power meter, which can be read several times."""
 
     def __init__(self, spec: TraceSpec) -> None:
-        """Read the beginning of the log, to find its columns.
+        """Read the beginning of the log, to find its columns. `spec` is the user's description of the log.
 
         Raises OSError, or ValueError whose message names what the log lacks.
         """

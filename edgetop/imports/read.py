@@ -49,7 +49,7 @@ INTERVAL_NS = round(INTERVAL_S * 1e9)
 
 @frozen
 class Options:
-    """What the user says about the files, with options of the command line."""
+    """What the user says about the files on the command line."""
 
     warmup_ns: int = trtexec.WARMUP_NS  # duration of the warm-up of trtexec
     interval_ns: int = INTERVAL_NS  # time between the lines of tegrastats

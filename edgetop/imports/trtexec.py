@@ -132,6 +132,9 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
 
 
 def layer(name: str, calls: int, total_ms: float) -> Operator:
-    """Return a layer of TensorRT as an operator. `calls` is its number of calls, and `total_ms` their time together."""
+    """Return a layer of TensorRT as an operator. `calls` is its number of calls.
+
+    `total_ms` is the time of all calls.
+    """
     op_type = REFORMAT if name.startswith(_REFORMATS) else LAYER
     return Operator(name, op_type, ORIGIN.provider, calls, round(total_ms * 1e6))

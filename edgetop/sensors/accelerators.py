@@ -1,8 +1,8 @@
-"""The load of the GPU, the NPU and the memory controller, in percent, if the board reports it.
+"""The load of the GPU, the NPU and the memory controller in percent, if the board reports it.
 
-Every vendor has its own files: Tegra's integrated GPU reports permille, Rockchip's devfreq devices `load@frequency`,
-the RKNPU driver a text in debugfs, amdgpu percent. For Tegra's memory controller (EMC) there are its activity, in kHz
-of its clock, and the clock itself in debugfs; the load is the activity divided by the clock.
+Every vendor has its own files. Tegra's integrated GPU reports permille, Rockchip's devices report `load@frequency`, the
+RKNPU driver has a text in debugfs, and amdgpu reports percent. For Tegra's memory controller (EMC), debugfs has its
+activity in kHz of its clock, and the clock itself. The load is the activity divided by the clock.
 """
 
 import re
@@ -41,7 +41,9 @@ _ROCKCHIP = {"gpu": "gpu", "npu": "npu", "dmc": "emc"}
 
 
 def permille(text: str) -> float:
-    """Parse Tegra's `load`, 0 to 1000, and return percent (nvgpu, gk20a_load_show).
+    """Return a GPU's load in percent. `text` is what Tegra's file `load` contains: a number from 0 to 1000.
+
+    Source: nvgpu, gk20a_load_show.
 
     >>> permille("77")
     7.7
@@ -50,14 +52,18 @@ def permille(text: str) -> float:
 
 
 def percent(text: str) -> float:
-    """Parse amdgpu's `gpu_busy_percent` (Documentation/gpu/amdgpu/thermal.rst)."""
+    """Return a load in percent from the text of amdgpu's `gpu_busy_percent` (Documentation/gpu/amdgpu/thermal.rst).
+
+    Raises ValueError if the text is no number from 0 to 100.
+    """
     return _within(parse_int(text.strip()), 100)
 
 
 def share_of_clock(activity_khz: str, clock_hz: str) -> float:
     """Return the load of Tegra's memory controller in percent: its activity divided by its clock.
 
-    tegrastats computes it in the same way.
+    `activity_khz` and `clock_hz` are the texts of the files with the activity in kHz and the clock in Hz. Raises
+    ValueError if these numbers cannot be right. tegrastats computes the load in the same way.
 
     >>> share_of_clock("661230", "2133000000")
     31.0
@@ -69,7 +75,7 @@ def share_of_clock(activity_khz: str, clock_hz: str) -> float:
 
 
 def load_at_clock(text: str) -> float:
-    """Parse the `load` of Rockchip's devfreq devices, and return percent.
+    """Return the load in percent from the text of the file `load` of a Rockchip device.
 
     >>> load_at_clock("72@800000000Hz")
     72.0
@@ -84,9 +90,9 @@ _CORE = re.compile(r"(?:Core[0-9]+|NPU load):\s*([0-9]{1,20})%")
 
 
 def rknpu_load(text: str) -> float:
-    """Parse the RKNPU driver's load (rknpu_debugger.c), and return the mean percentage over the NPU's cores.
+    """Return the load of Rockchip's NPU in percent, as the mean over its cores (rknpu_debugger.c).
 
-    Older drivers give one figure for all cores.
+    `text` is what the driver's file contains. Older drivers give one figure for all cores.
 
     >>> rknpu_load("NPU load:  Core0: 90%, Core1:  0%, Core2:  0%,"), rknpu_load("NPU load:  37%")
     (30.0, 37.0)
@@ -151,7 +157,10 @@ def _tegra_emc(root: Root) -> Found:
 
 
 def _rockchip(root: Root) -> Found:
-    """Find the load of Rockchip's devices in devfreq. For the NPU, the driver's own file is preferred."""
+    """Return the load sensors of a Rockchip board's GPU, NPU and memory controller.
+
+    For the NPU, the driver's own file in debugfs is preferred to the one in devfreq.
+    """
     has_debug = root.exists(RKNPU_DEBUG)
     parts = []
     for name in root.names(DEVFREQ):
@@ -168,7 +177,7 @@ def _rockchip(root: Root) -> Found:
 
 
 def _drm(root: Root) -> Found:
-    """Find the load of amdgpu's GPUs. For i915, say why there is none."""
+    """Return the load sensors of AMD's GPUs. For Intel's GPUs, return the reason why there is none."""
     cards = [f"{DRM}/{name}" for name in root.names(DRM) if re.fullmatch(r"card[0-9]+", name)]
     files = [f"{card}/device/gpu_busy_percent" for card in cards]
     parts = [_source(root, "gpu", file, percent) for file in files if root.exists(file)]

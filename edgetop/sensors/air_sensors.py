@@ -1,9 +1,10 @@
 """Temperature and humidity of the air, from sensors that the kernel shows as iio devices.
 
-ABI: Documentation/ABI/testing/sysfs-bus-iio. A channel has `_input` in thousandths of a degree or percent, or `_raw`
-with `_offset` and `_scale`: (raw + offset) * scale gives the same unit. Only devices with a channel for humidity or
-pressure are read (BME280, BMP280, HTS221, Si7020, DHT11), because they measure the air. The temperature of another iio
-device is that of its own chip, such as an accelerometer or a converter.
+Only devices that also measure humidity or pressure are read (BME280, BMP280, HTS221, Si7020, DHT11), because these
+measure the air. Other iio devices, such as an accelerometer, only report the temperature of their own chip.
+
+ABI: Documentation/ABI/testing/sysfs-bus-iio. A file `_input` has thousandths of a degree or percent. Otherwise the
+value in this unit is (`_raw` + `_offset`) * `_scale`.
 """
 
 import math
@@ -53,7 +54,7 @@ def _channel(root: Root, path: str, convert: Callable[[float], float | Gap]) -> 
 
 
 def _number(file: File) -> float:
-    """Read a finite number. Raises OSError, or ValueError for other text."""
+    """Return the finite number in a file. Raises OSError, or ValueError if the file has no such number."""
     value = float(file.read_text().strip()[:40])
     if not math.isfinite(value):
         raise ValueError(f"reads {value}, which is no number")

@@ -1,4 +1,4 @@
-"""The identity of the board: model, SoC, kernel, system, CPU; never a serial number, host name or user name.
+"""The identity of the board: model, SoC, kernel, system, CPU. Serial numbers, host names and user names are never read.
 
 Strings of the device tree end in NUL (Documentation/devicetree/usage-model.rst). On x86 the names come from
 /sys/class/dmi/id. The SoC is the last entry of `compatible`, since `model` does not always name it (a CM3588's model
@@ -42,7 +42,7 @@ _JETPACKS = {"32": 4, "34": 5, "35": 5, "36": 6, "38": 7, "39": 7}
 
 
 def read_board(root: Root) -> Board:
-    """Read the board's identity. Fields that cannot be read are None."""
+    """Return the board's model, SoC, kernel, CPU and the like. Fields that cannot be read are None."""
     memory_kib = read_meminfo(root).get("MemTotal")
     model = root.line("proc/device-tree/model") or _dmi(root, "sys_vendor", "product_name")
     cpus = [name for name in root.names("sys/devices/system/cpu") if re.fullmatch(r"cpu\d+", name)]
@@ -61,9 +61,10 @@ def read_board(root: Root) -> Board:
 
 
 def _dmi(root: Root, vendor: str, product: str) -> str | None:
-    """Return the maker and the product in two DMI files, or None if the product has no name.
+    """Return the maker and the product of a PC, such as `LENOVO 20XW`, or None if the product has no name.
 
-    Boards that are sold bare have their names in `board_vendor` and `board_name`.
+    `vendor` and `product` are the names of the two files with these texts. Boards that are sold bare have their names
+    in `board_vendor` and `board_name`.
     """
     names = [root.line(f"sys/class/dmi/id/{name}") or "" for name in (vendor, product)]
     maker, model = ("" if _UNFILLED.fullmatch(name) else name for name in names)
@@ -73,7 +74,10 @@ def _dmi(root: Root, vendor: str, product: str) -> str | None:
 
 
 def _os(root: Root) -> str | None:
-    """Return the names of the distribution and of the board support package below it."""
+    """Return the names of the distribution and of the board's software below it, or None if neither is known.
+
+    An example is `Ubuntu 22.04, L4T 36.4 (JetPack 6)`.
+    """
     distribution = _fields(root, "etc/os-release").get("PRETTY_NAME")
     # Raspberry Pi OS calls itself Debian: pi-gen writes `Raspberry Pi reference 2024-11-19`.
     pi = re.match(r"Raspberry Pi reference (\S+)", root.line("etc/rpi-issue") or "")
@@ -87,13 +91,16 @@ def _os(root: Root) -> str | None:
 
 
 def _fields(root: Root, relative: str) -> dict[str, str]:
-    """Parse a file of KEY=value lines. Shell quotes around values are removed."""
+    """Return the values of a file with lines `KEY=value`, by key. Quotes around a value are removed."""
     lines = (line.partition("=") for line in root.text(relative).splitlines())
     return {key: value.strip("\"'") for key, _, value in lines}
 
 
 def _image(root: Root, name: str) -> str | None:
-    """Return the name and version in a release file in Armbian's form (armbian/build), which Orange Pi uses too."""
+    """Return the name and version of a system image, such as `Armbian 24.2`, or None if the board does not run it.
+
+    `name` is `Armbian` or `Orange Pi`. Both have a release file of the same form (armbian/build).
+    """
     version = _fields(root, f"etc/{name.lower().replace(' ', '')}-release").get("VERSION")
     return f"{name} {version}" if version else None
 
@@ -128,7 +135,10 @@ def read_emulator(root: Root) -> str | None:
 
 
 def read_governor(root: Root) -> str | None:
-    """Return the cpufreq governor, or all governors if the CPU clusters differ."""
+    """Return the name of the CPU's frequency governor, or None.
+
+    If CPU clusters differ, return all names with commas.
+    """
     found = [root.line(f"{folder}/scaling_governor") for folder in policies(root)]
     return ", ".join(dict.fromkeys(name for name in found if name)) or None
 
@@ -155,7 +165,10 @@ _WATCHED: tuple[tuple[Literal["governor-changed", "power-mode-changed"], str, Ca
 
 
 def discover_settings(root: Root) -> Found:
-    """Find the source that reports changed settings of the board and a slow kernel clock. It has no sensor."""
+    """Return a source without sensors, which reports events: a changed governor or power mode, and a slow kernel clock.
+
+    Nothing is returned if the board has none of these settings.
+    """
     if not root.line(CLOCK) and not any(read_setting(root) is not None for _, _, read_setting in _WATCHED):
         return Found()
     events: list[SensorEvent] = []

@@ -1,8 +1,8 @@
-"""The engine's cgroup: its memory, the peak and the limit of it, the memory that is left, OOM kills, and the CPU quota.
+"""The engine's cgroup: its memory, with peak, limit and what is left of it, its OOM kills, and its CPU quota.
 
 The real /proc/PID/cgroup names the cgroup, and /proc/PID/mountinfo shows where its files are. Limits of the cgroups
-above apply as well, so every level up to the mount is read. The memory that is left is that of the tightest level,
-which other processes may share. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+above apply as well, so every level up to the mount is read. What is left of the memory is taken from the level with the
+least left. Other processes may share that level. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
 scheduler/sched-bwc.rst.
 """
 
@@ -41,7 +41,7 @@ _OFF = Missing(
 
 @frozen
 class Files:
-    """The file names of one version of cgroups."""
+    """The names of the files in a cgroup, which differ between version 1 and 2 of cgroups."""
 
     current: str
     peak: str
@@ -62,14 +62,19 @@ V2 = Files("memory.current", "memory.peak", ("memory.max", HIGH), EVENTS, EVENTS
 
 @frozen
 class Group:
-    """The engine's cgroup and those above it, the innermost first. Folders are relative to the root."""
+    """The engine's cgroup, followed by the cgroups above it. Folders are relative to the root."""
 
     files: Files
     folders: tuple[str, ...]
 
 
 def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
-    """Return a reader of the memory in use and, if their files exist, of peak, limit, rest and OOM kills."""
+    """Return a reader of a cgroup's memory in use.
+
+    Where the files exist, it also reads peak, limit, free rest and OOM kills.
+
+    `now` returns the present time in seconds.
+    """
     files, own, most = group.files, group.folders[0], most_cpus(root) * EVENTS_PER_CPU
     infos: list[SensorInfo] = []
     parts: list[Callable[[], Values]] = []
@@ -124,7 +129,7 @@ _QUOTA_USED_UP = "the CPU quota is used up: the engine waits for its next period
 
 
 class Onset:
-    """Makes an event when a value becomes greater than 0, if it was 0 in the last QUIET_READINGS readings."""
+    """Makes an event when a limit begins to be hit: a value is above 0 after `QUIET_READINGS` readings of 0."""
 
     def __init__(self, kind: Literal["cpu-quota", "memory-limit"]) -> None:
         self.events: list[SensorEvent] = []
@@ -141,10 +146,10 @@ class Onset:
 
 
 def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = time.monotonic) -> Reader:
-    """Return a reader of how often, and for how long, a CPU quota stopped the engine.
+    """Return a reader of how much a CPU quota stops the engine: the share of its periods, and the ms per second.
 
-    `folders` are its cgroup and the cgroups above it that have a quota: each of them can stop the engine. The reader
-    gives the values of the quota that stops it most.
+    `folders` are the engine's cgroup and the cgroups above it that have a quota. Each of them can stop the engine. The
+    reader gives the highest of their values. `now` returns the present time in seconds.
     """
     cpus = most_cpus(root)
     levels = [_Quota(root.file(f"{folder}/{CPU_STAT}"), cpus) for folder in folders]
@@ -162,18 +167,21 @@ def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = tim
 
 
 class _Quota:
-    """The counts of one cgroup's quota."""
+    """Computes from the counters of one cgroup how often and for how long its CPU quota stopped it."""
 
     def __init__(self, file: File, cpus: int) -> None:
-        """`cpus` is the number of CPUs that the quota can stop at the same time."""
+        """Begin to follow the file `cpu.stat` of a cgroup.
+
+        `cpus` is the number of CPUs that the quota can stop at once.
+        """
         self.file, self._cpus = file, cpus
         self._before: tuple[int, int, float] | None = None  # number of periods, of those in which it waited, and time
         self._stall = Rate(LONGEST_STALL_S)
 
     def read_at(self, at_s: float) -> tuple[float | Gap, float | Gap]:
-        """Return the percentage of quota periods in which the group was stopped, and the ms per second of its stops.
+        """Return `(percentage of quota periods in which the group was stopped, ms per second of its stops)`.
 
-        Both count from the last read on, and may be gaps. `at_s` is the present time in seconds.
+        Both are about the time since the last read, and either may be a gap. `at_s` is the present time in seconds.
         """
         fields = parse_counters(self.file.read_text())
         # Version 2 counts microseconds, version 1 nanoseconds.
@@ -212,10 +220,10 @@ def _count(file: File) -> int:
 
 
 def _limited(root: Root, group: Group) -> dict[str, File]:
-    """Return, for each cgroup with a memory limit, the file that counts how often the limit was hit.
+    """Return, for each cgroup with a memory limit, the file that counts how often the limit was hit, by folder.
 
-    In version 2, the file of the group itself includes the hits of its children. For the levels above, a file without
-    children is read (memory.events.local, since Linux 5.2), because the other one would include the hits of neighbours.
+    For the groups above the engine's own, version 2 has two files. The one that leaves out child groups is used
+    (memory.events.local, since Linux 5.2), because hits of neighbours do not matter.
     """
     found = {}
     for place, folder in enumerate(group.folders):
@@ -227,7 +235,7 @@ def _limited(root: Root, group: Group) -> dict[str, File]:
 
 
 def _hits(file: File) -> tuple[int, int]:
-    """Return how often memory.high was exceeded, and how often the limit was reached."""
+    """Return `(times that memory.high was exceeded, times that the limit was reached)`, both since the cgroup began."""
     text = file.read_text()
     if " " not in text:
         return 0, parse_int(text)
@@ -236,9 +244,9 @@ def _hits(file: File) -> tuple[int, int]:
 
 
 def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File, File]]:
-    """Return (limit in bytes, file of the usage, file of the limit) for each limit.
+    """Return `(limit in bytes, file of the usage, file of the limit)` for each limit that is set.
 
-    An unreadable limit counts as none.
+    `levels` has pairs of files: the limit and the usage. A limit that cannot be read counts as not set.
     """
     limits = []
     for limit, held in levels:
@@ -284,19 +292,20 @@ def _has_quota(root: Root, folder: str) -> bool:
 
 
 def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...]:
-    """Return the folders of a process's cgroup and of those above it up to the mount; empty if it is not mounted.
+    """Return the folder of a process's cgroup, then those above it up to the mount. () if they are not mounted.
 
-    `memberships` and `mounts` are the texts of the process's `cgroup` and `mountinfo` files. `controller` is one of
-    version 1, or "" for version 2.
+    `memberships` and `mounts` are the texts of the process's files `cgroup` and `mountinfo`. `controller` is a
+    controller of version 1, such as `memory`, or "" for version 2.
     """
     path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
     return _levels(path, *mounted) or () if path is not None and mounted is not None else ()
 
 
 def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
-    """Return the cgroup that accounts for a process's memory, or why there is none. See `folders_of` for the texts.
+    """Return the cgroup that counts a process's memory, or the reason why there is none.
 
-    On a hybrid system the memory controller may be in either hierarchy; version 1 names it.
+    `memberships` and `mounts` are the texts of the process's files `cgroup` and `mountinfo`. If a system uses both
+    versions of cgroups, version 1 is tried first.
     """
     for files, controller in ((V1, "memory"), (V2, "")):
         path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
@@ -318,7 +327,13 @@ def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
 
 
 def _paths(memberships: str) -> dict[str, str]:
-    """Return the cgroup's path by controller, version 2 by "". Lines are `id:controllers:path` (cgroups(7))."""
+    r"""Return the path of a process's cgroup by controller. The path of version 2 is under "".
+
+    `memberships` has lines of the form `id:controllers:path` (cgroups(7)).
+
+    >>> _paths("4:cpu,cpuacct:/a\n0::/b")
+    {'cpu': '/a', 'cpuacct': '/a', '': '/b'}
+    """
     paths = {}
     for line in memberships.splitlines():
         number, _, rest = line.partition(":")
@@ -329,7 +344,10 @@ def _paths(memberships: str) -> dict[str, str]:
 
 
 def _mount(mounts: str, controller: str) -> tuple[str, str] | None:
-    """Return (root within the hierarchy, mount point) of the first mount with a controller (proc(5), mountinfo)."""
+    """Return `(mounted path of the hierarchy, mount point)` of a controller's first mount, or None if there is none.
+
+    `mounts` is the text of /proc/PID/mountinfo (proc(5)). `controller` is "" for version 2.
+    """
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields, kinds = before.split(" "), after.split(" ")  # kinds: type, source, super options
@@ -341,7 +359,7 @@ def _mount(mounts: str, controller: str) -> tuple[str, str] | None:
 
 
 def _unescaped(path: str) -> str:
-    r"""Decode a path in which blanks are octal escapes.
+    r"""Return a path with its octal escapes decoded. The kernel writes a blank as `\040`.
 
     >>> _unescaped(r"/a\040b")
     '/a b'
@@ -350,7 +368,11 @@ def _unescaped(path: str) -> str:
 
 
 def _levels(path: str, mounted_root: str, mount_point: str) -> tuple[str, ...] | None:
-    """Return the folders from the group's up to the mount, or None if the group lies outside the mount."""
+    """Return the folders from a cgroup's own up to the mount point, or None if the cgroup lies outside the mount.
+
+    >>> _levels("/a/b", "/", "sys/fs/cgroup")
+    ('sys/fs/cgroup/a/b', 'sys/fs/cgroup/a', 'sys/fs/cgroup')
+    """
     parts, base = path.strip("/").split("/"), mounted_root.strip("/")
     parts = [part for part in parts if part]
     above = base.split("/") if base else []

@@ -1,8 +1,8 @@
-"""Clocks and their present caps: of the CPU by cpufreq policy, and of the GPU, NPU and memory controller by devfreq.
+"""The clocks of CPU, GPU, NPU and memory controller, and the highest clocks that are allowed now (caps).
 
-The clock of Tegra's memory controller is in debugfs where devfreq does not have it. Only root may read it there. On
-Intel's processors, the uncore (mesh, last-level cache and memory controller) has a clock of its own
-(Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst); only root may read it.
+The CPU's clocks come from cpufreq, the others from devfreq. Two clocks are often readable only by root: that of Tegra's
+memory controller, which may be in debugfs alone, and on Intel's processors that of the uncore (mesh, last-level cache
+and memory controller; Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 
 ABI: Documentation/admin-guide/pm/cpufreq.rst (kHz) and Documentation/ABI/testing/sysfs-class-devfreq (Hz).
 `scaling_cur_freq` is the clock that the governor asked for or that the hardware reports; caps of the firmware
@@ -60,7 +60,10 @@ def discover(root: Root) -> Found:
 
 
 def _uncore(root: Root) -> Found:
-    """Find the clock and the cap in kHz of each uncore domain: a package, a die of it, or a part of the die."""
+    """Return sensors for the clock and the highest allowed clock of each uncore domain.
+
+    A domain is a processor package or a part of it.
+    """
     folders = [f"{UNCORE}/{name}" for name in root.names(UNCORE)]
     folders = [folder for folder in folders if root.exists(f"{folder}/current_freq_khz")]
     if any(root.is_denied(f"{folder}/current_freq_khz") for folder in folders):
@@ -76,7 +79,7 @@ def _uncore(root: Root) -> Found:
 
 
 def _tegra_memory(root: Root) -> Iterator[Reader]:
-    """Yield the clock of Tegra's memory controller, if debugfs has it and may be read."""
+    """Yield a reader of the clock of Tegra's memory controller, if this user may read the clock in debugfs."""
     if not is_compatible(root, "nvidia,tegra"):
         return
     found = next((file for file in EMC_CLOCK if root.exists(file) and not root.is_denied(file)), None)
@@ -88,7 +91,10 @@ def _tegra_memory(root: Root) -> Iterator[Reader]:
 
 
 def policies(root: Root) -> list[str]:
-    """Return the folders of the cpufreq policies. A policy is for CPUs that change frequency together."""
+    """Return the folders of the cpufreq policies, such as `sys/devices/system/cpu/cpufreq/policy0`.
+
+    A policy has CPUs that change their frequency together.
+    """
     return [f"{POLICIES}/{name}" for name in root.names(POLICIES) if name.startswith("policy")]
 
 
@@ -112,7 +118,7 @@ def _policy(root: Root, folder: str) -> Reader:
 
 
 def device_kind(name: str) -> str | None:
-    """Return the kind of a devfreq device: "gpu", "npu" or "memory"; None for other devices.
+    """Return the kind of a devfreq device by its name: "gpu", "npu" or "memory", or None for other devices.
 
     >>> [device_kind(name) for name in ("17000000.ga10b", "fdab0000.npu", "dmc", "15340000.vic", "gpu-nvd-0")]
     ['gpu', 'npu', 'memory', None, None]

@@ -1,9 +1,8 @@
-"""Memory and CPU use of a watched application as a whole, and the load of other processes.
+"""Memory and CPU use of a watched program as a whole, and the load of other processes.
 
-The application consists of the watched process and all its descendants. The load of all other processes together is
-read every time. Their names need a read of every process, about 10 us each, so they are read only from time to time,
-and each second while other processes take much. All data comes from the real /proc: proc_pid_statm(5),
-proc_pid_task(5).
+The program consists of the watched process and all its descendants. The load of all other processes together is read
+every time. Their names need a read of every process, about 10 us each. So names are read only from time to time, and
+each second while other processes take much. All data comes from the real /proc: proc_pid_statm(5), proc_pid_task(5).
 """
 
 import contextlib
@@ -59,9 +58,10 @@ class Competitors:
         own: int | None = None,
         family: Family | None = None,
     ) -> None:
-        """Measure all processes except the engine's (`pid`), edgetop's (`own`) and those that these have started.
+        """Prepare to measure all processes except the engine, edgetop, and the processes that these two have started.
 
-        `family` is given for a watched program whose descendants belong to it.
+        `pid` is the engine's process id, and `own` is edgetop's (by default this process). `family` is given for a
+        watched program: it finds the descendants that belong to the program. `now` returns the present time in seconds.
         """
         self._root = root
         self._now = now
@@ -95,10 +95,10 @@ class Competitors:
             self._taken, self._survey_ticks = {}, self._count()
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """Return (process name, mean percent of a core) since the survey began, the greatest first.
+        """Return `(process name, mean percent of a core)` for the time since `begin_survey`, the greatest first.
 
-        Processes below LEAST_PCT are left out. If this user cannot see all processes, the CPU time that no visible
-        process used counts as that of the hidden ones.
+        At most three names with at least 5 % are returned. If this user cannot see all processes, the CPU time that no
+        visible process used is listed under the name `HIDDEN`.
         """
         with self._lock:
             at_s = self._now()
@@ -139,7 +139,7 @@ class Competitors:
         return others
 
     def _count(self) -> int:
-        """Return the CPU ticks that all processes except ours have used since boot."""
+        """Return the CPU ticks that all processes except the engine's and edgetop's have used since boot."""
         text = self._stat.read_text()
         self._cpus = max(self._cpus, count_cpus(text))
         busy, _ = parse_cpu_ticks(text)  # stolen time belongs to no process here
@@ -151,7 +151,12 @@ class Competitors:
         return busy - ours
 
     def _is_look_due(self, ticks: int, at_s: float) -> bool:
-        """Whether to read the names of all processes now: now and then, and more often while others take much."""
+        """Return whether to read the names of all processes now.
+
+        While other processes take much CPU, names are read more often.
+
+        `ticks` are the CPU ticks of other processes so far, and `at_s` is the present time in seconds.
+        """
         if self._read_at_s is None or self._seen_at_s is None or at_s <= self._read_at_s:
             return True
         is_much = 100 * (ticks - self._ticks) * TICK_S / (at_s - self._read_at_s) >= MUCH_PCT
@@ -167,7 +172,10 @@ class Competitors:
         return notices
 
     def _measure(self, at_s: float) -> list[tuple[str, float]]:
-        """Return (name, percent of a core) since the last call, the greatest first."""
+        """Return `(process name, percent of a core)` for the time since the last call, the greatest first.
+
+        Names below `LEAST_PCT` are left out. `at_s` is the present time in seconds.
+        """
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
         ours = self._ours | set(self._family.stats()) if self._family else self._ours
         started, self._seen = split_processes(ours, self._root)
@@ -185,9 +193,9 @@ class Competitors:
 
 
 def _most(percent: Mapping[str, float], least: float = LEAST_PCT, shown: int = SHOWN) -> list[tuple[str, float]]:
-    """Return the names with at least `least` percent of a core and their percentages, the greatest first.
+    """Return `(name, percent of a core)` for the names with at least `least` percent, the greatest first.
 
-    At most `shown` names are returned.
+    At most `shown` pairs are returned.
     """
     top = sorted(percent.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(name, taken) for name, taken in top if taken >= least][:shown]
@@ -200,7 +208,11 @@ def _words(most: Sequence[tuple[str, float]]) -> str:
 def application(
     pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic, family: Family | None = None
 ) -> Reader:
-    """Return a reader of a watched program's memory and CPU use, with all its descendants."""
+    """Return a reader of the memory and the CPU use of a watched program with all its descendants.
+
+    The reader also has the time for which the descendants waited for a CPU. `pid` is the program's process id, `family`
+    finds its descendants, and `now` returns the present time in seconds.
+    """
     family = family or Family(pid, root, now)
     # The CPU time of a child that is found late counts at once.
     cpu, waited, cpus = Rate(SEARCH_S), SumRate(LONGEST_WAIT_S), most_cpus(root)
@@ -233,7 +245,7 @@ def application(
 
 
 class _Threads:
-    """Reports the CPU use of a program's threads, by name, from time to time."""
+    """Makes an event, from time to time, that lists the CPU use of a program's threads by name."""
 
     def __init__(self, root: Root, at_s: float) -> None:
         self._root, self._cpus = root, most_cpus(root)
@@ -241,7 +253,7 @@ class _Threads:
         self._used_s, self._due_s = at_s, at_s + FIRST_THREADS_S
 
     def news(self, pids: Sequence[int], at_s: float) -> Iterator[SensorEvent]:
-        """Yield an event that names the threads, if one is due."""
+        """Yield an event that lists the busiest threads of the processes `pids`, if one is due at `at_s` seconds."""
         if self._used and at_s < self._due_s:
             return
         before, self._used = self._used, _threads_of(pids, self._root)
@@ -266,7 +278,10 @@ def _threads_of(pids: Sequence[int], root: Root) -> Use:
 
 
 def discover(pid: int, *, is_program: bool) -> Found:
-    """Return the sensors of other processes; with `is_program`, also those of the watched application `pid`."""
+    """Return a source of the CPU use of other processes than the engine `pid`.
+
+    With `is_program`, `pid` is a watched program, and the sensors of its own memory and CPU use are returned too.
+    """
     if not is_program:
         return Found((Competitors(pid),))
     family = Family(pid)  # shared, so that processes are searched only once

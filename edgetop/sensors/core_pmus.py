@@ -1,8 +1,9 @@
-"""The counters of the CPU, as the kernel lists them: one PMU for each kind of core, with the events that it counts.
+"""The counters of the CPU, as the kernel lists them: one PMU (a set of counters) for each kind of core.
 
 A PMU of cores is called `cpu`, or has a file `cpus` (tools/perf/util/pmus.c, `is_pmu_core`): `armv8_cortex_a55`,
-`cpu_core`, `cpu_atom`. An event is a line such as `event=0x2e,umask=0x41`, whose fields are placed in the number of
-the event by the files in `format` (Documentation/ABI/testing/sysfs-bus-event_source-devices-events and -format).
+`cpu_core`, `cpu_atom`. An event that it counts is a line such as `event=0x2e,umask=0x41`. The files in `format` say at
+which bits of the event's number the fields stand (Documentation/ABI/testing/sysfs-bus-event_source-devices-events and
+-format).
 """
 
 import re
@@ -49,7 +50,7 @@ _PLACE = re.compile(r"config:([0-9]{1,2}(?:-[0-9]{1,2})?(?:,[0-9]{1,2}(?:-[0-9]{
 
 @frozen
 class PmuEvent:
-    """An event of a set, as perf_event_open(2) wants it."""
+    """An event that a CPU can count, with the numbers by which perf_event_open(2) knows the event."""
 
     name: str  # one of EVENTS, or a name of an event of the kernel
     type: int
@@ -58,7 +59,7 @@ class PmuEvent:
 
 @frozen
 class CorePmu:
-    """The counters of one kind of core."""
+    """The hardware counters (PMU) of one kind of core."""
 
     name: str
     events: tuple[PmuEvent, ...]  # in the order of EVENTS; what the PMU does not count is left out
@@ -66,7 +67,10 @@ class CorePmu:
 
 
 def core_pmus(root: Root) -> tuple[CorePmu, ...]:
-    """Return the PMU of each kind of core, or () if the kernel has none, as in most virtual machines."""
+    """Return the hardware counters (PMU) of each kind of core, or () if the kernel has none.
+
+    Most virtual machines have none.
+    """
     found: dict[str, int] = {}
     for name in root.names(FOLDER):
         number = root.number(f"{FOLDER}/{name}/type")
@@ -90,9 +94,10 @@ def core_pmus(root: Root) -> tuple[CorePmu, ...]:
 
 
 def line_bytes(root: Root, pmus: Sequence[CorePmu]) -> int | None:
-    """Return the bytes that a cache miss fetches from memory, or None if they are not known.
+    """Return how many bytes a cache miss fetches from memory, or None if that is not known.
 
-    They are the line of the last cache (Documentation/ABI/testing/sysfs-devices-system-cpu), if its misses are counted.
+    It is the size of a line of the last cache, and it is known only if the misses of that cache are counted
+    (Documentation/ABI/testing/sysfs-devices-system-cpu).
     """
     lines = {}
     for name in root.names(CACHE_INDEX):
@@ -106,12 +111,15 @@ def line_bytes(root: Root, pmus: Sequence[CorePmu]) -> int | None:
 
 
 def event_in(pmu: CorePmu, name: str) -> bool:
-    """Whether the PMU counts this event of EVENTS."""
+    """Return whether these counters can count the event `name`, which is one of `EVENTS`."""
     return any(event.name == name for event in pmu.events)
 
 
 def _event(root: Root, pmu: str, number: int, event: str, names: tuple[str, ...]) -> PmuEvent | None:
-    """Return the first of the PMU's events with one of these names, or None if it has none of them."""
+    """Return the first of the events in `names` that a PMU lists, or None if it lists none of them.
+
+    `pmu` is the PMU's name in sysfs, and `number` its type. `event` is the name that the result gets.
+    """
     for name in names:
         text = root.line(f"{FOLDER}/{pmu}/events/{name}")
         if text is not None and (config := _config(root, pmu, text)) is not None:
@@ -120,7 +128,7 @@ def _event(root: Root, pmu: str, number: int, event: str, names: tuple[str, ...]
 
 
 def _config(root: Root, pmu: str, text: str) -> int | None:
-    """Return the number of an event from a line such as `event=0x2e,umask=0x41`; None if it is of another form."""
+    """Return an event's number from its line in sysfs, such as `event=0x2e,umask=0x41`. None if it has another form."""
     config = 0
     for part in text.split(","):
         field = _FIELD.fullmatch(part.strip())

@@ -1,7 +1,7 @@
-"""Turn counters into rates. The first reading only begins an interval.
+"""Turn readings of a counter into its growth per second. The first reading gives no value, since a rate needs two.
 
-A counter that went back (a reset, a new device) begins another interval, and so does one that leapt: it grew faster
-than is possible (`plausible.py`), as the steal counter of some guests does.
+A reading also gives no value if the counter went back (a reset, a new device), or if it leapt: it grew faster than is
+possible (`plausible.py`), as the steal counter of some guests does.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,11 +21,14 @@ Most = Callable[[str, float], float]
 
 
 def bounded(grown: float, passed_s: float, most: float, late_s: float = LATE_S, name: str = "") -> float | Gap:
-    """Return the growth per second of a counter that grew by `grown` in `passed_s` seconds, or a gap if it leapt.
+    """Return the growth per second of a counter, or a gap if the counter leapt: it grew faster than is possible.
 
-    `most` is the highest possible growth per second, and the highest result. The counter has leapt if it grew by more
-    than its lateness (`late_s`, in seconds) and the difference of two clocks explain. `name` is its name in the gap's
-    text.
+    `grown` is its growth in `passed_s` seconds. `most` is the highest possible growth per second, and the highest
+    result. `late_s` is by how many seconds an update of the counter may come late. `name` is the counter's name for the
+    gap's text.
+
+    >>> bounded(5.0, 10.0, most=1.0)
+    0.5
     """
     if grown > MARGIN * most * (passed_s + late_s):
         of = f" of {name}" if name else ""
@@ -34,18 +37,18 @@ def bounded(grown: float, passed_s: float, most: float, late_s: float = LATE_S, 
 
 
 class Rate:
-    """The growth of a counter per second."""
+    """Computes the growth of one counter per second."""
 
     def __init__(self, late_s: float = LATE_S) -> None:
-        """`late_s`: by how many seconds an update of the counter may come after the time that it counts."""
+        """Begin without a reading. `late_s` is by how many seconds an update of the counter may come late."""
         self._before: tuple[float, float] | None = None
         self._late_s = late_s
 
     def per_second(self, amount: float, at_s: float, most: float) -> float | Gap:
-        """Return the growth per second since the last call, or a gap.
+        """Return the growth per second since the last call, or a gap if it is unknown, as in the first call.
 
-        `amount` is the counter's value at the time `at_s`, in seconds, and `most` the highest possible growth per
-        second.
+        `amount` is the counter's value now, `at_s` is the present time in seconds, and `most` is the highest possible
+        growth per second.
         """
         before, self._before = self._before, (amount, at_s)
         if before is None or at_s <= before[1]:
@@ -55,31 +58,31 @@ class Rate:
         return bounded(amount - before[0], at_s - before[1], most, self._late_s)
 
     def percent(self, seconds: float, at_s: float, cpus: int) -> float | Gap:
-        """Return the growth of a counter of seconds as a percentage of the time since the last call, or a gap.
+        """Return the growth of a counter of seconds, such as CPU time, as a percentage of the time since the last call.
 
-        `seconds` is the value of the counter at the time `at_s`, in seconds. `cpus` is the number of CPUs that can
-        count at the same time.
+        Returns a gap if it is unknown. `seconds` is the counter's value now, and `at_s` the present time in seconds.
+        `cpus` is the number of CPUs that can count at once, so the result is at most 100 times that.
         """
         value = self.per_second(seconds, at_s, cpus)
         return value if isinstance(value, Gap) else 100 * value
 
 
 class SumRate:
-    """The growth per second of several counters together, whose devices may come and go.
+    """Computes the growth per second of several counters together, one for each device. Devices may come and go.
 
     A device counts from its second reading on. If a counter went back or leapt, the result is a gap.
     """
 
     def __init__(self, late_s: float = LATE_S) -> None:
-        """`late_s`: by how many seconds an update of a counter may come after the time that it counts."""
+        """Begin without readings. `late_s` is by how many seconds an update of a counter may come late."""
         self._before: tuple[Mapping[str, int], float] | None = None
         self._late_s = late_s
 
     def per_second(self, amounts: Mapping[str, int], at_s: float, most: Most) -> float | Gap:
-        """Return the growth of all counters together per second since the last call, or a gap.
+        """Return the growth of all counters together per second since the last call, or a gap if it is unknown.
 
-        `amounts` are the counters' values by device at the time `at_s`, in seconds. `most` returns the highest possible
-        rate of a device.
+        `amounts` has each counter's value now, by device, and `at_s` is the present time in seconds. `most` takes a
+        device and its growth per second, and returns the highest growth per second that is possible.
         """
         before, self._before = self._before, (dict(amounts), at_s)
         if before is None or at_s <= before[1]:
@@ -101,17 +104,20 @@ class SumRate:
 
 
 class EnergyCounter:
-    """Turns a counter of joules into the mean power. At the end of its range, the counter may begin at 0 again."""
+    """Computes the mean power from a counter of joules, which may begin at 0 again at the end of its range."""
 
     def __init__(self, range_j: float | None = None) -> None:
-        """`range_j` is the number of joules after which the counter begins at 0 again; None if it never does."""
+        """Begin without a reading.
+
+        `range_j` is the number of joules after which the counter begins at 0 again, or None if it never does.
+        """
         self._range_j = range_j
         self._before: tuple[float, float] | None = None
 
     def watts(self, joules: float, at_s: float) -> float | Gap:
-        """Return the mean power in W since the last call, or a gap.
+        """Return the mean power in W since the last call, or a gap if it is unknown, as in the first call.
 
-        `joules` is the value of the counter at the time `at_s`, in seconds.
+        `joules` is the counter's value now, and `at_s` the present time in seconds.
         """
         before, self._before = self._before, (joules, at_s)
         if before is None or at_s <= before[1]:

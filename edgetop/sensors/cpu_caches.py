@@ -1,8 +1,8 @@
 """The sizes of the data caches of a board's CPUs.
 
-Source: /sys/devices/system/cpu/cpuN/cache/indexM (Documentation/ABI/testing/sysfs-devices-system-cpu). `size` is in KiB
-(drivers/base/cacheinfo.c). It is absent if the device tree does not give it, as on many ARM boards. In a virtual
-machine it is what the hypervisor reports.
+Source: /sys/devices/system/cpu/cpuN/cache/indexM (Documentation/ABI/testing/sysfs-devices-system-cpu). The file `size`
+is in KiB (drivers/base/cacheinfo.c). Many ARM boards lack it, because their device trees do not give the size. In a
+virtual machine, the hypervisor sets the value.
 """
 
 import re
@@ -17,7 +17,7 @@ _LARGEST = 2**40  # a size above this is no cache
 
 
 def read_caches(root: Root) -> tuple[Cache, ...]:
-    """Return the largest data cache of each level, lowest level first; empty if the kernel does not report any."""
+    """Return the largest data cache of each level, the lowest level first. () if the kernel does not report any."""
     sizes: dict[int, int] = {}
     for cpu in root.names(_CPUS):
         if not re.fullmatch(r"cpu\d+", cpu):

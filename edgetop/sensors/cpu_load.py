@@ -1,7 +1,8 @@
-"""CPU load in percent of one core (of the system, the engine and edgetop, and stolen time), and waits for the CPU.
+"""CPU load in percent of one core, and waits for the CPU.
 
-Each value is the difference of two readings, so the first read only begins an interval. The system's data comes from
-proc_stat(5) under the root, that of the engine and edgetop from the real /proc.
+There is the load of the system, of the engine and of edgetop, and the time that a hypervisor took (stolen time). Each
+value is the difference of two readings, so the first read gives no value. The system's data comes from proc_stat(5)
+under the root. That of the engine and of edgetop comes from the real /proc.
 """
 
 import contextlib
@@ -19,7 +20,10 @@ from edgetop.session.manifest import SensorInfo
 
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
-    """Find the load of all CPUs together, and the time that a hypervisor stole from them."""
+    """Return a reader of the load of all CPUs together, and of the time that a hypervisor took from them.
+
+    Both are in percent of one core. `now_s` returns the present time in seconds.
+    """
     if not root.exists("proc/stat"):
         return Found(missing=(Missing("system load", f"no {root.absolute('proc/stat')}"),))
     file, source = root.file("proc/stat"), root.absolute("proc/stat")
@@ -40,7 +44,11 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
 def process_load(
     info: SensorInfo, cpu_seconds: Callable[[], float], now_s: Callable[[], float] = time.monotonic
 ) -> Reader:
-    """Return a reader of a process's load. `cpu_seconds` returns the process's CPU time so far."""
+    """Return a reader of a process's CPU load in percent of one core.
+
+    `info` describes the sensor. `cpu_seconds` returns the CPU time in seconds that the process has used so far, and
+    `now_s` the present time in seconds.
+    """
     rate, cpus = Rate(), most_cpus(HOST)
 
     def read() -> Values:
@@ -53,9 +61,9 @@ def process_load(
 
 
 def discover_engine(pid: int, *, shares_process: bool) -> Found:
-    """Find the load of the engine and of edgetop.
+    """Return readers of the CPU load of the engine (process `pid`) and of edgetop.
 
-    `shares_process` is set if the engine is a thread of edgetop; the two are then told apart by threads.
+    `shares_process` says that the engine is a thread of edgetop. Their loads are then told apart by threads.
     """
     note = "by threads: what Python started is edgetop, the rest is the engine" if shares_process else None
     own = sensor("load", "edgetop", "/proc/self/stat", note=note)
@@ -71,12 +79,15 @@ def discover_engine(pid: int, *, shares_process: bool) -> Found:
 
 
 def cpu_s(stat: File) -> float:
-    """Return the CPU seconds of a process from its /proc/PID/stat. Raises OSError if the process is gone."""
+    """Return the CPU time in seconds that a process has used. `stat` is the file /proc/PID/stat.
+
+    Raises OSError if the process is gone.
+    """
     return parse_stat(stat.read_text()).cpu_ticks * TICK_S
 
 
 def _own_threads_s() -> float:
-    """Return the CPU seconds of the threads that Python has started, without the engine's loop."""
+    """Return the CPU time in seconds of the threads that Python has started, without the thread of the engine."""
     texts = (HOST.text(f"proc/self/task/{thread}/stat") for thread in own_threads())
     return sum(parse_stat(text).cpu_ticks * TICK_S for text in texts if text)
 
@@ -111,7 +122,10 @@ def discover_pressure(root: Root, now_s: Callable[[], float] = time.monotonic) -
 
 
 def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
-    """Return a reader of the percentage of time in which some task, or all tasks at once, waited for `resource`."""
+    """Return a reader of the percentage of time in which some task, or all tasks at once, waited for a resource.
+
+    `resource` is "cpu", "memory" or "io".
+    """
     file = root.file(f"{FOLDER}/{resource}")
     rates = {kind: Rate() for kind in _STALLS[resource]}
 
@@ -155,9 +169,10 @@ def engine_scheduling(
     now: Callable[[], float] = time.monotonic,
     note: str = "of all its threads together",
 ) -> Reader:
-    """Return a reader of the engine's waits for a CPU and its context switches.
+    """Return a reader of how long the engine's threads waited for a CPU, and of how often they were interrupted.
 
-    `others` returns the threads of process `pid` that are not the engine's.
+    The waits are in ms per second, and the interruptions (involuntary context switches) are per second. `others`
+    returns the ids of threads of process `pid` that are not the engine's. `note` is the sensors' description.
     """
     tasks = f"proc/{pid}/task"
     waiting, switching = SumRate(LONGEST_WAIT_S), SumRate()
@@ -191,7 +206,10 @@ def engine_scheduling(
 
 
 def waited_by_thread(pid: int, root: Root = HOST) -> dict[str, int]:
-    """Return how many ns each thread of a process has waited for a CPU. Raises OSError if the process has ended."""
+    """Return how many ns each thread of a process has waited for a CPU so far, by thread id.
+
+    Raises OSError if the process has ended.
+    """
     waited = {}
     for tid in root.entries(f"proc/{pid}/task"):
         with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
@@ -200,7 +218,9 @@ def waited_by_thread(pid: int, root: Root = HOST) -> dict[str, int]:
 
 
 def parse_schedstat(text: str) -> tuple[int, int]:
-    """Return the time on a CPU and the time waited for one, in ns. Raises ValueError if the text is no schedstat.
+    """Return `(ns on a CPU, ns waited for a CPU)` from the text of a thread's file schedstat.
+
+    Raises ValueError if the text has another form.
 
     >>> parse_schedstat("93082621 8240005 59")
     (93082621, 8240005)

@@ -75,7 +75,7 @@ def discover_board(root: Root) -> Found:
 
 
 def discover_hardware(root: Root) -> Found:
-    """Find the board's sensors except those of `discover_system`."""
+    """Return the board's sensors, except the sensors that the kernel has on any machine (`discover_system`)."""
     return join([discover(root) for discover in _BOARD if discover not in _SYSTEM])
 
 
@@ -84,10 +84,12 @@ def discover_system(root: Root) -> Found:
 
 
 def discover_engine(pid: int, *, shares_process: bool, is_program: bool = False, board: Root | None = None) -> Found:
-    """Find the sensors of the engine's process and of edgetop's, always in the real /proc.
+    """Return the sensors of the engine's process (`pid`) and of edgetop's own process.
 
-    `is_program` is set for a watched program, whose descendants belong to it. If `board` is this machine, sensors that
-    its drivers have for the engine are included.
+    They are always read in the real /proc.
+
+    `shares_process` says that the engine is a thread of edgetop. `is_program` says that `pid` is a watched program,
+    whose descendants belong to it. If `board` is this machine, the engine's part of the GPU's memory is included.
     """
     found = join([discover(pid, shares_process=shares_process) for discover in _ENGINE])
     counted = engine_counters.discover_engine(pid, shares_process=shares_process, is_program=is_program)

@@ -33,7 +33,7 @@ NO_PMU = "the kernel has no counters of this CPU, as in most virtual machines"
 
 
 class EngineCounters:
-    """Reads the counters of a process's threads."""
+    """A source that reads what the CPU and the kernel count of a process's threads, as rates per second."""
 
     name = "engine counters"
     cadence_s = 1.0
@@ -109,9 +109,10 @@ def discover_engine(
     calls: Calls | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Found:
-    """Find what is counted of the threads of process `pid`, and what is not.
+    """Return a source of what the CPU and the kernel count of the threads of process `pid`, and what cannot be counted.
 
-    `is_program`: the processes that they start count, too. An engine that is a thread of edgetop is not counted.
+    With `is_program`, the processes that these threads start count too. With `shares_process`, the engine is a thread
+    of edgetop, and nothing is counted. `calls` makes the system calls, and `now` returns the present time in seconds.
     """
     if shares_process:
         return Found(missing=(Missing(COUNTERS, "the engine is a thread of edgetop", "use --isolation process"),))

@@ -62,11 +62,11 @@ _THERMOMETER = re.compile(
 
 
 def is_connected(root: Root, folder: str, chip: str) -> bool:
-    """Whether a user has connected this thermometer to the board, because the board's description does not have it.
+    """Return whether a user has connected this thermometer to the board, because the board's own description lacks it.
 
-    A chip of the board is in the device tree. A chip that was added with `new_device` has no node there
-    (Documentation/i2c/instantiating-devices.rst). A Raspberry Pi has none of these chips itself, so a node from an
-    overlay describes a connected one. A PC has no device tree, and its drivers find the chips of the mainboard.
+    `folder` is the chip's hwmon folder, and `chip` its name, such as `lm75`. The description is the device tree. A chip
+    that was added with `new_device` has no node there (Documentation/i2c/instantiating-devices.rst). A Raspberry Pi has
+    none of these chips itself, so all of them are connected there. A PC has no device tree, so none is connected there.
     """
     if not root.line(COMPATIBLE) or not _THERMOMETER.fullmatch(chip):
         return False
@@ -75,7 +75,10 @@ def is_connected(root: Root, folder: str, chip: str) -> bool:
 
 
 def is_external(root: Root, folder: str, chip: str) -> bool:
-    """Whether a chip's temperature is that of the air or of a probe, and not the board's."""
+    """Return whether a chip measures the air or a probe, instead of the board.
+
+    `folder` is the chip's hwmon folder, and `chip` its name, such as `sht3x`.
+    """
     if is_connected(root, folder, chip):
         return True
     has_humidity = any(name.startswith("humidity") and name.endswith("_input") for name in root.names(folder))
@@ -83,7 +86,7 @@ def is_external(root: Root, folder: str, chip: str) -> bool:
 
 
 class Input(NamedTuple):
-    """One temperature or fan of a chip."""
+    """One temperature, fan or humidity that a chip measures."""
 
     info: SensorInfo
     file: File  # has its raw value
@@ -91,7 +94,10 @@ class Input(NamedTuple):
     is_super_io: bool
 
     def value(self) -> float | Gap:
-        """Read degrees Celsius or revolutions per minute. Raises OSError, or ValueError if there is no number."""
+        """Return the present value in °C, revolutions per minute or percent, or a gap if it cannot be right.
+
+        Raises OSError, or ValueError if the file has no number.
+        """
         if self.fault and self.fault.line() == "1":
             return Gap("the chip reports a fault of this input")
         if self.info.kind in ("temp", "ambient"):
@@ -104,17 +110,17 @@ class Input(NamedTuple):
         return float(rounds) if 0 <= rounds < _NO_FAN_RPM else Gap(f"reads {rounds} rpm")
 
     def absence(self) -> str | None:
-        """Return why no sensor is connected to this input, or None if one is.
+        """Return why no sensor is connected to this input, or None if one is connected.
 
-        None is connected if the chip reports a fault or an impossible value. A failed read is no sign, because the chip
-        may have been asleep.
+        Nothing is connected if the chip reports a fault or an impossible value. A read that fails proves nothing,
+        because the chip may have been asleep.
         """
         value, number = attempt(self.value), attempt(self.file.read_int)
         return value.reason if isinstance(value, Gap) and not isinstance(number, Gap) else None
 
 
 def discover(root: Root) -> Found:
-    """Find temperatures and fans."""
+    """Return readers of the temperatures, fans and humidities of all hwmon chips, and what cannot be read."""
     chips = dict(_chips(root))
     readers: list[Reader] = []
     missing: list[Missing] = []
@@ -135,7 +141,10 @@ def discover(root: Root) -> Found:
 
 
 def discover_one_wire(root: Root) -> Found:
-    """Find the thermometers on 1-wire, which `discover` leaves out."""
+    """Return readers of the thermometers on the 1-wire bus.
+
+    `discover` leaves them out, because each read takes a second.
+    """
     chips = dict(_chips(root))
     labels = zip(chips.items(), distinct(list(chips.values())), strict=True)
     return Found(tuple(_one_wire(root, folder, label) for (folder, chip), label in labels if chip == ONE_WIRE))
@@ -153,7 +162,7 @@ def _one_wire(root: Root, folder: str, label: str) -> Reader:
 
 
 def _chips(root: Root) -> Iterator[tuple[str, str]]:
-    """Yield the folder and the name of each chip that is not a thermal zone."""
+    """Yield `(folder, name)` of each hwmon chip. Chips that only mirror a thermal zone are left out."""
     mirrors = {_underscored(zone_type) for zone_type in zone_types(root).values()}
     for name in root.names(CHIPS):
         folder = f"{CHIPS}/{name}"
@@ -190,7 +199,11 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
 
 
 def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
-    """Return the temperatures at which the chip throttles or shuts down, if its driver reports them."""
+    """Return the temperature in °C at which the chip throttles ("passive") or shuts down ("critical"), under that name.
+
+    {} if the driver does not report it. `crit` is the file with the chip's limit. `tcc_offset_c` is how far below its
+    limit an Intel CPU throttles.
+    """
     raw = attempt(crit.read_int)
     if isinstance(raw, Gap) or (celsius := trip_c(raw)) is None:
         return {}
@@ -204,7 +217,7 @@ def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
 
 
 def discover_power(root: Root) -> Found:
-    """Find power that a chip reports itself."""
+    """Return readers of the power that hwmon chips report. Batteries and the INA3221 chips of a Jetson are left out."""
     supplies = {_underscored(name) for name in root.names("sys/class/power_supply")}
     input_chip = input_folder(root)
     named: list[tuple[str, str, str]] = []  # (the board's name for it or else the chip's, chip, file)
@@ -248,11 +261,10 @@ def _power(root: Root, label: str, chip: str, path: str, input_chip: str | None)
 
 
 def _meter(root: Root, folder: str, chip: str) -> Meter:
-    """Return the chip with its shunt, and the voltage of its bus now.
+    """Return the power chip with its shunt in ohms and the present voltage of its bus. What is unknown is None.
 
-    ABI: `shunt_resistor` in microohms, `in1_input` in mV is the bus (Documentation/hwmon/ina2xx.rst, ina238.rst,
-    ltc2945.rst). The driver of the LTC2945 computes with 1 milliohm if the device tree has no other value, which it
-    does not report, so the shunt is unknown then.
+    `shunt_resistor` has microohms, and `in1_input` has the mV of the bus (Documentation/hwmon/ina2xx.rst, ina238.rst,
+    ltc2945.rst). The LTC2945 has no file `shunt_resistor`, so its shunt is unknown.
     """
     microohms, millivolts = (root.number(f"{folder}/{name}") for name in ("shunt_resistor", "in1_input"))
     return Meter(chip, microohms / 1e6 if microohms else None, volts=millivolts / 1000 if millivolts else None)

@@ -68,7 +68,9 @@ class I2cSpec:
 
 
 def parse_spec(text: str) -> I2cSpec:
-    """Parse the value of `--i2c`. Raises ValueError, which says what is wrong.
+    """Return the chip that the user describes as `BUS:ADDR:CHIP:SHUNT[:NAME]`, the value of the option `--i2c`.
+
+    Raises ValueError, whose message says what is wrong.
 
     >>> parse_spec("1:0x40:ina226:0.002:5V-IN").channels
     (Channel(number=0, shunt_ohm=0.002, name='5V-IN', role=None, is_reversed=False, tolerance=None),)
@@ -94,7 +96,7 @@ def parse_spec(text: str) -> I2cSpec:
 
 
 def _tolerance(text: str) -> float | None:
-    """Return the tolerance of a shunt as a share, or None for "". Raises ValueError unless it is a percentage.
+    """Return the tolerance of a shunt as a share from 0 to 1, or None for "". Raises ValueError for other texts.
 
     >>> _tolerance("0.5%")
     0.005
@@ -108,9 +110,10 @@ def _tolerance(text: str) -> float | None:
 
 
 def _shunts(text: str, chip: str) -> list[float | None]:
-    """Return the shunt of each channel in ohms, or None for a channel that is not used. Raises ValueError.
+    """Return the shunt of each channel in ohms, or None for a channel that is not used.
 
-    A negative shunt is one that is wired the other way round.
+    A negative value is a shunt that is wired the other way round. `text` has the values with commas, such as
+    `0.002,,-0.1`, and `chip` is the chip's name. Raises ValueError.
     """
     if chip == "ina260":
         ohms_inside = INA260_SHUNT_OHM if text in ("", "-") else _ohms(text) or 0.0
@@ -134,9 +137,10 @@ def _ohms(text: str) -> float | None:
 
 
 def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[Channel, ...]:
-    """Return the used channels. `ohms` has the shunt of each channel, or None for a channel that is not used.
+    """Return the channels that are used. `ohms` has the shunt of each channel, or None for a channel that is not used.
 
-    `names` has a name for each used channel, perhaps with `=total` or `=part`. `default` is the name if there is none.
+    `names` has the channels' names with commas, such as `5V-IN=total,USB=part`. `default` is the name of channels
+    without one.
     """
     given = [name.strip() for name in names.split(",")] if names else []
     if len(given) > len(ohms):
@@ -156,7 +160,9 @@ def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[C
 def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequence[str], cadence_s: float) -> Reader:
     """Set a chip up, and return a reader of the power, voltage and current of each of its channels.
 
-    Raises OSError if no chip answers, and ValueError if another kind of chip does.
+    `spec` is the user's description of the chip, `chip` is its kind, and `registers` reaches it on the bus. `roles` has
+    "total" or "part" for each channel. `cadence_s` is the interval of reads in seconds. Raises OSError if no chip
+    answers, and ValueError if another kind of chip does.
     """
 
     def set_up() -> None:
@@ -193,9 +199,10 @@ def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequen
 
 
 def _directed(measured: Measured, is_reversed: bool) -> Values:
-    """Return power, voltage and current of a channel. If `is_reversed` is set, its shunt is wired the other way round.
+    """Return `(power in W, voltage in V, current in A)` of a channel.
 
-    Power that flows out of the board is a gap; the current then has a minus sign.
+    With `is_reversed`, its shunt is wired the other way round, so the sign is changed. If power flows out of the board,
+    the power is a gap and the current is negative.
     """
     watts, volts, amperes = measured
     if is_reversed:
@@ -226,7 +233,11 @@ def _open_bus(number: int) -> Bus:
 def open_monitors(
     specs: Sequence[I2cSpec], root: Root, cadence_s: float = CADENCE_S, open_bus: Callable[[int], Bus] = _open_bus
 ) -> Found:
-    """Set up the chips that the user named. Raises InputError if one cannot be used."""
+    """Set up the chips that the user described, and return their readers.
+
+    `cadence_s` is the interval of reads in seconds. `open_bus` opens the I2C bus with a number. Raises InputError if a
+    chip cannot be used, or if two descriptions contradict each other.
+    """
     if specs and not root.is_host:
         raise InputError("--i2c: a captured board has no bus to read from", "leave out --i2c or --sysroot")
     channels = [channel for spec in specs for channel in spec.channels]

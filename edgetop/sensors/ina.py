@@ -29,7 +29,10 @@ OVERFLOW = Gap("the chip's arithmetic overflowed")
 
 
 class Bus(Protocol):
-    """The part of smbus2.SMBus that is used. Raises OSError: 121 or 6 if no chip answers, 110 if the bus is stuck."""
+    """The methods of smbus2.SMBus that are used here.
+
+    They raise OSError: 121 or 6 if no chip answers, 110 if the bus is stuck.
+    """
 
     def read_word_data(self, i2c_addr: int, register: int) -> int: ...
 
@@ -40,7 +43,7 @@ class Bus(Protocol):
 
 @frozen
 class Registers:
-    """The registers of the chip at one address, high byte first."""
+    """Reads and writes the registers of the chip at one address. Words are sent high byte first."""
 
     bus: Bus
     address: int
@@ -55,12 +58,12 @@ class Registers:
         self.bus.write_word_data(self.address, register, _swapped(value))
 
     def wide(self, register: int) -> int:
-        """Read a register of 24 bits."""
+        """Return the content of a register of 24 bits."""
         return int.from_bytes(bytes(self.bus.read_i2c_block_data(self.address, register, 3)), "big")
 
 
 def _swapped(word: int) -> int:
-    """Swap the bytes of a word.
+    """Return a word of 16 bits with its two bytes swapped.
 
     >>> hex(_swapped(0x7025))
     '0x2570'
@@ -69,16 +72,16 @@ def _swapped(word: int) -> int:
 
 
 def signed(value: int, bits: int) -> int:
-    """Return the lowest `bits` bits of a value, read as a two's complement number.
+    """Return a number of `bits` bits as a signed one (two's complement).
 
-    >>> signed(0xC180, 16) >> 3
-    -2000
+    >>> signed(0xC180, 16), signed(5, 16)
+    (-16000, 5)
     """
     return value - (1 << bits) if value >> (bits - 1) & 1 else value
 
 
 class Measured(NamedTuple):
-    """The reading of one channel. Current and power are negative if they flow out of the board."""
+    """The power, voltage and current of one channel. Power and current are negative if they flow out of the board."""
 
     watts: float | Gap
     volts: float
@@ -90,7 +93,7 @@ Channels = Sequence[Measured] | Gap
 
 @frozen
 class Chip:
-    """A kind of chip and its configuration: continuous conversion of shunt and bus voltage."""
+    """A kind of power chip, set to measure all the time the voltage of the bus and the voltage across the shunt."""
 
     name: str
     identity: tuple[tuple[int, int, int], ...]  # identifying registers as (number, content after the shift, shift)
@@ -99,7 +102,7 @@ class Chip:
     measure: Callable[[Registers], Channels]  # returns the used channels in the order of their numbers
 
     def identify(self, registers: Registers) -> None:
-        """Raise ValueError if another chip answers."""
+        """Raise ValueError if a chip of another kind answers."""
         for register, expected, shift in self.identity:
             if (content := registers.word(register) >> shift) != expected:
                 why = f"register {register:02X}h has {content:X}h, not {expected:X}h"
@@ -110,25 +113,28 @@ class Chip:
             registers.write(register, value)
 
     def is_set_up(self, registers: Registers) -> bool:
-        """Whether the chip has its settings. False after a reset, which restores the chip's defaults."""
+        """Return whether the chip still has its settings. A reset restores the chip's defaults."""
         return all(registers.word(register) == value for register, value in self.settings.items())
 
 
 def averaging(single_s: float, within_s: float, averages: Sequence[int] = AVERAGES) -> tuple[int, float]:
-    """Return the chip's code for the most averaging that takes at most `within_s`, and the seconds that it takes.
+    """Return `(code, seconds)` of the most averaging that takes at most `within_s` seconds.
 
-    `single_s` is the duration of one conversion in seconds. `averages` has the number of conversions for each code. If
-    even one conversion takes too long, nothing is averaged.
+    The code is what the chip's register takes. `single_s` is the duration of one conversion in seconds. `averages` has
+    the number of averaged conversions for each code. If even one conversion takes too long, nothing is averaged.
+
+    >>> averaging(0.001, 0.02)
+    (2, 0.016)
     """
     code = max((code for code, count in enumerate(averages) if count * single_s <= within_s), default=0)
     return code, averages[code] * single_s
 
 
 def _single(overflows: int, volts: float, amperes: float, watts: float, clips_at: str = "") -> Channels:
-    """Return the reading of a chip with one channel. `watts` has no sign, so the power gets the sign of `amperes`.
+    """Return the measurement of a chip with one channel, as a list with one element.
 
-    If `overflows` is set, power and current are gaps. `clips_at` is the limit of the shunt voltage if that is exceeded,
-    else "".
+    `watts` has no sign, so the power gets the sign of `amperes`. If `overflows` is not 0, power and current are gaps.
+    `clips_at` is the shunt's highest voltage, such as `320 mV`, if that is exceeded, else "".
     """
     if overflows:
         return [Measured(OVERFLOW, volts, OVERFLOW)]
@@ -141,9 +147,11 @@ def _clipped(volts: float, limit: str) -> Measured:
 
 
 def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
-    """Configure an INA219 (SBOS448). No register identifies the chip.
+    """Return the settings and the measuring function for an INA219 (SBOS448), which has no register that identifies it.
 
-    Ready and overflow are bits of the bus register. Reading the power clears ready.
+    `shunt_ohm` is its shunt, and `within_s` is the time in seconds that averaging may take. `current_lsb` is the
+    current in A of the lowest bit; by default it follows from the shunt. Ready and overflow are bits of the bus
+    register. Reading the power clears ready.
     """
     # With 12 bits, the conversions of shunt and bus take 532 us each.
     code, window_s = averaging(2 * 532e-6, within_s, tuple(1 << code for code in range(8)))
@@ -163,7 +171,12 @@ def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
 
 
 def ina226(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
-    """Configure an INA226 (SBOS547). Ready and overflow are bits 3 and 2 of register 06h; reading it clears ready."""
+    """Return the settings and the measuring function for an INA226 (SBOS547).
+
+    `shunt_ohm` is its shunt, and `within_s` is the time in seconds that averaging may take. `current_lsb` is the
+    current in A of the lowest bit; by default it follows from the shunt. Ready and overflow are bits 3 and 2 of
+    register 06h; reading it clears ready.
+    """
     code, window_s = averaging(2 * 332e-6, within_s)  # conversion time code 2 for bus and shunt
     lsb_a = current_lsb or 2.5e-6 / shunt_ohm
     calibration = math.floor(0.00512 / (lsb_a * shunt_ohm) + 1e-6)  # equation 1
@@ -182,7 +195,10 @@ def ina226(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
 
 
 def ina260(within_s: float) -> Chip:
-    """Configure an INA260 (SBOS656). It contains a shunt of 2 mOhm and needs no calibration. Flags as in the INA226."""
+    """Return the settings and the measuring function for an INA260 (SBOS656), which contains a shunt of 2 mOhm.
+
+    `within_s` is the time in seconds that averaging may take. Ready and overflow are the same bits as in the INA226.
+    """
     code, window_s = averaging(2 * 332e-6, within_s)
 
     def measure(registers: Registers) -> Channels:
@@ -197,10 +213,11 @@ def ina260(within_s: float) -> Chip:
 
 
 def ina3221(shunts_ohm: Sequence[float | None], within_s: float) -> Chip:
-    """Configure an INA3221 (SBOS576), which measures the voltages of three channels; power is computed here.
+    """Return the settings and the measuring function for an INA3221 (SBOS576), which has three channels.
 
-    Ready is bit 0 of register 0Fh; reading it clears ready. `shunts_ohm` has the shunt of each channel, or None for a
-    channel that is not used.
+    `shunts_ohm` has the shunt of each channel in ohms, or None for a channel that is not used. `within_s` is the time
+    in seconds that averaging may take. The chip measures voltages, and the power is computed here. Ready is bit 0 of
+    register 0Fh; reading it clears ready.
     """
     used = tuple((number, shunt) for number, shunt in enumerate(shunts_ohm) if shunt is not None)
     code, window_s = averaging(len(used) * 2 * 332e-6, within_s)
@@ -224,9 +241,11 @@ def ina3221(shunts_ohm: Sequence[float | None], within_s: float) -> Chip:
 
 
 def ina228(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
-    """Configure an INA228 (SBOSA20), which has 20 bits.
+    """Return the settings and the measuring function for an INA228 (SBOSA20), which has 20 bits.
 
-    Ready, overflow and the checksum of its trim memory are bits 1, 9 and 0 of register 0Bh.
+    `shunt_ohm` is its shunt, and `within_s` is the time in seconds that averaging may take. `current_lsb` is the
+    current in A of the lowest bit; by default it follows from the shunt. Ready, overflow and the checksum of its trim
+    memory are bits 1, 9 and 0 of register 0Bh.
     """
     code, window_s = averaging(2 * 280e-6, within_s)  # code 3 for bus and shunt; the temperature is not converted
     lsb_a = current_lsb or 312.5e-9 / shunt_ohm

@@ -44,7 +44,7 @@ _DEVICE = re.compile(r"/([0-9a-f]{6,10})\.\w+/")
 
 @frozen
 class Mode:
-    """The settings of one power mode, by (name of the parameter, name of its file)."""
+    """One power mode and the limits that it sets, such as `{("GPU", "MAX_FREQ"): 612000000}`."""
 
     name: str
     settings: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Modes:
 
 
 def parse_modes(text: str) -> Modes:
-    """Parse the power modes. Lines of an unknown form are ignored."""
+    """Return the power modes in the text of /etc/nvpmodel.conf. Lines of an unknown form are ignored."""
     files: dict[tuple[str, str], str] = {}
     modes: dict[int, Mode] = {}
     parameter: str | None = None
@@ -87,14 +87,17 @@ class PowerMode:
     are_clocks_locked: bool  # whether every minimum equals its maximum, as after jetson_clocks
 
     def __str__(self) -> str:
-        """Return the text for the manifest: sessions with different texts ran under different limits."""
+        """Return the mode's name with what differs from it, such as `15W, limits differ from it, clocks locked`.
+
+        Sessions with different texts ran under different limits.
+        """
         differs = ["limits differ from it"] if self.deviations else []
         locked = ["clocks locked"] if self.are_clocks_locked else []
         return ", ".join([self.name, *differs, *locked])
 
 
 def read_power_mode(root: Root) -> PowerMode | None:
-    """Read the power mode. Returns None if the board is not a Jetson or does not report it."""
+    """Return the present power mode, or None if the board is not a Jetson or does not report its mode."""
     if not is_compatible(root, "nvidia,tegra"):
         return None
     status = _STATUS.match(root.line(STATUS) or "")
@@ -116,7 +119,11 @@ def _deviations(root: Root, mode: Mode, modes: Modes) -> Iterator[str]:
 
 
 def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iterator[str]:
-    """Yield a sentence if a clock's limit differs from that of the mode; nothing if it cannot be read."""
+    """Yield a sentence if a clock's limit differs from the mode's limit. Nothing is yielded if it cannot be read.
+
+    `parameter` names the clock, such as `GPU`. `path` is the file with the present limit. `wanted` is the mode's limit
+    in the unit of that file, or -1 for the highest possible one.
+    """
     if match := _CPU.search(path):  # the CPU's `cpufreq` is a link to its policy
         folders = [each for each in policies(root) if match[1] in (root.line(f"{each}/related_cpus") or "").split()]
         limit, highest, per_mhz = "scaling_max_freq", "cpuinfo_max_freq", 1e3
@@ -133,7 +140,7 @@ def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iter
 
 
 def _number(root: Root, path: str) -> int | None:
-    """Return the number in a file, or the highest of several, or None."""
+    """Return the number in a file, or the highest of several, or None if there is no number."""
     words = (root.line(path) or "").split()
     numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 12]
     return max(numbers, default=None)
@@ -147,7 +154,7 @@ def _are_clocks_locked(root: Root) -> bool:
 
 
 def discover_power_mode(root: Root) -> Found:
-    """Report problems of the power mode as missing. There is no sensor."""
+    """Return no sensors, but a reason in `missing` if the power mode is unknown or its limits are not in force."""
     mode = read_power_mode(root)
     if mode is None and is_compatible(root, "nvidia,tegra"):
         return Found(missing=(Missing("power mode", f"{root.absolute(STATUS)} does not report it"),))
@@ -171,7 +178,10 @@ EVENT_S = 0.001  # duration of an event, seen on an Orin Nano, whose BPMP has `t
 
 
 def discover_over_current(root: Root) -> Found:
-    """Find the over-current counters. Xavier's driver has the same chip name but other files, and is ignored."""
+    """Return a reader of a Jetson's over-current counters, or nothing if the board has none.
+
+    Xavier's driver has the same chip name but other files, and is ignored.
+    """
     for folder in chips_named(root, CHIP)[:1]:
         if alarms := [n for n in range(1, 10) if root.exists(f"{folder}/oc{n}_event_cnt")]:
             return Found((over_current_of(root, folder, alarms),))
@@ -183,7 +193,8 @@ def over_current_of(
 ) -> Reader:
     """Return a reader of over-current alarms: events per second, the share of time lost, and what limits the board.
 
-    `folder` is the folder of the chip, and `alarms` are the numbers of its alarms.
+    `folder` is the hwmon folder of the chip, and `alarms` are the numbers of its alarms. `clock_s` returns the present
+    time in seconds.
     """
     counters = {n: root.file(f"{folder}/oc{n}_event_cnt") for n in alarms}
     slowing = tuple(n for n in alarms if root.line(f"{folder}/oc{n}_throt_en") != "0")

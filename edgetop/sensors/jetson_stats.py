@@ -38,12 +38,12 @@ NO_WORD = "its program ended without a word: it needs Python 3.8 or later"
 
 
 class JetsonStats:
-    """Reads the engine's part of the GPU's memory, which debugfs shows only to root.
+    """Reads the engine's part of the GPU's memory, by asking jetson-stats through a helper program.
 
-    jetson-stats' loads of the GPU and of the memory controller are not used: if a driver does not report them,
-    jetson-stats says 0 (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
+    debugfs has the value too, but shows it only to root. The loads that jetson-stats reports are not used: it says 0 if
+    a driver does not report a load (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
 
-    The program is started again whenever it ends, until `close`. No call waits for it.
+    The helper program is started again whenever it ends, until `close`. No method waits for an answer.
     """
 
     name = "jetson-stats"
@@ -74,7 +74,7 @@ class JetsonStats:
         return [accelerator_mib(answer, self._pid)]
 
     def _news(self) -> dict[str, Any] | Gap:
-        """Return the newest answer since the last call, or a gap."""
+        """Return the newest answer since the last call, or a gap with the reason why there is none."""
         if self._is_closed:
             return Gap("the session is over")
         if self._process is None:
@@ -105,11 +105,14 @@ class JetsonStats:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the program, or None if it does not run."""
+        """Return the process id of the helper program, or None if it does not run."""
         return self._process.pid if self._process else None
 
     def _start(self) -> None:
-        """Start the program in its own process group. It ends when its standard input is closed, so with edgetop."""
+        """Start the helper program in its own process group.
+
+        It ends when edgetop ends, which closes its standard input.
+        """
         self._answered_at_s, self._has_answered = self._now(), False
         self._process = subprocess.Popen(  # noqa: S603  an interpreter that has jetson-stats, and edgetop's own file
             self._command,
@@ -153,7 +156,10 @@ class JetsonStats:
         return Gap("jetson-stats has no news" if self._has_answered else "jetson-stats is starting")
 
     def _give_up(self, why: str) -> Gap:
-        """Stop the program and return a gap with the reason. The pause before the next attempt doubles each time."""
+        """Stop the helper program, and return a gap with the reason `why`.
+
+        The pause before the next start doubles each time.
+        """
         self._end()
         self._why_not = f"jetson-stats: {why}"
         self._retry_at_s = self._now() + self._retry_s
@@ -162,10 +168,10 @@ class JetsonStats:
 
 
 def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
-    """Return the GPU memory of process `pid` in MiB, or a gap. `answer` is an answer of jetson-stats.
+    """Return the GPU memory of process `pid` in MiB, or a gap. `answer` is what jetson-stats said.
 
-    A process that is not in the answer's table holds no GPU memory. An empty table means that the service cannot read
-    debugfs.
+    An answer has the memory of each process in KiB, by process id. A process that is not listed holds no GPU memory. An
+    empty table means that the service cannot read debugfs.
     """
     table = answer.get("gpu_kib")
     if not isinstance(table, dict) or not table:
@@ -177,9 +183,10 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
 
 
 def discover_engine(pid: int, root: Root) -> Found:
-    """Find the sensors of jetson-stats if the board is a Jetson whose files lack them.
+    """Return a source of the GPU memory of process `pid`, read from jetson-stats.
 
-    A captured board has no such service.
+    It is used only on a Jetson whose own files do not show this memory to the user. Nothing is returned for other
+    boards and for captured ones.
     """
     if not root.is_host or not is_compatible(root, "nvidia,tegra") or has_clients(root):
         return Found()
@@ -199,7 +206,8 @@ def _missing(python: str | None) -> Missing:
 def interpreter(path: str | None = None) -> str | None:
     """Return the path of a Python that has jetson-stats, or None if there is none.
 
-    It is the Python of the jtop command, or else this one.
+    It is the Python of the command `jtop`, or else the one that runs this code. `path` is where commands are searched,
+    by default $PATH.
     """
     command = shutil.which("jtop", path=path)
     if command:

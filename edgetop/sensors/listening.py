@@ -13,9 +13,9 @@ def is_local(host: str) -> bool:
 
 
 def listener_of(host: str, port: int) -> int | None:
-    """Return the id of the process that listens on a port of this machine.
+    """Return the id of the process that listens on a TCP port of this machine.
 
-    Returns None if the host is another machine, nobody listens, or the process belongs to another user.
+    None if `host` is another machine, if no process listens, or if the process belongs to another user.
     """
     inodes = _inodes(port) if is_local(host) else set()
     if not inodes:
@@ -30,7 +30,7 @@ def listener_of(host: str, port: int) -> int | None:
 
 
 def _inodes(port: int) -> set[str]:
-    """Return the sockets that listen on a port, as links to them are called."""
+    """Return the sockets that listen on a port, in the form `socket:[4711]` of the links in /proc/PID/fd."""
     found = set()
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), Path(f"/proc/net/{name}").open(encoding="ascii", errors="replace") as lines:

@@ -38,10 +38,10 @@ STILL_ROWS = 200
 
 
 def _columns(separators: Separators, time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sample:
-    """Return a function that returns the time in seconds and the power in watts of a row.
+    """Return a function that takes a row of a log and returns `(time in s, power in W)`, or None if they are not in it.
 
-    The power is the product of the columns `factors` and of `volts`. The function raises ValueError if the log's time
-    stands still.
+    `time` and each of `factors` are a column's position (from 0) and the factor to s, W, A or V. The power is the
+    product of the columns `factors` and of `volts`. The function raises ValueError if the log's time stands still.
     """
     is_plain = separators.cell == ","
     before_s, row, since = math.nan, 1, 1  # the last row's time; its number in the file; the first row of that time
@@ -75,10 +75,10 @@ def _columns(separators: Separators, time: Column, factors: Sequence[Column], vo
 
 
 def columns_of(log_format: str, header: str, volts: float | None) -> Sample:
-    """Return a function that returns the time in seconds and the power in watts of a row.
+    """Return a function that takes a row of a log and returns `(time in s, power in W)`, or None if they are not in it.
 
-    The rows are those of a log with the first line `header`. `volts` replaces the voltages of the log. Raises
-    ValueError, which says what the first line lacks.
+    `log_format` is "ppk2", "monsoon" or "csv". `header` is the log's first line, which names the columns. `volts`
+    replaces the log's voltages, if it is not None. Raises ValueError, whose message says which column is lacking.
     """
     plain = header.lstrip("\ufeff")
     separators = separators_of(plain)
@@ -127,10 +127,16 @@ _LAYOUTS = {"ppk2": _ppk2, "monsoon": _monsoon, "csv": _csv}
 
 
 def layout_of(log_format: str, names: Sequence[str], volts: float | None) -> _Layout:
-    """Return the column of the time, the columns whose product is the power, and a constant factor.
+    """Return `(time, factors, constant)`, which say how a row gives its time in s and its power in W.
 
-    `names`: the names of the columns in lower case. `volts` replaces the voltages of the log. Raises ValueError, which
-    says what is lacking.
+    `time` and each of `factors` are a column's position (from 0) and the factor to s, W, A or V. The power is the
+    product of the columns `factors`, multiplied by `constant`.
+
+    `log_format` is "ppk2", "monsoon" or "csv". `names` are the columns' names in lower case. `volts` replaces the log's
+    voltages, if it is not None. Raises ValueError, whose message says which column is lacking.
+
+    >>> layout_of("csv", ["time_ms", "power_mw"], None)
+    ((0, 0.001), [(1, 0.001)], 1.0)
     """
     return _LAYOUTS[log_format](names, volts)
 

@@ -51,16 +51,16 @@ Wanted = dict[SensorInfo, Callable[[Fields], float | Gap]]
 
 
 def parse_kib_fields(text: str) -> dict[str, int]:
-    """Parse lines of the form `Name:   123 kB` into a mapping of KiB. Other lines are ignored.
+    r"""Return the KiB in lines of the form `Name: 123 kB`, by name. Other lines are ignored.
 
-    >>> parse_kib_fields("VmRSS:\\t  2048 kB\\nThreads:\\t3\\nName:\\tx\\n")
+    >>> parse_kib_fields("VmRSS:\t  2048 kB\nThreads:\t3\nName:\tx\n")
     {'VmRSS': 2048}
     """
     return {name: int(kib) for name, kib in _KIB_LINE.findall(text)}
 
 
 def read_meminfo(root: Root) -> dict[str, int]:
-    """Return the fields of /proc/meminfo in KiB; empty if it cannot be read."""
+    """Return the fields of /proc/meminfo in KiB by name, such as `MemTotal`. {} if the file cannot be read."""
     return parse_kib_fields(root.text(MEMINFO))
 
 
@@ -69,10 +69,13 @@ def kib_as_mib(key: str, fields: Fields) -> float | Gap:
 
 
 def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
-    """Return the used part of a memory pool in MiB, or a gap.
+    """Return the used part of a memory pool in MiB, or a gap if it is unknown.
 
-    `total_key` and `free_key` name the fields of /proc/meminfo with the pool's size and its free part. `fields` has
-    these fields.
+    `fields` has KiB by name, as /proc/meminfo has them. `total_key` names the size of the pool, such as `SwapTotal`,
+    and `free_key` its free part.
+
+    >>> taken_mib("SwapTotal", "SwapFree", {"SwapTotal": 4096, "SwapFree": 1024})
+    3.0
     """
     total, free = kib_as_mib(total_key, fields), kib_as_mib(free_key, fields)
     if isinstance(total, Gap) or isinstance(free, Gap):
@@ -81,9 +84,9 @@ def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
 
 
 def available_mib(fields: Fields) -> float | Gap:
-    """Return the system's available memory in MiB, or a gap if it is more than the whole memory.
+    """Return the system's available memory in MiB, or a gap if it is unknown. `fields` has KiB by name.
 
-    A broken lxcfs reports such a value.
+    It is also a gap if it is more than the whole memory, as a broken lxcfs reports.
     """
     available = kib_as_mib("MemAvailable", fields)
     if isinstance(available, Gap) or "MemTotal" not in fields or available <= fields["MemTotal"] / 1024:
@@ -109,7 +112,7 @@ def _reader(name: str, root: Root, path: str, wanted: Wanted, cadence_s: float =
 
 
 def discover(root: Root) -> Found:
-    """Find the memory that is available without swapping, and the swap in use."""
+    """Return a reader of the memory that is available without swapping, and of the swap in use."""
     source, fields = root.absolute(MEMINFO), read_meminfo(root)
     if not fields and not root.exists(MEMINFO):
         return Found(missing=(Missing("system memory", f"no {source}"),))
@@ -123,7 +126,11 @@ def discover(root: Root) -> Found:
 
 
 def discover_pools(root: Root) -> Found:
-    """Find the memory that the GPU's driver holds, and the used part of CMA."""
+    """Return a reader of the memory that the GPU's driver holds, and of the used part of CMA.
+
+    CMA is the pool of contiguous memory for cameras, codecs and some NPUs. Nothing is returned if the kernel reports
+    neither.
+    """
     source, fields = root.absolute(MEMINFO), read_meminfo(root)
     wanted: Wanted = {}
     if "NvMapMemUsed" in fields:
@@ -137,9 +144,9 @@ def discover_pools(root: Root) -> Found:
 
 
 def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:
-    """Find the memory of the engine and of edgetop.
+    """Return readers of the memory of the engine (process `pid`) and of edgetop.
 
-    `shares_process` is set if the engine is a thread of edgetop, so that their memory cannot be told apart.
+    `shares_process` says that the engine is a thread of edgetop, so that their memory cannot be told apart.
     """
     note = "edgetop's own memory included: the engine is a thread of it" if shares_process else None
     status, rollup = f"proc/{pid}/status", f"proc/{pid}/smaps_rollup"
@@ -156,7 +163,7 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
 
 
 def own_memory(engine_pid: int | None) -> Reader:
-    """Return a reader of the resident memory of edgetop and its helpers, without the engine."""
+    """Return a reader of the resident memory of edgetop and its helper processes, without the engine `engine_pid`."""
     is_listed = any(HOST.exists(f"proc/self/task/{task}/children") for task in HOST.names("proc/self/task"))
     children = listed_children if is_listed else searched_children
 
@@ -171,7 +178,10 @@ def own_memory(engine_pid: int | None) -> Reader:
 
 
 def listed_children(pid: int) -> list[int]:
-    """Return the child processes listed in /proc/PID/task/TID/children (proc(5); needs CONFIG_PROC_CHILDREN)."""
+    """Return the process ids of a process's children, from the list in /proc/PID/task/TID/children.
+
+    [] if the process has ended. The list needs a kernel with CONFIG_PROC_CHILDREN (proc(5)).
+    """
     try:
         tasks = HOST.entries(f"proc/{pid}/task")
     except OSError:  # it ended just now
@@ -181,18 +191,24 @@ def listed_children(pid: int) -> list[int]:
 
 
 def searched_children(pid: int) -> list[int]:
-    """Find the child processes among all processes. With many processes this costs more than all other sensors."""
+    """Return the process ids of a process's children, found by reading every process.
+
+    With many processes this costs more than all other sensors.
+    """
     return [child for child, stat in everyone() if stat.parent == pid]
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process; 0 if it has just ended."""
+    """Return the resident memory of a process in bytes, or 0 if it has just ended."""
     fields = HOST.text(f"proc/{pid}/statm").split()
     return int(fields[1]) * PAGE_BYTES if len(fields) > 1 else 0
 
 
 def discover_engine_on_gpu(pid: int, root: Root) -> Found:
-    """Find the engine's part of the GPU's memory. A captured board has none, since its processes do not run here."""
+    """Return a reader of the GPU memory of process `pid`, or nothing if the board does not show it to this user.
+
+    A captured board gives nothing, since its processes do not run here.
+    """
     return Found((nvmap_client(root, pid),)) if root.is_host and has_clients(root) else Found()
 
 
@@ -206,16 +222,22 @@ def accelerator_sensor(source: str) -> SensorInfo:
 
 
 def has_clients(root: Root) -> bool:
-    """Whether the GPU memory of each process can be read, since debugfs may be only for root."""
+    """Return whether this user can read the GPU memory of each process.
+
+    On many systems only root may read it in debugfs.
+    """
     return root.text(CLIENTS).startswith("CLIENT")
 
 
 def client_mib(text: str, pid: int) -> float:
-    """Return the GPU memory of a process in MiB; 0 if it has no line, since the first allocation makes one.
+    r"""Return the GPU memory of process `pid` in MiB.
 
-    Raises ValueError if the text is not a table of clients, or if the process may be in a line of an unknown form.
+    `text` is the table of processes that NVIDIA's driver has in debugfs.
 
-    >>> client_mib("CLIENT  PROCESS  PID  SIZE\\nuser  gpu burn  7979  2048K\\ntotal  2048K\\n", 7979)
+    A process without a line has 0, since its first allocation makes the line. Raises ValueError if the text is no such
+    table, or if the process may be in a line of an unknown form.
+
+    >>> client_mib("CLIENT  PROCESS  PID  SIZE\nuser  gpu burn  7979  2048K\ntotal  2048K\n", 7979)
     2.0
     """
     head, *lines = text.splitlines() or [""]
@@ -267,7 +289,10 @@ def discover_engine_faults(pid: int, *, shares_process: bool) -> Found:
 
 
 def engine_faults(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
-    """Return a reader of the engine's major page faults. In each of them an inference waits for a disk."""
+    """Return a reader of the engine's major page faults per second. Each of them makes an inference wait for a disk.
+
+    `note` is the sensor's description, and `now` returns the present time in seconds.
+    """
     file, rate, most = root.file(f"proc/{pid}/stat"), Rate(), most_cpus(root) * EVENTS_PER_CPU
 
     def read() -> Values:

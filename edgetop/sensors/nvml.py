@@ -40,14 +40,20 @@ Probe = Callable[[], float | Gap]
 
 
 def discover(root: Root, load: Callable[[str], Any] = importlib.import_module) -> Found:
-    """Find NVIDIA GPUs. Without NVIDIA's driver nothing is found and nothing is missing."""
+    """Return readers for the NVIDIA GPUs of this machine. `load` imports a module by name.
+
+    Without NVIDIA's driver nothing is returned, not even a reason.
+    """
     if not root.is_host or not root.exists(DRIVER):
         return Found()
     return discover_gpus(load)
 
 
 def discover_gpus(load: Callable[[str], Any]) -> Found:
-    """Find the values that the GPUs of this machine report. `load` imports a module by name."""
+    """Return readers for the NVIDIA GPUs of this machine, or the reason why there are none.
+
+    `load` imports a module by name.
+    """
 
     def nothing(why: str, fix: str | None = None) -> Found:
         return Found(missing=(Missing("NVIDIA GPU", why, fix),))
@@ -101,7 +107,8 @@ def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[R
 def _trips(nvml: Any, handle: Any) -> dict[str, float]:
     """Return the temperatures in °C at which the GPU begins to throttle ("passive") and shuts down ("critical").
 
-    It throttles from the lower of two: GPU_MAX, where the driver begins, and SLOWDOWN, where the hardware does.
+    A temperature that NVML does not report is left out. The GPU throttles from the lower of two limits: GPU_MAX, where
+    the driver begins, and SLOWDOWN, where the hardware does.
     """
 
     def limit(name: str) -> float | None:
@@ -117,7 +124,10 @@ def _trips(nvml: Any, handle: Any) -> dict[str, float]:
 
 
 def _flags(nvml: Any, handle: Any, name: str, where: str) -> list[tuple[SensorInfo, Probe]]:
-    """Return the flags of the limits that slow this GPU down, or none if NVML does not report them."""
+    """Return `(sensor, function that reads it)` for heat and for power: whether it slows the GPU down now.
+
+    [] if NVML does not report this. `name` is the GPU's name, such as `gpu0`, and `where` is the sensors' source.
+    """
     for function in _REASONS:
         ask = getattr(nvml, function, None)
         if ask is not None and _is_supported(nvml, lambda ask=ask: ask(handle)):  # type: ignore[misc]
@@ -147,7 +157,7 @@ def _reader(nvml: Any, name: str, probes: Sequence[tuple[SensorInfo, Probe]]) ->
 def _power_probe(nvml: Any, handle: Any) -> Probe | None:
     """Return a function that reads the power in W, or None if NVML does not measure it on this GPU.
 
-    It uses the energy counter if there is one, whose differences miss nothing between two reads.
+    If the GPU has an energy counter, the power is computed from it. So no peak between two reads is missed.
     """
     if _is_supported(nvml, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle)):
         counter = EnergyCounter()
@@ -158,7 +168,10 @@ def _power_probe(nvml: Any, handle: Any) -> Probe | None:
 
 
 def _is_supported(nvml: Any, probe: Callable[[], Any]) -> bool:
-    """Whether the GPU supports a call. A call that fails in another way may work later, so it counts as supported."""
+    """Return whether the GPU supports the call `probe`.
+
+    A call that fails for another reason may work later, so it counts as supported.
+    """
     try:
         probe()
     except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):

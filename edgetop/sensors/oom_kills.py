@@ -31,7 +31,7 @@ _KILLED = re.compile(
 
 @frozen
 class OomKill:
-    """One process that was killed. What is unknown is None."""
+    """A process that the kernel's OOM killer has killed. What is unknown is None."""
 
     pid: int | None
     name: str | None
@@ -40,10 +40,13 @@ class OomKill:
 
 
 class OomKills:
-    """Finds the processes of a cgroup that the OOM killer has killed."""
+    """Finds the processes that the kernel's OOM killer kills in one cgroup."""
 
     def __init__(self, folder: Path, counts: str, kmsg: Path = KMSG, proc: Path = Path("/proc")) -> None:
-        """Begin to watch the cgroup with this folder. `counts`: name of its file with the line `oom_kill N`."""
+        """Begin to watch a cgroup. `folder` is its folder, and `counts` names the file there with a line `oom_kill N`.
+
+        `kmsg` is the kernel's log, and `proc` the folder of processes.
+        """
         self._folder, self._proc = folder, proc
         self._counts = folder / counts
         self._known = self._count()
@@ -54,7 +57,10 @@ class OomKills:
             os.lseek(self._log, 0, os.SEEK_END)
 
     def new(self) -> list[OomKill]:
-        """Return the processes that were killed since the last call."""
+        """Return the processes that were killed since the last call.
+
+        Those that could not be identified are one entry of None.
+        """
         count, before, members = self._count(), self._known, self._members
         self._members = self._living()
         if count is None or before is None or count <= before:
@@ -81,7 +87,7 @@ class OomKills:
             return None
 
     def _living(self) -> dict[int, tuple[str, int]]:
-        """Return (name, resident memory in bytes) of each process in the cgroup, by process id."""
+        """Return `(name, resident memory in bytes)` of each process in the cgroup, by process id."""
         found = {}
         with contextlib.suppress(OSError, ValueError):
             pids = [int(line) for line in (self._folder / "cgroup.procs").read_text().split()[:MOST_MEMBERS]]
@@ -92,7 +98,7 @@ class OomKills:
         return found
 
     def _logged(self) -> Iterator[OomKill]:
-        """Yield the kills in this cgroup that the kernel's log has since the last call."""
+        """Yield the kills in this cgroup that the kernel's log has got since the last call."""
         ours: set[str] = set()
         for text in self._records():
             if match := _GROUP.search(text):

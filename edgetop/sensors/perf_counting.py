@@ -54,13 +54,17 @@ NOT_COUNTED = (errno.ENOENT, errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV, errno
 
 
 class Calls(Protocol):
-    """The kernel's calls. Each raises OSError if it fails."""
+    """The system calls that counting needs. Each raises OSError if it fails."""
 
     def open(self, attributes: bytes, tid: int, group: int) -> int:
-        """Open an event of a thread on any CPU, and return its descriptor. `group`: the group's first event, or -1."""
+        """Begin to count an event of thread `tid` on any CPU, and return the event's file descriptor.
+
+        `attributes` describes the event, as the kernel wants it. `group` is the descriptor of the first event that is
+        counted together with this one, or -1.
+        """
 
     def read_count(self, descriptor: int) -> bytes:
-        """Return the count of an event, as COUNT packs it."""
+        """Return the count of an event as packed bytes; `COUNT` unpacks them."""
 
     def close(self, descriptor: int) -> None: ...
 
@@ -86,12 +90,12 @@ class KernelCalls:
 
 
 def attributes(event: PmuEvent, flags: int) -> bytes:
-    """Return the attributes of an event that counts from now on. `flags`: bits such as INHERIT."""
+    """Return the packed attributes of an event for perf_event_open(2). `flags` has bits such as `INHERIT`."""
     return ATTRIBUTES.pack(event.type, ATTRIBUTES.size, event.config, 0, 0, READ_FORMAT, flags, 0, 0, 0)
 
 
 class Count(NamedTuple):
-    """What an event counted, and the ns in which it was on and in which it was counted."""
+    """What an event counted, for how many ns it was switched on, and for how many of these ns it was counted."""
 
     value: int
     enabled_ns: int
@@ -100,7 +104,7 @@ class Count(NamedTuple):
 
 @frozen
 class Grown:
-    """What a process's threads counted since the last read."""
+    """What the threads of a process counted between two reads."""
 
     counts: Mapping[str, int]  # by event, of all threads; an event that was not counted all the time is left out
     ran_ns: Mapping[str, int]  # by PMU: the time in which threads ran on its cores
@@ -108,7 +112,7 @@ class Grown:
 
 @dataclass(slots=True)
 class _Group:
-    """The events of one thread on one PMU, and their counts at the last read."""
+    """The events of one thread that one PMU counts together, and their counts at the last read."""
 
     pmu: str  # "" for the kernel's events
     descriptors: dict[str, int] = field(default_factory=dict)
@@ -116,16 +120,18 @@ class _Group:
 
 
 class ThreadCounters:
-    """Counts the events of all threads of a process, and of those that they start.
+    """Counts events of all threads of a process, and of the threads that these start.
 
-    `lacking` has, by PMU and event, the error of each event that could not be opened. `excludes_kernel` is whether only
-    user space is counted, as for a user without privileges where `perf_event_paranoid` is 2.
+    `lacking` has the error number of each event that could not be counted, by (PMU, event). `excludes_kernel` says that
+    only user space is counted, as for a user without privileges if `perf_event_paranoid` is 2.
     """
 
     def __init__(
         self, pid: int, pmus: Sequence[CorePmu], root: Root, calls: Calls, *, with_processes: bool = False
     ) -> None:
-        """Begin to count. `with_processes`: whether processes that the threads start count, too.
+        """Begin to count the events of `pmus` and of the kernel, for process `pid`.
+
+        With `with_processes`, processes that the threads start count too. `calls` makes the system calls.
 
         Raises OSError if nothing can be counted: EACCES or EPERM if it is not allowed, ESRCH if there is no such
         process, EAGAIN if its threads come and go too fast, and EMFILE if it has too many.
@@ -141,12 +147,12 @@ class ThreadCounters:
 
     @property
     def events(self) -> list[str]:
-        """The names of the events that are counted."""
+        """Return the names of the events that are counted."""
         groups = next(iter(self._groups.values()), [])
         return list(dict.fromkeys(name for group in groups for name in group.descriptors))
 
     def _choose_flags(self) -> None:
-        """Find out what this kernel allows, by an event of the process's first thread that counts nothing special."""
+        """Try which flags this kernel allows, and keep them for all events. Raises OSError if it allows none."""
         allowed: OSError | None = None
         for kernel in (0, EXCLUDE_KERNEL | EXCLUDE_HV):
             for flags in dict.fromkeys((self._flags, self._flags & ~INHERIT_THREAD)):
@@ -161,10 +167,10 @@ class ThreadCounters:
         raise allowed or OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
     def _open(self) -> None:
-        """Open the events of all threads.
+        """Begin to count the events of all threads.
 
-        A thread that begins meanwhile has perhaps inherited them, and perhaps not. So all are opened again until no
-        thread has begun.
+        A thread that is started meanwhile may or may not have inherited the events. So all are opened again until no
+        thread has been started meanwhile.
         """
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(self.close)
@@ -192,7 +198,10 @@ class ThreadCounters:
             self._open_group(tid, group, events)
 
     def _open_group(self, tid: int, group: _Group, events: Sequence[PmuEvent]) -> None:
-        """Open the events that fit the group. Those that do not are added to `lacking`."""
+        """Begin to count, for one thread, the events that the CPU can count together.
+
+        The others are noted in `lacking`.
+        """
         for event in events:
             if sum(len(one.descriptors) for groups in self._groups.values() for one in groups) >= MOST_DESCRIPTORS:
                 raise OSError(errno.EMFILE, "it has too many threads")
@@ -205,7 +214,10 @@ class ThreadCounters:
                 self.lacking[group.pmu, event.name] = error.errno
 
     def leave_out_last(self) -> bool:
-        """Count one event less on each PMU, because the set does not fit. Return False if only one is left."""
+        """Count one event less on each PMU, because the CPU has too few counters.
+
+        Return False if no more can be left out.
+        """
         lasts = {pmu: names[-1] for pmu, names in self._counted().items() if len(names) > 1}
         if not lasts:
             return False
@@ -222,7 +234,7 @@ class ThreadCounters:
     def grown(self) -> Grown:
         """Return what was counted since the last call, or since the beginning.
 
-        Raises OSError if nothing is counted any more.
+        Raises OSError if the process has ended or nothing is counted any more.
         """
         if not self._groups or not self._root.exists(f"proc/{self.pid}"):
             raise OSError(errno.ESRCH, "the process has ended")
@@ -249,7 +261,6 @@ class ThreadCounters:
         return Grown({name: value for name, value in counts.items() if name not in partial}, ran_ns)
 
     def close(self) -> None:
-        """Stop counting."""
         for groups in self._groups.values():
             for group in groups:
                 for descriptor in group.descriptors.values():
@@ -259,7 +270,7 @@ class ThreadCounters:
 
 
 def _is_whole(of_pmus: Sequence[Count]) -> bool:
-    """Whether an event was counted all the time that a thread ran.
+    """Return whether an event was counted all the time that its thread ran. `of_pmus` has its count on each PMU.
 
     >>> _is_whole([Count(7, 100, 100)]), _is_whole([Count(7, 100, 99)])
     (True, False)

@@ -1,6 +1,7 @@
 """Decide which temperatures, trip points, powers and rates can be right. Every reader of a sensor uses these functions.
 
-A value that cannot be right becomes a gap with its reason. A trip point that cannot be right counts as none.
+A value that cannot be right becomes a `Gap`, which has the reason. A trip point that cannot be right is treated as if
+there were none.
 """
 
 import re
@@ -19,7 +20,7 @@ _WHOLE_DEGREES = 150
 
 
 def celsius_of(millidegrees: int) -> float | Gap:
-    """Return a temperature in °C from a file of thousandths of a degree, or a gap if it cannot be right.
+    """Return a temperature in °C, or a gap if it cannot be right. `millidegrees` is the number in a file of the kernel.
 
     >>> celsius_of(58000)
     58.0
@@ -33,7 +34,7 @@ def celsius_of(millidegrees: int) -> float | Gap:
 
 
 def temperature_c(celsius: float) -> float | Gap:
-    """Return the temperature, or a gap if no chip can have it.
+    """Return the temperature in °C as it is given, or a gap if no chip can have it.
 
     Sensors that are off read -256 °C (rbonghi/jetson_stats#350) or -274 °C. Drivers give exactly 0 for a result that is
     negative or missing (drivers/thermal/broadcom/bcm2711_thermal.c).
@@ -46,7 +47,9 @@ def temperature_c(celsius: float) -> float | Gap:
 
 
 def trip_c(millidegrees: int | None) -> float | None:
-    """Return a trip in °C from a file of thousandths of a degree, or None if it is unset or cannot be right.
+    """Return in °C the temperature at which the kernel acts, or None if it is unset or cannot be right.
+
+    `millidegrees` is the number in a file of the kernel, or None.
 
     >>> trip_c(85000), trip_c(2104533000), trip_c(-274000), trip_c(75)
     (85.0, None, None, None)
@@ -57,12 +60,12 @@ def trip_c(millidegrees: int | None) -> float | None:
 
 
 def humidity_pct(percent: float) -> float | Gap:
-    """Return the relative humidity, or a gap if air cannot have it."""
+    """Return the relative humidity in percent as it is given, or a gap if it is not from 0 to 100."""
     return percent if 0 <= percent <= 100 else Gap(f"reads {percent:g} % of humidity, which is impossible")
 
 
 def power_w(watts: float) -> float | Gap:
-    """Return the power, or a gap if it is more than any board can draw."""
+    """Return the power in W as it is given, or a gap if it is more than any board can draw."""
     return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")
 
 
@@ -71,9 +74,9 @@ OFFSET_W = 0.05
 
 
 def consumed_w(watts: float | Gap) -> float | Gap:
-    """Return the power that flows into the board, or a gap if it flows the other way, as while a battery is charged.
+    """Return the power in W that flows into the board, or a gap if it flows out, as while a battery is charged.
 
-    A power slightly below 0 is an offset of the instrument, and becomes 0.
+    A power slightly below 0 comes from the offset of the instrument, and becomes 0. A gap is returned as it is.
 
     >>> consumed_w(3.2), consumed_w(-0.004)
     (3.2, 0.0)
@@ -108,9 +111,9 @@ _CPU_FOLDER = re.compile(r"cpu[0-9]+")
 
 
 def most_cpus(root: Root) -> int:
-    """Return the number of a board's CPUs, with those that are offline.
+    """Return the number of a board's CPUs, including those that are offline.
 
-    If it is unknown, return the highest number that a kernel supports.
+    If it is unknown, return `MAX_CPUS`, the highest number that a kernel supports.
     """
     present = sum(1 for name in root.names("sys/devices/system/cpu") if _CPU_FOLDER.fullmatch(name))
     online = count_cpus(root.text("proc/stat"))
@@ -120,8 +123,8 @@ def most_cpus(root: Root) -> int:
 def most_of_link(root: Root, interface: str) -> float:
     """Return the highest possible rate of a network interface in bytes per second, in one direction.
 
-    It is the link's speed from sysfs, or a general maximum if the speed is unknown. `speed` is in Mbit/s
-    (Documentation/ABI/testing/sysfs-class-net). Wireless interfaces have none.
+    It is the link's speed in sysfs, or a general maximum if that speed is unknown. The file `speed` has Mbit/s
+    (Documentation/ABI/testing/sysfs-class-net). Wireless interfaces do not have it.
     """
     folder = f"sys/class/net/{interface}"
     names = root.names(folder)
@@ -135,5 +138,8 @@ def most_of_link(root: Root, interface: str) -> float:
 
 
 def most_of_disk(disk: str) -> float:
-    """Return the highest possible rate of a disk in bytes per second, for reads or writes."""
+    """Return the highest possible rate of a disk in bytes per second, for reads or for writes.
+
+    `disk` is a name such as `sda`.
+    """
     return MOST_CARD if disk.startswith("mmcblk") else MOST_DISK

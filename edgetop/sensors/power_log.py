@@ -1,9 +1,9 @@
-"""A power sensor that reads a log which an instrument writes while the session runs.
+"""A power sensor that reads the log which an instrument writes while the session runs.
 
-The file is followed as it grows, in pieces of limited size. The user gives the session time of the log's time 0.
-Samples of a later session time wait until then, so that a complete log can be used as well. Samples are averaged over
-bins, so that an instrument's 100,000 samples a second become ten readings with the same energy. A second sensor has the
-highest sample of each bin, since means hide short peaks.
+The file is followed as it grows, in pieces of limited size. The user gives the session time at which the log's own time
+is 0. Samples of a later session time wait until then, so that a complete log can be used as well. Samples are averaged
+over bins of 0.1 s, so that an instrument's 100,000 samples a second become ten readings with the same energy. A second
+sensor has the highest sample of each bin, since means hide short peaks.
 """
 
 import io
@@ -35,7 +35,7 @@ SHUNT_OF, SHUNT_OHM, MODULE_V = ("VDD_IN",), 0.005, 5.0
 
 @frozen
 class LogSpec:
-    """A power log as the user describes it."""
+    """A power log, as the user describes it on the command line."""
 
     path: Path
     format: str
@@ -45,7 +45,10 @@ class LogSpec:
 
 
 class PowerLog:
-    """Follows one log file. `now_ns` returns session time."""
+    """A source that follows one log file. `now_ns` returns the session time in ns.
+
+    `bin_s` is the span of a mean in seconds.
+    """
 
     def __init__(self, spec: LogSpec, now_ns: Callable[[], int], bin_s: float = BIN_S) -> None:
         self.name = f"power log {spec.path.name}"
@@ -77,10 +80,11 @@ class PowerLog:
         self._bins.forget()
 
     def read(self) -> Values:
-        """Return the means and the peaks of the bins that ended since the last read.
+        """Return the means and the peaks of all bins that ended since the last read.
 
-        Return gaps if the last rows have no time and power. Raises OSError, or ValueError if the file is not such a
-        log.
+        A bin is a span of `bin_s` seconds.
+
+        Returns gaps if the last rows have no time and power. Raises OSError, or ValueError if the file is no such log.
         """
         now_s = self._now_ns() / NS
         done: list[tuple[int, float, float]] = []  # bins that have ended: mean time of samples, mean, peak
@@ -105,9 +109,9 @@ class PowerLog:
         return [Backlog("a log has past samples", samples) for samples in (means, peaks)]
 
     def _take(self, line: str, done: list[tuple[int, float, float]]) -> None:
-        """Add the sample of one line to the bins, and append the bins that it ends to `done`.
+        """Add the sample of one line to the present bin. Bins that thereby end are appended to `done`.
 
-        A row without a sample is counted. Raises ValueError if the log's time stands still.
+        A row without a sample is only counted. Raises ValueError if the log's time stands still.
         """
         had_header = self._sample is not None
         if (sample := self._parse(line)) is not None:
@@ -118,7 +122,7 @@ class PowerLog:
             self._missed += 1
 
     def _lines(self) -> Iterator[bytes]:
-        """Return an iterator of the next complete lines: those in the next piece of the file."""
+        """Return the complete lines in the next piece of the file, each with its line end."""
         fd = os.open(self._spec.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)
@@ -135,9 +139,9 @@ class PowerLog:
         return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
 
     def _parse(self, line: str) -> tuple[float, float] | None:
-        """Return the time in the log in seconds and the power in watts of one line.
+        """Return `(time in s, power in W)` of one line, where the time is the log's own.
 
-        Return None for a line without them, such as the one that names the columns.
+        None for a line without them, such as the one that names the columns.
         """
         if self._sample is not None:
             return self._sample(line)
@@ -154,9 +158,9 @@ class PowerLog:
 
 
 def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
-    """Return the sensor of a tegrastats log, which has the power of a rail at the moment of each line.
+    """Return the description of the power sensor for a log of tegrastats. `note` is added to the description.
 
-    The log's first line, if there is one yet, says which rail.
+    The log's first line, if it is written already, says which rail is the total.
     """
     line, source = parse_line(_first_line(spec.path)), str(spec.path.absolute())
     plan = plan_of(set(line.rails)) if line else None
@@ -172,12 +176,15 @@ def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
 
 
 def is_tegrastats(path: Path) -> bool:
-    """Whether a log's first line is of tegrastats. Other formats cannot be recognised and must be named."""
+    """Return whether the first line of a log is of tegrastats.
+
+    Other formats are not recognised, so the user must name them.
+    """
     return parse_line(_first_line(path)) is not None
 
 
 def _first_line(path: Path) -> str:
-    """Return the first line of a file, or "" if there is none yet or it cannot be read."""
+    """Return the first line of a file, or "" if it is not written yet or cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb", buffering=0) as file:
@@ -187,7 +194,10 @@ def _first_line(path: Path) -> str:
 
 
 class _Bins:
-    """Computes the mean and the peak of each bin of session time. A bin ends when a later one begins."""
+    """Computes the mean and the peak of the samples in each bin, which is a span of session time.
+
+    A bin ends when a sample of a later one is added.
+    """
 
     def __init__(self, bin_s: float, offset_s: float) -> None:
         self._bin_ns = round(bin_s * NS)
@@ -205,10 +215,11 @@ class _Bins:
         self._count = 0
 
     def add(self, log_s: float, watts: float, done: list[tuple[int, float, float]]) -> None:
-        """Add a sample to the present bin. If it belongs to another bin, first append the finished one to `done`.
+        """Add a sample of `watts` W. If it belongs to a new bin, first append the finished bin to `done`.
 
-        `log_s` is the time in the log in seconds. A finished bin is (mean session time of its samples in ns, mean
-        watts, peak watts). A sample from before the session, or older than the last one, is left out.
+        `log_s` is the sample's time in seconds, on the log's own clock. A finished bin is `(mean session time of its
+        samples in ns, mean in W, peak in W)`. Samples from before the session, or older than the one before, are left
+        out.
         """
         at_s = log_s + self._offset_s
         if at_s < self.newest_s:
@@ -228,9 +239,10 @@ class _Bins:
 
 
 def follow(spec: LogSpec, now_ns: Callable[[], int], bin_s: float = BIN_S) -> Found:
-    """Return the source that follows a log, which may still be empty. Raises InputError if it is not a power log.
+    """Return the source that follows a log. The log may still be empty.
 
-    `now_ns` returns session time. `bin_s` is the length of a bin in seconds.
+    `now_ns` returns the session time in ns. `bin_s` is the span in seconds over which samples are averaged. Raises
+    InputError if the file is no power log.
     """
     if spec.path.exists() and not spec.path.is_file():
         raise InputError(f"--power-log {spec.path}: not a file")

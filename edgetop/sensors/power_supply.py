@@ -25,7 +25,7 @@ _MAINS_NOTE = "what goes into the board and into its battery"
 
 
 class Supply:
-    """The files of one power supply."""
+    """The files of one battery or other power supply."""
 
     def __init__(self, root: Root, name: str) -> None:
         self.name, self.folder = name, f"{SUPPLIES}/{name}"
@@ -36,7 +36,10 @@ class Supply:
         self.is_the_boards = root.line(f"{self.folder}/scope") != "Device"
 
     def watts(self) -> float:
-        """Read `power_now`, or voltage times current. Raises OSError or ValueError if that fails."""
+        """Return the present power in W: `power_now`, or else voltage times current.
+
+        Raises OSError or ValueError if that fails.
+        """
         if "power_now" in self.has:
             return abs(self.files["power_now"].read_int()) / 1e6
         microvolts, microamperes = (self.files[name].read_int() for name in ("voltage_now", "current_now"))
@@ -44,7 +47,7 @@ class Supply:
 
 
 def discover(root: Root) -> Found:
-    """Find power supplies with a gauge. On a board without one nothing is found and nothing is missing."""
+    """Return readers of the power from batteries and mains that have a gauge. Without a gauge, nothing is returned."""
     supplies = [Supply(root, name) for name in root.names(SUPPLIES)]
     measured = [supply for supply in supplies if supply.is_measured]
     batteries = [supply for supply in measured if supply.kind in BATTERIES and supply.is_the_boards]
@@ -69,16 +72,16 @@ def discover(root: Root) -> Found:
 
 
 def _plugged(supplies: Sequence[Supply]) -> str:
-    """Return the names of the supplies that are plugged in, or "" if none is."""
+    """Return the names of the supplies that are plugged in, with commas, or "" if none is."""
     online = ((supply.name, attempt(supply.files["online"].read_int)) for supply in supplies)
     return ", ".join(name for name, number in online if not isinstance(number, Gap) and number > 0)
 
 
 def _battery_power(batteries: Sequence[Supply], others: Sequence[Supply]) -> Values:
-    """Return the power of all batteries of the board together. They feed it in turn or at the same time.
+    """Return the power of all batteries of the board together in W, or a gap. The list has this one element.
 
-    If one of `others`, the other supplies, is plugged in, the batteries give only a part of the power, so the result is
-    a gap.
+    It is a gap while a battery is charged. It is also a gap if one of `others`, the supplies that are no batteries, is
+    plugged in: the batteries then give only a part of what the board draws.
     """
     status = [supply.files["status"].read_text() for supply in batteries]
     feeding = [supply for supply, says in zip(batteries, status, strict=True) if says == DISCHARGING]

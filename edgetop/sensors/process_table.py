@@ -28,7 +28,7 @@ _CPU = re.compile(r"^cpu[0-9]+ ", re.MULTILINE)
 
 
 class Stat(NamedTuple):
-    """Some fields of /proc/PID/stat."""
+    """Some fields of a process's file /proc/PID/stat."""
 
     name: str  # `comm`, of at most 15 characters; not the command line, which may contain private data
     parent: int
@@ -39,7 +39,7 @@ class Stat(NamedTuple):
 
 
 def parse_stat(text: str) -> Stat:
-    """Parse the text of /proc/PID/stat. Raises ValueError if it is something else.
+    """Return some fields in the text of /proc/PID/stat. Raises ValueError if the text is something else.
 
     >>> parse_stat("7 (a) b) S 1 7 7 0 -1 4194560 900 0 12 0 5 3 0 0 20 0 1 0 4711").major_faults
     12
@@ -53,7 +53,7 @@ def parse_stat(text: str) -> Stat:
 
 
 def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
-    """Yield every process that can be read, which takes a few µs each."""
+    """Yield `(process id, its fields of /proc/PID/stat)` for every process that can be read. Each takes a few µs."""
     for name in root.entries("proc"):
         if name.isdigit():
             try:
@@ -69,11 +69,11 @@ Unseen = Literal["hidepid", "container"]
 
 
 def why_unseen(root: Root = HOST) -> Unseen | None:
-    """Return why this user cannot see all processes of the machine, or None if nothing hides any.
+    """Return why this user cannot see all processes of the machine, or None if all can be seen.
 
-    The option `hidepid` of /proc (Documentation/filesystems/proc.rst, "Mount Options") hides the processes of other
-    users, but not from root and from a group that the option names. A container only shows its own processes
-    (pid_namespaces(7)).
+    "hidepid": this option of /proc hides the processes of other users (Documentation/filesystems/proc.rst, "Mount
+    Options"). It does not hide them from root, nor from a group that the option names. "container": a container shows
+    only its own processes (pid_namespaces(7)).
     """
     for line in root.text("proc/self/mountinfo").splitlines():
         is_proc = line.split(" ")[4:5] == ["/proc"]
@@ -86,8 +86,9 @@ def why_unseen(root: Root = HOST) -> Unseen | None:
 class Family:
     """A process and all its descendants, including those whose parents have ended.
 
-    All descendants are searched every few seconds, which takes about 10 us for each process of the board. In between,
-    the kernel's lists of children are read, because the CPU time of a child that is found late would count at once.
+    Every few seconds, all processes are searched for descendants, which takes about 10 us for each process of the
+    board. In between, the kernel's lists of children are read: if a child were found late, all its CPU time so far
+    would count at once.
     """
 
     def __init__(self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic) -> None:
@@ -97,7 +98,7 @@ class Family:
         self._used_ticks = 0
 
     def stats(self) -> dict[int, Stat]:
-        """Read the stat of each living process of the family, by process id."""
+        """Return the fields of /proc/PID/stat of each living process of the family, by process id."""
         if self._now() - self._searched_s >= SEARCH_S:
             self._searched_s = self._listed_s = self._now()
             self._search()
@@ -124,7 +125,10 @@ class Family:
         self._members = {pid: living.get(pid, "") for pid in found}
 
     def _add_children(self) -> None:
-        """Add the children that the kernel lists for each thread (proc_tid_children(5); needs CONFIG_PROC_CHILDREN)."""
+        """Add the children that the kernel lists for each thread.
+
+        The lists need a kernel with CONFIG_PROC_CHILDREN (proc_tid_children(5)).
+        """
         found, listed = list(self._members), 0
         for pid in found:  # the list grows in the loop
             for task in self._root.names(f"proc/{pid}/task"):
@@ -144,9 +148,9 @@ class Family:
             return ""
 
     def used_ticks(self) -> int:
-        """Return the CPU ticks of all processes of the family so far. The result never decreases.
+        """Return the CPU ticks that all processes of the family have used so far. The result never decreases.
 
-        The kernel adds the ticks of a process that has ended to those of its parent.
+        Ticks of processes that have ended are included, since the kernel adds them to their parents.
         """
         used = sum(stat.cpu_ticks + stat.ended_ticks for stat in self.stats().values())
         self._used_ticks = max(self._used_ticks, used)
@@ -157,7 +161,10 @@ Use = Mapping[tuple[int, str], tuple[str, int]]  # by (process id, start time): 
 
 
 def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use]:
-    """Return the ids of the children of `ours`, and the CPU use in ticks of every other process except `ours`."""
+    """Return `(ids of the children of our processes, CPU use of all other processes)`.
+
+    `ours` are the ids of our processes. The CPU use has `(name, CPU ticks used so far)` by `(process id, start time)`.
+    """
     started, others = [], {}
     for pid, stat in everyone(root):
         if pid in ours:
@@ -172,8 +179,9 @@ def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use]:
 def percent_by_name(before: Use, after: Use, span_s: float, cpus: int) -> dict[str, float]:
     """Return the CPU use between two surveys by name of process, in percent of a core.
 
-    `before` and `after` are the two surveys, `span_s` seconds apart. The ticks of a new process count in full. A
-    process that used more than `cpus` CPUs can give is left out, because its counter leapt.
+    `before` and `after` are the surveys: the ticks that each process had used. They are `span_s` seconds apart. All
+    ticks of a new process count. A process that used more than `cpus` CPUs can give is left out, because its counter
+    must be wrong.
     """
     percent: dict[str, float] = {}
     for process, (name, ticks) in after.items():
@@ -184,7 +192,10 @@ def percent_by_name(before: Use, after: Use, span_s: float, cpus: int) -> dict[s
 
 
 def parse_cpu_ticks(stat: str) -> tuple[int, int]:
-    """Parse /proc/stat; return the busy ticks of all CPUs, and those that a hypervisor stole. Raises ValueError."""
+    """Return `(busy ticks, ticks that a hypervisor took)`, each of all CPUs together since boot.
+
+    `stat` is the text of /proc/stat. Raises ValueError if it is something else.
+    """
     name, *fields = stat.split("\n", 1)[0].split() or [""]
     if name != "cpu" or len(fields) < 8:
         raise ValueError("no whole cpu line at its head")
@@ -194,24 +205,30 @@ def parse_cpu_ticks(stat: str) -> tuple[int, int]:
 
 
 def busy_s(root: Root = HOST) -> float:
-    """Return for how many seconds the CPUs have been busy, of all CPUs together. Raises OSError or ValueError."""
+    """Return how many seconds the CPUs have been busy since boot, added up over all CPUs.
+
+    Raises OSError or ValueError.
+    """
     return parse_cpu_ticks(root.read_text("proc/stat"))[0] * TICK_S
 
 
 def count_cpus(stat: str) -> int:
-    """Return the number of CPUs that are online, from /proc/stat, or MAX_CPUS if the file names none."""
+    """Return the number of CPUs that are online, or `MAX_CPUS` if the text names none.
+
+    `stat` is the text of /proc/stat.
+    """
     return len(_CPU.findall(stat)) or MAX_CPUS
 
 
 def parse_counters(text: str) -> dict[str, int]:
-    """Parse lines of the form `name 123` into a mapping. Other lines are ignored.
+    r"""Return the numbers in lines of the form `name 123`, by name. Other lines are ignored.
 
-    >>> parse_counters("pswpin 12\\nnr_dirty -\\n")
+    >>> parse_counters("pswpin 12\nnr_dirty -\n")
     {'pswpin': 12}
     """
     return {name: int(count) for name, count in _COUNTER.findall(text)}
 
 
 def own_threads() -> set[int]:
-    """Return the threads that Python has started in this process, without the engine's loop."""
+    """Return the system's ids of the threads that Python has started in this process, without the engine's thread."""
     return {thread.native_id or 0 for thread in threading.enumerate() if thread.name != "engine"}

@@ -49,7 +49,7 @@ FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
 
 @frozen
 class RailPlan:
-    """Which rails of a family of modules give its total power: one rail, or the sum of several."""
+    """Which power rails of a Jetson give its total power: one rail, or several that are added up."""
 
     total: str | None  # None if no rail is the total, but the parts together approximate the module
     parts: tuple[str, ...]
@@ -69,7 +69,10 @@ NOTES = {"VDD_IN": MODULE, "POM_5V_IN": MODULE, "VIN": BOARD, "VDDQ_VDD2_1V8AO":
 
 
 def plan_of(labels: set[str]) -> RailPlan | None:
-    """Return the plan of a board whose rails have the names `labels`, or None if no plan fits."""
+    """Return which rails give the board's total power, or None if its rails are not known.
+
+    `labels` are the names of the board's rails, such as `VDD_IN`.
+    """
     complete = (plan for plan in PLANS if labels.issuperset({*plan.parts, *filter(None, [plan.total])}))
     partial = (plan for plan in PLANS if plan.total in labels)
     return next(complete, None) or next(partial, None)
@@ -88,7 +91,10 @@ INPUT_CHIP, INPUT, INPUT_SOC = "ina238", "VIN", "nvidia,tegra264"
 
 
 def input_folder(root: Root) -> str | None:
-    """Return the hwmon folder of the chip that measures Thor's input, or None if there is none, or more than one."""
+    """Return the hwmon folder of the chip that measures the input of a Jetson Thor, or None for other boards.
+
+    Also None if it is not clear which of several chips that is.
+    """
     folders = chips_named(root, INPUT_CHIP) if is_compatible(root, INPUT_SOC) else ()
     labels = {folder: {root.line(f"{folder}/{name}") for name in ("power1_label", "label")} for folder in folders}
     inputs = [folder for folder, names in labels.items() if INPUT in names] or list(folders)
@@ -104,7 +110,7 @@ NOT_CONNECTED = "NC"  # name of an unused channel in NVIDIA's device trees
 
 @frozen
 class Rail:
-    """One channel of a power chip."""
+    """One rail that a power chip measures."""
 
     label: str  # its name in the device tree
     source: str
@@ -114,7 +120,7 @@ class Rail:
 
 @frozen
 class Chip:
-    """The rails of one chip."""
+    """The rails that one power chip measures."""
 
     rails: tuple[Rail, ...]
     window_s: float = 0.0  # time over which the chip averages; reading more often gives nothing new
@@ -148,7 +154,10 @@ def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
         sensors.append(sensor("power", "module-sum", "the rails it names", accuracy=ACCURACY, note=note))
 
     def read() -> Values:
-        """Read all rails. One that cannot be read does not affect the other ones."""
+        """Return power, voltage and current of each rail in turn.
+
+        A rail that cannot be read gives gaps only for itself.
+        """
         values = [(each,) * 3 if isinstance(each, Gap) else each for each in map(attempt, reads)]
         flat = [value for three in values for value in three]
         if not summed:
@@ -168,7 +177,7 @@ LONGEST_WINDOW_S = 60.0  # 3 channels x 1024 samples x 2 x 8.2 ms (TI SBOS576) i
 
 
 def find_hwmon(root: Root) -> tuple[list[Chip], list[Missing]]:
-    """Return the chips in hwmon, and the channels that are switched off."""
+    """Return the INA3221 chips in hwmon, and the rails that are not read because they are switched off."""
     chips, missing = [], []
     for folder in chips_named(root, CHIP):
         rails = []
@@ -208,7 +217,9 @@ _UNITS = {"power": "mw", "voltage": "mv", "current": "ma"}
 
 
 def parse_milli(text: str, quantity: str) -> float:
-    """Parse a number of thousandths, and return it in the unit itself. Raises ValueError if the text has another unit.
+    """Return a number of thousandths in the unit itself, such as W for a text of milliwatts.
+
+    `quantity` is "power", "voltage" or "current". Raises ValueError if the text has the unit of another quantity.
 
     >>> parse_milli("2104", "power"), parse_milli("436 ma", "current")
     (2.104, 0.436)
@@ -223,7 +234,7 @@ def parse_milli(text: str, quantity: str) -> float:
 
 
 def find_iio(root: Root) -> tuple[list[Chip], list[Missing]]:
-    """Return the chips in iio, and those whose rails only root may read."""
+    """Return the INA3221 chips in iio, and those that are not read because only root may."""
     chips, missing = [], []
     for chip in root.names(DRIVER):
         # Some kernels have `iio_device` in place of `iio:deviceN`, or as another name of it.
@@ -239,7 +250,7 @@ def find_iio(root: Root) -> tuple[list[Chip], list[Missing]]:
 
 
 def _iio_rails(root: Root, folder: str) -> tuple[Rail, ...] | None:
-    """Return the rails of a chip, or None if only root may read them."""
+    """Return the rails of the chip in `folder`, or None if only root may read them."""
     rails = []
     for channel in (0, 1, 2):
         name = f"{folder}/rail_name_{channel}"

@@ -1,9 +1,9 @@
-"""Power of the processor's domains, from its energy counters (RAPL).
+"""Power of the processor's parts, from its energy counters (RAPL).
 
 ABI: Documentation/power/powercap/powercap.rst. `energy_uj` counts up and begins at 0 again after `max_energy_range_uj`.
 Since Linux 5.10 only root may read it (CVE-2020-8694, commit 949dd0104c49). AMD's processors appear under Intel's names
-too. A package includes its core and uncore, and the platform (psys) includes the packages, so domains are never added
-up.
+too. A package includes its core and uncore, and the platform (psys) includes the packages. So their powers are never
+added up.
 """
 
 import time
@@ -36,7 +36,10 @@ class _Zone:
 
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
-    """Find RAPL counters. On a board without them nothing is found and nothing is missing."""
+    """Return readers of the power of the processor's parts, from its energy counters (RAPL).
+
+    On a board without these counters nothing is returned. If only root may read them, the reason is returned.
+    """
     zones = list(_zones(root))
     refused = [zone.name for zone in zones if root.is_denied(f"{zone.folder}/energy_uj")]
     names = [zone.name for zone in zones]
@@ -69,7 +72,10 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
 
 
 def _zones(root: Root) -> Iterator[_Zone]:
-    """Yield every domain once. If both the memory-mapped interface and the registers have it, the registers count."""
+    """Yield each part of the processor that has an energy counter, once.
+
+    A part may have a counter in the registers and another in the memory-mapped interface. Then the registers are used.
+    """
     folders = [name for name in root.names(ZONES) if ":" in name]
     seen: set[tuple[str | None, str]] = set()
     for folder in sorted(folders, key=lambda name: name.startswith("intel-rapl-mmio")):

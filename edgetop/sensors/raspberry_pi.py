@@ -65,7 +65,7 @@ def discover(root: Root) -> Found:
 
 
 class NoAnswerError(OSError):
-    """The firmware could not be queried. `fix` is the command that would help, or None."""
+    """The firmware could not be queried. `fix` is a command that would help, or None."""
 
     def __init__(self, why: str, fix: str | None = None) -> None:
         super().__init__(why)
@@ -73,11 +73,14 @@ class NoAnswerError(OSError):
 
 
 class NotRegisteredError(NoAnswerError):
-    """The firmware answers, but does not know the query."""
+    """The firmware answers, but does not know this query."""
 
 
 def ask(root: Root, *question: str) -> str:
-    """Query the firmware, and return its answer. Raises NoAnswerError, or another OSError if vcgencmd cannot be run."""
+    """Return the firmware's answer to a query, such as `ask(root, "measure_clock", "arm")`.
+
+    Raises NoAnswerError, or another OSError if vcgencmd cannot be run.
+    """
     try:
         output = run_command(root, COMMAND, *question, timeout_s=TIMEOUT_S)
     except FileNotFoundError:
@@ -108,7 +111,11 @@ HAS_OCCURRED = 16  # shift of the history bits
 
 
 def parse_throttled(answer: str, prefix: str = "throttled=0x") -> int:
-    """Parse the hexadecimal throttle word in the firmware's answer. The file in sysfs has no prefix. Raises ValueError.
+    """Return the throttle word, a set of flags, in the firmware's answer.
+
+    The file in sysfs has no prefix before the number.
+
+    Raises ValueError if the answer has another form.
 
     >>> hex(parse_throttled("throttled=0x50005")), hex(parse_throttled("50005", prefix=""))
     ('0x50005', '0x50005')
@@ -120,7 +127,10 @@ def parse_throttled(answer: str, prefix: str = "throttled=0x") -> int:
 
 
 def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
-    """Find the throttle flags. `since_boot` is the word that `vcgencmd get_throttled` gave, or None if that failed."""
+    """Return a reader of the throttle flags, such as under-voltage, or the reason why they cannot be read.
+
+    `since_boot` is the word that `vcgencmd get_throttled` gave, or None if that failed.
+    """
     # The folder is `soc/soc:firmware` up to the Pi 4, and `soc@107c000000/soc@107c000000:firmware` on the Pi 5.
     names = [name for name in root.names(PLATFORM) if name.startswith("soc")]
     for path in (f"{PLATFORM}/{name}/{name}:firmware/{GET_THROTTLED}" for name in names):
@@ -141,10 +151,10 @@ def _word_in(file: File) -> int:
 
 
 def throttle_flags(word: Callable[[], int], source: str, first: int, since_boot: int | None) -> Reader:
-    """Return a reader of three things: each flag now, each flag since boot, and whether heat limits the board.
+    """Return a reader of each throttle flag now, of each flag since boot, and of whether heat limits the board.
 
-    A history bit that was set since the last read counts as a flag that is set now, because the flag was set between
-    the two reads. A history bit that was set before the first read does not.
+    Some bits of the word say that a flag was set in the past. If such a bit is new since the last read, its flag counts
+    as set now, because it was set between the two reads.
 
     `word` reads the throttle word, and `first` is its first value. `source` says where the word comes from.
     `since_boot` is the firmware's word since boot, or None if the firmware could not be queried.
@@ -178,9 +188,10 @@ def _bits(word: int) -> list[float]:
 
 
 def is_by_heat(now: int) -> bool:
-    """Whether heat limits the board. Throttling or a cap together with under-voltage is due to voltage.
+    """Return whether heat limits the board. `now` has the flags that are set now.
 
-    Source: raspberrypi/firmware#615.
+    If the flag for under-voltage is set too, throttling and a lower clock are due to the voltage
+    (raspberrypi/firmware#615).
 
     >>> [is_by_heat(word) for word in (0x8, 0x2, 0x4, 0x5, 0x0)]
     [True, True, True, False, False]
@@ -195,13 +206,14 @@ IN_A_ROW = 3
 
 
 def discover_alarm(root: Root, *, has_flags: bool) -> Found:
-    """Find the under-voltage alarm. Its sensor is 1 if the alarm was set in each of the last three reads.
+    """Return a reader of the kernel's under-voltage alarm: 1 if it was set in each of the last three reads, else 0.
 
     `in0_lcrit_alarm` of the chip `rpi_volt` says whether the input was too low at any time since the driver's last
     poll, 2 s ago (drivers/hwmon/raspberrypi-hwmon.c). With some supplies it flickers although the voltage is steady, so
     only three polls in a row count.
 
-    With `has_flags`, the throttle word has a better `throttle/under-voltage`, so the alarm gets another label.
+    With `has_flags`, the firmware's flags have a better sensor `throttle/under-voltage`, so the alarm gets another
+    label.
     """
     paths = [f"{folder}/in0_lcrit_alarm" for folder in chips_named(root, VOLTAGE_CHIP)][:1]
     if not paths or not root.exists(paths[0]):
@@ -230,9 +242,9 @@ SUPPLY_CADENCE_S = 60.0  # it does not change after boot
 
 
 def discover_supply(root: Root) -> Found:
-    """Find the supply's limit in the device tree: a big-endian number of mA.
+    """Return a reader of the current in A that the power supply agreed to deliver. The device tree has it in mA.
 
-    5000 is a USB-PD contract, 3000 the default without one (raspberrypi/documentation, power supplies of the Pi 5).
+    It is 5 A with a USB-PD contract and 3 A without one (raspberrypi/documentation, power supplies of the Pi 5).
     """
     if not root.exists(MAX_CURRENT):
         return Found()
@@ -257,9 +269,10 @@ _CLOCK = re.compile(r"frequency\([0-9]{1,4}\)=([0-9]{1,12})")
 
 
 def discover_arm_clock(root: Root) -> Found:
-    """Find the ARM clock. Linux has no file for it: `scaling_cur_freq` and `scaling_max_freq` ignore firmware caps.
+    """Return a reader of the real clock of the ARM cores, as the firmware measures it.
 
-    Source: raspberrypi/documentation, frequency-management.adoc.
+    Linux has no file for it: `scaling_cur_freq` and `scaling_max_freq` ignore the caps that the firmware sets
+    (raspberrypi/documentation, frequency-management.adoc).
     """
 
     def read() -> Values:
@@ -277,7 +290,7 @@ def discover_arm_clock(root: Root) -> Found:
 
 
 def parse_clock(answer: str) -> float:
-    """Parse the firmware's answer, and return MHz. Raises ValueError.
+    """Return the clock in MHz from the firmware's answer. Raises ValueError if the answer has another form.
 
     >>> parse_clock("frequency(48)=1800457088")
     1800.457088
@@ -310,7 +323,10 @@ Rails = Mapping[str, float]
 
 
 def parse_rails(answer: str) -> tuple[Rails, Rails]:
-    """Return the amperes and the volts of each rail by name. Lines of another form or without numbers are ignored."""
+    """Return `(amperes, volts)`, each by name of rail, from the firmware's answer to `pmic_read_adc`.
+
+    Lines of another form or without numbers are ignored.
+    """
     currents: dict[str, float] = {}
     volts: dict[str, float] = {}
     for line in answer.splitlines():

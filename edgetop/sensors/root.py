@@ -1,4 +1,4 @@
-"""The root of the file system, passed as an argument: `/`, or a captured board.
+"""The file system from which a board's sensors are read: that of this machine (`/`), or a folder with a captured board.
 
 Files are read with `os.read` on a non-blocking descriptor. On EAGAIN, which gated thermal zones of a Jetson give,
 Python's buffered layers would raise TypeError or return nothing.
@@ -31,7 +31,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def parse_int(text: str) -> int:
-    """Parse an integer as the kernel prints it: ASCII digits, at most 64 bits. Raises ValueError for anything else.
+    """Return an integer as the kernel prints it: ASCII digits, at most 64 bits. Raises ValueError for anything else.
 
     `int` alone would also accept `1_0`, digits of other scripts, and a thousand digits, which no float can hold.
 
@@ -44,7 +44,10 @@ def parse_int(text: str) -> int:
 
 
 class Root:
-    """Reads files by paths relative to a root. No file outside the root is ever read, not even through links."""
+    """Reads files by their paths relative to a root: `/` on this machine, or the folder of a captured board.
+
+    No file outside the root is ever read, not even through links.
+    """
 
     def __init__(self, path: Path = Path("/")) -> None:
         self._path = path.resolve()
@@ -55,15 +58,15 @@ class Root:
         self.open_files = 0  # number of descriptors that `File` objects hold open
 
     def file(self, relative: str) -> "File":
-        """Return an object to read a file many times."""
+        """Return an object that reads one file many times."""
         return File(self, relative)
 
     def read_text(self, relative: str) -> str:
-        """Read the whole file, without trailing line feeds, spaces and NULs. Raises OSError."""
+        """Return the whole content of a file, without line feeds, spaces and NULs at its end. Raises OSError."""
         return self.read_bytes(relative).decode("utf-8", "replace").rstrip("\n\0 ")
 
     def read_bytes(self, relative: str, at_most: int = MAX_FILE_BYTES) -> bytes:
-        """Read the whole file. Raises OSError, with EFBIG if the file has more than `at_most` bytes."""
+        """Return the whole content of a file. Raises OSError, with EFBIG if the file has more than `at_most` bytes."""
         fd = self.open(relative)
         try:
             whole = piece = os.read(fd, READ_BYTES)
@@ -77,7 +80,7 @@ class Root:
         return whole
 
     def open(self, relative: str) -> int:
-        """Open a file and return its descriptor, which the caller must close. Raises OSError."""
+        """Open a file for reading, and return its descriptor, which the caller must close. Raises OSError."""
         path = self.real(relative)
         if self._errno_of and (number := self._errno_of.get(path)):
             raise OSError(number, os.strerror(number), self.absolute(relative))
@@ -88,29 +91,29 @@ class Root:
         return fd
 
     def read_int(self, relative: str) -> int:
-        """Read an integer. Raises OSError, or ValueError if the file has none."""
+        """Return the integer in a file. Raises OSError, or ValueError if the file has none."""
         return parse_int(self.read_text(relative).strip())
 
     def number(self, relative: str) -> int | None:
-        """Read the integer in a file, or return None if that fails."""
+        """Return the integer in a file, or None if it cannot be read."""
         try:
             return self.read_int(relative)
         except (OSError, ValueError):
             return None
 
     def text(self, relative: str) -> str:
-        """Read the whole file, or return "" if that fails."""
+        """Return the whole content of a file, or "" if it cannot be read."""
         try:
             return self.read_text(relative)
         except OSError:
             return ""
 
     def line(self, relative: str) -> str | None:
-        """Read the first line of a file, or return None if it is empty or cannot be read."""
+        """Return the first line of a file, or None if it is empty or cannot be read."""
         return self.text(relative).split("\n", 1)[0].strip("\0 ") or None
 
     def names(self, relative: str) -> list[str]:
-        """Return the sorted names in a folder, or an empty list if it cannot be read."""
+        """Return the names in a folder, sorted so that `zone2` is before `zone10`. [] if the folder cannot be read."""
         try:
             return sorted(self.entries(relative), key=_natural)
         except OSError:
@@ -127,7 +130,7 @@ class Root:
             return False
 
     def is_denied(self, relative: str) -> bool:
-        """Whether this user may not open the file. It is not read, since a driver may take long for that."""
+        """Return whether this user may not open the file. The file is not read, since that can take a driver long."""
         try:
             os.close(self.open(relative))
         except OSError as error:
@@ -135,18 +138,24 @@ class Root:
         return False
 
     def is_file(self, relative: str) -> bool:
-        """Whether the path is a regular file, as all files in /sys and /proc are, and not a pipe, socket or device."""
+        """Return whether a path is a regular file, as all files in /sys and /proc are.
+
+        Pipes, sockets and devices are not.
+        """
         try:
             return stat.S_ISREG(os.stat(self.real(relative)).st_mode)  # noqa: PTH116  a path here is text
         except OSError:
             return False
 
     def absolute(self, relative: str) -> str:
-        """Return the path as the board itself would name it."""
+        """Return the path as the board itself names it: `relative` with a slash before it."""
         return "/" + relative
 
     def resolve(self, relative: str) -> str | None:
-        """Return the target of a link, relative to the root, or None if it is missing or outside the root."""
+        """Return where a path leads, with all links followed, relative to the root.
+
+        None if it is missing or outside the root.
+        """
         try:
             target = os.path.realpath(self.real(relative), strict=True)
             return str(Path(target).relative_to(self._path))
@@ -154,7 +163,7 @@ class Root:
             return None
 
     def link(self, relative: str) -> str | None:
-        """Return the target of a link as it is written, or None if there is no link."""
+        """Return the target of a link as it is written in the link, or None if there is no link."""
         folder, _, name = relative.rpartition("/")
         try:
             return os.readlink(f"{self.real(folder)}/{name}")  # noqa: PTH115  a path here is text
@@ -162,7 +171,7 @@ class Root:
             return None
 
     def real(self, relative: str) -> str:
-        """Return the path of `relative` in the real file system.
+        """Return the path at which this machine has the file, such as `/tmp/capture/tree/proc/stat`.
 
         Raises FileNotFoundError if it leads out of the root.
         """
@@ -179,7 +188,7 @@ class Root:
 
 
 class File:
-    """A file of a root that is read many times, as cheaply as possible.
+    """A file of a board that is read many times, as cheaply as possible.
 
     On this machine its descriptor stays open, since files in /proc and /sys get new contents when they are read from
     offset 0 (Documentation/filesystems/sysfs.rst and seq_file.rst). If the device or process is gone, reads give ENODEV
@@ -194,15 +203,15 @@ class File:
         self._close()
 
     def read_int(self) -> int:
-        """Read an integer. Raises OSError, or ValueError if the file has none."""
+        """Return the integer in the file. Raises OSError, or ValueError if the file has none."""
         return parse_int(self.read_text().strip())
 
     def read_text(self) -> str:
-        """Read the whole file, without trailing line feeds, spaces and NULs. Raises OSError."""
+        """Return the whole content of the file, without line feeds, spaces and NULs at its end. Raises OSError."""
         return self.read_bytes().decode("utf-8", "replace").rstrip("\n\0 ")
 
     def line(self) -> str | None:
-        """Read the first line, or return None if the file is empty or cannot be read."""
+        """Return the first line, or None if the file is empty or cannot be read."""
         try:
             return self.read_text().split("\n", 1)[0].strip("\0 ") or None
         except OSError:
@@ -240,7 +249,10 @@ def _is_device(fd: int) -> bool:
 
 
 def _unreadable(listed: Path) -> dict[str, int]:
-    """Return the error number of each file that could not be read when the board was captured."""
+    """Return the error number of each file that could not be read when the board was captured, by path.
+
+    `listed` is the capture's list of these files.
+    """
     if listed.is_symlink():
         return {}
     numbers = {name: number for number, name in errno.errorcode.items()}
@@ -266,13 +278,16 @@ COMPATIBLE = "proc/device-tree/compatible"
 
 
 def chips_named(root: Root, name: str) -> list[str]:
-    """Return the folders of the hwmon chips with this name."""
+    """Return the folders of the hwmon chips whose driver calls them `name`."""
     folders = (f"{CHIPS}/{entry}" for entry in root.names(CHIPS))
     return [folder for folder in folders if root.line(f"{folder}/name") == name]
 
 
 def is_compatible(root: Root, prefix: str) -> bool:
-    """Whether one of the board's `compatible` strings begins with `prefix`, such as `nvidia,tegra`."""
+    """Return whether one of the board's `compatible` strings, which the device tree has, begins with `prefix`.
+
+    An example of a prefix is `nvidia,tegra`.
+    """
     return any(entry.startswith(prefix) for entry in (root.line(COMPATIBLE) or "").split("\0"))
 
 
@@ -296,10 +311,10 @@ class Output:
 
 
 def run_command(root: Root, *argv: str, timeout_s: float = TIMEOUT_S) -> Output:
-    """Run a command, or read its output from a captured board.
+    """Return the output of a command, which is run on this machine. For a captured board, return the captured output.
 
-    Raises FileNotFoundError if there is no such command, another OSError (TimeoutError) if it cannot be run, and
-    ValueError if the exit status in a capture is not a number.
+    Raises FileNotFoundError if there is no such command, another OSError if it cannot be run (TimeoutError after
+    `timeout_s` seconds), and ValueError if the exit status in a capture is no number.
     """
     if root.is_host:
         return _run(argv, timeout_s)
@@ -309,7 +324,7 @@ def run_command(root: Root, *argv: str, timeout_s: float = TIMEOUT_S) -> Output:
 
 
 def file_name(argv: tuple[str, ...]) -> str:
-    """Return the name of the file with a command's output in a capture.
+    """Return the name of the file in which a capture has a command's output.
 
     >>> file_name(("vcgencmd", "measure_clock", "arm"))
     'vcgencmd_measure_clock_arm'
@@ -318,7 +333,10 @@ def file_name(argv: tuple[str, ...]) -> str:
 
 
 def _run(argv: tuple[str, ...], timeout_s: float) -> Output:
-    """Run a command in its own process group, so that it can be killed with all its children if it hangs."""
+    """Return the output of a command. If it hangs for `timeout_s` seconds, it is killed with all its children.
+
+    Raises TimeoutError then, and OSError if the command cannot be run.
+    """
     process = subprocess.Popen(  # noqa: S603  the commands are edgetop's own, their arguments constants
         argv,
         stdin=subprocess.DEVNULL,

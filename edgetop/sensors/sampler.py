@@ -1,4 +1,4 @@
-"""Read every source on its own schedule, so that a source that hangs does not affect the other ones.
+"""Read every source of sensors on its own schedule, so that a source that hangs does not affect the others.
 
 One thread reads all sources in turn. If a read does not return soon (a driver in D state cannot be cancelled), another
 thread takes over the schedule. The late thread is never joined, and ends when its read returns.
@@ -37,7 +37,7 @@ SEED = 4  # of the jitter, so that the same run is sampled in the same way
 
 @dataclass(slots=True)
 class Entry:
-    """One source and the state of its reads."""
+    """One source of sensors, and the state of its reads."""
 
     source: Source
     first_sensor: int  # index of its first sensor in the manifest
@@ -61,9 +61,9 @@ class Entry:
         self.is_gone = [False] * len(self.source.sensors)
 
     def replace_source(self, source: Source, due_ns: int) -> None:
-        """Read `source` from now on, which has the same sensors as the one before. It is due at `due_ns`.
+        """From now on, read `source` instead of the present source. Both have the same sensors.
 
-        A sensor that was lost is back at its first reading.
+        The first read is due at `due_ns`. A sensor that was reported as lost is reported as back at its first reading.
         """
         was_gone = self.is_gone
         if isinstance(self.source, Closable):
@@ -74,9 +74,9 @@ class Entry:
 
 
 class Schedule:
-    """Decides which source is due, and turns the results of reads into readings and events.
+    """Decides which source is read next, and turns the results of reads into readings and events.
 
-    Times are arguments, and a schedule never reads a source itself, so that it can be tested without waiting.
+    It never reads a source or a clock itself, so that it can be tested without waiting.
     """
 
     def __init__(self, sources: Sequence[Source], start_ns: int) -> None:
@@ -89,9 +89,10 @@ class Schedule:
         self.add(sources, start_ns)
 
     def add(self, sources: Sequence[Source], start_ns: int) -> None:
-        """Add sources, which are due at `start_ns`. Their sensors are numbered after the present ones.
+        """Add sources whose first read is due at `start_ns`. Their sensors are numbered after the present ones.
 
-        A source with the same sensors as a present source replaces it: the process that it reads was started again.
+        A source with the same sensors as a present source replaces it. That happens when the process that it reads was
+        started again.
         """
         by_ids = {tuple(info.id for info in entry.source.sensors): entry for entry in self.entries}
         for source in sources:
@@ -111,7 +112,7 @@ class Schedule:
         return self._heap[0][0] if self._heap else None
 
     def take(self, now_ns: int) -> Entry | None:
-        """Return a source that is due and mark it as being read, or return None."""
+        """Return a source that is due at `now_ns`, and mark it as being read. None if no source is due."""
         if not self._heap or self._heap[0][0] > now_ns:
             return None
         entry = heapq.heappop(self._heap)[2]
@@ -120,7 +121,11 @@ class Schedule:
         return entry
 
     def put(self, entry: Entry, begin_ns: int, end_ns: int, values: Sequence[float | Gap] | Gap) -> None:
-        """Store the values of a read, or the gap in all of them. The source is scheduled again."""
+        """Store the result of a read, and schedule the source again.
+
+        The read lasted from `begin_ns` to `end_ns`. `values` has one value for each sensor of the source, or one gap
+        for all.
+        """
         entry.reading_since_ns = None
         entry.reads += 1
         entry.read_ns += end_ns - begin_ns
@@ -179,7 +184,7 @@ class Schedule:
     def drain(self, now_ns: int) -> tuple[Readings, tuple[Event, ...]]:
         """Return the readings and events since the last call, in the order in which they were made.
 
-        Sources that are stuck at `now_ns` are reported.
+        Sources whose read has not returned for long at `now_ns` are reported by an event.
         """
         for entry in self.entries:
             since = entry.reading_since_ns
@@ -194,7 +199,7 @@ class Schedule:
 
 
 class Sampler:
-    """Reads all sources on threads."""
+    """Reads all sources on threads, each source at its own interval."""
 
     def __init__(self, sources: Sequence[Source], clock: Clock, origin_ns: int) -> None:
         self._clock = clock
@@ -207,7 +212,7 @@ class Sampler:
 
     @property
     def sensors(self) -> tuple[SensorInfo, ...]:
-        """The sensors in the order of their numbers in the readings."""
+        """Return the sensors in the order of their numbers in the readings."""
         return tuple(info for entry in self._schedule.entries for info in entry.source.sensors)
 
     def start(self) -> None:
@@ -221,7 +226,10 @@ class Sampler:
             self._changed.notify_all()
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
-        """Return the readings and events since the last call. If all threads hang, another one is started."""
+        """Return the readings and events since the last call.
+
+        If all threads hang in a read, another thread is started.
+        """
         with self._changed:
             now = self._now()
             began = [entry.reading_since_ns for entry in self._schedule.entries]
@@ -231,7 +239,7 @@ class Sampler:
             return self._schedule.drain(now)
 
     def stop(self) -> None:
-        """Begin no more reads. Running reads are left to end by themselves."""
+        """Begin no more reads, and close the sources. Reads that are running are left to end by themselves."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -266,7 +274,10 @@ class Sampler:
                 self._idle += 1
 
     def _wait_for_one(self) -> Entry | None:
-        """Wait for a source that is due, and return it, or None at the end. The lock is released while waiting."""
+        """Wait until a source is due, and return it. None if the sampler is stopped.
+
+        The lock is released while waiting.
+        """
         while not self._stopping:
             now = self._now()
             if (entry := self._schedule.take(now)) is not None:

@@ -1,4 +1,4 @@
-"""The interface of sensors: sources of readings, and the results of discovery.
+"""The interface of sensors: sources, which give readings, and the results of looking for sources on a board.
 
 Nearly every source is a `Reader`, which has sensors and a function that reads them. A family of sensors is a file with
 a function `discover` that returns its readers; `discovery.py` lists the families.
@@ -45,13 +45,13 @@ UNIT_OF_KIND = {
 
 @frozen
 class Gap:
-    """A value that could not be read, and why."""
+    """Stands for a value that could not be read, and says why."""
 
     reason: str
 
 
 def gap_of(error: OSError | ValueError) -> Gap:
-    """Turn a failed read into a gap, with the error's text as its reason."""
+    """Return a gap whose reason is the text of the error."""
     return Gap((error.strerror if isinstance(error, OSError) else None) or str(error))
 
 
@@ -60,7 +60,7 @@ Values = Sequence[float | Gap]
 
 
 def attempt(read: Callable[[], T]) -> T | Gap:
-    """Return what `read` returns, or a gap if it raises OSError or ValueError."""
+    """Return what `read` returns, or a gap with the reason if it raises OSError or ValueError."""
     try:
         return read()
     except (OSError, ValueError) as error:
@@ -72,7 +72,10 @@ def attempt_all(reads: Iterable[Callable[[], T]]) -> "list[T | Gap]":
 
 
 def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
-    """Make a call on another thread, since a driver may hang for ever. Returns the queue that will have the result."""
+    """Call a function on another thread, since a driver may hang for ever. Return the queue that will get its result.
+
+    `name` is the thread's name.
+    """
     result: queue.SimpleQueue[T] = queue.SimpleQueue()
     threading.Thread(target=lambda: result.put(call()), name=name, daemon=True).start()
     return result
@@ -80,7 +83,7 @@ def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
 
 @frozen
 class Backlog(Gap):
-    """Values of earlier moments, such as those in a log, while there is no value of the present moment."""
+    """Values of earlier moments, such as those in a log. There is no value for the present moment."""
 
     samples: tuple[tuple[int, float], ...] = ()  # (session time in ns, value), in order of time
 
@@ -95,7 +98,7 @@ class SensorEvent:
 
 
 class Source(Protocol):
-    """A file, chip or command with one or more sensors, which are read together."""
+    """A file, chip or command with one or more sensors, which are all read at once."""
 
     @property
     def name(self) -> str: ...
@@ -107,12 +110,15 @@ class Source(Protocol):
     def cadence_s(self) -> float: ...
 
     def read(self) -> Values:
-        """Read a value for each of `sensors`, in their order. If it raises OSError or ValueError, all are gaps."""
+        """Return a value for each of `sensors`, in their order.
+
+        If this raises OSError or ValueError, all of them are gaps.
+        """
 
 
 @frozen
 class Reader:
-    """A source whose sensors are read by a function, as most are."""
+    """A source whose sensors are read by one function. Most sources are of this class."""
 
     sensors: tuple[SensorInfo, ...]
     read: Callable[[], Values]
@@ -135,7 +141,11 @@ class Reader:
 def file_reader(
     root: Root, relative: str, info: SensorInfo, convert: Callable[[str], float | Gap], cadence_s: float = 1.0
 ) -> Reader:
-    """Return a reader of one sensor in one file. `convert` turns the text into its value, or raises ValueError."""
+    """Return a reader of one sensor, whose value is in one file. `info` describes the sensor.
+
+    `convert` turns the file's text into the value, or raises ValueError. `cadence_s` is the interval of reads in
+    seconds.
+    """
     file = root.file(relative)
     return Reader((info,), lambda: [convert(file.read_text())], cadence_s)
 
@@ -145,7 +155,7 @@ class Notifying(Protocol):
     """A source that also reports events."""
 
     def take_events(self) -> Sequence[SensorEvent]:
-        """Return the events of the last read. Called after each read that returned."""
+        """Return the events of the last read. It is called after each read that returned."""
 
 
 @runtime_checkable
@@ -154,26 +164,26 @@ class SurveysProcesses(Protocol):
 
     @property
     def unseen(self) -> str | None:
-        """Why this user cannot see all processes (`process_table.why_unseen`), or None if all can be seen."""
+        """Return why this user cannot see all processes: "hidepid" or "container", or None if all can be seen."""
 
     def begin_survey(self) -> None:
-        """Measure from now on. May be called from any thread."""
+        """Measure from now on. This may be called from any thread."""
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """Return the processes that used the CPU most since `begin_survey`, as (name, mean percent of a core)."""
+        """Return `(process name, mean percent of a core)` for the busiest processes since `begin_survey`."""
 
 
 @runtime_checkable
 class Closable(Protocol):
-    """A source that must be closed, because it holds a process, for example."""
+    """A source that must be closed in the end, for example because it runs a helper process."""
 
     def close(self) -> None:
-        """Release everything that the source holds. May be called during a read."""
+        """Release everything that the source holds. This may be called during a read."""
 
 
 @frozen
 class Missing:
-    """Something that cannot be read on this board, why, and the command that would help."""
+    """Something that cannot be read on this board: what, why, and the command that would help."""
 
     what: str
     why: str
@@ -182,6 +192,8 @@ class Missing:
 
 @frozen
 class Found:
+    """The sources of sensors that were found, and what cannot be read for which reason."""
+
     sources: tuple[Source, ...] = ()
     missing: tuple[Missing, ...] = ()
 
@@ -194,20 +206,30 @@ def join(parts: Sequence[Found]) -> Found:
 
 
 def sensor(kind: str, label: str, source: str, **more: object) -> SensorInfo:
-    """Return a SensorInfo with the unit of its kind. `more` are other fields of SensorInfo."""
+    """Return the description of a sensor, with the unit of its kind and the id `kind/label`.
+
+    `kind` is a key of `UNIT_OF_KIND`, such as `temp`. `label` tells sensors of a kind apart. `source` says where the
+    values come from. `more` are other fields of SensorInfo.
+    """
     return SensorInfo(id=f"{kind}/{label}", unit=UNIT_OF_KIND[kind], source=source, **more)  # type: ignore[arg-type]
 
 
 def power_sensors(
     label: str, source: str, accuracy: str, role: str | None, note: str | None = None, meter: Meter | None = None
 ) -> tuple[SensorInfo, ...]:
-    """Return the sensors of a rail: power, voltage and current. `meter`: the instrument that measures them."""
+    """Return the descriptions of a rail's three sensors: power, voltage and current.
+
+    `accuracy` says what kind of instrument measures them, such as `on-board-monitor`. `role` is "total", "part" or
+    None, and `meter` is the instrument.
+    """
     power = sensor("power", label, source, role=role, accuracy=accuracy, note=note, meter=meter)
     return power, *(sensor(kind, label, source, accuracy=accuracy) for kind in ("volt", "current"))
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Return a distinct label for each name, in order. Slashes become dashes; repeated names get a number.
+    """Return a label for each name, in the same order. No two labels are equal.
+
+    Slashes become dashes, and repeated names get a number.
 
     >>> distinct(["nvme", "a/b", "nvme", "a-b"])
     ['nvme', 'a-b', 'nvme-2', 'a-b-2']
@@ -229,9 +251,9 @@ JITTER = 0.5  # largest deviation from the mean interval, as a share of it
 
 
 def paced(found: Found, hz: float | None = None) -> Found:
-    """Return the same sources, but with those of power read at jittered intervals.
+    """Return the same sources, but sources of power are read at random intervals around a mean.
 
-    Their mean rate is `hz` reads per second. If that is None, each is read at its own cadence.
+    `hz` is the mean number of reads per second. With None, each source keeps its own interval as the mean.
     """
     sources = list(found.sources)
     for place, source in enumerate(sources):
@@ -244,9 +266,9 @@ def paced(found: Found, hz: float | None = None) -> Found:
 
 
 def sampled(found: Found, interval_s: float | None, kinds: Collection[str] = ()) -> Found:
-    """Return the same sources, read every `interval_s` seconds. None: each at its own cadence.
+    """Return the same sources, but read every `interval_s` seconds. With None, each keeps its own interval.
 
-    `kinds`: if given, only sources of sensors of these kinds change.
+    If `kinds` is not empty, only the sources with a sensor of these kinds change. An example of a kind is `temp`.
     """
     if interval_s is None:
         return found
@@ -261,6 +283,6 @@ def sampled(found: Found, interval_s: float | None, kinds: Collection[str] = ())
 def fastest(source: Source) -> float:
     """Return the shortest time in seconds after which another read may give a new value.
 
-    It is the source's `fastest_s` if that is set, else its cadence.
+    It is the source's `fastest_s` if that is set, else the usual interval of its reads.
     """
     return float(getattr(source, "fastest_s", 0.0) or source.cadence_s)

@@ -27,7 +27,7 @@ Answer = tuple[Values | Gap, float]  # result of a read, and its duration in mic
 
 @frozen
 class Row:
-    """One sensor with its last reading."""
+    """One sensor with its last value."""
 
     info: SensorInfo
     value: float | Gap
@@ -48,7 +48,7 @@ class _Entry:
         self.put(Gap("not read yet"))
 
     def put(self, values: Values | Gap) -> None:
-        """Store one value for each sensor, or the same gap for all. Numbers that JSON cannot hold become gaps."""
+        """Store one value for each sensor, or the same gap for all. Infinite values and NaN become gaps."""
         count = len(self.source.sensors)
         if not isinstance(values, Gap) and len(values) != count:
             values = Gap(f"internal error: {len(values)} values for {count} sensors")
@@ -61,7 +61,7 @@ class _Entry:
 
 
 class Survey:
-    """The sensors of a board. They are read only when a method is called."""
+    """The sensors of a board, which are read only when a method is called."""
 
     def __init__(
         self,
@@ -72,9 +72,11 @@ class Survey:
         deadline_s: float = DEADLINE_S,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Survey the sensors in `found`.
+        """Survey the sensors in `found`, of the board that `board` describes. Nothing is read yet.
 
-        `stands_still` is set for a captured board, whose counters do not move, so that every rate would be 0.
+        `stands_still` says that the board is a captured one, whose counters do not move. Rates would be 0, so they are
+        not computed. `deadline_s` is the longest time in seconds for a read, and `now_s` returns the present time in
+        seconds.
         """
         self.board = board
         self._stands_still = stands_still
@@ -92,7 +94,10 @@ class Survey:
         )
 
     def read_whole(self, pause: Callable[[float], object] = time.sleep) -> None:
-        """Read every source. After a second, read those with rates again, because a rate needs two readings."""
+        """Read every source once. After a second, read again the sources of rates, because a rate needs two readings.
+
+        `pause` waits for a number of seconds.
+        """
         self.read_due()
         unfinished = [entry for entry in self._entries if entry.is_unfinished]
         if unfinished and not self._stands_still:
@@ -101,7 +106,7 @@ class Survey:
                 self._read(entry)
 
     def read_due(self) -> None:
-        """Read every source whose cadence has passed since its last read."""
+        """Read every source whose interval has passed since its last read."""
         for entry in self._entries:
             if self._now_s() - entry.read_at_s >= entry.source.cadence_s * 0.95:  # ticks may be early
                 self._read(entry)

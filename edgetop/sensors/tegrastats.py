@@ -54,7 +54,7 @@ _COMPUTED = frozenset({"thermal"})  # computed from other zones to control the f
 
 @frozen
 class Line:
-    """One parsed line."""
+    """What one line of tegrastats says."""
 
     time: datetime | None  # local time in whole seconds; None if the line has none
     memory_mib: int
@@ -68,12 +68,12 @@ class Line:
 
 
 def has_lines(text: str) -> bool:
-    """Whether one of the text's lines may be of tegrastats."""
+    """Return whether at least one line of a text begins as lines of tegrastats do."""
     return any(_HEAD.match(line.strip()) for line in text.splitlines())
 
 
 def parse_line(text: str) -> Line | None:
-    """Parse a line. Returns None if it is not of tegrastats or incomplete.
+    """Return what a line of tegrastats says, or None if it is no such line or not complete.
 
     >>> line = parse_line("RAM 1923/3964MB (lfb 2x2MB) CPU [5%@1224,off] EMC_FREQ 3%@1600 GPU@40C POM_5V_IN 1750/1628")
     >>> line.values["load/cpu"], line.values["load/emc"], line.values["temp/GPU"], line.values["power/POM_5V_IN"]
@@ -114,9 +114,12 @@ def _without(text: str, part: "re.Match[str]") -> str:
 
 
 def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
-    """Return the load of all cores together, in percent of one core, and the clock of each core in MHz.
+    """Return the load of all cores together in percent of one core, and the clock of each core in MHz, by sensor id.
 
-    `shared_mhz`: the one clock that older versions of tegrastats print for all cores.
+    `text` is the list of cores. `shared_mhz` is the one clock that older versions of tegrastats print for all cores.
+
+    >>> _cores("5%@1224,off", None)
+    {'freq/cpu0': 1224.0, 'load/cpu': 5.0}
     """
     values: dict[str, float] = {}
     loads = []
@@ -133,9 +136,10 @@ def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
 
 
 def _engines(text: str, impossible: list[str]) -> dict[str, float]:
-    """Return the load and clock of GPU, memory controller and codecs. `off` is neither a load nor a clock.
+    """Return the load in percent and the clock in MHz of GPU, memory controller and codecs, by sensor id.
 
-    The memory controller's `0%` without a clock, which only root may read, was not measured and is left out.
+    A part that is `off` is left out. So is a load of the memory controller without a clock: it was not measured, since
+    only root may read it. Loads above 100 % are appended to `impossible`.
     """
     values: dict[str, float] = {}
     for name, percent, clocks in _ENGINE.findall(text):
@@ -152,7 +156,10 @@ def _engines(text: str, impossible: list[str]) -> dict[str, float]:
 
 
 def _temperatures(text: str) -> dict[str, float]:
-    """Return the measured temperatures, without constants, computed ones, and those of parts that are off (-256)."""
+    """Return the temperatures in °C by sensor id, such as `temp/cpu`.
+
+    Left out are constants, values that are computed from others, and parts that are off.
+    """
     found = {name: float(celsius) for name, celsius in _TEMPERATURE.findall(text) if name not in _COMPUTED}
     return {
         f"temp/{name}": celsius
@@ -162,7 +169,12 @@ def _temperatures(text: str) -> dict[str, float]:
 
 
 def _powers(text: str, impossible: list[str]) -> dict[str, float]:
-    """Return each rail's present power in W. A number without mW and without a mean, such as `APE 150`, is a clock."""
+    """Return the present power of each rail in W, by sensor id.
+
+    A power that cannot be right is appended to `impossible`.
+
+    A number without mW and without a mean, such as `APE 150`, is a clock and not a power.
+    """
     values: dict[str, float] = {}
     for name, now, unit, more in _RAIL.findall(text):
         if not (unit or more) or name == _UNUSED:
@@ -176,9 +188,9 @@ def _powers(text: str, impossible: list[str]) -> dict[str, float]:
 
 
 def total_w(line: Line, plan: RailPlan | None) -> float | None:
-    """Return the total power of a line in W, or None if the line lacks a rail that is needed.
+    """Return the total power in a line in W, or None if the line lacks a rail that is needed.
 
-    It is the power of the plan's total rail, or the sum of the plan's parts if the plan has no total rail.
+    `plan` names the rail that is the total, or the rails whose sum approximates it.
     """
     if plan is None:
         return None
@@ -189,10 +201,11 @@ def total_w(line: Line, plan: RailPlan | None) -> float | None:
 
 
 def power_log(header: str, volts: float | None, interval_s: float) -> Sample:
-    """Return a function that returns (seconds, total watts) of a log's row, or None for a row without them.
+    """Return a function that takes a row of a log of tegrastats and returns `(time in s, total power in W)`.
 
-    `header` is the log's first line, whose time is 0. Lines without times are `interval_s` seconds apart. `volts` must
-    be None, because tegrastats reports power. Raises ValueError, which says what the first line lacks.
+    The function returns None for a row without them. `header` is the log's first line, at time 0. `interval_s` is the
+    time from one line to the next, used if lines have no time. `volts` must be None, because tegrastats reports power.
+    Raises ValueError, whose message says what the first line lacks.
     """
     first = parse_line(header)
     if first is None:

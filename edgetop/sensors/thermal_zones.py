@@ -47,7 +47,7 @@ _NOTES = {
 
 
 def throttles(cooling_type: str) -> bool:
-    """Whether a cooling device of this type slows down the computation.
+    """Return whether a cooling device of this type slows the computation down. A fan, for example, does not.
 
     >>> [throttles(t) for t in ("cpufreq-cpu0", "cpu-throttle-alert", "pwm-fan", "hot-surface-alert", "tegra-dram")]
     [True, True, False, False, False]
@@ -56,7 +56,10 @@ def throttles(cooling_type: str) -> bool:
 
 
 class CoolingDevice:
-    """A cooling device. Its label has its number and type, since several devices may have the same type."""
+    """A cooling device of the kernel: a fan, or a limit on a clock.
+
+    The sensor's label has the device's number and type, since several devices may have the same type.
+    """
 
     def __init__(self, root: Root, name: str, kind: str) -> None:
         folder = f"{THERMAL}/{name}"
@@ -67,7 +70,10 @@ class CoolingDevice:
         self.info = sensor("cooling", label, source, **more)
 
     def state(self) -> float:
-        """Read how much the cooling device does; 0 is nothing. Raises OSError, or ValueError if the file is invalid."""
+        """Return how much the device does at present; 0 is nothing.
+
+        Raises OSError, or ValueError if the file is invalid.
+        """
         state = self._file.read_int()
         if state < 0 and self.type == "intel_powerclamp":
             return 0.0  # older kernels show a negative state while it injects no idle time
@@ -77,7 +83,7 @@ class CoolingDevice:
 
 
 def cooling_devices(root: Root) -> tuple[CoolingDevice, ...]:
-    """Return every cooling device that has a type."""
+    """Return the board's cooling devices. Those without a type are left out."""
     devices = ((name, root.line(f"{THERMAL}/{name}/type")) for name in root.names(THERMAL) if name.startswith(PREFIX))
     return tuple(CoolingDevice(root, name, kind) for name, kind in devices if kind)
 
@@ -101,7 +107,10 @@ _REASONS = {
 
 
 def read_celsius(file: File) -> float | Gap:
-    """Read a file of millidegrees. Common errors become gaps that explain them; others are those of `File.read_int`."""
+    """Return the temperature in °C from a file of thousandths of a degree, or a gap if it cannot be right.
+
+    Common errors also become gaps, whose reasons explain them. Raises OSError for other errors, and ValueError.
+    """
     try:
         return celsius_of(file.read_int())
     except OSError as error:
@@ -140,17 +149,20 @@ def _zone(root: Root, folder: str, zone_type: str, label: str) -> Reader:
 
 
 def zone_types(root: Root) -> dict[str, str]:
-    """Return the type of each zone by folder. Colons become dashes, since they are reserved for labels of hwmon."""
+    """Return the type of each thermal zone by folder, such as `{"sys/class/thermal/thermal_zone0": "cpu-thermal"}`.
+
+    Colons in a type become dashes, since labels of hwmon sensors are recognised by a colon.
+    """
     folders = [f"{THERMAL}/{name}" for name in root.names(THERMAL) if name.startswith("thermal_zone")]
     types = ((folder, root.line(f"{folder}/type")) for folder in folders)
     return {folder: zone_type.replace(":", "-") for folder, zone_type in types if zone_type}
 
 
 def _has_coretemp(root: Root) -> bool:
-    """Whether hwmon shows the temperature of the CPU package, too, and the temperature at which the CPU throttles.
+    """Return whether hwmon has the temperature of the CPU package too.
 
-    The thermal zone and hwmon read the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c,
-    drivers/hwmon/coretemp.c).
+    A thermal zone and hwmon then read the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c,
+    drivers/hwmon/coretemp.c), but only hwmon has the temperature at which the CPU throttles.
     """
     chips = chips_named(root, "coretemp")
     labels = [f"{chip}/{name}" for chip in chips for name in root.names(chip) if name.endswith("_label")]
@@ -158,9 +170,9 @@ def _has_coretemp(root: Root) -> bool:
 
 
 def _trips(root: Root, folder: str) -> Mapping[str, float]:
-    """Return the temperatures in °C at which a zone acts: its lowest critical trip, and its lowest passive one.
+    """Return the lowest temperatures in °C at which a thermal zone throttles ("passive") and shuts down ("critical").
 
-    A passive trip counts only if it is bound to a device that throttles.
+    A passive temperature counts only if it is bound to a cooling device that throttles.
     """
     names = root.names(folder)
     devices = [name for name in names if name.startswith("cdev") and name.endswith("_trip_point")]
@@ -208,9 +220,9 @@ def _edge_tpu(root: Root, folder: str) -> Reader:
 
 
 def _edge_tpu_trips(root: Root, folder: str) -> Mapping[str, float]:
-    """Return the trips of an Edge TPU in °C.
+    """Return the temperatures in °C at which an Edge TPU halves its clock ("passive") and shuts down ("critical").
 
-    Its clock is halved at each of three trip points; hw_temp_warn2, if it is enabled, shuts the chip down. Without
+    The clock is halved at each of three trip points. hw_temp_warn2, if it is enabled, shuts the chip down. Without
     polling (temp_poll_interval 0) the driver does not check the trip points.
     """
     polls = root.number(f"{folder}/temp_poll_interval") or 0

@@ -2,10 +2,10 @@
 
 All are read together, so that `throttle/thermal` always agrees with them.
 
-In drivers/thermal/intel/therm_throt.c, a count rises when an event begins and its time when the event ends, so either
-shows throttling since the last read. The counters exist for each CPU; those of the CPUs of a core, or of a package, are
-the same and are read once. The file of an offline CPU is empty. AMD, ARM and most virtual machines have no such
-counters.
+When a throttling event begins, its count rises; when it ends, its time rises (drivers/thermal/intel/therm_throt.c). So
+either shows throttling since the last read. Each CPU has these counters. CPUs of one core or package show the same
+values, so only one CPU of each is read. The file of an offline CPU is empty. AMD, ARM and most virtual machines have no
+such counters.
 """
 
 import time
@@ -29,7 +29,7 @@ _OF_A_PC = ("Processor", "intel_powerclamp")
 
 
 class Counter:
-    """A counter that several files have; the first readable file is used."""
+    """A counter that several files show alike. The first file that can be read is used."""
 
     def __init__(self, root: Root, files: Sequence[str]) -> None:
         self._files = [root.file(file) for file in files]
@@ -37,10 +37,10 @@ class Counter:
         self.total: int | None = None  # None if it cannot be read now
 
     def advance(self, passed_s: float, most: float, late_s: float = LATE_S) -> int | Gap:
-        """Return the growth since the last call, which was `passed_s` seconds ago, or a gap.
+        """Return by how much the counter grew since the last call, or a gap if that is unknown.
 
-        `most` is the highest possible growth per second, and `late_s` how many seconds an update may be late
-        (`bounded`).
+        The last call was `passed_s` seconds ago. `most` is the highest possible growth per second. `late_s` is by how
+        many seconds an update of the counter may come late.
         """
         before, self._before, self.total = self._before, None, None
         for file in self._files:
@@ -59,7 +59,7 @@ class Counter:
 
 
 class Advance(NamedTuple):
-    """The growth of the counters since the last call."""
+    """By how much the throttle counters grew since the last call."""
 
     core_events: int | Gap
     package_events: int | Gap  # those of the cores if the CPU has no counters for packages
@@ -68,14 +68,14 @@ class Advance(NamedTuple):
 
 @frozen
 class ThrottleCounts:
-    """All throttle counters of a machine: events by core and by package, and the time in them."""
+    """All throttle counters of a machine: events of each core and of each package, and the ms that throttling took."""
 
     cores: Sequence[Counter]
     packages: Sequence[Counter]
     times: Sequence[Counter]
 
     def advance(self, passed_s: float) -> Advance:
-        """Return the growth since the last call, `passed_s` ago."""
+        """Return by how much the counters grew since the last call, which was `passed_s` seconds ago."""
         cores, packages = (
             [counter.advance(passed_s, INTERRUPTS) for counter in group] for group in (self.cores, self.packages)
         )
@@ -87,7 +87,10 @@ class ThrottleCounts:
         return Advance(_sum(cores), _sum(packages or cores), throttled)
 
     def ever(self) -> float | Gap:
-        """Return 1 if a core or package has throttled since boot, 0 if none has, or a gap. No file is read."""
+        """Return 1 if a core or package has throttled since boot, 0 if none has, or a gap if that is unknown.
+
+        The values of the last `advance` are used, so no file is read.
+        """
         totals = [counter.total for counter in (*self.cores, *self.packages)]
         if any(totals):
             return 1.0
@@ -95,14 +98,17 @@ class ThrottleCounts:
 
 
 def _sum(values: Sequence[int | Gap]) -> int | Gap:
-    """Return the sum of the readable values, or a gap if none is or if a counter only begins its interval."""
+    """Return the sum of the values, where CPUs that are offline count as nothing.
+
+    Returns a gap if all are offline, or if another value is a gap.
+    """
     known = [value for value in values if not isinstance(value, Gap)]
     unknown = [value for value in values if isinstance(value, Gap) and value is not OFFLINE]
     return unknown[0] if unknown else sum(known) if known else OFFLINE
 
 
 def find_counts(root: Root) -> ThrottleCounts | None:
-    """Find the throttle counters of a machine. Returns None if it has none."""
+    """Return the throttle counters of a machine, or None if it has none."""
     cpus = [name for name in root.names(CPUS) if name.startswith("cpu") and name[3:].isdigit()]
     folders = [f"{CPUS}/{cpu}" for cpu in cpus if root.exists(f"{CPUS}/{cpu}/thermal_throttle")]
     cores: dict[tuple[str, str], list[str]] = {}
@@ -173,7 +179,7 @@ def _flags(root: Root, counts: ThrottleCounts | None) -> tuple[SensorInfo, ...]:
 
 
 def _any(claims: Values) -> float | Gap:
-    """Return 1 if one of the claims is true. If none is, return 0 if all could be read, else a gap."""
+    """Return 1 if one of the values is above 0. Otherwise return the first gap among them, or 0 if there is none."""
     if any(not isinstance(claim, Gap) and claim > 0 for claim in claims):
         return 1.0
     return next((claim for claim in claims if isinstance(claim, Gap)), 0.0)

@@ -38,13 +38,19 @@ Now = Callable[[], float]
 
 
 def parse_net_dev(text: str) -> Counts:
-    """Return the bytes received and sent by each interface. Raises ValueError if a line is cut short."""
+    """Return `(bytes received, bytes sent)` of each network interface by name. `text` is that of /proc/net/dev.
+
+    Raises ValueError if a line is cut off.
+    """
     lines = [line.rpartition(":") for line in text.splitlines()]
     return {name.strip(): _counts(rest.split(), 0, 8) for name, colon, rest in lines if colon}
 
 
 def parse_diskstats(text: str) -> Counts:
-    """Return the bytes read from and written to each block device. Raises ValueError if a line is cut short."""
+    """Return `(bytes read, bytes written)` of each disk and partition by name. `text` is that of /proc/diskstats.
+
+    Raises ValueError if a line is cut off.
+    """
     counts = {}
     for fields in filter(None, map(str.split, text.splitlines())):
         read, written = _counts(fields, 5, 9)
@@ -62,7 +68,10 @@ def _counts(fields: Sequence[str], *places: int) -> tuple[int, int]:
 
 
 def hardware_interfaces(root: Root, names: Sequence[str]) -> list[str]:
-    """Return those of `names` that are hardware. If none is, as in a container, return those without a virtual name."""
+    """Return the network interfaces among `names` that are hardware.
+
+    If sysfs shows none, as in a container, return those whose names are not typical of virtual interfaces.
+    """
     hardware = [name for name in names if "device" in root.names(f"{NET_CLASS}/{name}")]
     return hardware or [name for name in names if not _VIRTUAL_NET.match(name)]
 
@@ -81,14 +90,18 @@ _KINDS: dict[str, tuple[str, tuple[str, str], Callable[[str], Counts], Callable[
 
 
 class LinkSpeeds:
-    """The highest possible rate of each interface in bytes per second. A link may change its speed."""
+    """Knows the highest possible rate of each network interface in bytes per second, which may change."""
 
     def __init__(self, root: Root, now: Now) -> None:
         self._root, self._now = root, now
         self._known: dict[str, tuple[float, float]] = {}  # by name: bytes per second, and when it was read
 
     def most(self, name: str, rate: float) -> float:
-        """Return the highest possible rate of an interface. `rate` is by how much its counter grew per second."""
+        """Return the highest possible rate of an interface in bytes per second.
+
+        `rate` is the present growth of the interface's counter in bytes per second. If it is higher than expected, the
+        link's speed is read again.
+        """
         most, read_s = self._known.get(name, (0.0, 0.0))
         if most and (rate <= SLOWEST_LINK or (rate <= most and self._now() - read_s < LINK_CHECK_S)):
             return most
@@ -98,7 +111,11 @@ class LinkSpeeds:
 
 
 def traffic_reader(kind: str, root: Root, now: Now = time.monotonic) -> Reader:
-    """Return a reader of the two rates of "net" or "disk"."""
+    """Return a reader of two rates in bytes per second.
+
+    With `kind` "net" they are received and sent, with "disk" read and written. `now` returns the present time in
+    seconds.
+    """
     path, labels, parse, choose = _KINDS[kind]
     file, rates = root.file(path), (SumRate(LATE_S), SumRate(LATE_S))
     most: Most = LinkSpeeds(root, time.monotonic).most if kind == "net" else lambda name, _: most_of_disk(name)
@@ -140,7 +157,11 @@ def discover_engine(pid: int, *, shares_process: bool) -> Found:
 
 
 def engine_disk(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
-    """Return a reader of the bytes that the engine caused to be read from and written to disks (/proc/PID/io)."""
+    """Return a reader of the bytes per second that the engine caused to be read from and written to disks.
+
+    `pid` is the engine's process id (/proc/PID/io), `note` is the sensors' description, and `now` returns the present
+    time in seconds.
+    """
     file, rates = root.file(f"proc/{pid}/io"), {"read_bytes": Rate(), "write_bytes": Rate()}
     most = most_cpus(root) * COPIED_PER_CPU
 

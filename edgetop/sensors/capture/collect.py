@@ -39,7 +39,7 @@ _OF_A_PROCESS = re.compile(r"proc/\d+/")
 
 @frozen
 class Capture:
-    """A captured board, ready to be shown and written. Paths are relative to its root."""
+    """The files of a captured board. Paths are relative to the board's root."""
 
     files: Mapping[str, bytes]
     links: Mapping[str, str]  # target relative to the link's folder
@@ -47,7 +47,7 @@ class Capture:
 
 
 class _Enough(Exception):  # noqa: N818  not an error: it ends the walk
-    """Raised when the capture has reached its limit of time or size."""
+    """Ends the collecting, because the capture has reached its limit of time or size."""
 
 
 def collect(
@@ -57,9 +57,11 @@ def collect(
     file_deadline_s: float = FILE_DEADLINE_S,
     deadline_s: float = DEADLINE_S,
 ) -> Capture:
-    """Collect every wanted file that exists. Never raises; the capture's notes say what is missing.
+    """Return the contents of every wanted file that exists. Never raises; the result's notes say what is missing.
 
-    `wanted` has path patterns, name by name; by default those of `wanted.py`.
+    Each element of `wanted` is a path pattern as a tuple of names, such as `("etc", "*-release")`. By default
+    `wanted.py` gives the patterns. `file_deadline_s` is the longest time in seconds for one file, and `deadline_s` for
+    all of them.
     """
     walk = _Walk(root, file_deadline_s, time.monotonic() + deadline_s)
     try:
@@ -72,7 +74,7 @@ def collect(
 
 
 class _Walk:
-    """Collects the files of a board."""
+    """Goes through a board's folders, and keeps the contents of the wanted files."""
 
     def __init__(self, root: Root, file_deadline_s: float, until_s: float) -> None:
         self._root = root
@@ -85,7 +87,10 @@ class _Walk:
         self.notes: list[str] = []
 
     def take(self, folder: str, rest: tuple[str, ...]) -> None:
-        """Collect the files below `folder`, a path without links, that match the name patterns in `rest`."""
+        """Collect the files below `folder` whose paths match `rest`. `folder` is a path without links; "" is the root.
+
+        `rest` has one name pattern for each level of folders, such as `("hwmon*", "name")`.
+        """
         (pattern, *deeper), root = rest, self._root
         names = fnmatch.filter(root.names(folder or "."), pattern) if any(c in pattern for c in "*?") else [pattern]
         for name in names:
@@ -128,9 +133,9 @@ class _Walk:
         self._files[path] = self._private.scrub(content)
 
     def _read(self, path: str) -> bytes:
-        """Read a file on a thread, which is abandoned if the file blocks.
+        """Return the contents of a file, which is read on another thread. If the read blocks, the thread is abandoned.
 
-        Raises OSError, TimeoutError if the file blocks, and _Enough if the time for the whole capture is over.
+        Raises OSError, TimeoutError if the read blocks, and _Enough if the time for the whole capture is over.
         """
         if time.monotonic() > self._until_s:
             raise _Enough("the board took as long to read as it may")
@@ -193,9 +198,9 @@ MODE = 0o600
 
 
 def write_archive(packed: bytes, path: Path, *, force: bool) -> None:
-    """Write an archive that `pack` returned, atomically, readable only for its owner.
+    """Write the result of `pack` to a file that only its owner may read. The file appears whole or not at all.
 
-    Raises FileExistsError if `path` exists and `force` is not set, and other OSErrors.
+    Raises FileExistsError if `path` exists and `force` is False, and other OSErrors.
     """
     if os.path.lexists(path) and not force:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -205,9 +210,10 @@ def write_archive(packed: bytes, path: Path, *, force: bool) -> None:
 def pack(
     capture: Capture, loaded: Capture | None = None, documents: Mapping[str, bytes] = MappingProxyType({})
 ) -> bytes:
-    """Return the archive of a capture.
+    """Return a captured board as the bytes of a compressed tar archive.
 
-    `loaded`: the same board while it was busy. `documents`: other files, by name.
+    `loaded` is a second capture of the same board, made while it was busy. `documents` are other files for the archive,
+    by name.
     """
     packed = io.BytesIO()
     with (
@@ -245,7 +251,7 @@ def _tree_members(capture: Capture, tree: str) -> Iterator[tuple[tarfile.TarInfo
 
 
 def _member(name: str, kind: bytes, *, size: int = 0, mode: int = 0o644, target: str = "") -> tarfile.TarInfo:
-    """Return an entry without time, user or group, since TarInfo's defaults are 0 and empty."""
+    """Return the entry of one file for a tar archive. It has no time, user or group."""
     info = tarfile.TarInfo(name)
     info.type, info.size, info.mode, info.linkname = kind, size, mode, target
     return info

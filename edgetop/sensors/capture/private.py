@@ -47,12 +47,12 @@ _VOCABULARY = (
 
 
 class Private:
-    """The private texts of this board, kept only to remove them from the capture."""
+    """The texts that identify a board or its owner, kept in memory only to remove them from a capture."""
 
     def __init__(self, root: Root, more_names: Iterable[str] = ()) -> None:
-        """Find the private texts of the board under `root`.
+        """Find the identifying texts in the files of `root`, such as serial numbers and names of users.
 
-        `more_names` are names of hosts and users that no file there has.
+        `more_names` are further names of hosts and users to remove.
         """
         identifiers = {text for text in _identifiers(root) if len(text) >= 6 and re.search(r"\d", text)}
         vocabulary = _vocabulary(root)
@@ -67,9 +67,9 @@ class Private:
         return content
 
     def is_in_path(self, path: str) -> bool:
-        """Whether a path contains an address, a serial number, or a network interface's name that a user chose.
+        """Return whether a path contains an address, a serial number, or a network interface's name that a user chose.
 
-        The battery of a Bluetooth device has its address in its name, and so have some network interfaces.
+        For example, the battery of a Bluetooth device has the device's address in its name.
         """
         encoded = path.encode(errors="surrogateescape")
         named = re.search(r"sys/class/net/([^/ ]+)", path)
@@ -81,7 +81,7 @@ class Private:
 
 
 def _any_of(texts: Iterable[str]) -> "re.Pattern[bytes] | None":
-    """Return a pattern that matches any of the texts as whole words, or None if there are no texts."""
+    """Return a pattern that matches any of the texts as a whole word, or None if there are no texts."""
     escaped = [re.escape(text.encode(errors="replace")) for text in sorted(texts, key=len, reverse=True)]
     return re.compile(rb"(?<!\w)(?:" + rb"|".join(escaped) + rb")(?!\w)", re.IGNORECASE) if escaped else None
 
@@ -102,7 +102,7 @@ def _identifiers(root: Root) -> Iterator[str]:
 
 
 def _names(root: Root) -> Iterator[str]:
-    """Yield the host's names, and the users' names and real names (passwd(5))."""
+    """Yield the names of the host, and the login names and real names of its users (passwd(5))."""
     hosts = [
         *_texts(root, ("etc/hostname", "proc/sys/kernel/hostname")),
         *([os.uname().nodename] if root.is_host else []),
@@ -115,7 +115,7 @@ def _names(root: Root) -> Iterator[str]:
 
 
 def _vocabulary(root: Root) -> set[str]:
-    """Return, in lower case, the words with which the board describes itself and its parts."""
+    """Return the words, in lower case, with which the board describes itself and its parts. They identify nobody."""
     types = [
         text.lower()
         for folder, name in (("sys/class/thermal", "type"), ("sys/class/hwmon", "name"))
@@ -126,7 +126,10 @@ def _vocabulary(root: Root) -> set[str]:
 
 
 def _plain_swaps(text: str) -> str:
-    """Replace the paths of swap files, which may be in a user's home, by `/swapfile`."""
+    """Return the text of /proc/swaps with the path of each swap file replaced by `/swapfile`.
+
+    The real path may be in a user's home.
+    """
     head, *lines = text.splitlines() or [""]
     fields = [line.split() for line in lines if line.strip()]
     plain = (f if f[0].startswith("/dev/") else ["/swapfile", *f[-4:]] for f in fields)
@@ -134,7 +137,10 @@ def _plain_swaps(text: str) -> str:
 
 
 def _plain_interfaces(text: str) -> str:
-    """Replace names of network interfaces that may contain a MAC address or a user's name by `net0` and so on."""
+    """Return the text of /proc/net/dev with unusual names of network interfaces replaced by `net0` and so on.
+
+    These names may contain a MAC address or a user's name.
+    """
     lines = []
     for number, line in enumerate(text.splitlines()):
         name, colon, rest = line.partition(":")

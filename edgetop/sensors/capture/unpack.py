@@ -18,7 +18,7 @@ _PATH = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}(/[A-Za-z0-9_.,:@+=#-]{1,120}){0
 
 @frozen
 class Unpacked:
-    """The contents of an archive of `edgetop sensors --capture` or `edgetop board-report`."""
+    """The contents of an archive that `edgetop sensors --capture` or `edgetop board-report` wrote."""
 
     capture: Capture
     loaded: Capture | None = None  # the board while it was busy
@@ -26,7 +26,10 @@ class Unpacked:
 
 
 def unpack(packed: bytes) -> Unpacked:
-    """Read an archive. Raises ValueError if it is none, is too large, or has a path that leaves its folder."""
+    """Return the contents of an archive, given as its bytes.
+
+    Raises ValueError if it is no archive of a board, if it is too large, or if it has a path that leaves its folder.
+    """
     files: dict[str, dict[str, bytes]] = {TREE: {}, LOADED: {}}
     links: dict[str, dict[str, str]] = {TREE: {}, LOADED: {}}
     notes: tuple[str, ...] = ()
@@ -72,9 +75,10 @@ def _is_plain(path: str) -> bool:
 
 
 def _stays_inside(path: str, target: str) -> bool:
-    """Whether a link in an archive leads to a place below the archive's root.
+    """Return whether a link in an archive leads to a place below the archive's root.
 
-    `path` is the link relative to the root, and `target` its text, relative to the folder that has the link.
+    `path` is the link's own path relative to the root. `target` is where the link points, relative to the link's
+    folder.
     """
     depth = path.count("/")
     for part in target.split("/"):

@@ -120,7 +120,7 @@ COMMANDS = (
 
 
 def paths() -> Iterator[tuple[str, ...]]:
-    """Yield every wanted path as a tuple of names."""
+    """Yield the path pattern of each wanted file as a tuple, such as `("sys", "class", "apex", "apex_*", "temp")`."""
     for folder, names in _FILES.items():
         for name in names.split():
             yield tuple(f"{folder}/{name}".split("/"))

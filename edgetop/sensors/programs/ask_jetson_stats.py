@@ -26,7 +26,10 @@ def main() -> None:
 
 
 def _take_stdout() -> TextIO:
-    """Reserve standard output for the answers. Output of jetson-stats and its commands is discarded."""
+    """Return a text file that writes to standard output.
+
+    All other output, such as that of jetson-stats, is discarded.
+    """
     out = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
