@@ -24,7 +24,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ControlServer:
-    """A server that takes orders for a session from the socket in the session's folder."""
+    """Takes orders for a session, such as a stop, from the socket in the session's folder."""
 
     def __init__(
         self, folder: Path, session: TakesOrders, *, uid: int | None = None, patience_s: float = PATIENCE_S

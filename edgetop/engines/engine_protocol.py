@@ -247,7 +247,7 @@ class Failed:
 
 @frozen
 class Died:
-    """The engine's process ended without a message."""
+    """The engine's process has ended without the message `Ended` or `Failed`."""
 
     cause: str
     loading: bool  # whether it died before its first inference

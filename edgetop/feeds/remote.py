@@ -62,7 +62,7 @@ class Link(Protocol):
         """Write bytes without waiting. Raises LinkEndedError if the link does not accept them."""
 
     def answered(self) -> None:
-        """Note that edgetop on the board has answered, so that ssh will not ask for a password any more."""
+        """Note that edgetop on the board has answered. After that, ssh asks for no password."""
 
     def hang_up(self) -> None:
         """End the link. Another thread that waits in `read` then returns."""
@@ -77,7 +77,7 @@ Connect = Callable[[str | None, bool], Link]
 
 @frozen
 class Confirmed:
-    """The board's answer to an order, with the order's number."""
+    """The board's answer to the order with this number."""
 
     number: int
     answer: Answer
@@ -152,9 +152,10 @@ class Conversation:
         return (why or f"{self._where} ended without an answer") + (f"; it said {said.rstrip(', ')}" if said else "")
 
     def _next(self, timeout_s: float) -> Frame:
-        """Return the next message. Raises TimeoutError if none is complete within `timeout_s` seconds.
+        """Return the next message from the board.
 
-        The time begins with the first bytes that arrive.
+        Raises TimeoutError if nothing arrives for `timeout_s` seconds, or if the message is not complete that long
+        after its first bytes.
         """
         until_s = math.inf
         while not self._pending:

@@ -1,7 +1,7 @@
 """A link to `edgetop relay` on another machine, by the system's ssh, which handles keys, hosts and proxies.
 
-Host and session come from the user's command line, and paths of sessions from the board. None of them is ever
-interpreted as an option or by a local shell.
+Host and session come from the user's command line, and paths of sessions from the board. Neither ssh nor a local shell
+ever interprets them as options or commands.
 """
 
 import contextlib
@@ -33,9 +33,9 @@ _PGRP = 2  # index of the process group among the fields after the name in /proc
 
 class LentTerminal:
     def __init__(self, leader: int) -> None:
-        """Lend the terminal to the process group `leader`.
+        """Make the process group `leader` the terminal's foreground group, so that ssh in it can ask for a password.
 
-        Does nothing if this process is not in a terminal's foreground.
+        Does nothing if this process is not in the foreground of a terminal.
         """
         self._leader = leader
         self._tty = -1
@@ -65,7 +65,7 @@ class LentTerminal:
     def _give_to(self, group: int) -> None:
         """Make the process group `group` the terminal's foreground group.
 
-        SIGTTOU, which would stop this process, is blocked.
+        The signal SIGTTOU, which would stop this process, is blocked meanwhile.
         """
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         with contextlib.suppress(OSError):  # the terminal has hung up
@@ -73,7 +73,7 @@ class LentTerminal:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def follow_stop(self) -> None:
-        """Suspend this process too if the user has suspended the group that has the terminal.
+        """If the user has suspended the group that has the terminal, suspend this process too.
 
         When the user continues this process, the group is continued as well.
         """
@@ -87,7 +87,7 @@ class LentTerminal:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a process of the group has the terminal open. ssh opens /dev/tty only while it asks a question."""
+        """Whether a process of the group has the terminal open. ssh has it open only while it asks a question."""
         return self._tty >= 0 and _has_tty_open(self._leader)
 
 
@@ -125,9 +125,11 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Return the host and the session in `ssh:[USER@]HOST[:SESSION]`. An IPv6 address is in brackets.
+    """Return the host and the session in a text of the form `ssh:[USER@]HOST[:SESSION]`.
 
-    Raises InputError.
+    An IPv6 address is in brackets.
+
+    Raises InputError if the text has another form.
 
     >>> parse_target("ssh:pi@board:soak-1")
     Target(host='pi@board', session='soak-1')
@@ -142,9 +144,9 @@ def parse_target(text: str) -> Target:
 
 
 def command_line(target: Target, over_there: str, *, attended: bool) -> list[str]:
-    """Return the command line of ssh that runs `over_there` in the shell on the board.
+    """Return the command line of ssh, as a list. It runs the shell command `over_there` on the board.
 
-    `attended`: whether ssh may ask for a password on the terminal. The option -T prevents a remote terminal, which
+    `attended` says whether ssh may ask for a password on the terminal. The option -T prevents a remote terminal, which
     would change bytes. Forwardings in the user's configuration are disabled.
     """
     batch = () if attended else ("-o", "BatchMode=yes")
@@ -152,7 +154,7 @@ def command_line(target: Target, over_there: str, *, attended: bool) -> list[str
 
 
 def not_found(command: str, target: Target) -> str:
-    """Return the error message for a `command` that the board does not find."""
+    """Return the error message for the case that the board does not find `command`."""
     return (
         f"no {command} on {target}: install it there (edgetop help remote), or give its path, because ssh does not use "
         "the PATH of a login shell: --remote-command '~/.local/bin/edgetop'"
@@ -163,15 +165,16 @@ OnLine = Callable[[str], None]  # called with each line that ssh prints
 
 
 class SshLink:
-    """A link over ssh: one ssh process and its three pipes."""
+    """A link over ssh: one ssh process and the three pipes to it."""
 
     def __init__(
         self, target: Target, session: str | None, remote_command: str, *, attended: bool, on_line: OnLine
     ) -> None:
-        """Start ssh, which runs `remote_command`. `on_line` gets each line of ssh's stderr, on another thread.
+        """Start ssh, which runs `edgetop relay` on the board. Raises InputError if ssh cannot be started.
 
-        `attended`: whether ssh may ask for a password on the terminal. The shell on the board interprets
-        `remote_command`, so `~` is the home folder there. Raises InputError if ssh cannot be started.
+        `session` is the path of the session on the board, or None for the newest one. `remote_command` starts edgetop
+        there; the board's shell interprets it, so `~` is the home folder there. `attended` says whether ssh may ask for
+        a password on the terminal. `on_line` gets each line that ssh prints on stderr, on another thread.
         """
         over_there = f"{remote_command} relay" + (f" -- {shlex.quote(session)}" if session else "")
         line = command_line(target, over_there, attended=attended)
@@ -203,11 +206,10 @@ class SshLink:
                     self._on_line(text)
 
     def read(self, timeout_s: float) -> bytes:
-        """Return the bytes that have arrived.
+        """Return the bytes that have arrived. Wait for the first byte for at most `timeout_s` seconds.
 
-        Raises LinkEndedError at the end, and TimeoutError if none arrive in `timeout_s`.
-
-        The time in which ssh asks the user a question does not count.
+        Raises TimeoutError if none arrive, and LinkEndedError if ssh has ended. The time in which ssh asks the user a
+        question does not count.
         """
         assert self._process.stdout
         until_s = time.monotonic() + timeout_s
@@ -224,14 +226,17 @@ class SshLink:
         return data
 
     def answered(self) -> None:
-        """Take the terminal back from ssh, which will ask no more questions."""
+        """Take the terminal back from ssh.
+
+        Call this when edgetop on the board has answered, so ssh asks no more questions.
+        """
         if self._terminal:
             self._terminal.take_back()
 
     def write(self, data: bytes) -> None:
-        """Write bytes to ssh. Raises LinkEndedError if ssh is gone or its pipe is full.
+        """Write bytes to ssh without waiting. Raises LinkEndedError if ssh is gone or its pipe is full.
 
-        A pipe full of these small messages means that nobody reads them.
+        The messages are small, so a full pipe means that nobody reads them.
         """
         assert self._process.stdin
         try:
@@ -245,15 +250,15 @@ class SshLink:
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        """Send a signal to ssh and its child processes, such as a proxy or the ssh of a jump host."""
+        """Send a signal to ssh and its child processes, such as a proxy. `number` is the signal's number."""
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, number)
 
     def _ends_within(self, seconds: float) -> bool:
-        """Return whether ssh ends within `seconds`.
+        """Wait at most `seconds` for ssh to end, and return whether it has ended.
 
-        Its exit status is left unread, so that its group's number is not reused.
+        Its exit status is left unread, so that the number of its process group is not used again.
         """
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
@@ -266,9 +271,9 @@ class SshLink:
         return False
 
     def close(self) -> str:
-        """End ssh.
+        """End ssh. If it had already ended by itself, return the reason, else "".
 
-        Return the reason why it had already ended by itself, or "". Raises KeyboardInterrupt if the user ended it.
+        Raises KeyboardInterrupt if the user ended ssh by Ctrl+C.
         """
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):

@@ -5,7 +5,7 @@
     with probe("detector"):
         result = model(frame)
 
-`edgetop_probe.py` can also be copied into a project. `edgetop_probe.h` is the same for C and C++.
+`edgetop_probe.py` can also be copied into a project. `edgetop_probe.h` does the same in C and C++.
 """
 
 from edgetop.probe.edgetop_probe import probe

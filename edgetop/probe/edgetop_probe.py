@@ -46,9 +46,10 @@ SOURCES = ("", "hook", "preload", "probe", "uprobe")  # names of sources by numb
 
 
 class Ring:
-    """The shared file into which this process writes its calls. It holds the newest `SLOTS` calls.
+    """The file in shared memory into which this process writes its calls. It holds the newest `SLOTS` calls.
 
-    Raises OSError if the file cannot be created.
+    `folder` is the folder for it. `source` says what writes it, such as "probe". Raises OSError if the file cannot be
+    created.
     """
 
     def __init__(self, folder, source):
@@ -70,9 +71,10 @@ class Ring:
         HEADER.pack_into(self._map, 0, MAGIC, VERSION, *fields)
 
     def name(self, text):
-        """Return the number of a name in the ring: `text` is `runtime TAB version TAB providers TAB model`.
+        """Return the number of a name in the file, which is added if it is new.
 
-        Each part may be empty. Names that do not fit share the last number.
+        `text` is `runtime TAB version TAB providers TAB model`. Each part may be empty. Names that do not fit into the
+        file all have the last number.
         """
         number = self._names.get(text)
         if number is None:
@@ -89,7 +91,10 @@ class Ring:
         return number
 
     def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0, cpu_us=0, number=0, *, thread=0):
-        """Write one call. Its sequence number is written last, so that a reader knows that the rest is complete."""
+        """Write one call to the file. `name` is the number that the method `name` returned.
+
+        The call's sequence number is written last, so that a reader knows that the rest is complete.
+        """
         sequence = self._next()
         place = sequence % SLOTS
         at = HEADER_BYTES + place * SLOT_BYTES
@@ -97,12 +102,12 @@ class Ring:
         self._numbers[at >> 3] = sequence + 1
 
     def recorder(self, name, tap):
-        """Return two functions for calls of this name: `record(start_ns, end_ns)`, and `give(calls)`.
+        """Return two functions for calls with the name number `name`: `record(start_ns, end_ns)` and `give(calls)`.
 
-        `record` is a fast `put` that writes one successful call. It returns how many more calls it will write before
-        `give` must be called with another such number, or a number below 0 if it has written nothing. In a forked
-        child, which needs its own ring, it writes nothing. It touches little memory, because a program that calls 20
-        times a second has cold caches.
+        `record` is a fast `put` for successful calls. It may be called as often as the last `give` said. It returns how
+        many calls are left, or -1 if it has written nothing, because none was left. In a forked child, which needs
+        another file, it writes nothing. `tap` is the object that holds this file. `record` touches little memory,
+        because a program that calls 20 times a second has cold caches.
         """
         following, memory, header, size, write, thread = self._next, self._map, HEADER_BYTES, SLOT_BYTES, _write, _ident
         calm, ends = 0, _write_sequence
@@ -125,17 +130,20 @@ class Ring:
         return record, give
 
     def leave_out(self, count):
-        """Skip `count` sequence numbers. A reader counts them as lost calls."""
+        """Skip `count` sequence numbers. A reader counts the skipped numbers as lost calls."""
         for _ in range(count):
             self._next()
 
     def has_cost(self, nanoseconds):
-        """Report the cost of timing one call, in ns."""
+        """Report how many ns it takes to time one call. The reader shows this."""
         struct.pack_into("<I", self._map, COST_AT, max(0, int(nanoseconds)))
 
 
 class Tap:
-    """Gives the ring of this process, which is created at the first use. A forked child creates its own ring."""
+    """Creates the file of this process at the first use. A forked child gets another file.
+
+    `source` says what writes the file, such as "probe".
+    """
 
     def __init__(self, source):
         self._source = source
@@ -150,7 +158,7 @@ class Tap:
 
     @property
     def ring(self):
-        """Return the ring, or None if nobody watches or if there is no room for a ring."""
+        """The file into which this process writes its calls, or None if nobody watches or there is no room for it."""
         if self.made is None and self.is_watched:
             try:
                 self.made = Ring(self.folder, self._source)
@@ -160,7 +168,11 @@ class Tap:
 
 
 def elements(shapes):
-    """Return the number of elements in arrays of these shapes together, limited to what fits into a slot."""
+    """Return how many elements arrays of these shapes have together, at most `LARGEST`.
+
+    >>> elements([(1, 3), (2, 5)])
+    13
+    """
     total = 0
     for shape in shapes:
         product = 1
@@ -171,7 +183,10 @@ def elements(shapes):
 
 
 class _Timed:
-    """Context manager that times an inference or a stage. Each use is a new object, so that threads can nest them."""
+    """Context manager that times an inference or a part of a frame.
+
+    Each use is a new object, so that threads can nest them.
+    """
 
     __slots__ = ("_frame", "_kind", "_name", "_start")
 
@@ -206,27 +221,33 @@ class _Nothing:
 
 
 class Probe:
-    """Reports inferences and stages.
+    """Reports the inferences of a program, and the stages (parts) of its frames, to edgetop.
 
-    `frame`: a number from 1 on, which joins the work of several threads on one frame. Without it, each frame belongs to
-    one thread.
+    A `frame` is a number from 1 on. It joins the work of several threads on one frame. Without it, each frame belongs
+    to one thread.
     """
 
     def __call__(self, name="inference", frame=0):
-        """Time the `with` block as one inference of the model `name`. If it raises, the inference counts as failed."""
+        """Time the `with` block as one inference of the model `name`.
+
+        If the block raises, the inference counts as failed.
+        """
         return _Timed(str(name), CALL, int(frame) & LARGEST) if _tap.is_watched else _nothing
 
     def stage(self, name, frame=0):
-        """Time the `with` block as a stage of a frame, such as "capture" or "preprocess"."""
+        """Time the `with` block as a stage of a frame. `name` is any word, such as "capture" or "preprocess"."""
         return _Timed(str(name), STAGE, int(frame) & LARGEST) if _tap.is_watched else _nothing
 
     def drop(self):
-        """Count a frame that the program skips."""
+        """Report that the program skips a frame."""
         if _tap.is_watched:
             self._put(0, DROP)
 
     def deadline(self, limit):
-        """Declare how long a frame may take, from the begin of its first to the end of its last stage: "33ms"."""
+        """Declare how long a frame may take, from the beginning of its first stage to the end of its last stage.
+
+        `limit` is a text such as "33ms", with the unit ns, us, ms or s. Raises ValueError for another form.
+        """
         text = str(limit).strip()
         unit = next((unit for unit in ("ns", "us", "ms", "s") if text.endswith(unit)), "")
         limit_ns = int(float(text[: -len(unit)]) * UNITS_NS[unit]) if unit else 0

@@ -1,8 +1,8 @@
 """The encoding of batches that are sent over a link. It is that of a journal's frames, with two parts more.
 
-The two parts are the aggregates of a long history and the board's judgement. All batches of one sender form one deflate
-stream, so that repeated content costs little. The decoder trusts nothing: it raises ValueError for impossible values,
-and unpacks at most `MAX_UNPACKED` bytes of a batch.
+The two parts are the aggregates of a long history, and the analysis that the board itself has made. All batches of one
+sender form one deflate stream, so repeated content costs little. The decoder trusts nothing: it raises ValueError for
+impossible values, and unpacks at most `MAX_UNPACKED` bytes of a batch.
 """
 
 import itertools
@@ -45,7 +45,7 @@ _AGGREGATES, _JUDGED = 100, 101  # kinds of parts, in addition to those of a jou
 
 
 class Encoder:
-    """An encoder of one sender's batches. A batch can only be decoded after all earlier ones."""
+    """Encodes the batches of one sender. A batch can be decoded only after all earlier ones."""
 
     def __init__(self) -> None:
         self._stream = zlib.compressobj(6, wbits=-zlib.MAX_WBITS)
@@ -62,18 +62,19 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes the output of one Encoder, or of several in succession.
+    """Decodes what one Encoder, or several in succession, have encoded.
 
-    After a ValueError, it must not be used any more.
+    Do not use it any more after it has raised ValueError.
     """
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
 
     def decode(self, packed: bytes) -> tuple[Batch, Position]:
-        """Return the batch in `packed`, and the sender's position after this batch.
+        """Return the batch in the bytes `packed`, and the sender's position after this batch.
 
-        Raises ValueError if the bytes are invalid.
+        The position is (segment of the journal, bytes in the segment, session time in ns). Raises ValueError if the
+        bytes are invalid.
         """
         assert len(packed) <= MAX_PAYLOAD
         if packed[:1] == _BEGINS:
@@ -130,8 +131,8 @@ def _check_seconds(seconds: Seconds, until_ns: int) -> None:
 
     `until_ns` is the session time at the batch's end.
 
-    A histogram must agree with the count of its row. Rows more than `OLD_S` seconds before `until_ns` are exempt,
-    because `past` may merge their histograms into those of other rows; only the total must agree.
+    A row's histogram must have as many inferences as the row. Rows more than `OLD_S` seconds before `until_ns` need
+    not, because `past` may merge their histograms into those of other rows. The total must always agree.
     """
     rows, response = seconds.rows, seconds.response
     _require(_lie(rows["t_ns"], -NS, MAX_SESSION_NS - 1) and (rows["t_ns"] % NS == 0).all())
@@ -155,7 +156,7 @@ def _check_seconds(seconds: Seconds, until_ns: int) -> None:
 
 
 def _shortened(batch: Batch) -> Batch:
-    """Return the batch with the texts of its events and operators cut to `MAX_TEXT` characters."""
+    """Return a copy of the batch in which the texts of events and operators have at most `MAX_TEXT` characters."""
     infos: dict[int, tuple[OperatorInfo, ...]] = {}  # by id, since bursts share them
     for burst in batch.bursts:
         if id(burst.infos) not in infos:
@@ -172,7 +173,10 @@ def _of_short_kind(event: Event) -> Event:
 
 
 def _cut(value: Any, *names: str) -> Any:
-    """Return `value`, an event or an operator, with the texts in its fields `names` cut to `MAX_TEXT` characters."""
+    """Return a copy of `value` in which the texts of the fields `names` have at most `MAX_TEXT` characters.
+
+    `value` is an event or an operator.
+    """
     long = {name: text[:MAX_TEXT] for name in names if len(text := getattr(value, name) or "") > MAX_TEXT}
     return replace(value, **long) if long else value
 
@@ -195,7 +199,10 @@ STREAMS_AT_ONCE, BUCKETS_AT_ONCE = 1_024, 100_000  # rows of streams, and bucket
 
 
 def thinned(batch: Batch, span_s: float) -> Batch:
-    """Return the part of a batch that is sent to a screen. `span_s`: the time that the batch covers, in seconds."""
+    """Return the part of a batch that is sent to a screen. `span_s` is how many seconds the batch covers.
+
+    If there are many inferences, only the last one is sent. If there are many readings, only extremes are sent.
+    """
     is_few = len(batch.inferences) <= min(SINGLE_HZ * max(span_s, 1.0), MAX_SINGLE)
     return replace(
         batch,
@@ -206,7 +213,7 @@ def thinned(batch: Batch, span_s: float) -> Batch:
 
 
 def _extremes(readings: Readings) -> Readings:
-    """Return the first, lowest, highest and last readings of each sensor in each second, in the original order."""
+    """Return each sensor's first, lowest, highest and last reading in each second, in the original order."""
     place = np.arange(len(readings))
     group = readings["t_ns"] // NS * 2**16 + readings["sensor"]
     by_time = np.lexsort((place, group))
@@ -219,9 +226,9 @@ def _extremes(readings: Readings) -> Readings:
 
 
 def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
-    """Yield the events, but of the log lines only the last `lines`. Long messages are cut.
+    """Yield the events, but only the last `lines` of those that are log lines. Long messages are cut.
 
-    One event takes the place of all log lines that were left out.
+    One event stands for all log lines that were left out.
     """
     dropped = sum(event.kind == "log" for event in events) - lines
     for event in events:
@@ -236,7 +243,7 @@ def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
 
 
 def in_pieces(batch: Batch) -> Iterator[Batch]:
-    """Yield the batch in pieces, each small enough for one frame. The first piece has all single inferences."""
+    """Yield the batch in parts, each small enough for one frame. The first part has all single inferences."""
     cuts = _cuts(batch.seconds)
     for number in itertools.count():
         first = number == 0
@@ -262,9 +269,9 @@ def _range(number: int, length: int) -> tuple[int, int]:
 
 
 def _cuts(seconds: Seconds) -> list[int]:
-    """Return the indexes at which `seconds` is cut so that each piece fits into a frame.
+    """Return the row numbers at which to cut `seconds`, so that each part fits into a frame, such as [0, 128, 200].
 
-    The first is 0, the last its length.
+    The first is 0, and the last is the number of rows.
     """
     share = np.full(len(seconds), 1 / SECONDS_AT_ONCE)  # of a frame, that a second needs
     if (streams := seconds.streams) is not None:

@@ -1,9 +1,10 @@
 """Prepare the past of a session for a new viewer: the last minutes in full, older data coarse.
 
-The last eleven minutes have every second and reading, since the windows and charts of ten minutes need them. Older data
-are only needed for the figures and the chart of the whole session. They become at most 2,048 merged seconds with about
-a hundred histograms, and 256 aggregates of each sensor. Counts, sums, extremes and histograms stay exact; each function
-here says what becomes coarser. The board evaluates the past itself (a judgement), since it still has all data.
+The last eleven minutes have every second and reading, because charts and percentiles of ten minutes need them. Older
+data are only needed for the figures and the chart of the whole session. They become at most 2,048 merged seconds with
+about a hundred histograms, and 256 aggregates of each sensor. Counts, sums, extremes and histograms stay exact. Each
+function here says what becomes coarser. The board analyses the past itself (a judgement), because it still has all
+data.
 """
 
 import contextlib
@@ -48,10 +49,10 @@ Judge = Callable[[Iterator[Batch], int], Judged | None]
 
 
 def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
-    """Yield the past of a session as frames for a link: one PLACE, then a BATCH for each part.
+    """Yield the past of a session as frames for a link: first a PLACE, then a BATCH for each part.
 
-    `folder` is the session's folder. `judge` evaluates the session here, on the board. Raises InputError if the session
-    cannot be read.
+    `folder` is the session's folder. `judge` analyses the session here, on the board; None for no analysis. Raises
+    InputError if the session cannot be read.
     """
     recording = Recording(folder)
     segment, offset = recording.follow().place if recording.is_live else (0, 0)
@@ -63,9 +64,10 @@ def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
 
 
 def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
-    """Yield the session up to now as batches, with the coarse part first.
+    """Yield the session up to now as batches, with the older, coarse part first.
 
-    The first batch also has the manifest, and its `restart` is true. `judge` evaluates the session here, on the board.
+    The first batch also has the manifest, and its `restart` is true. `judge` analyses the session here, on the board;
+    None for no analysis.
     """
     end_ns = recording.end_ns
     fine_ns = max(0, end_ns // NS - FINE_S) * NS
@@ -87,16 +89,18 @@ def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
 
 
 def _streams_in(manifest: Manifest) -> int:
-    """Return the number of streams that have their own rows in the seconds."""
+    """Return how many parallel streams have separate rows in the session's seconds, from 1 to 256."""
     if manifest.ab:
         return 2
     return min(max(1, len(manifest.watched.streams)), 256) if manifest.watched else 1
 
 
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
-    """Yield the batches from `fine_ns` on in full detail. The first batch has the judgement of the time before.
+    """Yield the batches from the session time `fine_ns` on in full detail.
 
-    Without a `judge`, or if it fails, no batch has a judgement.
+    The first one has the analysis of the time before.
+
+    Without a `judge`, or if it fails, no batch has an analysis.
     """
     late_ns = fine_ns + CONTEXT_S * NS
     judged = None
@@ -109,9 +113,9 @@ def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[
 
 
 def _all(recording: Recording, late_ns: int) -> Iterator[Batch]:
-    """Yield the batches of the whole session for a judge. Those after `late_ns` cover less time each.
+    """Yield the batches of the whole session, for analysis.
 
-    The judge may stop anywhere after `late_ns`, a session time.
+    Batches after the session time `late_ns`, in ns, cover less time each. So the analysis can stop soon after it.
     """
     yield from recording.play(step_s=JUDGED_AT_ONCE_S, span=Span(end_ns=late_ns))
     for batch in recording.play(step_s=JUDGED_STEP_S, span=Span(late_ns)):
@@ -130,11 +134,11 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
 
 
 def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) -> Iterator[Seconds]:
-    """Yield merged seconds: rows that cover more than one second each. Session times before `until_ns` set the width.
+    """Yield merged seconds: rows that cover more than one second each.
 
-    Rows are merged as the timeline of a whole session does: p50 is a weighted mean, p99 the highest value. One
-    histogram holds the latencies of many seconds, but only of one stream. If there are more than a few `streams`, each
-    row covers more seconds.
+    `until_ns` is the session time, in ns, at which they end; it decides how many seconds a row covers. The p50 of a row
+    is a weighted mean, and its p99 the highest value. One histogram holds the latencies of many seconds, but only of
+    one stream. `streams` is the number of parallel streams; with more than a few, each row covers more seconds.
     """
     width = every_s = 1
     while max(HISTOGRAMS, COARSE_ROWS * FEW_STREAMS // max(FEW_STREAMS, streams)) * width * NS < until_ns:
@@ -146,7 +150,7 @@ def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) 
 
 
 def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
-    """Yield the seconds in portions of exactly `rows` rows each; the last one may be shorter."""
+    """Yield the same seconds in portions of exactly `rows` rows each. The last portion may be shorter."""
     waiting: list[Seconds] = []
     for piece in pieces:
         waiting.append(piece)
@@ -164,7 +168,7 @@ def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
 def _joined(seconds: Seconds, width: int) -> Seconds:
     """Return the seconds merged into rows of `width` seconds each.
 
-    The histograms must already be merged over at least `width` seconds.
+    The histograms must already be merged, over at least `width` seconds.
     """
     if width == 1:
         return seconds
@@ -180,9 +184,9 @@ def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:
 
 
 def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
-    """Return the seconds with the rows of each group merged into one.
+    """Return the seconds with the rows of each group merged into one row.
 
-    A group is the rows from one start to the next.
+    `starts` are the numbers of each group's first row.
     """
     offsets = np.append(seconds.offsets[starts], seconds.offsets[-1])
     response = None if seconds.response is None else _merged(seconds.response, starts)
@@ -192,9 +196,10 @@ def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
 def _merged_streams(
     streams: StreamSeconds, starts: npt.NDArray[np.int64], t_ns: npt.NDArray[np.int64]
 ) -> StreamSeconds:
-    """Return the seconds of each stream with the rows of each group merged into one.
+    """Return the seconds of each stream with the rows of each group merged into one row.
 
-    A group is the rows of one stream in the seconds from one of `starts` to the next. `t_ns`: the begin of each group.
+    `starts` are the numbers of each group's first second, and `t_ns` the session times at which the groups begin. Only
+    rows of the same stream are merged.
     """
     key = (np.searchsorted(starts, streams.owner, side="right") - 1) * 256 + streams.number
     order = np.argsort(key, kind="stable")
@@ -208,9 +213,9 @@ def _merged_streams(
 
 
 def _joined_rows(rows: npt.NDArray[np.void], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """Return one merged row for each group of rows.
+    """Return one merged row for each group of rows. It has the time of the group's first row.
 
-    A group is the rows from one start to the next, and keeps its first time.
+    `starts` are the numbers of each group's first row.
     """
     joined: npt.NDArray[np.void] = rows[starts].copy()
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
@@ -241,9 +246,10 @@ _RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
 
 
 def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
-    """Return the lengths of the first, the last and the longest run of consecutive deadline misses in these seconds.
+    """Return how many consecutive inferences missed their deadline: in the first, the last and the longest such series.
 
-    All three are ABSENT if no row has such lengths.
+    The first series begins with these rows, and the last one ends with them, so both may be 0. All three are ABSENT if
+    no row has these numbers.
     """
     rows = rows[rows["miss_run_longest"] != ABSENT]
     if not len(rows):
@@ -260,9 +266,9 @@ def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
 
 
 def _aggregates(pieces: Iterator[Readings], until_ns: int) -> Aggregates:
-    """Return aggregates of each sensor's readings, sorted by time. Gaps in a sensor's readings are lost.
+    """Return the readings of each sensor as aggregates, sorted by time. Gaps in a sensor's readings are lost.
 
-    `until_ns`, the session time at the end of the readings, sets how much time one aggregate covers.
+    `until_ns` is the session time at the end of the readings. It decides how much time one aggregate covers.
     """
     width_ns = NS
     while AGGREGATES * width_ns < until_ns:
@@ -290,9 +296,9 @@ def _aggregated(readings: Readings, width_ns: int) -> Aggregates:
 
 
 def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
-    """Return the events to send: at most `MAX_EVENTS` of most kinds, the last log lines, and the bursts.
+    """Return the events to send: at most `MAX_EVENTS`, the last log lines, and those of profiling.
 
-    The first `BASELINE_BURSTS` bursts have an event each, and all later ones share one event with their sum.
+    Each of the first `BASELINE_BURSTS` profiling rounds has its event. All later ones share one event with their sum.
     """
     events = [event for piece in pieces for event in piece]
     lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
@@ -310,10 +316,9 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
 
 
 def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
-    """Return the totals of several bursts.
+    """Return the totals of several profiling rounds, each of which is a few instrumented inferences.
 
-    Thread times are summed over the undisturbed bursts. The other data about threads is that of the last undisturbed
-    one.
+    Times of threads are summed over the undisturbed rounds. The other data on threads are the last undisturbed round's.
     """
     uses = [burst.threads for burst in bursts if burst.threads and not burst.disturbed_runs]
     summed = {name: sum(getattr(use, name) for use in uses) for name in ("all_ns", "wait_ns", "moves")}
@@ -327,9 +332,9 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
 
 
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:
-    """Return the single inferences of the last whole seconds, at most `MAX_SINGLE`.
+    """Return the single inferences of the last whole seconds, at most `MAX_SINGLE`. They make recent percentiles exact.
 
-    With them, short windows are exact.
+    `fine_ns` is the session time at which they begin at the earliest.
     """
     begins, held = [], []
     for seconds in recording.rows("seconds", Span(max(fine_ns, recording.end_ns - STEP_S * NS))):

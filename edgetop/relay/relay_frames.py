@@ -58,7 +58,7 @@ class Frame:
 
     @property
     def message(self) -> Mapping[str, Any]:
-        """Return the JSON object in the payload. Raises WireError if the payload is not a JSON object."""
+        """The JSON object in the payload. Raises WireError if the payload is not a JSON object."""
         try:
             document = json.loads(self.payload)
         except (ValueError, RecursionError):
@@ -68,23 +68,22 @@ class Frame:
         return document
 
     def text(self, key: str) -> str:
-        """Return the text under `key` of the frame's JSON object, cut to `MAX_WORDS` characters, or "" if there is
-        no text."""
+        """Return the text under `key` of the frame's JSON object, or "" if there is no text.
+
+        The text is cut to `MAX_WORDS` characters.
+        """
         value = self.message.get(key)
         return value[:MAX_WORDS] if isinstance(value, str) else ""
 
     @property
     def line(self) -> tuple[int, bytes]:
-        """Return the number and the line in the payload of a COMMAND or an ACK.
-
-        Raises WireError if the payload is damaged.
-        """
+        """The number and the line in the payload of a COMMAND or an ACK. Raises WireError if the payload is damaged."""
         if len(self.payload) < _NUMBER.size:
             raise WireError("a line without a number")
         return _NUMBER.unpack_from(self.payload)[0], self.payload[_NUMBER.size :]
 
     def number(self, key: str) -> int:
-        """Return the whole number under `key` of the frame's JSON object, or -1 if there is no whole number."""
+        """Return the whole number under `key` of the frame's JSON object, or -1 if there is none."""
         value = self.message.get(key)
         return value if type(value) is int else -1
 
@@ -99,12 +98,12 @@ def pack_message(kind: int, **message: object) -> bytes:
 
 
 def pack_line(kind: int, number: int, line: bytes) -> bytes:
-    """Return the bytes of a COMMAND or an ACK frame (`kind`) with this number and line."""
+    """Return the bytes of a frame with a number and a line. `kind` is COMMAND or ACK."""
     return seal(kind, _NUMBER.pack(number) + line)
 
 
 def hello(**more: object) -> bytes:
-    """Return the bytes of a HELLO frame of this version. `more`: the fields that only a viewer sends."""
+    """Return the bytes of a HELLO frame of this version. `more` are the fields that only a viewer sends."""
     return pack_message(HELLO, protocol=PROTOCOL, edgetop=__version__, format=FORMAT_VERSION, **more)
 
 
@@ -113,7 +112,7 @@ def _checksum(kind: int, payload: bytes) -> int:
 
 
 class FrameParser:
-    """A parser that finds the frames in a stream, which may arrive in pieces of any size."""
+    """Finds the frames in a stream of bytes, which may arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -144,9 +143,9 @@ class FrameParser:
 
 
 def misfit(theirs: Frame, there: str) -> str:
-    """Return the reason why this edgetop cannot talk to another one, in one line, or "" if it can.
+    """Return why this edgetop cannot talk to another one, as one line, or "" if it can.
 
-    `theirs`: the HELLO of the other edgetop. `there`: a phrase for where the other edgetop runs.
+    `theirs` is the other edgetop's HELLO. `there` says where the other edgetop runs, such as "on the board".
     """
     protocol, format_version, version = theirs.number("protocol"), theirs.number("format"), theirs.text("edgetop")
     what = f"edgetop {version or 'of an unknown version'} {there}"

@@ -1,8 +1,8 @@
-"""The board's side of a link: one thread that reads the journal once a second and sends frames.
+"""The board's side of a link: one thread that reads the journal once a second and sends frames to a viewer.
 
 Reading the past (`past`) needs much memory, so another process does it and then exits. The process of this thread has a
 low priority (nice) and exits with its viewer. A viewer that sends nothing, or accepts nothing, for a minute counts as
-gone, since a link may break without notice.
+gone, because a link may break without notice.
 """
 
 import contextlib
@@ -40,29 +40,26 @@ Give = Callable[[Path, Order], Answer]  # gives an order to a session; raises Ed
 
 
 class Summaries(Protocol):
-    """An accumulator of a session's batches that returns summaries.
-
-    A viewer of many boards gets these instead of batches.
-    """
+    """Takes a session's batches and makes summaries of the session. A viewer of many boards gets summaries only."""
 
     def fold(self, batch: Batch) -> None: ...
 
     def message(self) -> Mapping[str, Any]:
-        """Return the changes since the previous call, as the content of the next SUMMARY frame."""
+        """Return what has changed since the previous call, as the content of the next SUMMARY frame."""
 
 
 Summarize = Callable[[Sequence[str]], Summaries]  # takes gates; raises ValueError if one is not valid
 
 
 class LinkLostError(Exception):
-    """Raised by `Link` when the viewer at the other end is gone."""
+    """Raised by `Link` if the viewer at the other end is gone."""
 
 
 class Link:
-    """The two pipes between the board and a viewer."""
+    """The two pipes between the board and a viewer: one to read from, one to write to."""
 
     def __init__(self, source: int, sink: int, clock: Clock) -> None:
-        """Use the file descriptors `source`, to read from, and `sink`, to write to. The caller closes them."""
+        """Use the file descriptors `source`, to read from, and `sink`, to write to. The caller closes both."""
         self._source, self._sink, self._clock = source, sink, clock
         self._parser = FrameParser()
         self._unhandled: list[Frame] = []
@@ -89,10 +86,10 @@ class Link:
             self._wake.send(b"x")
 
     def receive(self, until_ns: int | None) -> list[Frame]:
-        """Return the next frames from the viewer, after a wait if necessary, or [] if none arrived by `until_ns`.
+        """Wait for frames from the viewer until the time `until_ns`, and return them. Return [] if none arrived.
 
-        `until_ns` is a time of the clock's `monotonic_ns`. With None, the wait ends when the viewer counts as gone.
-        Raises LinkLostError if the viewer is gone, and WireError if its bytes are not frames.
+        `until_ns` is a time of the clock's `monotonic_ns`. With None, the wait ends only when the viewer counts as
+        gone. Raises LinkLostError if the viewer is gone, and WireError if its bytes are not frames.
         """
         if self._unhandled:
             frames, self._unhandled = self._unhandled, []
@@ -120,7 +117,7 @@ class Link:
         return []
 
     def give_back(self, frames: list[Frame]) -> None:
-        """Give back received `frames`, which the next `receive` then returns."""
+        """Put back received frames. The next `receive` returns them again."""
         self._unhandled = frames
 
     def close(self) -> None:
@@ -139,9 +136,9 @@ def serve(
 ) -> None:
     """Send a session to a viewer until the session has ended or the viewer is gone.
 
-    `find` returns the session's folder, or raises EdgetopError if there is no session; the viewer then gets the
-    message. `give` carries out the viewer's orders. `past` reads the session's past. `summarize` creates the
-    `Summaries` for a viewer that asks for them. `period_ns` is the time between two reads of the journal.
+    `find` returns the session's folder. If it raises EdgetopError, the viewer gets the message. `give` carries out the
+    viewer's orders. `past` reads the session's past. `period_ns` is the time in ns between two reads of the journal.
+    `summarize` creates the `Summaries` for a viewer that asks for them.
     """
     try:
         link.send(relay_frames.hello())
@@ -171,9 +168,10 @@ def _hello(link: Link) -> Frame:
 
 
 def _summaries(hello: Frame, summarize: Summarize) -> Summaries | None:
-    """Return the `Summaries` object for a viewer that asked for summaries in its `hello`, or None if it wants batches.
+    """Return the object that makes summaries, or None if the viewer wants batches. `hello` is the viewer's first frame.
 
-    `summarize` creates the object from the viewer's gates. Raises EdgetopError if the gates are invalid.
+    `summarize` creates the object from conditions of the form of `--fail-if`, which the viewer sends. Raises
+    EdgetopError if these are invalid.
     """
     asked = hello.message.get("summaries")
     if asked is None:
@@ -244,7 +242,7 @@ class _Relay:
         self._link.send(relay_frames.pack_message(relay_frames.END))
 
     def _follow(self, position: Position) -> JournalTail | None:
-        """Return the tail of the journal after `position`, or None if the journal no longer has that position."""
+        """Return a reader of the journal after `position`, or None if the journal has lost that position."""
         segment, offset, self._until_ns = position
         try:
             follower = Follower(self._folder.path / JOURNAL, segment, offset)
@@ -253,7 +251,7 @@ class _Relay:
         return JournalTail(self._folder, follower, self._clock)
 
     def _send_past(self) -> JournalTail | None:
-        """Send the session's past. Return the tail of its journal, or None if the session is over.
+        """Send the session's past. Return a reader of the rest of its journal, or None if the session is over.
 
         Raises EdgetopError if the past cannot be read.
         """
@@ -303,9 +301,9 @@ class _Relay:
             self._link.send(relay_frames.pack_line(relay_frames.ACK, number, pack_answer(answer)))
 
     def _take_order(self, frame: Frame) -> None:
-        """Start a thread that carries out the order in a COMMAND frame. (A stop takes until the recording is final.)
+        """Start a thread that carries out the order in a COMMAND frame. A stop, for example, may take long.
 
-        If too many orders are being carried out, the order is refused instead.
+        If too many orders are being carried out, the order is refused.
         """
         number, line = frame.line
         if number in self._under_way or len(self._under_way) >= MAX_ORDERS:

@@ -26,9 +26,9 @@ class Family:
 
 
 def _device_tree(model: str, *compatible: str) -> Files:
-    """Return the files of a device tree with this model and these `compatible` strings.
+    """Return the files of a device tree by path, with this model and these `compatible` strings.
 
-    Strings end in NUL (Documentation/devicetree/usage-model.rst).
+    Their texts end in NUL (Documentation/devicetree/usage-model.rst).
     """
     base = "proc/device-tree"
     return {f"{base}/model": f"{model}\0", f"{base}/compatible": "".join(f"{name}\0" for name in compatible)}
@@ -48,7 +48,10 @@ def _temperature(number: int, celsius: float) -> Files:
 
 
 def _cooling_devices(types: Mapping[str, int]) -> Files:
-    """Return the files of cooling devices. `types`: their highest states by type, in the order of their numbers."""
+    """Return the files of cooling devices by path.
+
+    `types` has each device's highest state by its type, such as "pwm-fan".
+    """
     files: dict[str, str] = {}
     for number, (device_type, max_state) in enumerate(types.items()):
         files[f"{THERMAL}/cooling_device{number}/type"] = f"{device_type}\n"
@@ -79,7 +82,7 @@ def _clock(mhz: float) -> Files:
 
 
 def _fan(machine: Machine) -> Files:
-    """Return the files of the fan of the first chip, a pwmfan."""
+    """Return the files of the fan by path. It is a pwmfan, the first hwmon chip."""
     return {
         f"{HWMON}/hwmon0/pwm1": f"{255 * machine.fan // len(FAN_TRIPS)}\n",
         f"{HWMON}/hwmon0/fan1_input": f"{machine.fan_rpm}\n",
@@ -104,9 +107,9 @@ _BOUND = ((_CPUFREQ, 0), (_ALERT, 0), *((_FAN, 2 + level) for level in range(len
 
 
 def _jetson_files(machine: Machine) -> Files:
-    """Return the files of the Jetson that change. Voltages are in mV, and currents in mA.
+    """Return the files of the Jetson that change, by path. Voltages are in mV, and currents in mA.
 
-    The rails of CPU and SoC give less than VDD_IN, which also has DDR and I/O.
+    The rails of CPU and SoC together have less power than VDD_IN, which also supplies DDR and I/O.
     """
     state = machine.cooling_state
     cpu_w, soc_w = 0.5 + machine.cpu_w, 1.4 + 0.3 * machine.busy
@@ -188,7 +191,7 @@ def _pi_files(machine: Machine) -> Files:
 
 
 def _pmic(machine: Machine) -> str:
-    """Return the text that `vcgencmd pmic_read_adc` prints: currents, then voltages."""
+    """Return the text that `vcgencmd pmic_read_adc` prints on a Raspberry Pi: a line for each current and voltage."""
     low_v, high_v = machine.hardware.volts
     core_v = low_v if machine.is_under_voltage else high_v
     rails = {**_PMIC_RAILS, "VDD_CORE": ((1.2 + machine.cpu_w) / core_v, core_v)}

@@ -16,9 +16,9 @@ from edgetop.simulation.scenarios import Scenario
 
 @frozen
 class Stage:
-    """A part of the board that stores heat (an RC element).
+    """A part of the board that stores heat (a thermal RC element).
 
-    `rise_c` is how much warmer it is than the part that cools it.
+    `rise_c` is how many degrees warmer it is than the part that cools it.
     """
 
     capacitance_j_k: float
@@ -32,7 +32,7 @@ class Stage:
 
 @frozen
 class Heat:
-    """A die on a heatsink. The resistance of the heatsink to the air depends on the fan."""
+    """The heat in a chip on a heatsink. The heatsink's resistance to the air depends on the fan."""
 
     die: Stage
     sink: Stage
@@ -57,7 +57,7 @@ class Trip:
 
 @frozen
 class StepWise:
-    """One cooling device at one passive trip point, as in drivers/thermal/gov_step_wise.c.
+    """The kernel's control of one cooling device by one passive trip point, as in drivers/thermal/gov_step_wise.c.
 
     Each poll makes at most one step: up if the temperature is above the trip point and rising, down if it is below and
     falling. It counts as above until it is below the trip point by the hysteresis.
@@ -79,9 +79,13 @@ class StepWise:
 
 
 def fan_level(level: int, celsius: float, trips: Sequence[Trip]) -> int:
-    """Return the next level of a fan that now has `level`: the number of active trip points that are crossed.
+    """Return the fan's next level: the number of trip points that the temperature has crossed.
 
-    A crossed trip point counts until the temperature has fallen by its hysteresis. `trips` are ascending.
+    `level` is its present level. `trips` are ascending. A crossed trip point counts until the temperature has fallen by
+    its hysteresis.
+
+    >>> fan_level(0, 65.0, FAN_TRIPS), fan_level(2, 58.0, FAN_TRIPS)
+    (2, 2)
     """
     rising = sum(celsius >= trip.celsius for trip in trips)
     falling = sum(celsius >= trip.celsius - trip.hysteresis_c for trip in trips)
@@ -98,7 +102,10 @@ FULL_RPM = 5200
 
 @frozen
 class Hardware:
-    """Parameters of a board. Clocks are ascending. Voltages at the lowest and highest clock are interpolated."""
+    """Figures of a simulated board. Clocks are ascending.
+
+    `volts` are the CPU's voltages at the lowest and the highest clock; voltages between are interpolated.
+    """
 
     clocks_mhz: tuple[float, ...]
     volts: tuple[float, float]
@@ -112,9 +119,9 @@ class Hardware:
         return self.clocks_mhz[-1]
 
     def dynamic_w(self, mhz: float, busy: float) -> float:
-        """Return the dynamic power in W at this clock: dynamic-power-coefficient · V² · f.
+        """Return the CPU's power above idle, in W, at the clock `mhz`: dynamic-power-coefficient · V² · f.
 
-        `busy` is the CPU use, from 0 to 1. Source: Documentation/devicetree/bindings/arm/cpus.yaml.
+        `busy` is the CPU use, 0 to 1. Source: Documentation/devicetree/bindings/arm/cpus.yaml.
         """
         slowest_mhz, (low_v, high_v) = self.clocks_mhz[0], self.volts
         share = (mhz - slowest_mhz) / (self.fastest_mhz - slowest_mhz)
@@ -122,7 +129,7 @@ class Hardware:
         return self.busy_w * busy * mhz / self.fastest_mhz * (volts / high_v) ** 2
 
     def cold(self) -> Heat:
-        """Return the heat of a board that has been idle for a long time, with its fan on."""
+        """Return the heat of a board that has been idle for a long time, with its fan at a middle level."""
         return Heat(die=Stage(12.0), sink=Stage(120.0), die_resistance_k_w=0.5).after(
             math.inf, self.idle_w, SINK_K_W[2]
         )
@@ -152,7 +159,7 @@ HARDWARE: Mapping[str, Hardware] = {
 
 @frozen
 class Timetable:
-    """The schedule of a fault: calm, fault, rest, fault, rest and so on."""
+    """When a simulated fault is present: first calm, then fault, rest, fault, rest and so on."""
 
     scenario: Scenario
     is_troubled: bool = False
@@ -161,7 +168,10 @@ class Timetable:
     was_felt: bool = False
 
     def after(self, seconds: float, *, is_felt: bool) -> "Timetable":
-        """Return the schedule after `seconds` more. `is_felt`: whether a present fault has begun to slow the board."""
+        """Return the timetable `seconds` later.
+
+        `is_felt` says whether the present fault has begun to slow the board.
+        """
         scenario = self.scenario
         if scenario.trouble_s == 0:
             return self
@@ -213,7 +223,7 @@ class Machine:
 
     @property
     def clock_mhz(self) -> float:
-        """Return the clock of the CPU in MHz."""
+        """The present clock of the CPU in MHz."""
         if self.is_under_voltage:
             return self.hardware.clocks_mhz[0]
         return self.hardware.clocks_mhz[-1 - self.cooling_state]
@@ -224,9 +234,10 @@ class Machine:
 
     @property
     def slowdown(self) -> float:
-        """Return by which part inferences take longer: the highest clock divided by the effective one, minus 1.
+        """By which share inferences take longer, such as 0.5 for half as long again.
 
-        The effective clock is the present one less the share that over-current events take.
+        It is the highest clock divided by the effective clock, minus 1. The effective clock is the present one, less
+        the share that over-current events take.
         """
         return self.hardware.fastest_mhz / (self.clock_mhz * (1 - self._share_lost)) - 1
 
@@ -236,12 +247,12 @@ class Machine:
 
     @property
     def _share_lost(self) -> float:
-        """Return the share of the work that is lost by over-current events."""
+        """The share of the work, 0 to 1, that is lost by over-current events."""
         return min(1.0, self._over_current_hz * EVENT_S) * (1 - EVENT_CLOCK)
 
     @property
     def cpu_w(self) -> float:
-        """Return the power of the CPU above idle power."""
+        """The power of the CPU in W, above idle power."""
         return self.hardware.dynamic_w(self.clock_mhz, self.busy) * (1 - self._share_lost)
 
     @property
@@ -250,7 +261,7 @@ class Machine:
 
     @property
     def supply_v(self) -> float:
-        """Return the voltage at the input of the board."""
+        """The voltage at the input of the board, in V."""
         return (SAGGING_V if self.is_under_voltage else STEADY_V) - OHMS * self.cpu_w / STEADY_V
 
     @property
@@ -262,9 +273,9 @@ class Machine:
         return 0 if self.is_fan_stuck else FULL_RPM * self.fan // len(FAN_TRIPS)
 
     def after(self, real_s: float, speed: float, busy: float) -> "Machine":
-        """Return the board after `real_s` more seconds.
+        """Return the board `real_s` seconds later.
 
-        `speed` is the number of simulated seconds in a real one, and `busy` the CPU use, from 0 to 1.
+        `speed` is how many seconds are simulated in each of these. `busy` is the CPU use, 0 to 1.
         """
         counted = self.over_current_events + self._over_current_hz * real_s
         machine = replace(self, busy=busy, over_current_events=counted)
@@ -275,7 +286,7 @@ class Machine:
         return machine
 
     def polled(self, seconds: float) -> "Machine":
-        """Return the machine after the thermal zone has been polled once, `seconds` later."""
+        """Return the board `seconds` later, after the kernel has read its temperature once."""
         heat = self.heat.after(seconds, self.chip_w, SINK_K_W[0 if self.is_fan_stuck else self.fan])
         celsius = heat.celsius(self.ambient_c)
         governor = self.governor.polled(celsius) if self.governor else None
@@ -291,7 +302,7 @@ class Machine:
 
 
 def new_machine(scenario: Scenario, ambient_c: float | None = None) -> Machine:
-    """Return a board that has been idle so far. `ambient_c` replaces the ambient temperature of the scenario."""
+    """Return a board that has been idle so far. `ambient_c` is the air's temperature in °C; None for the scenario's."""
     hardware = HARDWARE[scenario.family]
     return Machine(
         hardware=hardware,

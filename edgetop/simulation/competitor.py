@@ -1,8 +1,8 @@
-"""A separate program that competes for a CPU. It needs only the standard library.
+"""A program that competes with the engine for a CPU. It needs only the standard library.
 
-It reads its standard input: `+` starts it, `-` pauses it, and the end of the file ends it, so that it never outlives
-edgetop. It is busy every other millisecond, which takes half of one core. It runs at the priority of the engine: with a
-nice value of 5 it did not change the median of the engine in a measurement.
+It reads its standard input: `+` starts it, `-` pauses it, and the end of the file ends it, so it never outlives
+edgetop. It is busy every other millisecond, which takes half of one core. It runs at the engine's priority: with a nice
+value of 5 it did not change the engine's median in a measurement.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""The scenarios of the virtual board. Each is a fault that occurs on real boards.
+"""The scenarios of the virtual board. Each is a fault that occurs on real boards, except "healthy".
 
-The module is imported to list the names, so it imports nothing. Times are simulated seconds.
+The module is imported to list the names, so it imports next to nothing. Times are simulated seconds.
 """
 
 from collections.abc import Mapping

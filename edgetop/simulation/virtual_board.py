@@ -1,6 +1,6 @@
 """The virtual board of a session: files for the sensors, and a page of memory that controls the engine.
 
-Its thread wakes five times a second, reads how much CPU time the engine really used, advances the machine accordingly,
+Its thread wakes five times a second, reads how much CPU time the engine really used, advances the board accordingly,
 and writes the result. Its folder has its files (`tree/`), the page for the engine, and a lock that the process holds
 while it lives. The next board removes folders without a held lock, which killed processes left.
 """
@@ -55,7 +55,7 @@ Report = Callable[[str], None]
 
 
 class VirtualBoard:
-    """A virtual board. Used as a context, in which its files exist. It begins to warm up at `start`."""
+    """A virtual board. It is a context, in which its files exist. Its time begins at `start`."""
 
     def __init__(
         self,
@@ -68,11 +68,12 @@ class VirtualBoard:
         clock: Clock | None = None,
         state_file: Path | None = None,
     ) -> None:
-        """Prepare the board. `start` begins its time.
+        """Prepare the board. Its time begins at `start`.
 
-        `speed` is the number of simulated seconds in a real one. `ambient_c` replaces the air temperature of the
-        scenario. `cpus` are the CPUs of the engine, for the competing process. `state_file` stores the heat of the
-        board, so that it is still warm in the next session.
+        `speed` is how many seconds are simulated in a real one. `ambient_c` is the air's temperature in °C; None for
+        the scenario's. `cpus` are the numbers of the engine's CPUs, which a competing process shares. `place` is the
+        folder for its files, by default `home()`. `state_file` stores the board's heat, so that it is still warm in the
+        next session.
         """
         self._scenario, self._speed = scenario, speed
         self._cpus = tuple(cpus)
@@ -121,14 +122,14 @@ class VirtualBoard:
         self._folder.remove()
 
     def identity(self) -> Board:
-        """Return the identity of the board. CPU, memory and system are those of the real machine."""
+        """Return the board's identity, marked as simulated. CPU, memory and system are the real machine's."""
         computer = read_board(Root())
         own = read_board(self.root)
         named = replace(computer, model=own.model, soc=own.soc, power_mode=own.power_mode, governor=own.governor)
         return replace(named, simulated=True)
 
     def discover(self) -> Found:
-        """Return the sensors of the board, marked as simulated, and those of load and memory of the real machine."""
+        """Return the board's sensors, marked as simulated, and the real machine's sensors of load and memory."""
         return join([marked(discover_hardware(self.root)), discover_system(Root())])
 
     def engine_started(self, pid: int) -> None:
@@ -137,7 +138,7 @@ class VirtualBoard:
     def start(self, report: Report) -> None:
         """Start the board. Its thread calls `report` with a message when a fault begins or ends.
 
-        Another call only replaces `report`.
+        If it was started already, the call only replaces `report`.
         """
         self._report = report
         if not self._thread.ident:
@@ -152,7 +153,7 @@ class VirtualBoard:
             self._report(f"the virtual board has stopped, because its files cannot be written ({error.strerror})")
 
     def step(self) -> None:
-        """Advance the board to the present time of the clock."""
+        """Advance the board to the clock's present time, and write its files."""
         now_ns = self._clock.monotonic_ns()
         real_s, self._before_ns = (now_ns - self._before_ns) / 1e9, now_ns
         if real_s <= 0:
@@ -177,7 +178,7 @@ class VirtualBoard:
             self._report(scenario.begins if machine.is_troubled else scenario.ends)
 
     def _save(self) -> None:
-        """Save the heat of the board, for the next session."""
+        """Save the board's heat for the next session."""
         self._saved_at_ns = self._clock.monotonic_ns()
         if self._state_file:
             heat = self.machine.heat
@@ -187,9 +188,10 @@ class VirtualBoard:
 
 
 def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> Machine:
-    """Return the machine with the heat that `state_file` has, cooled for the time since it was written.
+    """Return the board with the heat that `state_file` has, cooled for the time since that was written.
 
-    Without such a file, return it at its idle temperature. `speed` is the number of simulated seconds in a real one.
+    Without the file, return the board after it has been idle for long. `speed` is how many seconds are simulated in a
+    real one.
     """
     rested_s = SETTLED_S
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -204,7 +206,10 @@ def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> 
 
 
 def marked(found: Found) -> Found:
-    """Return the sensors, marked as simulated. Missing ones are dropped, because nobody can fix a virtual board."""
+    """Return the sensors, marked as simulated.
+
+    Notes on missing sensors are left out: nobody can fix a virtual board.
+    """
     readers = (source for source in found.sources if isinstance(source, Reader))
     return Found(
         tuple(replace(each, sensors=tuple(replace(s, simulated=True) for s in each.sensors)) for each in readers)
@@ -215,9 +220,9 @@ ROOM_BYTES = 4 * 2**20  # required free space: several times the size of the fil
 
 
 def home() -> Path:
-    """Return the folder in which boards have their folders. It is in memory if possible.
+    """Return the folder in which boards make their folders. It is in memory if possible.
 
-    Five writes a second would wear an SD card.
+    Five writes a second would wear out an SD card.
     """
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
     usable = (place for place in places if place and Path(place).is_dir() and has_room(place, ROOM_BYTES))
@@ -225,10 +230,10 @@ def home() -> Path:
 
 
 class BoardFolder:
-    """A folder whose files are replaced as a whole, so that a reader sees the old or the new file."""
+    """A folder whose files are replaced as a whole. A reader sees the old or the new file, never a part."""
 
     def __init__(self, place: Path) -> None:
-        """Create the folder. Raises OSError if `place` cannot be written."""
+        """Create a new folder in the folder `place`. Raises OSError if `place` cannot be written to."""
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))  # mode 0700
         self.tree = self.path / "tree"
         self._written: dict[str, bytes] = {}
@@ -236,7 +241,7 @@ class BoardFolder:
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
-        """Write the files whose content has changed."""
+        """Write those of the files whose content has changed. `files` has the contents by path in the folder `tree`."""
         for name, text in files.items():
             content = text.encode() if isinstance(text, str) else text
             if self._written.get(name) != content:
@@ -264,7 +269,7 @@ class BoardFolder:
 
 
 def remove_abandoned(place: Path) -> None:
-    """Remove the folders of boards whose process has ended."""
+    """Remove the folders of boards in the folder `place` whose process has ended."""
     for path in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # it belongs to another user, or is just being removed
             if path.lstat().st_uid != os.getuid():
@@ -282,7 +287,7 @@ def _open_lock(path: Path, flags: int) -> int:
 
 
 class Rival:
-    """A competing process, which rests until `compete(True)`."""
+    """A process that competes with the engine. It rests until `compete(True)`."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._is_busy = False

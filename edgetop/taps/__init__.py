@@ -1,1 +1,1 @@
-"""Watching other programs: rings in shared memory, and the programs and helpers that write calls into them."""
+"""Watching other programs: files in shared memory (rings), and the programs that write the watched calls to them."""

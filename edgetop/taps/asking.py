@@ -13,11 +13,16 @@ MOST_SAID = 1 << 16
 
 
 class Asked:
-    """A running program whose output is the answer. It has its own process group, which `close` ends."""
+    """A running program whose output is the answer to a question.
+
+    `close` ends it and the processes that it has started.
+    """
 
     def __init__(self, order: Sequence[str], within_s: float, **settings: Any) -> None:
-        """Start the program. `within_s`: time limit. `settings`: arguments of Popen. Raises OSError if it cannot be
-        started."""
+        """Start the program with the command line `order`. Raises OSError if it cannot be started.
+
+        `within_s` is how many seconds it may take. `settings` are further arguments of Popen.
+        """
         self._said, self._until_s = b"", time.monotonic() + within_s
         self._process = subprocess.Popen(  # noqa: S603  the callers' own programs
             order,
@@ -29,7 +34,7 @@ class Asked:
         )
 
     def poll(self) -> tuple[int, bytes] | None:
-        """Return the exit status and the output, or None while the program runs.
+        """Return (exit status, output), or None while the program runs.
 
         Raises TimeoutError if it takes too long or prints too much.
         """
@@ -46,7 +51,7 @@ class Asked:
         return None
 
     def wait(self) -> tuple[int, bytes]:
-        """Wait for the result of `poll` and return it."""
+        """Wait until the program has ended, and return (exit status, output). Raises what `poll` raises."""
         while (answer := self.poll()) is None:
             time.sleep(0.01)
         return answer

@@ -1,7 +1,7 @@
 """The resources that a container used, from the counters of its cgroup and of its network, and its OOM kills.
 
-The first process of a container is no child of edgetop, so wait4(2) says nothing about it. Its cgroup counts the CPU
-time, the peak of the memory and the disk traffic of everything in the container. The runtime removes the cgroup a few
+A container's first process is no child of edgetop, so wait4(2) says nothing about it. Its cgroup counts the CPU time,
+the peak of the memory and the disk traffic of everything in the container. The runtime removes the cgroup a few
 milliseconds after the end, so the counters are read at the moment at which the first process ends (pidfd_open(2)).
 """
 
@@ -29,9 +29,9 @@ USED, PEAK, READ, WRITTEN, RECEIVED, SENT = "cpu_ns", "memory", "read", "written
 
 
 class ContainerAccounts:
-    """The CPU time, memory and traffic of a container from now on, or from its start on.
+    """The CPU time, memory and traffic that a container has used.
 
-    `has_begun_before`: what the container used before now does not count.
+    With `has_begun_before`, what the container used before now does not count.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class ContainerAccounts:
         has_begun_before: bool = False,
         root: Root = HOST,
     ) -> None:
-        """Begin to account for the container with the first process `pid` and the id `container`.
+        """Begin to account for a container. `pid` is the id of its first process, and `container` the container's id.
 
-        `memory_limit`: the limit of its memory in bytes, or None.
+        `memory_limit` is the limit of its memory in bytes, or None. `root` is where the kernel's files are.
         """
         self._pid, self._limit, self._root = pid, memory_limit, root
         now_ns = time.monotonic_ns()
@@ -71,7 +71,7 @@ class ContainerAccounts:
         threading.Thread(target=self._wait, name="container-end", daemon=True).start()
 
     def _wait(self) -> None:
-        """Wait for the end of the first process, and read the counters once more."""
+        """Wait for the end of the container's first process, and read the counters once more."""
         try:
             end = os.pidfd_open(self._pid)
         except OSError:  # it has ended, or the kernel is too old
@@ -87,7 +87,7 @@ class ContainerAccounts:
         self.ended_ns = now_ns
 
     def _count(self) -> None:
-        """Read the counters. A file that cannot be read any more leaves its last count."""
+        """Read all counters. If a file cannot be read any more, its last count stays."""
         self._count_traffic()
         with self._lock:
             counts: dict[str, int | None] = {USED: self._cpu()}
@@ -108,11 +108,11 @@ class ContainerAccounts:
         self._counts |= {name: max(count, self._counts.get(name, 0)) for name, count in known.items()}
 
     def _count_traffic(self) -> None:
-        """Read how many bytes were read from and written to disks.
+        """Read how many bytes were read from and written to disks, from the first source that has them.
 
-        The file `io` of the first process (proc_pid_io(5)) has them of all its descendants that have ended, and counts
-        writes when they are made. The cgroup counts them when the page cache is written back,
-        but has those of descendants that still run. Both may be refused or missing.
+        The first process's file `io` (proc_pid_io(5)) includes its descendants that have ended, and counts writes when
+        they are made. The cgroup includes descendants that still run, and counts writes when the page cache is written
+        back. Either may be missing or refused.
         """
         fields = parse_counters(self._root.text(f"proc/{self._pid}/io").replace(":", ""))
         own, group = (fields.get("read_bytes"), fields.get("write_bytes")), self._io()
@@ -120,7 +120,10 @@ class ContainerAccounts:
         self._keep(dict(zip((READ, WRITTEN), second if first[0] is None else first, strict=True)))
 
     def read(self) -> list[Noted]:
-        """Read the counters, and return an event for each process that was killed for lack of memory."""
+        """Read the counters.
+
+        Return an event for each process that was killed for lack of memory since the last call.
+        """
         now_s = time.monotonic()
         if not self.ended_ns and now_s - self._read_s >= READ_S:
             self._read_s = now_s
@@ -133,7 +136,7 @@ class ContainerAccounts:
     def total(self, until_ns: int = 0) -> Noted | None:
         """Return an event with what the container used, or None while it runs.
 
-        `until_ns`: the time at which watching ends although the container runs, on CLOCK_MONOTONIC; 0 otherwise.
+        If watching ends although the container runs, `until_ns` is that time on CLOCK_MONOTONIC, in ns; 0 otherwise.
         """
         end_ns = self.ended_ns or until_ns
         if not end_ns:
@@ -154,7 +157,7 @@ class ContainerAccounts:
         return ended(body)
 
     def _used(self, name: str) -> int | None:
-        """Return by how much a counter has grown, or None if it is unknown."""
+        """Return by how much the counter `name` has grown since the beginning, or None if that is unknown."""
         count = self._counts.get(name)
         return None if count is None else count - self._before.get(name, 0)
 
@@ -164,7 +167,10 @@ class ContainerAccounts:
 
 
 def _began_ns(pid: int, root: Root) -> int | None:
-    """Return when a process began, on CLOCK_MONOTONIC. The kernel counts it in ticks of 10 ms on CLOCK_BOOTTIME."""
+    """Return when a process began, in ns of CLOCK_MONOTONIC, or None if that is unknown.
+
+    The kernel counts it in ticks of 10 ms on CLOCK_BOOTTIME.
+    """
     try:
         ticks = int(parse_stat(root.read_text(f"proc/{pid}/stat")).began)
     except (OSError, ValueError):
@@ -184,7 +190,11 @@ def _unknown_traffic() -> tuple[None, None]:
 def _counters(
     root: Root, memberships: str, mounts: str
 ) -> tuple[Callable[[], int | None], Callable[[], tuple[int | None, int | None]]]:
-    """Return functions that read the CPU time in ns, and the bytes read and written, of a cgroup."""
+    """Return two functions for a cgroup: one returns its CPU time in ns, the other its (bytes read, bytes written).
+
+    Both return None for what is unknown. `memberships` is the text of /proc/PID/cgroup, and `mounts` the text of
+    /proc/self/mountinfo.
+    """
     newer = next(iter(folders_of(memberships, mounts, "")), "")
     used, blocks = (next(iter(folders_of(memberships, mounts, name)), "") for name in ("cpuacct", "blkio"))
 

@@ -1,8 +1,9 @@
 """A container in which edgetop runs a program: its command line, its first process, and how it gets signals.
 
-`docker run` or `podman run` stays in the foreground, passes the output on, and exits with the status of the program.
-It removes the container at the end (`--rm`), even if edgetop is killed. The folder of the rings, the hook and the
-preload library are mounted into the container. Its clock is that of this machine, so times need no conversion.
+`docker run` or `podman run` stays in the foreground, passes the output on, and exits with the program's status. It
+removes the container at the end (`--rm`), even if edgetop is killed. The container sees the folder of the rings (the
+files to which calls are written), the Python hook and the preload library. Its clock is this machine's, so times need
+no conversion.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ _numbers = itertools.count()
 
 @frozen
 class ContainerSpec:
-    """The container for one program."""
+    """What is needed to run one program in a container: the runtime, the image and further options."""
 
     runtime: Runtime
     image: Image
@@ -49,7 +50,7 @@ class ContainerSpec:
 
 
 def mount(source: str, target: str, *, is_readonly: bool = False) -> str:
-    """Return the value of `--mount` that shows a folder or file of this machine in a container.
+    """Return the value of `--mount` that shows the file or folder `source` of this machine in a container, at `target`.
 
     The value is a line of CSV, in which commas and quotes are quoted.
 
@@ -63,7 +64,7 @@ def mount(source: str, target: str, *, is_readonly: bool = False) -> str:
 
 
 class ContainerRun:
-    """One container, from the start of its command on."""
+    """One container that edgetop runs. It exists from before the start of its command on."""
 
     def __init__(self, spec: ContainerSpec) -> None:
         self.spec = spec
@@ -83,10 +84,11 @@ class ContainerRun:
         variables: Sequence[str] = (),
         has_input: bool = False,
     ) -> list[str]:
-        """Return the command line that runs `command` in the container and makes it report its calls to `rings`.
+        """Return the command line that runs `command` in the container. The program's calls are written to `rings`.
 
-        `hook`: the folder for PYTHONPATH; None without a hook. `preload`: the library for C programs, or None.
-        `variables`: further environment variables. `has_input`: whether the program reads this standard input.
+        `rings` is a folder. `hook` is the folder for PYTHONPATH, or None for no hook. `preload` is the path of the
+        library for C programs, or None. `variables` are further environment variables, as NAME=VALUE. `has_input` says
+        whether the program reads standard input.
         """
         spec, image = self.spec, self.spec.image
         if spec.is_shared:
@@ -115,7 +117,10 @@ class ContainerRun:
         ]
 
     def seek(self, is_over: Callable[[], bool]) -> None:
-        """Look for the first process of the container in a thread, until it is found or `is_over` returns True."""
+        """Look for the container's first process in another thread, until it is found or `is_over` returns True.
+
+        The attributes `pid` and `id` are set then.
+        """
         threading.Thread(target=self._seek, args=(is_over,), name="container-start", daemon=True).start()
 
     def _seek(self, is_over: Callable[[], bool]) -> None:
@@ -128,10 +133,10 @@ class ContainerRun:
             time.sleep(LOOK_S)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the first process of the container, without waiting for it.
+        """Send a signal to the container's first process, without waiting for it.
 
-        The kernel drops a signal for which the first process of a PID namespace has no handler (pid_namespaces(7)).
-        Outside of a container it would end the process, so SIGKILL is sent instead.
+        The kernel drops a signal for which the first process of a container has no handler (pid_namespaces(7)). Outside
+        of a container, the signal would end the process. So SIGKILL is sent in that case.
         """
         if number != signal.SIGKILL and self.pid and not _handles(self.pid, number):
             number = signal.SIGKILL
@@ -152,7 +157,10 @@ class ContainerRun:
 
 
 def _handles(pid: int, number: int) -> bool:
-    """Whether a process has a handler for a signal (`SigCgt` in proc_pid_status(5)). True if that is unknown."""
+    """Whether a process has a handler for the signal `number` (`SigCgt` in proc_pid_status(5)).
+
+    True if that is unknown.
+    """
     for line in HOST.text(f"proc/{pid}/status").splitlines():
         name, _, mask = line.partition(":")
         if name == "SigCgt":

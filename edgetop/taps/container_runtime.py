@@ -1,6 +1,6 @@
 """Find docker(1) or podman(1), and ask it about images and containers.
 
-Both take the same commands and print the same JSON for what is used here: docker-inspect(1), podman-inspect(1).
+Both take the same commands, and print the same JSON for what is used here: docker-inspect(1), podman-inspect(1).
 """
 
 import json
@@ -24,7 +24,7 @@ _HINTS = ("See '", "Run '", "Usage:")
 
 @frozen
 class Image:
-    """An image. `inspect` gives all fields."""
+    """A container image, with what the command `inspect` prints about it."""
 
     id: str
     name: str  # as the user wrote it
@@ -38,7 +38,7 @@ class Image:
 
 @frozen
 class Contained:
-    """A container."""
+    """A container, with what the command `inspect` prints about it."""
 
     id: str
     pid: int  # process id of its first process on this machine; 0 if it does not run
@@ -48,13 +48,13 @@ class Contained:
 
 @frozen
 class Runtime:
-    """A program that runs containers."""
+    """A program that runs containers: docker or podman."""
 
     name: str  # "docker" or "podman"
     program: str
 
     def ask(self, *words: str, within_s: float = ANSWER_S) -> "subprocess.CompletedProcess[str]":
-        """Run the program with the arguments `words`. Return its exit status and output.
+        """Run docker or podman with the arguments `words`. Return its exit status and output.
 
         If it cannot be started, or takes longer than `within_s` seconds, the exit status is NOT_STARTED.
         """
@@ -100,7 +100,10 @@ class Runtime:
         )
 
     def _inspect(self, kind: str, name: str) -> Mapping[str, Any]:
-        """Return what `inspect` prints about one image or container; {} if there is none, or if it is no JSON."""
+        """Return the JSON object that `inspect` prints about an image or a container, or {} if there is none.
+
+        `kind` is "image" or "container". `name` is its name or id.
+        """
         done = self.ask(kind, "inspect", "--", name)
         if done.returncode or len(done.stdout) > MOST_ANSWER:
             return {}
@@ -115,7 +118,8 @@ class Runtime:
 def runtimes(search: str | None = None) -> list[Runtime]:
     """Return the container runtimes that work here, Docker first.
 
-    `search`: folders to search in place of those in PATH. Raises InputError if there is none, with the reason.
+    `search` is a list of folders in the form of PATH; None for PATH itself. Raises InputError, with the reason, if no
+    runtime works.
     """
     usable, reasons = [], []
     for name in RUNTIMES:
@@ -137,9 +141,9 @@ def runtimes(search: str | None = None) -> list[Runtime]:
 
 
 def reason(output: str) -> str:
-    """Return the line of a runtime's output that says why it failed.
+    r"""Return why docker or podman failed: the line of its output that says so.
 
-    >>> reason("Trying to pull a...\\nError: short-name \\"a\\" did not resolve\\n")
+    >>> reason("Trying to pull a...\nError: short-name \"a\" did not resolve\n")
     'short-name "a" did not resolve'
     """
     lines = [clean(line.strip()) for line in output.splitlines() if line.strip()]

@@ -1,8 +1,8 @@
-"""Read an ELF file: find its functions without loading it.
+"""Read an ELF file (a program or library): find its functions without loading it.
 
-The file is not trusted, so each number from it is checked against a bound. See elf(5). The machine code of ONNX
-Runtime that is recognised comes from `onnxruntime_c_api.cc` (OrtGetApiBase, GetApi). This module needs only the
-standard library.
+The file is not trusted, so each number from it is checked against a bound. See elf(5). The machine code of ONNX Runtime
+that is recognised comes from `onnxruntime_c_api.cc` (OrtGetApiBase, GetApi). This module needs only the standard
+library.
 """
 
 import os
@@ -37,9 +37,9 @@ class Section(NamedTuple):
 
 
 def open_regular(path: str) -> int:
-    """Open a file for reading. Raises ValueError if it is not a regular file, and OSError if it cannot be opened.
+    """Open a file for reading, and return its descriptor. Raises ValueError if it is not a regular file, else OSError.
 
-    The file is checked with an O_PATH descriptor first, which does not affect a FIFO or a device.
+    The check is made with an O_PATH descriptor, which does not affect a FIFO or a device.
     """
     first = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
@@ -51,7 +51,10 @@ def open_regular(path: str) -> int:
 
 
 class Elf:
-    """An open ELF file. Raises ValueError if it is not a 64-bit ELF file, or is damaged."""
+    """An open ELF file (a program or library). `fd` is its descriptor.
+
+    Raises ValueError if it is not a 64-bit ELF file, or is damaged.
+    """
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -78,7 +81,10 @@ class Elf:
         return list(row.iter_unpack(self._bytes(begin, size * count)))
 
     def _bytes(self, offset: int, count: int) -> bytes:
-        """Return `count` bytes of the file. Raises ValueError if the file is too short or `count` is too large."""
+        """Return `count` bytes from the position `offset` of the file.
+
+        Raises ValueError if the file is too short or `count` is too large.
+        """
         if count > MOST_BYTES or offset >= 2**62:
             raise ValueError("a table is too large")
         data = os.pread(self.fd, count, offset)
@@ -87,12 +93,15 @@ class Elf:
         return data
 
     def _at(self, address: int, count: int) -> bytes:
-        """Return up to `count` bytes at an address, or b"" if no segment has it."""
+        """Return up to `count` bytes at an address, or b"" if no segment has the address."""
         offset = self.offset(address)
         return b"" if offset is None or offset >= 2**62 else os.pread(self.fd, count, offset)
 
     def symbols(self, names: tuple[str, ...]) -> dict[str, int]:
-        """Return the offsets in the file of the functions with these names."""
+        """Return the positions of functions in the file, by name. Names that the file does not define are left out.
+
+        Raises ValueError if the file is damaged.
+        """
         values: dict[str, int] = {}
         for section in self.sections:
             if section.kind in (SYMTAB, DYNSYM):
@@ -108,7 +117,7 @@ class Elf:
         return {name: offset for name, offset in offsets.items() if offset is not None}
 
     def offset(self, address: int) -> int | None:
-        """Return the offset of an address in the file, or None if no segment has it."""
+        """Return the position in the file of the byte that is loaded at `address`, or None if no segment has it."""
         for one in self.segments:
             if one.address <= address < one.address + one.size:
                 return address - one.address + one.offset
@@ -118,10 +127,7 @@ class Elf:
         return any(one.is_code and one.address <= address < one.address + one.size for one in self.segments)
 
     def word(self, address: int) -> int:
-        """Return the pointer that is stored at `address`, or 0 if there is none.
-
-        Both are addresses in a file that is loaded at address 0.
-        """
+        """Return the pointer that is stored at `address` if the file is loaded at address 0, or 0 for none."""
         if self._relocations is None:
             self._relocations = self._read_relocations()
         places, values = self._relocations
@@ -131,9 +137,9 @@ class Elf:
         return int.from_bytes(self._at(address, 8), "little")
 
     def _read_relocations(self) -> tuple["array[int]", "array[int]"]:
-        """Return two arrays: the sorted places that relocation fills with an address of this file, and these addresses.
+        """Return two arrays: addresses at which the loader stores a pointer into this file, sorted, and these pointers.
 
-        Places in the packed form (RELR) already have their address in the file.
+        Pointers in the packed form (RELR) are left out, because the file itself has them.
         """
         relative, pairs = RELATIVE.get(self.machine), []
         for section in self.sections:
@@ -144,7 +150,10 @@ class Elf:
         return array("Q", (at for at, _ in pairs)), array("Q", (value for _, value in pairs))
 
     def addresses_in(self, function: int) -> Iterator[int]:
-        """Yield the PC-relative addresses that the code at the beginning of a function computes."""
+        """Yield the addresses that the code at the beginning of a function computes relative to its own place.
+
+        `function` is the function's address.
+        """
         code = self._at(function, CODE_BYTES)
         if self.machine == X86_64:  # lea register, [rip + distance]
             for found in re.finditer(rb"[\x48\x4c]\x8d[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](....)", code, re.DOTALL):
@@ -164,15 +173,15 @@ class Elf:
                 yield pages[word >> 5 & 31] + (word >> 10 & 0xFFF)
 
     def text(self, address: int, most: int = 32) -> str:
-        """Return the text at an address, or "" if there is none."""
+        """Return the text at an address, without the NUL at its end, or "" if `most` bytes have no NUL."""
         data = self._at(address, most)
         return data.partition(b"\0")[0].decode("ascii", "replace") if b"\0" in data else ""
 
 
 def _places(texts: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Yield (position, name) for each place in a string table where one of `names` stands.
+    """Yield (position, name) for each place in a string table where one of `names` ends with NUL.
 
-    A name that is the end of a longer one may share its bytes.
+    A name that is the end of a longer name is found there too, because both may share their bytes.
     """
     for name in names:
         at = texts.find(name.encode() + b"\0")
@@ -186,10 +195,11 @@ SURE_ENTRIES = 30  # number of entries that each version has
 
 
 def ort_functions(elf: Elf) -> tuple[dict[str, int], str]:
-    """Return the offsets of the functions of ONNX Runtime's C API that run a model, and the version of ONNX Runtime.
+    """Return where the functions of ONNX Runtime's C API that run a model are in the file, by name, and its version.
 
-    OrtGetApiBase is exported and returns the address of two pointers: GetApi and GetVersionString. GetApi returns the
-    address of the table of functions. Raises ValueError if the code is not recognised.
+    For example ({"Run": 1234, "RunWithBinding": 5678}, "1.23.0"). The exported function OrtGetApiBase returns the
+    address of two pointers, GetApi and GetVersionString. GetApi returns the address of the table of functions. Raises
+    ValueError if the code is not recognised.
     """
     exported = elf.symbols(("OrtGetApiBase",)).get("OrtGetApiBase")
     if exported is None:

@@ -25,7 +25,7 @@ SITES = ("site-packages", "dist-packages")
 
 
 def digest(file: int) -> str:
-    """Return the SHA-256 of an open file."""
+    """Return the SHA-256 of an open file as hexadecimal digits. `file` is its descriptor."""
     import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
 
     total, at = hashlib.sha256(), 0
@@ -36,7 +36,7 @@ def digest(file: int) -> str:
 
 
 def may_load(path: str) -> bool:
-    """Whether only this user and root can have written the file and the folders above it."""
+    """Whether only this user and root can have written the file at `path` and the folders above it."""
     user = os.geteuid()
     try:
         if os.path.realpath(path) != path:
@@ -54,7 +54,10 @@ def may_load(path: str) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Whether only this user or root is in the group. On most systems each user has such a group."""
+    """Whether the group with the id `group` has no member but this user and root.
+
+    Most systems have a group for each user.
+    """
     if group == 0:
         return True
     with contextlib.suppress(KeyError):
@@ -69,13 +72,13 @@ def _is_private(group: int) -> bool:
 
 
 class Loading:
-    """A search for the functions of one module, in another process. `close` ends it early."""
+    """A search, in another process, for the functions of a module that run a model. `close` ends it early."""
 
     def __init__(self, path: str, interpreter: str, sites: list[str], sha256: str) -> None:
-        """Start the search.
+        """Start the search. Raises ValueError, with the reason, if the module may not be loaded.
 
-        `path` and `interpreter` come from the watched process, which is not trusted. `sha256`: hash of the module's
-        file. Raises ValueError, with the reason, if the module may not be loaded.
+        `path` is the module's path and `interpreter` the program of the watched process, which is not trusted. `sites`
+        are its folders of packages. `sha256` is the hash of the module's file, as hexadecimal digits.
         """
         self.path = path
         if not is_module(path):
@@ -93,7 +96,7 @@ class Loading:
             )
 
     def poll(self) -> list[Function] | None:
-        """Return the functions, or None while the search runs. Raises ValueError if they cannot be found."""
+        """Return the functions that were found, or None while the search runs. Raises ValueError if it fails."""
         name = self.path.rpartition("/")[2]
         try:
             answer = self._asked.poll()
@@ -128,7 +131,10 @@ def _asked(interpreter: str, path: str, sites: list[str]) -> Asked:
 
 
 def _own_copy(path: str, sha256: str) -> str | None:
-    """Return the path of the same module in edgetop's own environment, or None if it has none with this hash."""
+    """Return the path of an equal module in edgetop's own environment, or None if there is none.
+
+    `sha256` is the hash of the module at `path`, as hexadecimal digits.
+    """
     with contextlib.suppress(ImportError, OSError, ValueError):
         spec = importlib.util.find_spec("onnxruntime")
         for folder in (spec.submodule_search_locations or ()) if spec else ():

@@ -1,11 +1,9 @@
 """Find the functions of ONNX Runtime's Python module that run a model.
 
-The module is loaded, because its methods have no symbols.
-
-This is a separate program for Python 3.8 and later, because the module is built for one version of Python. Loading a
-module runs its code: `edgetop.taps.loading` decides which module may be loaded, and runs this program as the user. It
-prints one JSON object: offsets in the file by method, the offset of the function that calls all methods, and the
-version.
+The module is loaded, because its methods have no symbols. This is a separate program for Python 3.8 and later, because
+the module is built for one version of Python. Loading a module runs its code: `edgetop.taps.loading` decides which
+module may be loaded, and runs this program as the user. It prints one JSON object: "offsets" has positions in the file
+by method, "caller" the position of the function that calls all methods, and "version" the version.
 
     python locate.py /path/onnxruntime_pybind11_state.so /more/site-packages ...
 """
@@ -28,7 +26,10 @@ MOST_SECONDS, MOST_MEMORY = 30, 8 * 2**30
 
 
 def file_offset(path: str, address: int | None) -> int | None:
-    """Return the offset of a loaded function in this file, or None if it comes from another file."""
+    """Return the position of a loaded function in the file at `path`, or None if it is not in this file.
+
+    `address` is the function's address in memory; None for none.
+    """
     if address is None:
         return None
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
@@ -42,21 +43,22 @@ def file_offset(path: str, address: int | None) -> int | None:
 
 
 def builtin_of(function: Any) -> Any:
-    """Return the C function object behind a method."""
+    """Return the C function object behind a Python method."""
     return getattr(function, "__func__", function)
 
 
 def caller_of(function: Any) -> int | None:
-    """Return the address of the C function behind a method: the second word of its PyMethodDef (methodobject.h).
+    """Return the address of the C function that Python calls for a method, or None.
 
-    pybind11 uses one function for all methods. It finds the method by its record and translates exceptions.
+    It is the second word of its PyMethodDef (methodobject.h). pybind11 uses one C function for all methods. That
+    function finds the method by its record and translates exceptions.
     """
     definition = ctypes.c_void_p.from_address(id(builtin_of(function)) + 2 * WORD).value or 0
     return ctypes.c_void_p.from_address(definition + WORD).value
 
 
 def record_of(function: Any) -> int | None:
-    """Return the address of pybind11's record of a method, which is in a capsule or, in pybind11 3, in an object."""
+    """Return the address of pybind11's record of a method. It is in a capsule or, in pybind11 3, in an object."""
     owner = builtin_of(function).__self__
     if type(owner).__name__ != "PyCapsule":
         return ctypes.c_void_p.from_address(id(owner) + 2 * WORD).value
@@ -68,7 +70,11 @@ def record_of(function: Any) -> int | None:
 
 
 def located(path: str, folders: list[str]) -> dict[str, Any]:
-    """Return the functions that pybind11 calls for the methods of InferenceSession, and their common caller."""
+    """Return where in the file the functions are that pybind11 calls for InferenceSession's methods.
+
+    `path` is the module's path. `folders` are added to `sys.path`. The result is {"offsets": {"run": 1234, ...},
+    "caller": 5678, "version": "1.23.0"}. Raises ValueError if the module has another layout.
+    """
     sys.path[:0] = folders
     name = "onnxruntime_pybind11_state"
     loader = importlib.machinery.ExtensionFileLoader(name, path)
@@ -92,7 +98,10 @@ def located(path: str, folders: list[str]) -> dict[str, Any]:
 
 
 def version_in(folder: str) -> str:
-    """Return the package's version from the folder that pip writes: onnxruntime_gpu-1.23.0.dist-info."""
+    """Return the package's version, such as "1.23.0", or "" if it is unknown.
+
+    It is in the name of a folder in `folder` that pip writes, such as onnxruntime_gpu-1.23.0.dist-info.
+    """
     names = os.listdir(folder) if os.path.isdir(folder) else []
     infos = [name for name in names if name.startswith("onnxruntime") and name.endswith(".dist-info")]
     return infos[0][: -len(".dist-info")].split("-")[1] if infos else ""

@@ -60,20 +60,20 @@ mapped: "dict[tuple[object, ...], float]" = {}  # place in a program -> when it 
 
 
 class RefusedError(Exception):
-    """The request is refused. The text is the reason."""
+    """Raised if a request is refused. The text is the reason."""
 
 
 def text_at(folder: int, name: str, most: int = 1 << 16) -> str:
-    """Read a file in the folder with this descriptor, such as /proc/PID."""
+    """Return the text of a file in the folder with the descriptor `folder`, such as /proc/PID."""
     with os.fdopen(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
         return file.read(most).decode("utf-8", "replace")
 
 
 def status_of(folder: int, tid: int) -> "list[str]":
-    """Return the fields of a thread's `stat` file (proc(5)), beginning with its state, which is field 0.
+    """Return the fields of a thread's `stat` file (proc(5)). Field 0 is its state, 19 its start time.
 
-    Field 19 is the start time, and fields 23 to 25 locate the program. `folder` is the descriptor of /proc/PID. Raises
-    RefusedError if the thread has ended.
+    Fields 23 to 25 locate the program. `folder` is the descriptor of /proc/PID. Raises RefusedError if the thread has
+    ended.
     """
     # /proc/PID/stat is not used, because it adds up the times of all threads.
     fields = text_at(folder, f"task/{tid}/stat").rpartition(")")[2].split()
@@ -96,7 +96,7 @@ def open_process(pidfd: int) -> "tuple[int, int]":
 
 
 class Process:
-    """A process, with checks that it belongs to the owner."""
+    """A process, with checks that it belongs to the user `owner` alone."""
 
     def __init__(self, pidfd: int, owner: int, since: int, namespaces: "tuple[int, ...]") -> None:
         self._pid, self.folder = open_process(pidfd)
@@ -123,7 +123,7 @@ class Process:
             raise RefusedError("the thread has ended")
 
     def check_mapped(self, library: os.stat_result, offset: int) -> None:
-        """Raise RefusedError unless the process has mapped this place of the file as code within the last second."""
+        """Raise RefusedError unless the process maps this place of the file as code. A check is valid for a second."""
         # An older check is good enough, because an open event survives unmapping as well. But if the process has
         # executed another program, which may have other rights, it is checked again.
         program = [status_of(self.folder, self._pid)[one] for one in (19, 23, 24, 25)]
@@ -223,7 +223,7 @@ class Tracing:
         self._remove_old()
 
     def number(self, library: int, status: os.stat_result, offset: int, kind: int) -> int:
-        """Return the number of the tracepoint of this place. It is created if it does not exist."""
+        """Return the number of the tracepoint at this place of a file. It is created if it does not exist."""
         key = status.st_dev, status.st_ino, offset, kind
         if key not in self._numbers:
             if len(self._numbers) >= MOST_PROBES:
@@ -238,7 +238,7 @@ class Tracing:
         return self._numbers[key]
 
     def _remove(self, name: str) -> bool:
-        """Remove a tracepoint; return whether it is gone. The kernel refuses while an event of it is open."""
+        """Remove a tracepoint, and return whether it is gone. The kernel refuses while one of its events is open."""
         try:
             os.write(self._list, f"-:{GROUP}/{name}\n".encode("ascii"))
         except FileNotFoundError:
@@ -248,7 +248,7 @@ class Tracing:
         return True
 
     def _remove_old(self) -> None:
-        """Remove the tracepoints of openers that were killed."""
+        """Remove the tracepoints that killed processes of this program have left."""
         with open(f"{self._folder}/uprobe_events", encoding="utf-8", errors="replace") as lines:
             for _, line in zip(range(MOST_LINES), lines, strict=False):
                 _, found, name = line.split(maxsplit=1)[0].partition(f":{GROUP}/e")
@@ -257,7 +257,7 @@ class Tracing:
                     self._remove(f"e{name}")
 
     def close(self) -> None:
-        """Remove all tracepoints, retrying while the owner of the events closes its descriptors at its end."""
+        """Remove all tracepoints. Try again for some seconds while the owner of the events closes its descriptors."""
         until = time.monotonic() + CLOSE_S
         while self._names and time.monotonic() < until:
             if self._remove(self._names[-1]):
@@ -267,7 +267,7 @@ class Tracing:
 
 
 def open_event(kind: int, config: int, tid: int, cpu: int, stack: int) -> int:
-    """Return the descriptor of an event. Raises OSError if the kernel refuses."""
+    """Return the descriptor of a new perf event. Raises OSError if the kernel refuses."""
     call, registers = MACHINES[os.uname().machine]
     sample, flags = TID | TIME | IDENTIFIER, INHERIT | WATERMARK | CLOCK | ALL_HAVE_ID
     if kind == SOFTWARE:
@@ -333,7 +333,7 @@ def give_up_rights() -> None:
 
 
 def main() -> None:
-    """Answer requests until the other end of the socket or of the standard output is closed."""
+    """Answer requests until the other end of the socket, or of the standard output, is closed."""
     owner = int(sys.argv[1])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     namespaces = tuple(os.stat(f"/proc/self/ns/{one}").st_ino for one in ("mnt", "user"))

@@ -1,7 +1,7 @@
-"""Pair the hits of uprobes into calls: find the return that belongs to each begin.
+"""Pair the hits of uprobes (breakpoints) into calls: find the return that belongs to each begin.
 
-A C function has its own return probe. A method that pybind11 calls has none, because a C++ exception could not pass it.
-Its end is the return of the function that calls all methods and handles their exceptions. Other methods return there as
+A C function has a return probe. A method that pybind11 calls has none, because a C++ exception could not pass it. Its
+end is the return of the function that calls all methods and handles their exceptions. Other methods return there as
 well, so the stack pointer decides which return ends the call.
 """
 
@@ -28,20 +28,23 @@ class Call(NamedTuple):
 
 @frozen
 class CallLayout:
-    """The place of pybind11's function_call (pybind11/attr.h) on the stack of a method, learned from the first call."""
+    """Where a method's call has its object: the place of pybind11's function_call (pybind11/attr.h) on the stack."""
 
     at: int  # offset of the function_call from the stack pointer at the begin of the method
     session_at: int  # offset in the function_call of the object whose method is called
 
     def session(self, stack: bytes) -> int:
-        """Return the address of the object, or 0 if the sample of the stack is too short."""
+        """Return the address of the object whose method is called, or 0 if `stack` is too short.
+
+        `stack` has the bytes of the stack at the begin of the method.
+        """
         begin = self.at + self.session_at
         return int.from_bytes(stack[begin : begin + WORD], "little")
 
 
 @dataclass(slots=True)
 class Watch:
-    """A watched function, with a breakpoint at its begin and another one where it returns."""
+    """A watched function. It has one breakpoint where it begins and another one where it returns."""
 
     function: Function
     layout: CallLayout | None = None  # stack layout of a method; None if unknown, so that sessions cannot be told apart
@@ -67,7 +70,7 @@ class Pairing:
     _open: dict[int, list[_Open]] = field(default_factory=dict)  # calls in progress by thread, the outermost first
 
     def calls(self, events: Iterable[Event]) -> list[Call]:
-        """Return the calls whose returns are among `events`. The events must be ordered by time."""
+        """Return the calls whose returns are among `events`. The events must be sorted by time."""
         ended: list[Call] = []
         for event in events:
             if isinstance(event, Forked):
@@ -113,5 +116,5 @@ class Pairing:
             ended.append(Call(last.hit.at_ns, hit.at_ns, hit.pid, hit.tid, last.session, ok, function))
 
     def forget(self) -> None:
-        """Drop all calls in progress, because events were lost."""
+        """Drop all calls that have begun and not ended. Call this if events were lost."""
         self._open.clear()

@@ -1,9 +1,9 @@
 """Breakpoints (uprobes) in the functions of a running process, by perf events that `opener.py` opens.
 
 The kernel writes each hit, with its CLOCK_MONOTONIC time, into a buffer of the CPU. It wakes the reader when a buffer
-is half full; waking it at every hit would cost the program 34 us more. An event belongs to one thread on one CPU, and
-is inherited by the threads and processes that it starts. Breakpoints disappear when their descriptors are closed,
-which also happens if this process is killed.
+is half full; waking it at every hit would cost the program 34 us more. An event belongs to one thread on one CPU. The
+threads and processes that this thread starts inherit the event. Breakpoints disappear when their descriptors are
+closed, which also happens if this process is killed.
 
 perf_event_open(2); include/uapi/linux/perf_event.h; arch/{x86,arm64}/include/uapi/asm/perf_regs.h.
 """
@@ -38,7 +38,7 @@ _GONE = (errno.ESRCH, errno.ENOENT)
 
 
 class Machine(NamedTuple):
-    """Where an architecture has values of a call: numbers of registers in perf_regs.h."""
+    """Where an architecture keeps the values of a call, as numbers of registers in perf_regs.h."""
 
     argument: int  # first argument of a function
     result: int  # result of a function
@@ -50,7 +50,7 @@ MACHINES = {"x86_64": Machine(5, 0, 7, 8), "aarch64": Machine(0, 0, 31, 0)}
 
 
 class Hit(NamedTuple):
-    """A hit: a thread reached a breakpoint."""
+    """A thread has reached a breakpoint."""
 
     at_ns: int  # CLOCK_MONOTONIC
     probe: int
@@ -63,7 +63,7 @@ class Hit(NamedTuple):
 
 
 class Forked(NamedTuple):
-    """A thread began, in a new process or, if `pid` equals `parent`, in an existing one."""
+    """A thread has begun. It is in a new process, or in an existing one if `pid` equals `parent`."""
 
     at_ns: int
     pid: int
@@ -72,7 +72,7 @@ class Forked(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """A process executed another program."""
+    """A process has executed another program."""
 
     at_ns: int
     pid: int
@@ -82,7 +82,7 @@ Event = Hit | Forked | Executed
 
 
 def why_not() -> str:
-    """Return why this machine has no uprobes, or "" if it has them."""
+    """Return in words why this machine has no uprobes (breakpoints by the kernel), or "" if it has them."""
     if os.uname().machine not in MACHINES:
         return f"uprobes are supported on x86_64 and aarch64, but this machine is {os.uname().machine}"
     if not EVENT_SOURCE.exists():
@@ -91,7 +91,10 @@ def why_not() -> str:
 
 
 def may_set() -> bool:
-    """Whether this process may set uprobes: it needs CAP_SYS_ADMIN (capabilities(7), 21), not only CAP_PERFMON."""
+    """Whether this process may set uprobes (breakpoints by the kernel).
+
+    It needs CAP_SYS_ADMIN (capabilities(7), 21). CAP_PERFMON is not enough.
+    """
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     effective = next(line for line in status.splitlines() if line.startswith("CapEff:"))
     return bool(int(effective.split()[1], 16) >> 21 & 1)
@@ -99,7 +102,7 @@ def may_set() -> bool:
 
 @frozen
 class Target:
-    """A process to watch."""
+    """A process to watch, which stays the same even if its number is used again."""
 
     pid: int
     pidfd: int
@@ -107,7 +110,7 @@ class Target:
 
 
 def target_of(pid: int) -> Target:
-    """Return a process as a target. Raises OSError if there is no such process."""
+    """Return the process with this number as a target. Raises OSError if there is no such process."""
     pidfd = os.pidfd_open(pid)
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -119,7 +122,7 @@ def target_of(pid: int) -> Target:
 
 @frozen
 class Place:
-    """A place in a file where a breakpoint is to be set."""
+    """Where to set a breakpoint: a position in a file."""
 
     probe: int  # number of the probe, which its hits have
     library: int  # descriptor of the file
@@ -129,16 +132,16 @@ class Place:
 
 
 class Opener:
-    """The privileged program, at the other end of a socket (SOCK_SEQPACKET)."""
+    """The program with the privilege to open events. It is at the other end of a socket (SOCK_SEQPACKET)."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
 
     def open(self, target: Target, tid: int, cpu: int, place: Place | None = None) -> int:
-        """Return the descriptor of a perf event for thread `tid` of the process `target`, on CPU `cpu`.
+        """Return the descriptor of a new perf event for the thread `tid` of the process `target`, on the CPU `cpu`.
 
-        The event reports hits at `place`. Without a place, it only reports new threads and executed programs. Raises
-        OSError with the reason of a refusal.
+        The event reports hits at `place`. Without a place, it reports only new threads and executed programs. Raises
+        OSError, with the reason, if the kernel or the program refuses.
         """
         kind = DUMMY if place is None else RETURN if place.at_return else BEGIN
         offset, stack = (place.offset, place.stack_bytes) if place else (0, 0)
@@ -157,7 +160,10 @@ class Opener:
 
 
 class Probes:
-    """The uprobes of a process, and the buffers of their hits. Methods raise OSError if a uprobe is refused."""
+    """The breakpoints (uprobes) in a process, and the buffers of their hits.
+
+    Methods raise OSError if a breakpoint is refused.
+    """
 
     def __init__(self, opener_: Opener) -> None:
         self._opener = opener_
@@ -175,18 +181,18 @@ class Probes:
         self.lost = 0  # number of events for which a buffer had no room
 
     def watch(self, pid: int) -> None:
-        """Watch this process and those that it forks. Raises OSError if there is no such process."""
+        """Watch the process `pid` and those that it forks. Raises OSError if there is no such process."""
         self._targets[pid] = target_of(pid)
         self._cover()
 
     def renewed(self) -> "Probes":
-        """Close these probes, and return an object for the probes of another process."""
+        """Remove these breakpoints, and return an object for the breakpoints in another process."""
         self.close()
         return Probes(self._opener)
 
     @property
     def pids(self) -> list[int]:
-        """Return the watched processes that have not ended."""
+        """The numbers of the watched processes that have not ended."""
         return [pid for pid in self._covered if Path(f"/proc/{pid}").exists()]
 
     @property
@@ -194,9 +200,9 @@ class Probes:
         return sum(map(len, self._covered.values()))
 
     def add(self, *places: Place) -> None:
-        """Set breakpoints at these places.
+        """Set breakpoints at these places in all watched processes.
 
-        A return probe must not be set in a function through which a C++ exception passes: the program would crash.
+        Never set one at the return of a function through which a C++ exception passes: the program would crash.
         """
         self._backlog += self._taken()
         for pid in self.pids:
@@ -209,7 +215,7 @@ class Probes:
         self._cover()
 
     def _cover(self) -> None:
-        """Open the events for all threads. Threads that begin later inherit them."""
+        """Open the events of all places for all threads that lack them. Threads that begin later inherit them."""
         for pid, target in list(self._targets.items()):
             covered = self._covered.setdefault(pid, set())
             for _ in range(PASSES):
@@ -252,7 +258,7 @@ class Probes:
             self._probes[int.from_bytes(number, "little")] = place
 
     def close(self) -> None:
-        """Close all descriptors. Needed only if this process continues."""
+        """Close all descriptors, which removes the breakpoints. Needed only if this process goes on."""
         for fd in (*self._events, *(target.pidfd for target in self._targets.values())):
             os.close(fd)
         for fd, memory in self._buffers.values():
@@ -262,13 +268,13 @@ class Probes:
         self._buffers.clear()
 
     def wait(self, seconds: float, *also: int) -> None:
-        """Wait until a buffer is half full, a descriptor in `also` is readable, or `seconds` have passed."""
+        """Wait until a buffer is half full, one of the descriptors `also` is readable, or `seconds` have passed."""
         for fd in also:
             self._poll.register(fd, select.POLLIN)
         self._poll.poll(seconds * 1000)
 
     def read(self) -> list[Event]:
-        """Return the events since the last call, ordered by time within each CPU."""
+        """Return the events since the last call, sorted by time within each CPU."""
         events, self._backlog = self._backlog + self._taken(), []
         if len(self._covered) > MOST_PROCESSES:
             self._forget_ended()
@@ -321,7 +327,7 @@ class Probes:
 
 
 def _taken(memory: mmap.mmap) -> bytes:
-    """Return the bytes between tail and head of a buffer, and release them."""
+    """Return the unread bytes of a buffer, and release them to the kernel. `memory` is the mapped buffer."""
     head, tail = struct.unpack_from("<QQ", memory, _HEAD_AT)
     if head == tail:
         return b""

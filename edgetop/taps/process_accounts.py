@@ -1,4 +1,4 @@
-"""Parts of the accounts of a program: the exit status of a child, and the memory of a process with its descendants."""
+"""Two parts of what a program used: the exit of a child process, and the memory of a process with its descendants."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ MOST_PROCESSES = 64
 
 
 class ChildExit:
-    """The end of a child of this process: when, with which exit status, and what the child used."""
+    """Notes when a child of this process ends, with which exit status, and what it has used."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -29,13 +29,13 @@ class ChildExit:
         threading.Thread(target=self._note_end, name="program-end", daemon=True).start()
 
     def _note_end(self) -> None:
-        """Note the time at which the process ends, more precisely than polls could."""
+        """Wait until the process ends, and note the time, more precisely than polls could."""
         with contextlib.suppress(ChildProcessError):  # it was waited for meanwhile
             os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         self._noted_ns = self._noted_ns or time.monotonic_ns()
 
     def exit_status(self) -> int | None:
-        """Return the exit status as `Popen.returncode` has it, or None while the process runs."""
+        """Return the exit status in the form of `Popen.returncode`, or None while the process runs."""
         with self._lock:
             if self._status is None:
                 try:
@@ -51,12 +51,12 @@ class ChildExit:
 
     @property
     def ended_ns(self) -> int:
-        """When the process ended, on CLOCK_MONOTONIC; 0 as long as `exit_status` returns None."""
+        """When the process ended, in ns of CLOCK_MONOTONIC. 0 as long as `exit_status` returns None."""
         return self._noted_ns if self._status is not None else 0
 
 
 class ResidentMemory:
-    """The resident memory of a process, and the memory of the process and its descendants together."""
+    """Measures the resident memory of a process, and the memory of the process and its descendants together."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -66,7 +66,7 @@ class ResidentMemory:
         self._read_s, self._sums = 0.0, [0.0, 0.0]  # the last reading; KiB times s, and s
 
     def read(self, now_s: float) -> None:
-        """Read the memory at `now_s`, the time on CLOCK_MONOTONIC in seconds."""
+        """Read the memory, and keep peaks and means. `now_s` is the present time on CLOCK_MONOTONIC, in s."""
         fields = parse_kib_fields(HOST.text(f"proc/{self._pid}/status"))
         self.peak_kib = max(self.peak_kib, fields.get("VmHWM", 0))
         if now_s >= self._due_s:
@@ -75,10 +75,10 @@ class ResidentMemory:
             self._due_s = now_s + max(PSS_S, PSS_PATIENCE * (time.thread_time() - begun_s))
 
     def _read_together(self, kib: int, now_s: float) -> None:
-        """Measure the memory of all processes of the program at `now_s`.
+        """Measure the memory of the process and its descendants. `now_s` is the time of CLOCK_MONOTONIC in s.
 
-        If there are several processes, their PSS is added up: memory that they share is divided among them. `kib` is
-        the resident memory of the first process, which counts if it is the only one.
+        If there are several processes, their PSS is added up: memory that several processes share is divided among
+        these. If there is only one, its resident memory counts, which is `kib`, in KiB.
         """
         pids = list(self._family.stats())[:MOST_PROCESSES]
         if len(pids) > 1:
@@ -106,7 +106,10 @@ class ResidentMemory:
 
 
 def noted(kill: OomKill, limit_bytes: int | None) -> Noted:
-    """Return an event about a process that the kernel's OOM killer ended. `limit_bytes`: the limit of its memory."""
+    """Return an event which says that the kernel's OOM killer ended a process.
+
+    `limit_bytes` is the limit of the program's memory, or None.
+    """
     limit_mib = None if limit_bytes is None else limit_bytes / MIB
     rss_mib = None if kill.resident_bytes is None else round(kill.resident_bytes / MIB, 1)
     who = "a process" if kill.name is None else f"{kill.name} (process {kill.pid})"
@@ -118,7 +121,7 @@ def noted(kill: OomKill, limit_bytes: int | None) -> Noted:
 
 
 def ended(body: ProgramEnded) -> Noted:
-    """Return an event about the end of a program."""
+    """Return an event which says that a program has ended, and what it used."""
     cpu = "" if body.cpu_ns is None else f", {body.cpu_ns / 1e9:.2f} s of CPU time"
     peak = "" if body.rss_peak_mib is None else f", {body.rss_peak_mib:.1f} MiB resident at most"
     text = f"the program ended after {body.total_ns / 1e9:.2f} s{cpu}{peak}"

@@ -1,8 +1,8 @@
 """Read the memory of a running process, to find the names of its models, and where pybind11 stores a call.
 
 The memory is read from /proc/PID/mem (proc(5)) with the rights of the process's user, and never written. If the kernel
-does not allow that (kernel.yama.ptrace_scope), names come from elsewhere. Layouts of libraries are searched for instead
-of being assumed; if a layout differs, a name stays unknown.
+does not allow that (kernel.yama.ptrace_scope), names come from elsewhere. Layouts of libraries are searched for. If a
+layout is not found, a name stays unknown.
 """
 
 import os
@@ -20,14 +20,14 @@ USER_SPACE = range(65_536, 2**56)
 
 
 class Memory:
-    """The memory of a process. Raises OSError if it may not be read."""
+    """Reads the memory of the process with the number `pid`. Raises OSError if that is not allowed."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self, address: int, count: int) -> bytes:
-        """Return up to `count` bytes at an address, as many as are mapped."""
+        """Return `count` bytes at an address. Return fewer bytes, or b"", if not all are mapped."""
         try:
             return os.pread(self._fd, count, address) if address in USER_SPACE else b""
         except OSError:
@@ -45,9 +45,9 @@ class Memory:
 
 
 def call_layout_of(memory: Memory, hit: Hit) -> CallLayout | None:
-    """Return where the caller of a method stores its call. `hit` is the begin of the method.
+    """Return where on the stack a method's call has its object, or None if that is not recognised.
 
-    Return None if the call is not on the stack or is not recognised.
+    `hit` is the hit of a breakpoint at the begin of the method.
     """
     at = hit.argument - hit.stack_pointer
     if 0 < at < len(hit.stack) - CALL_WORDS * WORD:
@@ -60,7 +60,11 @@ def call_layout_of(memory: Memory, hit: Hit) -> CallLayout | None:
 
 
 def model_of(memory: Memory, function: Function, session: int) -> str:
-    """Return the path of the model that a session object runs, or "" if unknown."""
+    """Return the path of the model that a session object runs, or "" if it is unknown.
+
+    `memory` is the memory of the watched process. `function` is the watched function, and `session` the address of its
+    object.
+    """
     if function.is_method:  # `session` is a Python object; its instance (pybind11/detail/common.h) has the session
         instance = memory.word(session + 2 * WORD)
         paths = (_path_in(memory, word) for word in memory.words(instance, INSTANCE_BYTES))
@@ -77,7 +81,10 @@ def model_of(memory: Memory, function: Function, session: int) -> str:
 
 
 def _path_in(memory: Memory, address: int) -> str:
-    """Return the path of the model from a std::string (libstdc++: pointer, length, and the text or its capacity)."""
+    """Return the path of a model from a std::string in the object at `address`, or "" if there is none.
+
+    The form of libstdc++ is expected: pointer, length, and the text or its capacity.
+    """
     words = memory.words(address, SESSION_BYTES)
     for place, (text, length, capacity) in enumerate(zip(words, words[1:], words[2:], strict=False)):
         is_inside = text == address + (place + 2) * WORD
@@ -91,7 +98,8 @@ def _path_in(memory: Memory, address: int) -> str:
 def _mapped_by(memory: Memory, address: int) -> str:
     """Return the path of the mapped model file into which the object at `address` points, or "" if there is none.
 
-    The object may point into the file directly, or through one other pointer.
+    The object may point into the file directly, or through one other pointer. If the process maps only one model file,
+    the path is that file's.
     """
     files = [one for one in mappings(memory.pid) if one.path.lower().endswith(MODELS)]
     if len({one.path for one in files}) == 1:

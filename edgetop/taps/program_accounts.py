@@ -1,9 +1,9 @@
 """The resources that a watched program used from its start to its end, and its processes that ran out of memory.
 
-All numbers are the kernel's. CPU time and block I/O are those of wait4(2): of the process and of all descendants that
-were waited for. If the program has a cgroup of its own of version 2, its CPU time is that of the cgroup, in which every
-descendant counts. The largest resident set is the kernel's high-water mark: of the process that runs (`VmHWM`,
-proc(5)), and at its end of the largest process (getrusage(2)).
+All numbers are the kernel's. CPU time and block I/O are those of wait4(2): they are the process's and those of all
+descendants that were waited for. If the program has a separate cgroup of version 2, its CPU time is that of the cgroup,
+in which every descendant counts. The largest resident set is the kernel's high-water mark: while the process runs, its
+own (`VmHWM`, proc(5)), and at its end the largest process's (getrusage(2)).
 """
 
 import resource
@@ -25,13 +25,13 @@ SECTOR_BYTES = 512  # unit of ru_inblock and ru_oublock: account_io in kernel/sy
 
 
 class ProgramAccounts:
-    """The CPU time, memory and I/O of one program, which is a child of this process."""
+    """The CPU time, memory and I/O that one program has used. The program is a child of this process."""
 
     def __init__(self, pid: int, began_ns: int, memory_limit: int | None = None, prefix: Sequence[str] = ()) -> None:
-        """Begin to account for the process `pid`, which began at `began_ns` of CLOCK_MONOTONIC.
+        """Begin to account for the process `pid`, which began at `began_ns`, in ns of CLOCK_MONOTONIC.
 
-        `prefix`: the command with which it enters cgroups of its own, whose limit is `memory_limit` bytes; () without
-        limits. Waits until it has entered all of them.
+        `prefix` is the command with which the program enters separate cgroups, and `memory_limit` their limit in bytes.
+        This waits until the program has entered all of them. Without limits, `prefix` is ().
         """
         self._pid, self._began_ns, self._limit = pid, began_ns, memory_limit
         # A child begins as a copy of this process, whose size counts as the child's for ever (exec_mmap of fs/exec.c).
@@ -48,11 +48,10 @@ class ProgramAccounts:
         self._exit = ChildExit(pid)
 
     def _enter(self, prefix: str) -> bool:
-        """Wait until the process is in its own cgroups. Return False if it has ended before.
+        """Wait until the process is in its cgroups. Return False if it has ended before.
 
         With version 1 there may be a cgroup for each controller, and the process enters one after the other. It is in
-        all of them when it has executed the command after the prefix, so that its command line no longer begins with
-        `prefix`.
+        all of them when its command line no longer begins with `prefix`.
         """
         own, until_s = HOST.text("proc/self/cgroup"), time.monotonic() + ENTER_S
         while time.monotonic() < until_s:
@@ -81,16 +80,19 @@ class ProgramAccounts:
         self._kills = OomKills(Path("/", group.folders[0]), group.files.events)
 
     def exit_status(self) -> int | None:
-        """Return the exit status as `Popen.returncode` has it, or None while the process runs."""
+        """Return the exit status in the form of `Popen.returncode`, or None while the process runs."""
         return self._exit.exit_status()
 
     @property
     def ended_ns(self) -> int:
-        """When the process ended, on CLOCK_MONOTONIC; 0 while it runs."""
+        """When the process ended, in ns of CLOCK_MONOTONIC; 0 while it runs."""
         return self._exit.ended_ns
 
     def read(self) -> list[Noted]:
-        """Read the high-water marks, and return an event for each process that was killed for lack of memory."""
+        """Read the peaks of memory.
+
+        Return an event for each process that was killed for lack of memory since the last call.
+        """
         now_s = time.monotonic()
         if not self.ended_ns:
             if now_s - self._read_s < READ_S:
@@ -102,7 +104,7 @@ class ProgramAccounts:
         return [noted(kill, self._limit) for kill in self._kills.new()] if self._kills else []
 
     def total(self) -> Noted | None:
-        """Return an event with the time, CPU time, memory and I/O of the ended program, or None if it has not ended."""
+        """Return an event with the duration, CPU time, memory and I/O of the program, or None if it has not ended."""
         if not self.ended_ns:
             return None
         used, resident = self._exit.used, self._resident
@@ -124,7 +126,7 @@ class ProgramAccounts:
         return ended(body)
 
     def _cgroup_cpu_us(self) -> int | None:
-        """Return the CPU time of the cgroup in us, or None if there is no cgroup or systemd has removed it already."""
+        """Return the CPU time of the program's cgroup in us, or None if there is no cgroup any more."""
         return parse_counters(HOST.text(self._cpu)).get("usage_usec") if self._cpu else None
 
     def close(self) -> None:

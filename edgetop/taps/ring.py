@@ -1,8 +1,9 @@
 """Read the rings in which programs report their calls. `edgetop/probe/edgetop_probe.py` writes them.
 
-A ring is not trusted. Its file is read with pread(2) and never mapped, because SIGBUS would kill the reader if the file
-became shorter. Sizes and sequence numbers are checked. A writer may die at any moment, and it overwrites its oldest
-calls if nobody reads them; overwritten calls are counted.
+A ring is a file in shared memory with the newest calls of a process. A ring is not trusted. It is read with pread(2)
+and never mapped, because SIGBUS would kill the reader if the file became shorter. Sizes and sequence numbers are
+checked. A writer may die at any moment. It overwrites its oldest calls if nobody reads them; overwritten calls are
+counted.
 """
 
 import fcntl
@@ -38,7 +39,7 @@ _room = bytearray(layout.SLOTS * SLOT.itemsize)  # buffer for the slots of a rin
 
 @frozen
 class CallName:
-    """The runtime and the model of a call. Each field may be empty."""
+    """What is known of a call's model and runtime. Each field may be empty."""
 
     runtime: str
     version: str
@@ -47,7 +48,7 @@ class CallName:
 
 
 class Ring:
-    """The ring of a program, read from its first call on.
+    """A ring: the file in shared memory in which a program writes its calls. It is read from the first call on.
 
     Raises ValueError if the file is not a ring of this version, and OSError if it cannot be read.
     """
@@ -75,7 +76,7 @@ class Ring:
         self.is_damaged = False  # whether it has impossible sequence numbers
 
     def _read_header(self) -> tuple[Any, ...]:
-        """Return the fields of the header. Raises ValueError if this is not a ring that can be read."""
+        """Return the fields of the file's header. Raises ValueError if the file is not a ring of this version."""
         status, size = os.fstat(self._file), layout.HEADER_BYTES + layout.SLOTS * layout.SLOT.size
         if not stat.S_ISREG(status.st_mode) or status.st_size != size:
             raise ValueError("not a ring: another size")
@@ -87,14 +88,17 @@ class Ring:
         return fields
 
     def _bytes(self, at: int, size: int) -> bytes:
-        """Read `size` bytes. Bytes beyond the end of the file are zero."""
+        """Return `size` bytes from the position `at` of the file. Bytes beyond the end of the file are zero."""
         read = os.pread(self._file, size, at)
         if len(read) < size:
             self.is_cut = True
         return read.ljust(size, b"\0")
 
     def _read_slots(self, position: int, number: int) -> Calls:
-        """Return the slots for `number` sequence numbers from `position` + 1 on, without a check of their content."""
+        """Return the slots of the sequence numbers `position` + 1 to `position` + `number`.
+
+        Their content is not checked.
+        """
         place = position % layout.SLOTS
         parts = [(place, min(number, layout.SLOTS - place)), (0, number - min(number, layout.SLOTS - place))]
         read = [
@@ -105,7 +109,7 @@ class Ring:
         return read[0] if len(read) == 1 else np.concatenate(read)
 
     def _all_sequences(self) -> Sequences:
-        """Return the sequence numbers of all slots, beginning with the slot of the current position."""
+        """Return the sequence numbers in all slots, beginning with the slot that is read next."""
         read = os.preadv(self._file, [_room], layout.HEADER_BYTES)
         if read < len(_room):
             self.is_cut = True
@@ -116,11 +120,11 @@ class Ring:
 
     @property
     def cost_ns(self) -> int:
-        """Return the cost of timing one call in ns, as the program measured it, or 0 if unknown."""
+        """How many ns it takes to time one call, as the program measured it, or 0 if unknown."""
         return int.from_bytes(self._bytes(layout.COST_AT, 4), "little")
 
     def name(self, number: int) -> CallName:
-        """Return the name with this number, or an empty name if the number is not in use."""
+        """Return what the name with this number says, or empty fields if the number is not in use."""
         if number >= layout.NAMES:
             return CallName("", "", (), "")
         entry = self._bytes(layout.NAMES_AT + number * layout.NAME_BYTES, layout.NAME_BYTES)
@@ -131,9 +135,9 @@ class Ring:
         return CallName(runtime, version, names, model)
 
     def find_whole(self, *, is_last: bool = False) -> None:
-        """Find the complete calls that `read` will take. `is_last`: whether no process writes any more.
+        """Find the calls that are complete, which `read` will take. `is_last` says that no process writes any more.
 
-        This is a step of its own, because the stores of the writer become visible between it and `read`.
+        Call this some time before `read`, so that what the writer has stored is visible then.
         """
         before, after = self._jump
         if before >= 0 and int(self._read_slots(before, 1)["sequence"][0]) == before + 1:
@@ -146,7 +150,7 @@ class Ring:
             self._look_ahead(is_last=is_last)
 
     def _count_whole(self) -> int:
-        """Return the number of successive complete calls from the position on."""
+        """Return how many successive calls are complete, from the one that is read next."""
         found = 0
         while found < layout.SLOTS:
             sequences = self._read_slots(self._position + found, CHUNK)["sequence"]
@@ -159,7 +163,7 @@ class Ring:
     def _look_ahead(self, *, is_last: bool) -> None:
         """Skip calls that will never be complete, because they were overwritten or their writer died.
 
-        `is_last`: whether no process writes any more.
+        `is_last` says that no process writes any more.
         """
         sequences, places = self._all_sequences(), np.arange(layout.SLOTS)
         is_newer = sequences > self._position
@@ -191,7 +195,10 @@ class Ring:
         self._whole = self._position + (layout.SLOTS if is_whole.all() else int(is_whole.argmin()))
 
     def read(self) -> Calls:
-        """Return the valid calls that `find_whole` found, in the order in which they ended. They count as read."""
+        """Return the valid calls that `find_whole` found, in the order in which they ended.
+
+        The next call returns later ones.
+        """
         number = self._whole - self._position
         if number <= 0:
             return NO_CALLS
@@ -208,7 +215,7 @@ class Ring:
         return valid
 
     def read_to_end(self) -> Calls:
-        """Return all remaining calls. Only for a ring that no process writes any more."""
+        """Return all remaining calls. Call this only when no process writes to the ring any more."""
         parts = []
         for _ in range(MOST_HOLES):
             self.find_whole(is_last=True)
@@ -218,11 +225,11 @@ class Ring:
         return np.concatenate(parts) if parts else NO_CALLS
 
     def is_abandoned(self) -> bool:
-        """Whether no process can write to the file any more; False if that is unknown.
+        """Whether it is certain that no process can write to the file any more.
 
         The kernel grants a read lease only if no process has the file open for writing, and a shared mapping keeps it
-        open (fcntl(2), "Leases"; check_conflicting_open in the kernel's fs/locks.c). Unlike the number of a process,
-        this works across PID namespaces, and for children that share the mapping.
+        open (fcntl(2), "Leases"; check_conflicting_open in the kernel's fs/locks.c). Unlike a check of the process
+        number, this works across PID namespaces, and for children that share the mapping.
         """
         try:
             fcntl.fcntl(self._file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
@@ -238,5 +245,9 @@ class Ring:
 
 
 def _expected(position: int, number: int) -> Sequences:
-    """Return `number` sequence numbers from `position` + 1 on."""
+    """Return the sequence numbers `position` + 1 to `position` + `number`.
+
+    >>> _expected(5, 2).tolist()
+    [6, 7]
+    """
     return np.arange(position + 1, position + 1 + number, dtype=np.uint64)

@@ -1,9 +1,9 @@
-"""The folder in which the processes of a watched application create their rings, and the rings in it.
+"""The folder in which the processes of a watched application create their rings (files of calls), and these rings.
 
 An application may start any number of processes one after another. So a ring is read to its end, and its file is
 removed, as soon as no process can write to it any more. The folder is locked (flock(2)) while its edgetop lives, so
-that another edgetop can find abandoned folders. Process numbers cannot show that, because another PID namespace may
-share /dev/shm.
+another edgetop can find abandoned folders. Process numbers cannot show that, because another PID namespace may share
+/dev/shm.
 """
 
 import contextlib
@@ -46,7 +46,10 @@ class Rings:
         self._room_due_ns = 0
 
     def open(self, shared: Path = SHARED_MEMORY) -> Path:
-        """Create the folder, in shared memory if possible, and remove folders that killed edgetop processes left."""
+        """Create the folder, in the folder `shared` if that has room, and return its path.
+
+        Also removes folders that killed edgetop processes left.
+        """
         home = shared if has_room(shared, ROOM_BYTES) else Path(tempfile.gettempdir())
         _remove_left_behind(home)
         while self.folder is None:
@@ -60,19 +63,19 @@ class Rings:
 
     @property
     def cost_ns(self) -> int:
-        """Return the cost of timing one call in ns, as the median over all processes, or 0 if unknown."""
+        """How many ns it takes to time one call: the median of what the processes measured, or 0 if unknown."""
         return sorted(self._costs.values())[len(self._costs) // 2] if self._costs else 0
 
     @property
     def lost(self) -> int:
-        """Return the number of calls that were overwritten before they were read."""
+        """How many calls were overwritten before they were read."""
         return self._lost_before + sum(ring.lost for ring in self._open.values())
 
     def read(self, *, is_over: bool) -> Iterator[tuple[list[tuple[Ring, Calls]], list[Ring]]]:
-        """Yield, for each batch of open rings, the new calls of each ring and the rings that have ended.
+        """Yield the new calls as (ring, calls) pairs, and the rings that have ended.
 
-        The oldest ring is the first. Ended rings are removed before further rings are opened. `is_over`: whether no
-        process writes any more.
+        `is_over` says that no process writes any more. It yields once for each group of at most MAX_RINGS rings; ended
+        rings are removed before further rings are opened. The oldest ring of a group is the first.
         """
         for _ in self._batches():
             rings = sorted(self._open.values(), key=lambda ring: ring.created_ns)
@@ -93,7 +96,7 @@ class Rings:
     def _batches(self) -> Iterator[None]:
         """Open new rings, until MAX_RINGS are open, and yield.
 
-        If rings were removed meanwhile, open further ones and yield again.
+        If some of these were removed meanwhile, open further ones and yield again.
         """
         assert self.folder
         names: list[str] = []
@@ -114,7 +117,7 @@ class Rings:
                 return
 
     def _remove(self, ring: Ring) -> None:
-        """Close a ring that was read to its end, and free its memory."""
+        """Close a ring that was read to its end, and remove its file."""
         self._lost_before += ring.lost
         self._open.pop(ring.path.name, None)
         ring.close()
@@ -129,7 +132,7 @@ class Rings:
             self._warn("calls-unseen", text)
 
     def news(self, now_ns: int) -> list[Message]:
-        """Return warnings about calls that cannot be read."""
+        """Return new warnings about calls that cannot be read. `now_ns` is the present time in ns."""
         assert self.folder
         if self._has_too_many:
             text = f"more than {MAX_RINGS} processes report at once: further ones are read when some have ended"
@@ -147,7 +150,7 @@ class Rings:
         return news
 
     def _is_there(self) -> bool:
-        """Whether the folder is still the one that edgetop made. The program may have replaced it."""
+        """Whether the folder is still the one that edgetop made. The program may have removed or replaced it."""
         with contextlib.suppress(OSError):
             return bool(self.folder and self._made and os.path.samestat(self.folder.lstat(), self._made))
         return False
@@ -174,7 +177,7 @@ class Rings:
 
 
 def _remove_left_behind(home: Path) -> None:
-    """Remove the folders of this user that no edgetop has locked."""
+    """Remove this user's folders of rings in the folder `home` that no edgetop has locked."""
     owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
     for folder in home.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
@@ -183,7 +186,10 @@ def _remove_left_behind(home: Path) -> None:
 
 
 def _is_left_behind(folder: Path) -> bool:
-    """Return True if no edgetop has locked the folder. Raises OSError if one has, or if there is no lock file yet."""
+    """Return True if no edgetop has locked the folder.
+
+    Raises OSError if it is locked, or if it has no lock file yet.
+    """
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """Find the inference runtimes that a process has mapped, and their functions that run a model.
 
-Mappings are read from proc_pid_maps(5); nothing is loaded. The module imports only the standard library, because a
-helper that runs for hours imports it.
+Mappings are read from proc_pid_maps(5), and nothing is loaded. The module imports only the standard library, because a
+helper process that runs for hours imports it.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Mapping(NamedTuple):
 
 @frozen
 class Function:
-    """A function that runs a model once."""
+    """A function of a runtime that runs a model once: its name, and where it is in which file."""
 
     runtime: str
     version: str
@@ -48,14 +48,18 @@ class Function:
         return self.returns_at is not None
 
     def succeeded(self, result: int) -> bool:
-        """Whether the call succeeded, by its result: a Python object, an OrtStatus pointer, or a 32-bit number."""
+        """Whether a call of this function succeeded. `result` is what it returned, as a number.
+
+        The number is the address of a Python object (0 is a failure), a pointer to an OrtStatus (0 is success), or a
+        status of 32 bits (0 is success).
+        """
         if self.is_method:
             return result != 0
         return not result if self.runtime == "onnxruntime" else not result & (2**32 - 1)
 
 
 def mappings(pid: int) -> list[Mapping]:
-    """Return the mapped files of a process. Empty if the process has ended or may not be read."""
+    """Return the files that a process has mapped. Return [] if the process has ended or may not be read."""
     found = []
     with contextlib.suppress(OSError), Path(f"/proc/{pid}/maps").open(encoding="utf-8", errors="replace") as lines:
         for _, line in zip(range(MOST_MAPPINGS), lines, strict=False):
@@ -67,7 +71,11 @@ def mappings(pid: int) -> list[Mapping]:
 
 
 def runtime_of(path: str) -> str:
-    """Return the runtime of a mapped file: "onnxruntime", "litert", "llama.cpp" or ""."""
+    """Return which runtime a mapped file belongs to: "onnxruntime", "litert", "llama.cpp", or "" for none.
+
+    >>> runtime_of("/usr/lib/libonnxruntime.so.1.23.0")
+    'onnxruntime'
+    """
     name = path.rpartition("/")[2]
     if name.startswith((PYBIND, ORT)):
         return "onnxruntime"
@@ -77,7 +85,7 @@ def runtime_of(path: str) -> str:
 
 
 def libraries(maps: list[Mapping]) -> list[str]:
-    """Return the paths of the runtimes, with the Python module of ONNX Runtime before its library."""
+    """Return the paths of the mapped libraries of runtimes. ONNX Runtime's Python module comes before its C library."""
     paths = dict.fromkeys(one.path for one in maps if one.is_code and runtime_of(one.path))
     return sorted(paths, key=lambda path: PYBIND not in path)
 
@@ -87,12 +95,15 @@ def models(maps: list[Mapping]) -> list[str]:
 
 
 def is_module(path: str) -> bool:
-    """Whether the file is ONNX Runtime's Python module, whose methods have no symbols (`edgetop.taps.loading`)."""
+    """Whether the file at `path` is ONNX Runtime's Python module.
+
+    Its methods have no symbols (see `edgetop.taps.loading`).
+    """
     return os.path.basename(path).startswith(PYBIND)  # noqa: PTH119
 
 
 def functions(path: str, library: int) -> list[Function]:
-    """Return the functions of a library that run a model. `library` is the descriptor of its file.
+    """Return the functions of a library that run a model. `path` is its path, and `library` a descriptor of its file.
 
     Raises ValueError, with the reason, if none is found.
     """

@@ -1,7 +1,8 @@
 """Join the stages that a program reports into frames, and make sensor samples from frames and calls.
 
-Samples are in ms, and have the time at which the measured span begins. Sensors are `stage/NAME`, `frame/total`,
-`frame/between` and `frame/queue` for frames, `drop/frames`, and `call/...` for each stream.
+A frame is the work on one input, and its parts are stages. Samples are in ms, and have the time at which the measured
+span begins. Sensors are `stage/NAME`, `frame/total`, `frame/between` and `frame/queue` for frames, `drop/frames`, and
+`call/...` for each stream.
 """
 
 from collections import defaultdict, deque
@@ -32,7 +33,10 @@ Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) b
 
 @frozen
 class Part:
-    """A part of a frame: a stage, or a call of a model. Its thread may belong to any process."""
+    """A part of a frame, which is the work on one input: a stage, or a call of a model.
+
+    Its thread may belong to any process.
+    """
 
     start_ns: int
     end_ns: int
@@ -42,7 +46,7 @@ class Part:
 
 
 def _order(part: Part) -> tuple[int, int]:
-    """Sort key: parts by their begins. If two parts begin together, the longer one comes first."""
+    """Return a sort key that sorts parts by their begins. If two begin at the same time, the longer one comes first."""
     return part.start_ns, -part.end_ns
 
 
@@ -55,7 +59,7 @@ class Frames:
         self.deadline_ns: int | None = None
 
     def add(self, reported: Sequence[tuple[Ring, Calls]]) -> None:
-        """Add new calls. `reported` has each ring with its calls; several rings may belong to one process."""
+        """Add new calls. `reported` are (ring, calls) pairs; several rings may belong to one process."""
         for ring, calls in reported:
             of_thread = (calls["kind"] == layout.STAGE) & (calls["number"] == 0)
             for thread in np.unique(calls["thread"][of_thread]).tolist():
@@ -86,7 +90,10 @@ class Frames:
         return name if name in self._names else "other"
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Samples:
-        """Return the samples of complete frames."""
+        """Return the durations of frames that are complete, and of their stages, as samples by sensor.
+
+        `now_ns` is the present time. `is_over` says that the program has ended.
+        """
         samples: Samples = defaultdict(list)
         for thread, parts in list(self._by_thread.items()):
             is_done = is_over or (parts and max(part.end_ns for part in parts) < now_ns - THREAD_PATIENCE_NS)
@@ -108,10 +115,10 @@ class Frames:
 
 
 def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
-    """Return the parts of the first frame, which ends before its first stage is repeated.
+    """Return the parts of the first frame, or [] if it may not be complete yet.
 
-    Return no part if the stage is not repeated before `until_ns`, because more parts of the frame may come. `until_ns`
-    is None if no further parts will come.
+    A frame ends where its first stage is repeated. If that does not happen before `until_ns`, more parts may come. Set
+    `until_ns` to None if no further parts will come.
     """
     again = (place for place, part in enumerate(parts) if place and part.stage == parts[0].stage)
     end = next((place for place in again if parts[place].start_ns >= parts[0].end_ns), None)
@@ -121,9 +128,9 @@ def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
 
 
 def _add_samples(frame: list[Part], samples: Samples, *, has_number: bool) -> None:
-    """Add the durations of one frame to `samples`. `has_number`: whether the program numbers its frames.
+    """Add the durations of one frame to `samples`, in ms. `has_number` says whether the program numbers its frames.
 
-    The stages, the time between them and the waits for a thread add up to the total of the frame.
+    The stages, the time between them and the waits for a thread add up to the frame's total.
     """
     reached_ns, thread = frame[0].start_ns, frame[0].thread
     took_ns: defaultdict[str, int] = defaultdict(int)
@@ -142,9 +149,10 @@ def _add_samples(frame: list[Part], samples: Samples, *, has_number: bool) -> No
 
 
 def call_samples(stream: int, calls: Calls) -> Samples:
-    """Return samples of `calls`, by sensor: mean CPU time and waits, and the latency of calls with a new input shape.
+    """Return what was measured of a stream's calls, as samples by sensor, in ms.
 
-    `stream` is the number of their stream. CPU time and waits come from the calls that the hook measured.
+    These are the mean CPU time and waits of the calls that the Python hook measured, and the latency of each call with
+    a new input shape. `stream` is the number of the stream, which is one model of the program.
     """
     samples: Samples = {}
     took_ms, cpu_ms, waited_ms = _spent(calls)
@@ -161,15 +169,19 @@ def call_samples(stream: int, calls: Calls) -> Samples:
 
 
 def size_sensor(stream: int) -> str:
-    """Return the id of the sensor that has the number of elements in the inputs of a stream's calls."""
+    """Return the id of the sensor for the number of elements in the inputs of a stream's calls.
+
+    >>> size_sensor(2)
+    'input/2-elements'
+    """
     return f"input/{stream}-elements"
 
 
 def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
-    """Return latency, CPU time and CPU wait, in ms, for the calls that the hook measured.
+    """Return the latency, the CPU time and the wait for a CPU, each in ms, of the calls that the Python hook measured.
 
-    The CPU wait is empty if the kernel does not account for it. It includes waits just before and after a call, so it
-    is limited to the time in which the thread was off the CPU.
+    The third array is empty if the kernel does not count waits. A measured wait includes waits just before and after
+    the call. So it is limited to the time in which the thread was off the CPU.
     """
     calls = calls[calls["cpu_us"] > 0]
     took_ms, cpu_ms = (calls["end_ns"] - calls["start_ns"]) / 1e6, calls["cpu_us"] / 1e3
@@ -179,15 +191,15 @@ def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
 
 
 class RunQueueWait:
-    """The waits of calls for a CPU in the last seconds, in ms of waiting for each second that the calls took."""
+    """Averages how long calls have waited for a CPU in the last seconds."""
 
     def __init__(self) -> None:
         self._recent: deque[tuple[int, float, float]] = deque()  # start in ns, ms that calls took and waited
 
     def add(self, calls: Calls) -> list[tuple[int, float]]:
-        """Add calls of sessions with one thread. Return [(begin of the last call in ns, waiting time in ms per s)].
+        """Add calls. Return [(begin of the last call in ns, waiting time in ms per second of the calls' time)].
 
-        The list is empty if no wait was measured in these calls.
+        Returns [] if no wait was measured in these calls. Add only calls of sessions with one thread.
         """
         took_ms, _, waited_ms = _spent(calls)
         if not len(waited_ms):

@@ -1,6 +1,6 @@
-"""Read all rings of a watched application, and turn them into the records and messages of an engine.
+"""Read all rings (files of calls) of a watched application, and turn them into the records and messages of an engine.
 
-Calls become inferences, with their stream and phase, in the order in which they began.
+Calls become inferences, with their stream (the model) and phase, in the order in which they began.
 """
 
 import math
@@ -83,26 +83,26 @@ class Streams:
 
     @property
     def threads(self) -> tuple[int | None, ...]:
-        """Return the number of threads of each stream's session; 0 for the runtime's default, None if unknown."""
+        """The number of threads of each stream's session: 0 for the runtime's default, None if unknown."""
         return tuple(stream.threads for stream in self._streams)
 
     @property
     def inputs(self) -> tuple[str | None, ...]:
-        """Return the inputs of each stream's first call with their shapes, or None if unknown."""
+        """The names and shapes of the inputs of each stream's first call, as one text, or None if unknown."""
         return tuple(stream.inputs for stream in self._streams)
 
     @property
     def are_too_many(self) -> bool:
-        """Whether there are more sessions than streams, so that the last stream collects the rest."""
+        """Whether there are more sessions than streams. The last stream then has the calls of all the rest."""
         return len(self._streams) == MAX_STREAMS
 
     def take_samples(self) -> Samples:
-        """Return the samples that the hook measured for calls since the last time, by sensor."""
+        """Return the sensor samples of calls since the last time, by sensor: (ns, value) pairs."""
         samples, self._samples = self._samples, {}
         return samples
 
     def add(self, ring: Ring, calls: Calls) -> None:
-        """Add the calls that `Ring.read` returned."""
+        """Add the calls that were read from a ring."""
         self._add_sessions(ring, calls)
         sizes = calls[calls["kind"] == layout.SIZE]
         calls = calls[calls["kind"] == layout.CALL]
@@ -137,9 +137,9 @@ class Streams:
         self._add_sizes(ring, sizes)
 
     def _add_sessions(self, ring: Ring, calls: Calls) -> None:
-        """Store what the reports in `calls` say of sessions.
+        """Store what reports in `calls` say of sessions: load time, number of threads, and inputs.
 
-        A report comes before or after the first call of its session.
+        A report may come before or after the first call of its session.
         """
         loads = calls[calls["kind"] == layout.LOAD]
         if len(loads) and self.load_ns is None:
@@ -154,10 +154,10 @@ class Streams:
             self._describe(key, number)
 
     def _add_sizes(self, ring: Ring, sizes: Calls) -> None:
-        """Store reported input sizes as sensor samples, and the last size of each model for later calls.
+        """Store reports of input sizes as sensor samples, and each model's last size for later calls.
 
-        `sizes` are reports of `ring`. A program reports the number of elements in the inputs with each call that has
-        another shape than the call before.
+        `sizes` are reports from `ring`. A program reports the number of input elements when a call has another shape
+        than the call before.
         """
         for name in np.unique(sizes["name"]).tolist():
             own = sizes[sizes["name"] == name]
@@ -167,19 +167,20 @@ class Streams:
             self._sizes[ring.number, name] = float(own["number"][-1])
 
     def _sizes_of(self, ring: Ring, name: int, start_ns: Times, sizes: Calls) -> Floats:
-        """Return the number of elements in the inputs of each call, NaN if unknown.
+        """Return the number of input elements of each call of one model, NaN where that is unknown.
 
-        The calls are those of one model: `name` is its number in `ring`. `start_ns` are the begins of the calls, and
-        `sizes` are the sizes that the ring reports.
+        `name` is the model's number in `ring`. `start_ns` are the begins of the calls. `sizes` are the ring's reports
+        of sizes.
         """
         own = sizes[sizes["name"] == name]
         known = np.append(self._sizes.get((ring.number, name), np.nan), own["number"].astype(np.float64))
         return known[np.searchsorted(own["start_ns"], start_ns, side="right")]
 
     def _sample_sizes(self, number: int, calls: Calls, elements: Floats) -> None:
-        """Add samples of the sizes of a stream's calls. `elements`: of each call, NaN if unknown.
+        """Add sensor samples of the input sizes of calls. `number` is the number of their stream.
 
-        As long as all calls have one size, the first few of them suffice.
+        `elements` has the number of input elements of each call, NaN if unknown. As long as all calls have one size,
+        only the first few calls are sampled.
         """
         is_known = ~np.isnan(elements)
         if not is_known.any():
@@ -208,7 +209,9 @@ class Streams:
             stream.inputs = self._inputs_of.get(key, stream.inputs)
 
     def _number(self, ring: Ring, name: int, began_ns: int) -> int:
-        """Return the number of the stream that belongs to a session. The session has the number `name` in `ring`.
+        """Return the number of the stream for a session of the program.
+
+        The session has the name number `name` in `ring`.
 
         A new session gets a new stream, or continues the stream of an ended process with the same model. `began_ns` is
         when its first call began.
@@ -228,7 +231,7 @@ class Streams:
         return self._numbers[key]
 
     def end(self, ring: Ring) -> None:
-        """Release the streams of an ended ring, so that later processes can continue them."""
+        """Mark the streams of a ring as free when its process has ended. Later processes can continue these streams."""
         for key in [key for key in self._numbers if key[0] == ring.number]:
             number = self._numbers.pop(key)
             if (name := self._streams[number].name) is not OTHERS:
@@ -239,9 +242,9 @@ class Streams:
         self._sizes = {key: value for key, value in self._sizes.items() if key[0] != ring.number}
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Inferences:
-        """Return the inferences that began certainly before all inferences that are still to come.
+        """Return the inferences that have certainly begun before all those that are still to come.
 
-        `now_ns`: the current time, CLOCK_MONOTONIC. `is_over`: whether no process writes any more.
+        `now_ns` is the present time on CLOCK_MONOTONIC. `is_over` says that no process writes any more.
         """
         for number, stream in enumerate(self._streams):
             if not stream.recognised:
@@ -265,7 +268,10 @@ class Streams:
         return released
 
     def _recognise(self, number: int, stream: _Stream) -> None:
-        """Mark the warm-up of stream `number`: its first calls, if they take clearly longer than later ones."""
+        """Mark the first calls of a stream as warm-up, if they take clearly longer than later ones.
+
+        `number` is the number of `stream`.
+        """
         stream.recognised, latencies = True, stream.latencies_ns
         usual_ns = float(np.median(latencies[len(latencies) // 2 :])) if latencies else 0.0
         slow = next((i for i, ns in enumerate(latencies) if ns <= WARMUP_RATIO * usual_ns), len(latencies))
@@ -295,15 +301,18 @@ class Taps:
 
     @property
     def folder(self) -> Path | None:
-        """Return the folder of the rings, or None before `open` and after `close`."""
+        """The folder of the rings, or None before `open` and after `close`."""
         return self._rings.folder
 
     def open(self, shared: Path = SHARED_MEMORY) -> Path:
-        """Create the folder of the rings (see `Rings.open`)."""
+        """Create the folder of the rings, in the folder `shared` if that has room, and return its path."""
         return self._rings.open(shared)
 
     def poll(self, now_ns: int, *, is_over: bool) -> tuple[Inferences, list[Message]]:
-        """Return the records and messages since the last poll. `is_over`: whether no process writes any more."""
+        """Return the records and the messages since the last poll. `is_over` says that no process writes any more.
+
+        `now_ns` is the present time on CLOCK_MONOTONIC.
+        """
         messages = self._read_rings(is_over=is_over)
         if not self._has_begun:
             self._has_begun = True
@@ -321,10 +330,10 @@ class Taps:
     def reached(
         self, duration_ns: int | None, runs: int | None, now_ns: int, may_infer: Callable[[], bool] = lambda: True
     ) -> str:
-        """Return the limit that was reached: "duration", "runs", or "" for none.
+        """Return which limit has been reached: "duration", "runs", or "" for none.
 
-        The duration counts from the first inference. In a program that has loaded no runtime (`may_infer`), it counts
-        from the start.
+        `duration_ns` counts from the first inference, and `runs` are measured inferences; None means no limit.
+        `may_infer` says whether the program has loaded a runtime. If it has not, the duration counts from the start.
         """
         if self.began_ns is None:
             is_due = duration_ns is not None and now_ns - self.started_ns >= duration_ns
@@ -341,9 +350,10 @@ class Taps:
         *,
         is_over: bool = False,
     ) -> list[Message]:
-        """Return a message, once, if no inference has been seen for a while. It has the reason that `why` returns.
+        """Return a message, once, if no inference has been seen for a while. `why` returns the reason for the message.
 
-        The message is a warning if the program has loaded a runtime (`may_infer`), or ended soon.
+        The message is a warning if the program has loaded a runtime, which `may_infer` says, or if the program has
+        ended, which `is_over` says.
         """
         if self.began_ns is not None or self._warned or (now_ns - self.started_ns <= QUIET_NS and not is_over):
             return []
@@ -355,12 +365,15 @@ class Taps:
 
     @property
     def has_rings(self) -> bool:
-        """Whether any process has reported so far."""
+        """Whether any process of the program has reported anything so far."""
         return bool(self._rings.sources)
 
     @property
     def has_hooked(self) -> bool:
-        """Whether the hook, the preload library or uprobes have reported. A probe may report stages alone."""
+        """Whether calls were seen other than by the probe, which may report stages only.
+
+        These ways are the Python hook, the preload library and uprobes.
+        """
         return bool(self._rings.sources - {"probe"})
 
     def _read_rings(self, *, is_over: bool) -> list[Message]:
@@ -383,7 +396,10 @@ class Taps:
         return [RecordsLost(more)]
 
     def _of_session(self, calls: Calls, now_ns: int) -> Calls:
-        """Return the calls that count for this session, and count those with impossible times as refused."""
+        """Return the calls that belong to this session. Calls with impossible times are counted as refused.
+
+        `now_ns` is the present time on CLOCK_MONOTONIC.
+        """
         calls = calls[(calls["start_ns"] >= self.since_ns) | (calls["kind"] == layout.INPUTS)]
         if self.stopped_ns is not None:
             calls = calls[(calls["kind"] != layout.CALL) | (calls["ok"] != 0) | (calls["end_ns"] < self.stopped_ns)]
@@ -397,8 +413,9 @@ class Taps:
         return possible
 
     def _refusals(self, *, is_over: bool) -> list[Message]:
-        """Return messages about calls with impossible times: at the first such call, and at the end about the
-        others.
+        """Return messages about calls with impossible times: one at the first such call, and one at the end.
+
+        `is_over` says that the program has ended.
         """
         new = self._refused - self._refused_told
         if not new or (self._refused_told and not is_over):
@@ -433,5 +450,5 @@ class Taps:
         return news
 
     def close(self) -> None:
-        """Remove the folder and the rings."""
+        """Close all rings, and remove their folder."""
         self._rings.close()

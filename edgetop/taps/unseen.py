@@ -1,6 +1,7 @@
 """Find out why no inference of a program is seen, so that the screen is not empty without a reason.
 
-Everything is read from the files of the process in /proc (proc(5)). It is not trusted, and no path from it is opened.
+Everything is read from the files of the process in /proc (proc(5)). The process is not trusted, and no path that it
+names is opened.
 """
 
 import contextlib
@@ -24,9 +25,11 @@ MOST_PROCESSES = 2_000  # most processes to examine
 
 
 def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: bool, follows_children: bool) -> str:
-    """Return a sentence on the runtimes that the process has loaded, and on why edgetop sees no calls.
+    """Return a sentence that says which runtimes the process has loaded, and why edgetop sees no calls of these.
 
-    `preload`: the library that it was started with. `has_reported`: whether a process of the program reports calls.
+    `preload` is the path of the library for C programs with which it was started, or None. `has_hook` says whether it
+    was started with the Python hook, and `has_reported` whether any process of the program reports calls.
+    `follows_children` says whether --follow-children is set.
     """
     maps = mappings(pid)
     loaded = _runtimes(maps)
@@ -43,22 +46,22 @@ def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: 
 
 
 def has_runtime(pid: int) -> bool:
-    """Whether the process or one of its session (setsid(2)) has loaded a runtime whose calls edgetop can see."""
+    """Whether a process, or another one of its session (setsid(2)), has a runtime whose calls edgetop can see."""
     loaded = (_runtimes(maps) for maps in (mappings(pid), *(maps for _, maps in _with_runtime(pid))))
     return any(word in name for names in loaded for name in names for word in SEEN_LIBRARIES)
 
 
 def _runtimes(maps: list[Mapping]) -> set[str]:
-    """Return the names of the mapped libraries of known runtimes."""
+    """Return the names of the mapped files that are libraries of known runtimes."""
     names = {one.path.rpartition("/")[2] for one in maps}
     return {clean(name) for name in names if ".so" in name and any(word in name for word in RUNTIME_LIBRARIES)}
 
 
 def _obstacles(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool) -> Iterator[str]:
-    """Yield the reasons why the hook and the preload library are not in the process.
+    """Yield reasons why the Python hook and the preload library do not report calls of the process `pid`.
 
-    `maps` are the mapped files of the process, `preload` is the library that it was started with, and `has_hook` says
-    whether it was started with the hook.
+    `maps` are the files that it has mapped. `preload` is the path of the library with which it was started, or None.
+    `has_hook` says whether it was started with the Python hook.
     """
     user = _user(pid)
     if user not in (None, os.geteuid()):
@@ -102,7 +105,13 @@ def _words(pid: int) -> list[str]:
 
 
 def _python_option(words: list[str]) -> str:
-    """Return the option with which Python ignores its environment, or "" if there is none."""
+    """Return the option by which Python ignores its environment, such as "-I", or "" if there is none.
+
+    `words` are the words of the command line.
+
+    >>> _python_option(["python3", "-I", "main.py"])
+    '-I'
+    """
     for word in words[1:]:
         if not word.startswith("-") or word.startswith(("-c", "-m", "--")):
             return ""
@@ -112,7 +121,7 @@ def _python_option(words: list[str]) -> str:
 
 
 def _has_hook(pid: int) -> bool:
-    """Whether the process was started with the hook. True if that may not be read."""
+    """Whether the process was started with the Python hook. True if its environment may not be read."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -129,7 +138,10 @@ def _user(pid: int) -> int | None:
 
 
 def _child_with_runtime(pid: int, preload: Path | None, *, has_hook: bool, follows_children: bool) -> str:
-    """Return a sentence on a child that has loaded a runtime, and why its calls are not seen; "" if there is none."""
+    """Return a sentence on a child of the process that has loaded a runtime, and why its calls are not seen.
+
+    Returns "" if there is no such child. The parameters are the same as in `why_unseen`.
+    """
     for number, maps in _with_runtime(pid):
         with contextlib.suppress(OSError):
             command = clean(Path(f"/proc/{number}/comm").read_text("utf-8", "replace").strip())
@@ -140,7 +152,7 @@ def _child_with_runtime(pid: int, preload: Path | None, *, has_hook: bool, follo
 
 
 def _with_runtime(pid: int) -> Iterator[tuple[int, list[Mapping]]]:
-    """Yield each other process of the session of `pid` that has loaded a known runtime, with its mappings."""
+    """Yield (process id, mapped files) for each other process of the session of `pid` that has a known runtime."""
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  names alone
     for number in numbers[-MOST_PROCESSES:]:
         with contextlib.suppress(OSError, IndexError):
@@ -151,10 +163,10 @@ def _with_runtime(pid: int) -> Iterator[tuple[int, list[Mapping]]]:
 
 
 def _of_child(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool, follows: bool) -> str:
-    """Return why the calls of the child process `pid` are not seen, or that --follow-children would show them.
+    """Return why calls of the child process `pid` are not seen, or that --follow-children would show them.
 
-    `maps` are its mapped files, `preload` is the library that it was started with, and `has_hook` says whether it was
-    started with the hook. `follows`: whether --follow-children is set.
+    `maps` are the files that it has mapped. `follows` says whether --follow-children is set. `preload` and `has_hook`
+    are the same as in `why_unseen`.
     """
     if any(PYINSTALLER in one.path for one in maps):
         return next(_of_hook(pid, maps, has_hook=has_hook))

@@ -1,4 +1,4 @@
-"""An unprivileged program that reads the hits of uprobes and writes the calls into a ring.
+"""An unprivileged program that reads the hits of uprobes (breakpoints) and writes the calls into a ring.
 
     OWNER GROUP FOLDER PID LINK
 
@@ -45,7 +45,10 @@ def report(**what: object) -> None:
 
 
 def become(user: int, group: int) -> None:
-    """Become this user for good, without capabilities. Root stays root, since only root may read its processes."""
+    """Make this process run as the user with the id `user` for good, without capabilities. `group` is the group's id.
+
+    Root stays root, because only root may read root's processes.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, MOST_FILES), hard))
     libc = ctypes.CDLL(None)
@@ -63,7 +66,7 @@ def become(user: int, group: int) -> None:
 
 
 def measured_cost_ns(opener: Opener) -> tuple[int, int]:
-    """Return the time in ns that a breakpoint costs without a return probe, and with one.
+    """Return by how many ns a breakpoint slows a call down: without a breakpoint at its return, and with one.
 
     Both are measured on a C function that does nothing.
     """
@@ -93,7 +96,7 @@ def measured_cost_ns(opener: Opener) -> tuple[int, int]:
 
 
 class Tap:
-    """Finds the functions of a process that run models, and writes their calls into the ring."""
+    """Finds the functions of a process that run models, and writes their calls into the ring (a file of calls)."""
 
     def __init__(self, ring: Any, opener: Opener, pid: int) -> None:
         self._costs_ns = measured_cost_ns(opener)
@@ -114,7 +117,7 @@ class Tap:
         self._partial = b""  # incomplete line of an order
 
     def watch(self, pid: int) -> None:
-        """Watch another process in place of one that has ended. Raises OSError."""
+        """Watch the process `pid` in place of one that has ended. Raises OSError if that is refused."""
         self._pid, self._scan_at_s = pid, 0.0
         self._probes = self._probes.renewed()
         self._probes.watch(pid)
@@ -122,7 +125,7 @@ class Tap:
         self._names, self._seen, self._files = {}, set(), set()
 
     def scan(self) -> None:
-        """Set probes in the runtimes that are mapped now."""
+        """Set breakpoints in the runtimes that the process has mapped by now. Looks only once in some seconds."""
         now_s = time.monotonic()
         if now_s < self._scan_at_s:
             return
@@ -163,9 +166,11 @@ class Tap:
             os.close(library)
 
     def _set(self, library: int, found: list[Function]) -> None:
-        """Set probes at the begin and the return of functions in one file. Raises OSError if a probe is refused.
+        """Set breakpoints at the begin and the return of the functions `found`.
 
-        `library` is the descriptor of the file, and `found` are its functions.
+        `library` is a descriptor of their file.
+
+        Raises OSError if a breakpoint is refused.
         """
         ends: dict[int, int] = {}  # number of the return probe by offset, since methods share one
         places = []
@@ -185,7 +190,7 @@ class Tap:
         report(found=found[0].path, functions=[function.name for function in found])
 
     def take_functions(self, path: str, found: list[dict[str, Any]]) -> None:
-        """Set probes in the module at `path`. `found` are the fields of its functions, which edgetop has found."""
+        """Set breakpoints in the module at `path`. `found` are the fields of its functions (see `Function`)."""
         library = self._modules.pop(path, -1)
         if library >= 0 and found:
             try:
@@ -196,14 +201,17 @@ class Tap:
             os.close(library)
 
     def _learn(self, hit: perf.Hit) -> None:
-        """Find where the caller of a method stores the session. `hit` is the begin of the method's first call."""
+        """Find out where on the stack a method's call has its session.
+
+        `hit` is the begin of the method's first call.
+        """
         self._unlearned.discard(hit.probe)
         with self._memory(hit.pid) as reader:
             self._pairing.begins[hit.probe].layout = process_memory.call_layout_of(reader, hit)
 
     @contextlib.contextmanager
     def _memory(self, pid: int) -> Any:
-        """Open the memory of a process as a context. If it may not be read, report that and skip the body."""
+        """Open the memory of a process, as a context. If it may not be read, report that."""
         try:
             with contextlib.closing(process_memory.Memory(pid)) as reader:
                 yield reader
@@ -215,7 +223,7 @@ class Tap:
             pass  # the process has ended meanwhile
 
     def step(self) -> None:
-        """Write the calls that have ended into the ring."""
+        """Write the calls that have ended since the last step into the ring."""
         until_ns = time.monotonic_ns() - LATE_NS
         before = self._probes.lost
         self._pending += self._probes.read()
@@ -254,9 +262,9 @@ class Tap:
         return int(self._ring.name(text if others == 1 else f"{text}#{others}"))
 
     def _cost_ns(self) -> int:
-        """Return the time in ns that probes add to a call of the most expensive function in use.
+        """Return how many ns breakpoints add to a call of the most expensive function in use.
 
-        Returns of other methods at the same place are included.
+        This includes the returns of other methods at the same place.
         """
         one, both = self._costs_ns
         used = [watch for watch in self._pairing.begins.values() if watch.calls]
@@ -266,7 +274,7 @@ class Tap:
         return both
 
     def take_orders(self) -> bool:
-        """Follow the orders of edgetop. Return False if edgetop has ended."""
+        """Carry out edgetop's orders that have arrived. Return False if edgetop has ended."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 try:
@@ -285,7 +293,7 @@ class Tap:
         return True
 
     def run(self) -> None:
-        """Run until standard input is closed."""
+        """Read hits and write calls, until standard input is closed."""
         os.set_blocking(0, False)
         while True:
             self.scan()
@@ -296,7 +304,7 @@ class Tap:
 
 
 def _only_model(pid: int) -> str:
-    """Return the only model that a process has mapped or that its command line names, or "" if unknown."""
+    """Return the path of the process's model, if it has mapped or its command line names just one, else ""."""
     with contextlib.suppress(OSError):
         with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
             words = file.read(65_536).decode("utf-8", "replace").split("\0")

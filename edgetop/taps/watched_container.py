@@ -1,7 +1,7 @@
 """A container that runs already and is watched: its resources, without its inferences.
 
-Its processes have neither hook nor preload library, and breakpoints are not set in another mount namespace. It is never
-stopped.
+Its processes have neither the Python hook nor the preload library, and breakpoints are not set in another mount
+namespace. The container is never stopped.
 """
 
 import time
@@ -31,7 +31,10 @@ class WatchedContainer:
     isolation = "program"
 
     def __init__(self, name: str, duration_ns: int | None) -> None:
-        """`name`: name or id of the container. Raises InputError if it does not run, or not on this machine."""
+        """Find the container with the name or id `name`. Raises InputError if it does not run on this machine.
+
+        `duration_ns` is how long to watch it, in ns; None for until it ends.
+        """
         self.spec = _found(name, duration_ns)
         self.output: Path | None = None  # the output of a running container is not captured
         self.prefix: Sequence[str] = ()  # nor has it limits of edgetop
@@ -70,7 +73,7 @@ class WatchedContainer:
         return EngineUpdate(messages=tuple(messages), poll_within_s=POLL_S)
 
     def stop(self) -> None:
-        """Stop watching. The container continues."""
+        """Stop watching. The container goes on."""
         self._stop = "stop"
 
     @property
@@ -78,7 +81,7 @@ class WatchedContainer:
         return bool(self._stop)
 
     def profile(self) -> None:
-        """Do nothing, because operators cannot be profiled without changing the program."""
+        """Do nothing, because operators can be profiled only by changing the program."""
 
     def close(self) -> None:
         if self._accounts:

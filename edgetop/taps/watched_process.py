@@ -1,8 +1,8 @@
 """Running programs: find those that run models, and watch one, as an engine that edgetop cannot end.
 
-Only uprobes need a privilege, so three processes share the work. `opener.py` has the privilege and opens perf events.
-`uprobe_reader.py` has the rights of the watched process's owner and reads the events. This process starts both
-(`start_helpers`). It gives up its own rights as soon as both have begun (`edgetop.cli.watching.watch_session`).
+Only uprobes (breakpoints) need a privilege, so three processes share the work. `opener.py` has the privilege and opens
+perf events. `uprobe_reader.py` has the rights of the watched process's owner and reads the events. This process starts
+both (`start_helpers`). It gives up its own rights as soon as both have begun (`edgetop.cli.watching.watch_session`).
 """
 
 import contextlib
@@ -54,9 +54,9 @@ class ProcessSpec:
 
 
 def began(pid: int) -> str | None:
-    """Return the start time of a process, which distinguishes it from a later one with its number (proc_pid_stat(5)).
+    """Return the start time of a process, as the kernel's text (proc_pid_stat(5)), or None if it has ended.
 
-    Return None if it has ended or is a zombie.
+    The start time distinguishes it from a later process with the same number.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
@@ -66,7 +66,7 @@ def began(pid: int) -> str | None:
 
 
 def command_of(pid: int) -> tuple[str, ...]:
-    """Return the command line of a process. Raises InputError if there is no such process."""
+    """Return the words of a process's command line. Raises InputError if there is no such process."""
     try:
         text = Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace")
         name = Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
@@ -77,10 +77,10 @@ def command_of(pid: int) -> tuple[str, ...]:
 
 
 class UnitQuestion:
-    """A question to systemctl(1) about the main process of a unit."""
+    """Asks systemctl(1) for the main process of a systemd unit, without waiting for the answer."""
 
     def __init__(self, unit: str) -> None:
-        """Start systemctl. Raises InputError if that fails."""
+        """Start systemctl for the unit named `unit`. Raises InputError if that fails."""
         program = shutil.which("systemctl")
         if program is None:
             raise InputError(f"--unit {unit}: systemctl is not installed", "give the process: --pid N")
@@ -92,9 +92,9 @@ class UnitQuestion:
             raise self._no_answer() from None
 
     def poll(self, *, waits: bool = False) -> tuple[int, str] | None:
-        """Return the main process of the unit, or 0, and the state of the unit. Return None before the answer.
+        """Return (id of the unit's main process or 0, state of the unit such as "active"), or None before the answer.
 
-        `waits`: wait for the answer. Raises InputError if there is no answer; the question must then be closed as well.
+        With `waits`, wait for the answer. Raises InputError if there is none. Call `close` in any case.
         """
         try:
             answer = self._asked.wait() if waits else self._asked.poll()
@@ -118,7 +118,10 @@ class UnitQuestion:
 
 
 def main_process(unit: str) -> tuple[int, str]:
-    """Return the main process of a unit, or 0, and its state. Raises InputError."""
+    """Return (id of the unit's main process or 0, state of the unit such as "active").
+
+    `unit` is the name of a systemd unit. Raises InputError if systemctl does not know it.
+    """
     with contextlib.closing(UnitQuestion(unit)) as question:
         answer = question.poll(waits=True)
         assert answer
@@ -127,7 +130,7 @@ def main_process(unit: str) -> tuple[int, str]:
 
 @frozen
 class ModelProcess:
-    """A process that has mapped a runtime or a model file."""
+    """A process that has mapped a runtime or a model file, so that it probably runs models."""
 
     pid: int
     user: str
@@ -138,7 +141,7 @@ class ModelProcess:
 
 
 def model_processes() -> tuple[list[ModelProcess], int]:
-    """Return the processes that run models, ordered by number, and how many processes could not be read."""
+    """Return the processes that run models, sorted by number, and how many processes could not be read."""
     readable, closed = [], 0
     for pid in sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
         maps = mappings(pid)
@@ -168,7 +171,7 @@ def _user(pid: int) -> str:
 
 
 def why_unwatched(pid: int) -> str:
-    """Return why `opener.py` would refuse to watch this process for its owner, or "" if it would not."""
+    """Return in words why a process cannot be watched for its owner, or "" if it can. `opener.py` checks the same."""
     try:
         fields = _status_of(pid)
         if len(set(fields["Uid"].split())) > 1 or len(set(fields["Gid"].split())) > 1:
@@ -185,7 +188,7 @@ def why_unwatched(pid: int) -> str:
 
 
 def owner_of(pid: int) -> tuple[int, int]:
-    """Return the user and the group of a process. Raises InputError if it cannot be watched.
+    """Return the ids of a process's user and group. Raises InputError if it cannot be watched.
 
     The owner of its folder in /proc is not used, because that is root if the process may not be traced (proc(5),
     "dumpable").
@@ -201,7 +204,7 @@ def owner_of(pid: int) -> tuple[int, int]:
 
 
 def _status_of(pid: int) -> dict[str, str]:
-    """Return the fields of /proc/PID/status. Raises OSError."""
+    """Return the fields of /proc/PID/status by name. Raises OSError if there is no such process."""
     text = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
@@ -235,9 +238,10 @@ class WatchedProcess:
         self._question: UnitQuestion | None = None  # pending question to systemctl
 
     def start_helpers(self, user: tuple[int, int] | None = None) -> None:
-        """Start the opener and the reader, which needs root.
+        """Start the two helper processes that set and read uprobes, which needs root.
 
-        `user`: user and group that this process will have. Raises InputError if the process cannot be watched.
+        `user` has the ids of the user and the group that this process will have later; None for the present ones.
+        Raises InputError if the process cannot be watched.
         """
         owner = owner_of(self._pid)
         folder = self._taps.open()
@@ -260,7 +264,7 @@ class WatchedProcess:
             os.chown(path, *(user or (os.getuid(), os.getgid())), follow_symlinks=False)
 
     def _first_line(self, link: socket.socket) -> bytes:
-        """Wait for the first line of the reader."""
+        """Wait for the first line from the helper that reads uprobes, and return it, or b"" if none comes."""
         until_s = time.monotonic() + START_S
         with contextlib.suppress(OSError):
             while b"\n" not in self._partial_line and len(self._partial_line) <= MOST_LINE:
@@ -278,7 +282,7 @@ class WatchedProcess:
         stdout: socket.socket | None = None,
         link: socket.socket | None = None,
     ) -> None:
-        """Start the helper with this command. `link` is a further socket that it inherits."""
+        """Start a helper process. `link` is a further socket that it inherits, or None."""
         self._helpers.append(
             subprocess.Popen(  # noqa: S603  this interpreter and our own programs
                 command,
@@ -326,7 +330,10 @@ class WatchedProcess:
         return "; ".join(self._missing[:3]) or unmapped
 
     def _helper_news(self) -> list[Message]:
-        """Read the lines of the reader: runtimes whose calls it sees, and those whose calls it cannot see."""
+        """Read the lines of the helper that reads uprobes, and return messages for the user about these.
+
+        They say which runtimes' calls are seen, and which are not.
+        """
         assert self._link
         with contextlib.suppress(OSError):
             while len(self._partial_line) <= MOST_LINE and (data := self._link.recv(MOST_LINE)):
@@ -361,13 +368,16 @@ class WatchedProcess:
         return [*messages, *self._loaded()]
 
     def _misses(self, why: str) -> Message:
-        """Store why the calls of a runtime are not seen, and return a message that says so."""
+        """Note why a runtime's calls are not seen, and return a message that says so. `why` is a sentence."""
         self._setting = ""
         self._missing.append(clean(why)[:MOST_TEXT])
         return LogLine("warning", "edgetop", self._missing[-1], "runtime-unseen")
 
     def _load(self, news: dict[str, Any]) -> list[Message]:
-        """Start to find the functions of a module that the process has mapped, if the module may be loaded."""
+        """Start to find the functions of a module that the process has mapped. Return messages if that is not possible.
+
+        `news` is a line of the helper that reads uprobes, and has the module's path.
+        """
         with contextlib.suppress(KeyError, TypeError):
             sites = [str(site) for site in news["sites"]][:8]
             try:
@@ -377,7 +387,10 @@ class WatchedProcess:
         return []
 
     def _loaded(self) -> list[Message]:
-        """Send the found functions to the reader."""
+        """Send the functions of a module, once these are found, to the helper that reads uprobes.
+
+        Return messages if that failed.
+        """
         if self._loading is None:
             return []
         found: list[Function] | None = []
@@ -398,7 +411,10 @@ class WatchedProcess:
             self._link.send(json.dumps(what).encode() + b"\n")
 
     def _end_reason(self, messages: list[Message]) -> str:
-        """Return why watching is over: the process has ended and no unit restarts it. Return "" if it goes on."""
+        """Return "exit" if watching is over, because the process has ended and no unit restarts it, else "".
+
+        What has happened to a unit is appended to `messages`.
+        """
         if self._began is not None and began(self._pid) == self._began:
             return ""
         if self.spec.unit is None:
@@ -422,7 +438,10 @@ class WatchedProcess:
         return ""
 
     def _unit_state(self, unit: str, now_s: float) -> tuple[int, str] | None:
-        """Return the main process and the state of the unit, or None if they are not known at the moment."""
+        """Return (id of the unit's main process or 0, state of the unit), or None if they are not known yet.
+
+        `now_s` is the present time in s.
+        """
         try:
             if self._question is None:
                 if now_s - self._asked_unit_s < ASK_UNIT_S:
@@ -437,7 +456,7 @@ class WatchedProcess:
         return answer
 
     def stop(self) -> None:
-        """Stop watching. The process continues."""
+        """Stop watching. The process goes on."""
         self._stop = "stop"
 
     @property
@@ -445,10 +464,10 @@ class WatchedProcess:
         return bool(self._stop)
 
     def profile(self) -> None:
-        """Do nothing, because operators cannot be profiled without changing the program."""
+        """Do nothing, because operators can be profiled only by changing the program."""
 
     def close(self) -> None:
-        """End the helpers, which removes the uprobes, and remove the rings."""
+        """End the helper processes, which removes the breakpoints, and remove the rings."""
         if self._loading:
             self._loading.close()
             self._loading = None
@@ -471,7 +490,7 @@ class WatchedProcess:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """Parse a line of the reader. Return {} for an invalid line."""
+    """Return the JSON object in a line, or {} if it is invalid."""
     try:
         news = json.loads(line)
     except (ValueError, RecursionError):

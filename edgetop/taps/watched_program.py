@@ -1,9 +1,9 @@
 """A program that edgetop starts and watches, as an engine that runs its own inferences.
 
-It runs as it would without edgetop: with the same environment, signals, limits, CPUs and open files. It has its own
-session (setsid(2)), so that Ctrl+C and a hang-up of the terminal reach it only through edgetop. It has no pipe to
-edgetop: its output goes to a file, or to the output of edgetop. It is ended only by a stop that the user asked for, not
-by an error, the end or the death of edgetop.
+It runs as it would without edgetop: with the same environment, signals, limits, CPUs and open files. It has a separate
+session (setsid(2)), so Ctrl+C and a hang-up of the terminal reach it only through edgetop. It has no pipe to edgetop:
+its output goes to a file, or to edgetop's output. Only a stop that the user asked for ends it. An error, the end or the
+death of edgetop does not.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
 
 @frozen
 class Surroundings:
-    """What a program inherits: the state of edgetop's process before edgetop changed it."""
+    """What a program inherits: CPUs and ignored signals, as they were before edgetop changed its own."""
 
     cpus: frozenset[int]
     ignored: tuple[int, ...]  # ignored signals
@@ -73,7 +73,7 @@ class Surroundings:
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """Restore the original state of this thread within a context, for programs to inherit. Main thread only."""
+        """Restore this state within a context, so that programs started there inherit it. Only for the main thread."""
         cpus = os.sched_getaffinity(0)
         handlers = {number: signal.signal(number, signal.SIG_IGN) for number in self.ignored}
         try:
@@ -107,19 +107,19 @@ class ProgramSpec:
 
     @property
     def name(self) -> str:
-        """Return the name of the script or the program, without its folder."""
+        """The name of the script or the program, without its folder."""
         script = next((word for word in self.command[1:] if word.endswith(".py")), self.command[0])
         return clean(script.rpartition("/")[2] or script)
 
     def environment(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the program: `given`, and what makes the program report its calls to `folder`."""
+        """Return the program's environment: the variables `given`, and those that make it report calls to `folder`."""
         return {**given, **self.reporting(folder, given)}
 
     def reporting(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
         """Return the environment variables that make the program report its calls to `folder`.
 
-        `given` is its environment so far: the result may have a longer PYTHONPATH or LD_PRELOAD, which replaces the one
-        in `given`.
+        `given` are its variables so far. PYTHONPATH and LD_PRELOAD in the result begin with edgetop's own paths and go
+        on with those in `given`.
         """
         environment = {layout.FOLDER: str(folder)}
         if self.has_hook and SEPARATOR not in str(HOOK):
@@ -181,13 +181,16 @@ class WatchedProgram:
 
     @property
     def pid(self) -> int:
-        """The first process of the program; 0 as long as it is unknown."""
+        """The id of the program's first process; 0 as long as it is unknown."""
         if self._container:
             return self._container.pid
         return self._process.pid if self._process else 0
 
     def _exit_status(self) -> int | None:
-        """Return the exit status as `Popen.returncode` has it, or None before the start and while the program runs."""
+        """Return the exit status in the form of `Popen.returncode`.
+
+        Returns None before the start and while the program runs.
+        """
         if self._process is None or self._exit is None:
             return None
         if self._process.returncode is None:
@@ -219,9 +222,10 @@ class WatchedProgram:
             os.close(writes)
 
     def _command(self, folder: Path) -> list[str]:
-        """Return the command to execute. With limits, it enters the cgroup before it executes the program.
+        """Return the command line to execute. The program reports its calls to `folder`.
 
-        The shell that enters the cgroup must not report calls, and must not change the program's environment.
+        With limits, the command enters a cgroup before it executes the program. The shell that enters the cgroup must
+        neither report calls nor change the program's environment.
         """
         spec = self.spec
         if self._container:
@@ -244,9 +248,12 @@ class WatchedProgram:
         return [*self.prefix, "/usr/bin/env", *unset, *assigned, *spec.command]
 
     def _temporary_log(self) -> Path:
-        """Create a file for the output of the program if nothing is recorded. It is removed when the program has ended.
+        """Create a temporary file for the program's output, and return its path.
 
-        It must not be in the shared memory of the rings, which the output would fill if edgetop is killed.
+        It is removed when the program has ended.
+
+        It is for sessions that are not recorded. It is not in the shared memory of the rings, which it would fill if
+        edgetop is killed.
         """
         file, name = tempfile.mkstemp(prefix="edgetop-output-")
         os.close(file)
@@ -283,7 +290,10 @@ class WatchedProgram:
         return EngineUpdate(records, tuple(messages), self._taps.poll_within_s)
 
     def _begun(self) -> list[Message]:
-        """Return a message when the first process is known. A container needs some tenths of a second to begin."""
+        """Return [Started(...)] at the first call after the program's first process is known, else [].
+
+        A container takes some tenths of a second until then.
+        """
         container = self._container
         if self._reported_start or not self.pid:
             return []
@@ -299,7 +309,10 @@ class WatchedProgram:
         return [Started(self.pid, "")]
 
     def _never_began(self, status: int) -> Failed | None:
-        """Return why a container could not be started, or was ended because a limit is not in force; else None."""
+        """Return a message if the container could not be started, or was ended because a limit is not in force.
+
+        Returns None if it has run. `status` is the exit status.
+        """
         container = self._container
         if not container:
             return None
@@ -325,7 +338,7 @@ class WatchedProgram:
         return lines
 
     def _left_behind(self) -> list[str]:
-        """Return the ids of the processes that the program started and that still run after its end."""
+        """Return the ids of processes that the program has started and that run on after its end."""
         if self._container:  # when its first process ends, the kernel ends the others (pid_namespaces(7))
             return []
         mark, running = f"{layout.FOLDER}={self._taps.folder}".encode(), []
@@ -339,7 +352,7 @@ class WatchedProgram:
         return self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns, self._may_infer)
 
     def _may_infer(self) -> bool:
-        """Whether the program or a process that it started has loaded a runtime whose calls edgetop can see."""
+        """Whether the program, or a process that it has started, has loaded a runtime whose calls edgetop can see."""
         now_s = time.monotonic()
         if now_s - self._looked_s >= LOOK_S:  # it takes some ms
             self._looked_s, self._has_runtime = now_s, bool(self.pid) and has_runtime(self.pid)
@@ -371,7 +384,7 @@ class WatchedProgram:
         return Ended("exit" if status == 0 else f"exit-status-{status}", self._ended_ns)
 
     def stop(self) -> None:
-        """Ask the program to end. The second call kills it at once."""
+        """Ask the program to end. A second call kills it at once."""
         if self._stop is None:
             self._ask_to_end("stop")
         elif not self._stop.killed_ns:
@@ -394,7 +407,10 @@ class WatchedProgram:
             os.killpg(self._process.pid, number)
 
     def _wait_for_end(self, stop: "_Stop", now_ns: int) -> Iterator[Message]:
-        """Yield a message on how long the program may still take to end. When that time is over, kill it."""
+        """Yield messages on how long the program may still take to end. When that time is over, kill it.
+
+        `stop` is the request to end it, and `now_ns` the present time.
+        """
         name, limit_ns = self.spec.name, self.spec.stop_timeout_ns
         asked, left_ns = self.spec.stop_signal.name, stop.asked_ns + limit_ns - now_ns
         if stop.killed_ns:
@@ -414,14 +430,14 @@ class WatchedProgram:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether edgetop ended the program, so that its exit status means nothing."""
+        """Whether edgetop has asked the program to end, so that its exit status means nothing."""
         return self._stop is not None
 
     def profile(self) -> None:
-        """Do nothing, because operators cannot be profiled without changing the program."""
+        """Do nothing, because operators can be profiled only by changing the program."""
 
     def goes_on(self) -> str:
-        """Return a sentence on the program if it outlives edgetop, or "" if it has ended."""
+        """Return a sentence which says that the program outlives edgetop, or "" if it has ended."""
         if self._process is None or self._exit_status() is not None:
             return ""
         pid, ends = self._process.pid, f"kill {self._process.pid}"
@@ -431,7 +447,7 @@ class WatchedProgram:
         return f"{self.spec.name} continues unwatched as process {pid}{output}; {ends} ends it"
 
     def close(self) -> str:
-        """Stop watching. Return a sentence on the program if it continues, else ""."""
+        """Stop watching. If the program goes on, return a sentence that says so, else ""."""
         text = self.goes_on()
         if self._log_fd >= 0:
             os.close(self._log_fd)
@@ -448,7 +464,7 @@ class WatchedProgram:
 
 @dataclass(slots=True)
 class _Stop:
-    """The state of a request to end the program."""
+    """A request to end the program, and how far it has come."""
 
     why: str
     asked_ns: int
@@ -458,18 +474,20 @@ class _Stop:
 
 
 def preloaded(library: Path) -> str:
-    """Return the name of the library for LD_PRELOAD, such that only the loader of glibc finds it.
+    """Return the library's path for LD_PRELOAD, in a form that only glibc's loader finds.
 
-    Only glibc replaces $ORIGIN by the folder of the program (ld.so(8)). The loader of musl would miss symbols and end
-    the program, but it skips a file that does not exist (load_preload in musl's ldso/dynlink.c).
+    Only glibc replaces $ORIGIN by the program's folder (ld.so(8)). musl's loader would miss symbols and end the
+    program, but it skips a file that does not exist (load_preload in musl's ldso/dynlink.c).
     """
     return f"$ORIGIN{'/..' * DEEPEST}{library}"
 
 
 def preload_library(cache: Path) -> Path | None:
-    """Return the library to preload into C and C++ programs, after compiling it in `cache` if necessary.
+    """Return the path of the library to preload into C and C++ programs.
 
-    Return None if it cannot be compiled, or if LD_PRELOAD cannot name its path (`PRELOAD_SEPARATORS`). There is one
+    It is compiled in the folder `cache` if necessary.
+
+    Returns None if it cannot be compiled, or if LD_PRELOAD cannot name its path (`PRELOAD_SEPARATORS`). There is one
     library for each version of the source and each architecture. The folder is private to the user (0700).
     """
     import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads

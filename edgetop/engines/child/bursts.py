@@ -47,7 +47,7 @@ class Bursts:
         takes_ns: int = 0,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Prepare the schedule. A burst begins at the earliest `every_ns` ns after the last one began.
+        """Prepare the schedule: a burst about every `every_ns` ns, or less often if bursts take too much of the time.
 
         `profiler` runs the bursts, and `outlet` takes their results. `control` says when the user requests a burst or a
         stop. `takes_ns` is how long a burst of one inference took, in ns, when it was tried. `clock` returns ns.

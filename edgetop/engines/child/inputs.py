@@ -152,9 +152,11 @@ def resolve_shapes(
     """Return each input's shape, by name, and a sentence for each shape that was assumed or has no element.
 
     `asked` has the shapes of `--shape`, by name. `batch` is the first dimension that `--batch` requests, or None.
-    `sources` says where the arrays come from, by name. `--shape` goes before `--batch`, and that before the file; the
-    rest is assumed. A named dimension, such as "N" in ONNX, has the same size in all inputs. Raises
-    EngineError("input") if the model does not allow a shape.
+    `sources` says where the arrays come from, by name. An input's shape is that of `--shape`, else with the batch of
+    `--batch`, else that of its file. The rest is assumed. A named dimension, such as "N" in ONNX, has the same size in
+    all inputs.
+
+    Raises EngineError("input") if the model does not allow a shape.
     """
     refuse_unknown_names(asked, tensors, "--shape")
     wanted: Dict[str, List[Dim]] = {}

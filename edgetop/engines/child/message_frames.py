@@ -1,11 +1,11 @@
-"""The format of messages between an engine and its conductor: typed, versioned, length-prefixed frames.
+"""The format of messages from an engine to edgetop's main process: typed, versioned, length-prefixed frames.
 
 Both sides import this file, so it only has the layout:
 
     magic "ET" | version u8 | kind u8 | payload length u32, little-endian | payload
 
-A `RECORDS` frame has packed inferences; every other kind has one JSON object. A reader ignores unknown kinds, so that a
-newer engine can send more to an older conductor.
+A `RECORDS` frame has packed inferences, and `TOKENS` and `REQUESTS` have packed structs. Every other kind has one JSON
+object. A reader ignores unknown kinds, so a newer engine can send more to an older edgetop.
 
 History of VERSION: 1, the first.
 """

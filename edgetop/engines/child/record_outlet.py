@@ -86,7 +86,7 @@ class Outlet:
         self._drain()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, and send queued data meanwhile."""
+        """Sleep for `seconds`, and write queued data meanwhile."""
         if self._waiting and self._fd >= 0:
             end = time.monotonic() + seconds
             while self._waiting and select.select([], [self._fd], [], max(0.0, end - time.monotonic()))[1]:

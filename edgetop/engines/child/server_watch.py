@@ -247,7 +247,12 @@ class ServerWatch:
         del self._ended[:-MOST_SLOTS]
 
     def _usual_ns(self, now_ns: int) -> int:
-        """Return the server's mean time between tokens in ns, or half of the time since the last read if unknown."""
+        """Return the server's mean time between two tokens in ns.
+
+        If unknown, return half of the time since the last read.
+
+        `now_ns` is the present time.
+        """
         tokens, took_s = (self._risen(self.begun, name) for name in TOKENS)
         return int(took_s / tokens * NS) if tokens and took_s else (now_ns - self._looked_ns) // 2
 

@@ -60,7 +60,10 @@ class Slowest:
             os.close(self._fd)
 
     def checkpoint(self, now_ns: int) -> int:
-        """Read the counters between two inferences. Return the latency in ns above which `note` must be called."""
+        """Read the counters between two inferences. Return the latency in ns above which `note` must be called.
+
+        `now_ns` is the present time.
+        """
         self._before = self._count(now_ns)
         self._placement.settle(self._before[6])
         if now_ns // WINDOW_NS != self._window:

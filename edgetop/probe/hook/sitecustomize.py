@@ -2,8 +2,8 @@
 
 It wraps the calls of ONNX Runtime, LiteRT and tflite-runtime when the program imports them, and runs the program's own
 `sitecustomize`. Its errors never reach the program. A program that imports no runtime has the same modules loaded as
-without edgetop. So this file imports only modules that the interpreter has loaded itself, and the module that writes
-calls is loaded together with a runtime.
+without edgetop. So this file imports only modules that the interpreter has loaded itself. The module that writes calls
+is loaded together with a runtime.
 """
 
 import os
@@ -29,10 +29,7 @@ def _load(name, path):
 
 
 def _session_name(session):
-    """Return the name of a session as `Ring.name` takes it: runtime, version, providers, path of the model.
-
-    Called once per session.
-    """
+    """Return a text that describes a session: runtime, version, providers and path of the model, with TABs between."""
     version = sys.modules["onnxruntime"].__version__
     path = getattr(session, "_model_path", None) or ""
     return "\t".join(("onnxruntime", version, ",".join(session.get_providers()), os.path.abspath(path) if path else ""))
@@ -49,7 +46,10 @@ def _interpreter_name(runtime, package):
 
 
 def _threads(session, options):
-    """Return the number of threads of a session; 0 for the runtime's default, -1 if unknown."""
+    """Return how many threads a session uses: 0 for the runtime's default, -1 if unknown.
+
+    `options` are the keyword arguments with which the program created it.
+    """
     try:
         return int(session.get_session_options().intra_op_num_threads)
     except Exception:
@@ -58,7 +58,7 @@ def _threads(session, options):
 
 
 class _SessionState:
-    """The state of a session of the program, stored as an attribute of the session."""
+    """What this file notes about a session of the program. It is an attribute of the session."""
 
     __slots__ = ("calm", "flags", "number", "record", "ring", "same", "shapes", "text")
 
@@ -75,8 +75,8 @@ class _SessionState:
 def _waiting():
     """Return a function that returns how long this thread has waited for a CPU so far, in ns.
 
-    Return None if it is unavailable. The function uses ctypes if the program has loaded it, as NumPy does. Python's own
-    calls release the GIL, so a program with a busy thread would wait to get the GIL back.
+    Return None if that is unknown. The function uses ctypes, and only if the program has loaded it, as NumPy does.
+    Python's own calls release the GIL, so a program with a busy thread would wait to get the GIL back.
     """
     ctypes = sys.modules.get("ctypes")
     if ctypes is None:
@@ -100,9 +100,9 @@ def _waiting():
 
 
 class _Look:
-    """Work that is done only after one call in eight.
+    """Does what is needed only after one call in eight, and chooses the calls whose CPU time is measured.
 
-    Threads may race for its counters, because any call may be sampled.
+    Several threads may change its counters at the same time. The error is harmless, because any call may be chosen.
     """
 
     def __init__(self, wrapper):
@@ -128,7 +128,7 @@ class _Look:
 
 
 class _Wrapper:
-    """Wraps the methods of one class."""
+    """Makes timed versions of the methods of one class of a runtime."""
 
     def __init__(self, probe, tap, describe):
         self._probe, self._tap, self._describe = probe, tap, describe
@@ -137,7 +137,10 @@ class _Wrapper:
         self._samples_ns = []  # recent costs of sampled calls
 
     def _state(self, session):
-        """Return the state of the session, or None without a ring. A forked child gets a new one with the same name."""
+        """Return what is noted about a session, or None if nobody watches. It is created at the first call.
+
+        A forked child creates it again, with the same name.
+        """
         ring, state = self._tap.ring, getattr(session, "_edgetop", None)
         if ring is None or (state is not None and state.ring is ring):
             return state
@@ -158,7 +161,10 @@ class _Wrapper:
         return f"{text}#{others}" if 1 < others <= SESSIONS_NAMED else text
 
     def call(self, real):
-        """Return a timed version of `real`. A call that KeyboardInterrupt or SystemExit interrupts is not recorded."""
+        """Return a timed version of `real`, a method that runs inferences.
+
+        A call that KeyboardInterrupt or SystemExit interrupts is not recorded.
+        """
         now, note, sample, look = time.monotonic_ns, self.note, self._sampled(real), _Look(self)
 
         def timed(*args, **options):
@@ -184,10 +190,10 @@ class _Wrapper:
         return _like(real, timed)
 
     def _sampled(self, real):
-        """Return a version of `real` that is also timed by the CPU time of its thread and its wait for a CPU.
+        """Return a version of `real` that also measures its thread's CPU time and how long the thread waited for a CPU.
 
-        This costs up to 0.2 ms if calls are rare. Since that would change the result at 20 calls a second, only one in
-        24 is measured in this way.
+        This costs up to 0.2 ms if calls are rare, which would change the result at 20 calls a second. So only one call
+        in 24 is measured in this way.
         """
         now, cpu, waited, note = time.monotonic_ns, time.thread_time_ns, _waiting(), self.note
 
@@ -198,7 +204,7 @@ class _Wrapper:
                 return None
 
         def used(since, start, end):
-            """Return (CPU time of the call, 1 + its wait for a CPU), both in us, or None if they cannot be read.
+            """Return (CPU time of the call in us, 1 + its wait for a CPU in us), or None if they cannot be read.
 
             The second number is 0 if the wait is unknown.
             """
@@ -226,9 +232,10 @@ class _Wrapper:
         return timed
 
     def costs(self, took_ns, *, is_first=False):
-        """Report the cost of timing a call in this program, including sampled calls.
+        """Report how many ns it takes to time a call in this program. `took_ns` is the newest measurement.
 
-        Medians are used, because the program may lose its CPU or the GIL between two reads of the clock.
+        Medians of recent measurements are reported, because the program may lose its CPU or the GIL between two reads
+        of the clock. With `is_first`, the call does nothing if there is a measurement already.
         """
         try:
             if is_first and self._costs_ns:
@@ -240,7 +247,10 @@ class _Wrapper:
             pass
 
     def note(self, start, end, ok, args, options, used=None):
-        """Record a call. `used` is what the function `used` in `_sampled` returned, or None if it was not called."""
+        """Record a call from `start` to `end`, in ns. `ok` is 0 if it failed. `args` and `options` are its arguments.
+
+        `used` is (CPU time in us, 1 + wait for a CPU in us), or None if that was not measured.
+        """
         try:
             state = getattr(args[0], "_edgetop", None)
             if state is None or state.ring is not self._tap.made:
@@ -265,7 +275,7 @@ class _Wrapper:
     def _shape_flag(self, state, feed, start, end):
         """Return RESHAPED if the inputs in `feed` have other shapes than in the last call that was checked, else 0.
 
-        Every call is checked until the shapes have been the same for a while.
+        Every call is checked at first, and one call in eight when the shapes have been the same for a while.
         """
         try:
             shapes = [value.shape for value in feed.values()]
@@ -280,9 +290,9 @@ class _Wrapper:
         return self._reshaped(state, feed, shapes, start, end)
 
     def _reshaped(self, state, feed, shapes, start, end):
-        """Report the number of elements in the inputs.
+        """Report how many elements the inputs have. Return RESHAPED, or 0 if it is the session's first call.
 
-        Return RESHAPED, or 0 for the first call, whose shapes are reported.
+        At the first call, the inputs' names and shapes are reported too.
         """
         before = state.shapes
         if not all(isinstance(shape, tuple) for shape in shapes):
@@ -297,7 +307,10 @@ class _Wrapper:
         return 0
 
     def callback(self, real):
-        """Return a timed version of `run_async`. An inference ends when its callback is called."""
+        """Return a timed version of `real`, which is `run_async`.
+
+        An inference ends when the program's callback is called.
+        """
         now, state_of, call = time.monotonic_ns, self._state, self._probe.CALL
 
         def timed(session, output_names, input_feed, callback, *args, **options):
@@ -319,7 +332,7 @@ class _Wrapper:
         return _like(real, timed)
 
     def load(self, real):
-        """Return a timed version of the constructor, which loads the model."""
+        """Return a timed version of `real`, the constructor of a class, which loads the model."""
         now = time.monotonic_ns
 
         def timed(session, *args, **options):
@@ -376,7 +389,7 @@ RUNTIMES = {
 
 
 class _Finder:
-    """Import hook that wraps the classes of a runtime's module just after the program has imported it."""
+    """Import hook that wraps a runtime's classes right after the program has imported the runtime's module."""
 
     def __init__(self):
         self._probe = self._tap = None
@@ -420,7 +433,7 @@ class _Finder:
 
     @staticmethod
     def _watch_workers(_name, module):
-        """Watch the workers that `multiprocessing` starts as new processes (spawn, fork server)."""
+        """Make sure that the worker processes of `multiprocessing` are watched too (with spawn and fork server)."""
         real = module.spawnv_passfds
 
         def spawnv_passfds(path, args, passfds):
@@ -430,7 +443,10 @@ class _Finder:
 
 
 def _in_hook_environment(function, *args):
-    """Call a function that starts a program, with the variables that load this file in its environment."""
+    """Call `function(*args)`, which starts a program, and return its result.
+
+    Meanwhile, the environment has the variables that make Python load this file.
+    """
     before = {key: os.environ.get(key) for key in (*_ENVIRONMENT, "PYTHONPATH")}
     os.environ.update(_with_tap(os.environ))
     try:
@@ -449,7 +465,7 @@ def _with_tap(environment):
 
 
 def _stay_over_exec():
-    """Keep watching this process when it executes another program, but not the processes that it forks."""
+    """Keep watching this process when it executes another program. Processes that it forks are not watched."""
     pid, execv, execve = os.getpid(), os.execv, os.execve
 
     def timed_execv(path, args):
@@ -476,7 +492,7 @@ def _begin():
 
 
 def _clean_environment():
-    """Remove the variables that load this file, so that programs started by this one are not watched."""
+    """Remove the variables that make Python load this file, so that programs which this one starts are not watched."""
     os.environ.pop(TAP, None)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != HERE]
     if paths:
@@ -486,7 +502,10 @@ def _clean_environment():
 
 
 def _write_lines():
-    """Flush each printed line, as on a terminal, if edgetop shows a screen instead of the output."""
+    """Make Python write each printed line at once, as on a terminal.
+
+    Only if edgetop hides the output behind its screen.
+    """
     if os.environ.pop("EDGETOP_LINES", ""):
         try:
             sys.stdout.reconfigure(line_buffering=True)
@@ -495,9 +514,10 @@ def _write_lines():
 
 
 def _run_own_sitecustomize():
-    """Run the `sitecustomize` that Python would have imported without this file.
+    """Run the program's own `sitecustomize`, which Python would have imported without this file.
 
-    If there is none, raise the ImportError that `site` expects, so that this file does not stay in `sys.modules`.
+    If there is none, raise the ImportError that Python's `site` expects, so that this file does not stay in
+    `sys.modules`.
     """
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != HERE]
     sys.path_importer_cache.pop(HERE, None)

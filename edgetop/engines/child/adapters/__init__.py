@@ -21,7 +21,7 @@ ON_THE_CPU = ("CPU", "XNNPACK")
 
 
 class Runtime(NamedTuple):
-    """A runtime that edgetop knows by itself, and where its adapter is."""
+    """A runtime that edgetop supports itself: the formats that it runs, and which class adapts it."""
 
     formats: Tuple[str, ...]  # formats of models that it runs; the first one is its own
     module: str  # that must be importable
@@ -88,9 +88,7 @@ def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tup
 def why_unusable(name: str) -> str:
     """Return why an installed runtime cannot work here, in words, or "" if it can.
 
-    Raises ImportError if numpy is missing.
-
-    `name` is a name in RUNTIMES, such as "litert".
+    `name` is a name in RUNTIMES, such as "litert". Raises ImportError if numpy is missing.
     """
     reason: str = _adapter(name).unusable()
     return reason
@@ -144,7 +142,10 @@ def package_version(package: str) -> str:
 
 
 def import_runtime(module: str) -> Any:
-    """Import a runtime's module. Raises EngineError("runtime") if that fails although it is installed."""
+    """Import a runtime's module and return it. `module` is a name such as "onnxruntime".
+
+    Raises EngineError("runtime") if that fails although the module is installed.
+    """
     try:
         return importlib.import_module(module)
     except Exception as error:  # for example a missing library, or another version of numpy

@@ -191,7 +191,7 @@ def _node(wire: Wire, span: Span) -> _Node:
 
 
 def _axis(wire: Wire, span: Span, otherwise: int) -> int:
-    """Return the value of the attribute in `span` if it is called "axis", else `otherwise`."""
+    """Return the value of the attribute at `span` if the attribute is called "axis", else `otherwise`."""
     name, value = b"", otherwise
     for number, (begin, end) in wire.fields(span):
         if number == ATTRIBUTE_NAME:

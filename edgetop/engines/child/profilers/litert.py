@@ -155,7 +155,7 @@ class Library:
 
 
 class Run:
-    """A compiled model with its profiler and buffers, until `close`."""
+    """A model that is compiled for profiling, with its profiler and buffers. `close` frees everything."""
 
     def __init__(self, library: Library, model: Any, cpu_options: str, inputs: List[Any]) -> None:
         """Compile the model. `cpu_options` is TOML, such as "num_threads = 1". `inputs` has an array for each input."""

@@ -14,7 +14,10 @@ RUNTIME, OPERATOR, DELEGATE, INSIDE_DELEGATE = 1, 2, 4, 8
 
 
 class Event(NamedTuple):
-    """One event of a profiler. Profilers report events in the order in which they began."""
+    """What a profiler reports about one operator, or about a span such as a delegate's run.
+
+    Profilers report events in the order in which they began.
+    """
 
     kind: int
     tag: str
