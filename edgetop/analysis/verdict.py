@@ -436,7 +436,9 @@ def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Ve
             level="good" if is_plain and verdict.level == "warning" else verdict.level,
         )
     if verdict.state in UNDISTURBED:
-        return Verdict(State.AB, "good", (difference, AbTurn(view.turn(progress.now_ns))), verdict.also, verdict.past)
+        return Verdict(
+            State.AB, "neutral", (difference, AbTurn(view.turn(progress.now_ns))), verdict.also, verdict.past
+        )
     return replace(verdict, also=(Verdict(State.AB, "neutral", (difference,)), *verdict.also))
 
 

@@ -250,7 +250,7 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
         well = [of for of in figures if of[0].level not in MARKS]
         shown.remove((well or figures)[-1])
     if not shown:
-        return as_fits(area.width, (" no vital signs yet", "dim"))
+        return as_fits(area.width, (" no vital signs" if is_over else " no vital signs yet", "dim"))
     pieces: list[Piece] = [(before, "dim"), " "]
     for vital, words in shown:
         style = "dim" if is_over else vital.level if vital.level in MARKS else "text"
