@@ -1,7 +1,8 @@
-"""Plain lines from files that other programs wrote. Encodings, colours and prefixes of lines are removed here.
+"""Make plain lines of text from files that other programs wrote.
 
-Readers of logs and tables need not know them. Sources of the prefixes: `ts` of moreutils; journalctl, "Output options",
--o; docker, "docker compose logs" and "docker logs --timestamps"; Android's logcat, "-v" (brief, tag, time, threadtime).
+Encodings, colours, prefixes of lines and separators of tables are handled here, so that readers of logs and tables need
+not know about them. Sources of the prefixes: `ts` of moreutils; journalctl, "Output options", -o; docker, "docker
+compose logs" and "docker logs --timestamps"; Android's logcat, "-v" (brief, tag, time, threadtime).
 """
 
 import codecs
@@ -120,7 +121,8 @@ def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
 def _unknown_prefix(text: str) -> "tuple[re.Pattern[str], str] | None":
     """Return `(pattern, example)` of what an unknown program put before each line, or None if there is nothing.
 
-    Numbers, levels and dates in it may differ from line to line. Behind it, a line must look like one of a known tool.
+    Numbers, levels and dates in the prefix may differ from line to line. What follows the prefix must look like a line
+    of a known tool.
     """
     lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
     shapes: dict[str, str] = {}

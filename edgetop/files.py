@@ -68,7 +68,7 @@ def partial_name(path: Path) -> str:
 
 
 def hold(fd: int) -> bool:
-    """Lock an incomplete file or folder until its descriptor `fd` is closed (flock(2)).
+    """Lock an incomplete file or folder until its descriptor `fd` is closed (flock(2)). Return True if that worked.
 
     Return False if another process holds the lock.
     """

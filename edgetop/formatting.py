@@ -48,7 +48,9 @@ def milliseconds(ns: float) -> str:
 
 
 def unsettled_ms(ns: float) -> str:
-    """Format ns as ms with two significant digits, for a percentile of so few inferences that the third one varies.
+    """Format ns as ms with two significant digits, for a percentile of too few inferences.
+
+    A third digit would change with each new inference.
 
     >>> [unsettled_ms(x) for x in (21_300, 999_940, 5_020_000, 56_400_000, 99_700_000, 2_163_000_000)]
     ['0.021', '1.0', '5.0', '56', '100', '2200']
@@ -141,7 +143,7 @@ def stopwatch(ns: float) -> str:
 
 
 def span(ns: float) -> str:
-    """Format a length of time that the user chose, in one unit.
+    """Format a length of time in one unit, as a user would write it.
 
     >>> [span(x * 1e9) for x in (0.5, 10, 60, 600, 90)]
     ['500ms', '10s', '1m', '10m', '90s']

@@ -19,7 +19,7 @@ _ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
 
 @frozen
 class Check:
-    """The result of a check."""
+    """The result of one check: its status, what was found, and what helps."""
 
     name: str
     status: Status

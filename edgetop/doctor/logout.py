@@ -50,7 +50,7 @@ def judge(*, kills: bool, is_root: bool, lingers: bool) -> Check:
 
 
 def ask(root: Root) -> bool | None:
-    """Return logind's setting KillUserProcesses, or None if it is unknown.
+    """Return whether a logout ends the user's processes (logind's setting KillUserProcesses), or None if unknown.
 
     If logind does not answer, its configuration files are read.
     """
@@ -64,9 +64,9 @@ def ask(root: Root) -> bool | None:
 
 
 def _from_files(root: Root) -> bool | None:
-    """Return KillUserProcesses from logind's configuration files, or None if no file sets it.
+    """Return the setting KillUserProcesses from logind's configuration files, or None if no file sets it.
 
-    Files in `logind.conf.d` override the main file. Their names decide the order, not their folders.
+    Files in `logind.conf.d` override the main file. They are read in the order of their names, whatever their folder.
     """
     snippets = {name: folder for folder in FOLDERS for name in root.names(f"{folder}/logind.conf.d")}
     paths = [f"{folder}/logind.conf" for folder in FOLDERS]
