@@ -418,8 +418,8 @@ def _both_sides(quads: Sequence[QuadDone]) -> tuple[list[QuadFigures], list[Quad
 def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArray[np.int64]]:
     """Return two arrays with an entry for each quad: log(B / A) of one figure, and the number of the quad's load.
 
-    `key`: the figure, as a field of `QuadFigures`, such as `p50_ns`. Quads in which A or B lacks this figure are left
-    out.
+    A load is one loading of both models, which is followed by several quads (of four turns). `key`: the figure, as a
+    field of `QuadFigures`, such as `p50_ns`. Quads in which A or B lacks this figure are left out.
     """
     loads = np.array([quad.load or 0 for quad in quads], np.int64)
     if key == METRICS["p50"][0] and all(_is_possible(quad.p50_ratio) for quad in quads):
@@ -431,11 +431,12 @@ def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArra
 
 
 def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | None:
-    """Return the difference between A and B with its interval, or None if there are too few quads.
+    """Return the difference between A and B with its interval, or None if there are too few quads (of four turns).
 
-    `logs`: the logarithm of B / A in each quad. `loads`: the number of each quad's load. The models are loaded several
-    times, and a load may be fast or slow as a whole. So the quads of a load count as one sample, their mean. If there
-    are too few loads, each quad counts as a sample, and the interval is widened by UNKNOWN_SPREAD.
+    `logs`: the logarithm of B / A in each quad. `loads`: the number of each quad's load, which is one loading of both
+    models. The models are loaded several times, and a load may be fast or slow as a whole. So the quads of a load count
+    as one sample, their mean. If there are too few loads, each quad counts as a sample, and the interval is widened by
+    UNKNOWN_SPREAD.
     """
     counted = undisturbed(logs)
     if len(counted) < len(logs):

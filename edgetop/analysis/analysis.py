@@ -46,7 +46,7 @@ class Analysis(Folds):
         return analysis
 
     def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> "MonitorView":
-        """Return the view of the present moment.
+        """Return the view of the present moment: everything that a screen shows.
 
         `window_ns`: the latency figures cover this many ns before now; None for all of the time since the last reset.
         `lens`: the part of the session that timelines show. `kinds`: kinds of sensors, such as "temp". Each sensor of

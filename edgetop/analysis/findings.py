@@ -172,7 +172,7 @@ class Stolen:
 
 @frozen
 class MonitorCost:
-    """CPU time that edgetop itself took."""
+    """CPU time that edgetop itself took, in percent of a core."""
 
     mean_pct: float  # of a core
 

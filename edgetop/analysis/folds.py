@@ -397,7 +397,7 @@ class Folds:
     def response(self) -> Statistics | None:
         """Return the response times of the whole session.
 
-        None if the load sets no start times or has several streams.
+        None if the load sets no start times, or if the session has several streams.
         """
         only = self.only_stream
         return only.response if only else None

@@ -104,7 +104,10 @@ def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None
 
 
 class LatencyHeat:
-    """Adds up the latency histograms of seconds in columns of time. Pass the seconds in the order of time."""
+    """Adds up the latency histograms of single seconds, to get the columns of a heat map.
+
+    Pass the seconds in the order of time.
+    """
 
     def __init__(self) -> None:
         self._bin_s = BIN_S

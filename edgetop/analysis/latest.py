@@ -92,9 +92,9 @@ class LatestInferences:
         return self._room[self._begin + begin : self._end]
 
     def compare(self, seconds: Seconds) -> None:
-        """Compare the number of inferences in each second with the counts of these seconds.
+        """Drop all inferences up to the end of the last second in which some inferences are missing.
 
-        If inferences are lacking in a second, all inferences up to the end of the last such second are dropped.
+        Inferences are missing if `seconds`, rows of the table of seconds, counts more inferences than are stored here.
         """
         rows = seconds.rows
         held = self._t_ns[self._begin : self._end]

@@ -102,7 +102,7 @@ def _hints(folds: Folds, make: Callable[[], Iterable[Hint]]) -> tuple[Hint, ...]
 
 @once
 def _doubts(folds: Folds) -> tuple[Doubt, ...]:
-    """Return the doubts about the session, the gravest first."""
+    """Return the reasons to doubt the session's figures, in the order in which reports show them."""
     if folds.manifest is None:
         return ()
     found: list[Doubt] = []

@@ -62,7 +62,7 @@ def typical_ratio(first: Floats, second: Floats) -> float:
 
     This is the two-sample Hodges-Lehmann estimate. For distributions of one shape it is the ratio of their medians. If
     other programs slow down half of the values on both sides, each median may lie anywhere between two levels. The
-    median ratio is still exact, because most pairs consist of values of the same level.
+    median ratio stays near the true ratio.
     """
     sides = (np.log(_thinned(side)) for side in (first, second))
     return math.exp(float(np.median(np.subtract.outer(*reversed(list(sides))))))

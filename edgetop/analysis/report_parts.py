@@ -102,11 +102,10 @@ def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> 
 
 
 def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
-    """Return the latency of one stream.
+    """Return the latency of one stream. `view`: the stream.
 
-    If nothing was measured, the result is the figures that another tool printed, if any.
-
-    `view`: the stream. `with_risk`: whether to estimate the risk of missing the deadline, which takes longer.
+    If nothing was measured, the result has the figures that another tool printed, or no figures. `with_risk`: whether
+    to estimate the risk of missing the deadline, which takes longer.
     """
     statistics = view.statistics
     if statistics is None:

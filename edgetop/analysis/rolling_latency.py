@@ -172,8 +172,8 @@ class RollingLatency:
 
         `window_ns`: the figures cover this many ns before now, at most ten minutes; None for all of the time since the
         start or the last reset. `now_ns`: the present session time in ns. `axis`: the time axis of timelines.
-        `service`: True shows the distribution of service times over time; False shows that of response times if the
-        load is paced.
+        `service`: whether the distribution over time shows service times even under a paced load. Otherwise it shows
+        response times then.
         """
         session, response = self.statistics(now_ns), self.response(now_ns)
         window, window_response, buckets, is_exact = session, response, self.buckets, False

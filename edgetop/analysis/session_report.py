@@ -73,9 +73,9 @@ Part = Any  # a part of a report, or a view that parts need: of the type of its 
 class _Parts:
     """The parts of a report, as attributes. Each part is computed when it is first read.
 
-    Most gates need only the latency, once a second, so the rest is not computed. `with_risk`: whether to estimate the
-    risk of missing a deadline, which takes milliseconds. Reading a part raises UnavailableError if the part depends on
-    a failed fold.
+    Most gates need only the latency, once a second, and the other parts are then never computed. `with_risk`: whether
+    to estimate the risk of missing a deadline, which takes milliseconds. Reading a part raises UnavailableError if the
+    part depends on data that an internal error makes unavailable.
     """
 
     def __init__(self, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> None:

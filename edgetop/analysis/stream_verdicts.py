@@ -46,7 +46,7 @@ _PAST = (GatesFailed, FaultFound, WasThrottled, WasOverloaded, WasSlowed, Raised
 
 @frozen
 class Judged:
-    """The verdict on one stream."""
+    """The verdict on one stream, with the stream's name and its share (0 to 1) of the time of all inferences."""
 
     name: str
     share: float  # Share of the time of all inferences.

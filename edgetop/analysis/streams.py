@@ -125,9 +125,10 @@ class StreamView:
 
     @noted
     def judged_p50_ns(self) -> float | None:
-        """The median of the last seconds in ns, for comparison with the burst, or None if nothing was measured.
+        """The median latency of the last seconds in ns, for comparison with the first steady 30 s of the session.
 
-        If inputs vary in size, or tokens in their position, the median is converted to one size or position.
+        None if nothing was measured. If inputs vary in size, or tokens in their position, the median is converted to
+        one size or position.
         """
         positions = self._folds.positions
         if positions is not None and len(positions.rows):
@@ -187,7 +188,9 @@ class StreamView:
 
     @noted
     def input_sizes(self) -> InputSizes | None:
-        """The size of the inputs in the burst and in the sustained span, or None if one of the two is unknown."""
+        """The size of the inputs in the first steady 30 s and in the last steady span, or None if one of the two is
+        unknown.
+        """
         return self._sizes(self.sustained.from_s, self.sustained.to_s) if self.sustained else None
 
     def _sizes(self, from_s: int, to_s: int) -> InputSizes | None:
@@ -197,9 +200,9 @@ class StreamView:
 
     @property
     def input_growth(self) -> float:
-        """Return the size of the inputs in the last seconds divided by their size in the burst.
+        """Return the size of the inputs in the last seconds divided by their size in the first steady 30 s.
 
-        1.0 if unknown or equal.
+        The result is 1.0 if a size is unknown or both are equal.
         """
         if len(self.slowdowns.equal_rows):  # The latency that is judged is converted to one size.
             return 1.0
@@ -209,10 +212,10 @@ class StreamView:
 
     @noted
     def drift_ratio(self) -> float | None:
-        """The sustained p50 divided by the p50 of the burst, such as 1.2 for 20 % slower. None if it is unknown.
+        """The p50 of the last steady span divided by the p50 of the first steady 30 s, such as 1.2 for 20 % slower.
 
-        Both are for inputs of the same size. If the size changed and the sizes of single calls are unknown, the ratio
-        is None.
+        Both are for inputs of the same size. The ratio is None if it is unknown, or if inputs changed in size and the
+        sizes of single calls are unknown.
         """
         burst, held, sizes = self.burst, self.sustained, self.input_sizes
         is_comparable = burst and held and (len(self.slowdowns.equal_rows) or not (sizes and sizes.differ))
@@ -233,7 +236,10 @@ class StreamView:
 
     @noted
     def deadline_with_risk(self) -> DeadlineView | None:
-        """As `deadline`, with the probability that an inference misses it. This takes some milliseconds to compute."""
+        """How often the stream missed its deadline, with the probability that an inference misses it.
+
+        None without a deadline or without inferences. The probability takes some milliseconds to compute.
+        """
         deadline = self.deadline
         if deadline is None:
             return None

@@ -147,7 +147,9 @@ class Alignment:
 def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: Ints) -> Alignment:
     """Return the offset and the drift that convert times of a power trace to session times.
 
-    `overview` and `windows` are the trace. `starts` and `lengths` of all inferences are in ns, in the order of time.
+    `overview`: the whole trace in coarse steps. `windows`: some parts of the trace in full resolution. `starts` and
+    `lengths` of all inferences are in ns, in the order of time. The confidence of the result is 0 if no offset is
+    found.
     """
     if len(starts) < LEAST_IN_WINDOW or not len(overview.watts):
         return Alignment(0.0, confidence=0.0)
@@ -178,16 +180,18 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
 
 
 def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s: float) -> tuple[float, float]:
-    """Return an offset in s and a drift near the given ones, which explain most of the power in all windows."""
+    """Return an offset in s and a drift near the given ones, which explain the power in all parts of the trace best.
+
+    `folds`: the parts of the trace in full resolution. `latency_s`: the median latency in s.
+    """
     times = [fold.at_s for fold in folds]
     middle_s, half_s = (max(times) + min(times)) / 2, (max(times) - min(times)) / 2
 
     def score(shift_s: float, tilt_s: float) -> float:
-        """Return how much of the power is explained.
+        """Return how much of the power is explained at changed offsets.
 
-        `shift_s` is added to all offsets, `tilt_s` at the last window only.
-
-        At the first window, `tilt_s` is subtracted. In between, it changes evenly.
+        `shift_s`, in s, is added to all offsets. `tilt_s`, in s, is added for the last part of the trace and subtracted
+        for the first part. In between, it changes evenly.
         """
         tilts = [tilt_s * (at_s - middle_s) / half_s if half_s else 0.0 for at_s in times]
         pairs = zip(folds, times, tilts, strict=True)
@@ -252,9 +256,9 @@ def _busy_ns(at_ns: Floats, starts: Ints, lengths: Ints) -> Floats:
 
 
 class _Fold:
-    """One window of the power trace.
+    """A part of the power trace in full resolution, and the inferences that may have run during it.
 
-    It tells how well the progress of the inferences explains the power at an offset.
+    It computes how well the progress of the inferences explains the power at an offset.
     """
 
     def __init__(self, window: Window, starts: Ints, lengths: Ints, expected_s: float) -> None:

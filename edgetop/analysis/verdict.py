@@ -244,7 +244,10 @@ def _board_now(throttles: ThrottlesView) -> Iterator[Reason]:
 
 
 def _change(seen: Evidence) -> float | None:
-    """Return the change of p50 from the burst to now as a share (0.1 is 10 % slower), or None if it is unknown."""
+    """Return by how much p50 changed from the first steady 30 s to now, as a share (0.1 is 10 % slower).
+
+    The result is None if it is unknown.
+    """
     burst, p50_ns = seen.slowdowns.burst, seen.judged_p50_ns
     return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
 

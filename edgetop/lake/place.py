@@ -151,8 +151,8 @@ class Place:
     def retry(self, step: Callable[[], T], tries: int = 0) -> T:
         """Call `step` until it succeeds, and return its result.
 
-        `tries`: how often to try; 0 for the usual number of this lake. Raises OutputError after as many failures. After
-        an error that will not go away, such as a denied access, there is no second try.
+        `tries`: how often to try; 0 for the usual number of this lake. Raises OutputError when all tries have failed.
+        It is raised at once after an error that will not go away, such as a denied access.
         """
         pause_s = FIRST_PAUSE_S
         for left in range((tries or self._tries) - 1, -1, -1):

@@ -223,11 +223,11 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
 
 
 def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> tuple[bytes, Stamp]:
-    """Return the session's row of the table `sessions` as the bytes of a Parquet file, and the stamp of its manifest
-    file.
+    """Return `(row, stamp)`: the session's row of the table `sessions`, and the stamp of its manifest file.
 
-    `files`: `[size in bytes, SHA-256]` of each file, by table or file name. `span`: the part of the session that the
-    row describes. Raises InputError if the folder has become another session meanwhile.
+    `row` is the content of a Parquet file. `files`: `[size in bytes, SHA-256]` of each file, by table or file name.
+    `span`: the part of the session that the row describes. Raises InputError if the folder has become another session
+    meanwhile.
     """
     analysis = Analysis.of(recording.play(span=span))
     with _opened(recording.folder / SESSION) as file:

@@ -160,7 +160,7 @@ class Textfile:
     def owed_s(self) -> float:
         """Return how many seconds it takes at most until the file's reader has read the end of the session.
 
-        The result is 0 if nobody reads the file, or before the session ends.
+        The result is 0 if nobody reads the file, before the session ends, and after a failed run, whose file stays.
         """
         return LONGEST_INTERVAL_S if self._is_over and self._has_reader and not self._has_failed else 0.0
 
