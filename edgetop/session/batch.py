@@ -1,4 +1,4 @@
-"""A batch: everything that happened since the last batch, on one clock. Feeds deliver batches."""
+"""A batch: the data of a session that arrived since the last batch. All its times are on one clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -25,9 +25,10 @@ from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
 class Batch:
     """The data of a span of a session's time. Rows of each kind are in the order in which they were made.
 
-    `seconds` has every second that became complete, with all its inferences counted. `inferences` may lack some,
-    because a reader fell behind or because they were not recorded. No reading is in both `readings` and `aggregates`,
-    and no aggregate comes after a reading of the same sensor.
+    - `seconds` has every second that became complete, with all its inferences counted.
+    - `inferences` may lack some of these inferences, because a reader fell behind or they were not recorded.
+    - `aggregates` are summaries of old readings. A reading is never also in an aggregate, and the aggregates of a
+      sensor come before its readings.
     """
 
     until_ns: int = 0  # the session's time at which this batch was made
@@ -46,16 +47,17 @@ class Batch:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the batch has no data, so that only time has passed."""
+        """Whether the batch has no data of any kind. Only its time `until_ns` then says anything."""
         rows = len(self.inferences) + len(self.seconds) + len(self.readings) + len(self.aggregates)
         rows += len(self.events) + len(self.bursts) + len(self.requests)
         return not (rows or self.manifest or self.restart or self.judged)
 
 
 def merge(batches: Sequence[Batch]) -> Batch:
-    """Return one batch with the data of several, from which an analysis gets the same results.
+    """Return one batch with the data of consecutive batches, from which an analysis gets the same results.
 
-    Raises ValueError if there are no batches.
+    Batches before the last one with `restart` are left out, since a restart makes them void. Raises ValueError if
+    `batches` is empty.
     """
     if not batches:
         raise ValueError("nothing to merge")

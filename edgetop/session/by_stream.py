@@ -1,4 +1,4 @@
-"""The seconds of a session, divided by stream."""
+"""The statistics of a session's seconds, divided by stream (one of several models or sides of a session)."""
 
 from dataclasses import replace
 
@@ -10,7 +10,9 @@ NOTHING = np.empty(0, np.int64)
 
 
 class ByStream:
-    """The seconds of each stream. Those of a stream are made when they are first asked for, and only once."""
+    """The statistics of each stream's seconds. The rows of a stream are made at the first request for them, and then
+    kept.
+    """
 
     def __init__(self, seconds: Seconds) -> None:
         self.seconds = seconds
@@ -26,10 +28,10 @@ class ByStream:
         return self._numbers
 
     def of(self, number: int) -> Seconds:
-        """Return the seconds of the stream with this number. A second in which it has no inferences is empty.
+        """Return the rows of stream `number`: one for each second, with zero counts where the stream has no inferences.
 
-        If a second has inferences of stream 0 alone, the row of stream 0 is that of the second itself. Its jitter then
-        begins with the difference from the inference before, whichever stream that was of.
+        In a second in which only stream 0 ran, its row is a copy of the row of the whole second. The jitter of that
+        row starts with the difference from the previous inference, which another stream may have run.
         """
         if number not in self._made:
             self._made[number] = self._of(number)

@@ -1,7 +1,7 @@
-"""Columns of numbers, packed into bytes that compress well: the lowest bytes of all numbers, then the second ones, etc.
+"""Packing of columns of integers into bytes that compress well.
 
-The numbers of a column differ in their low bytes. Their high bytes are runs of zeros, which deflate reduces to nearly
-nothing. No bit is lost.
+The lowest bytes of all numbers come first, then the second ones, and so on. Numbers of a column differ in their low
+bytes. The high bytes are mostly zeros, which deflate reduces to nearly nothing. No bit is lost.
 """
 
 import struct
@@ -17,7 +17,7 @@ _HEAD = struct.Struct("<IB")  # number of values, bytes of each value
 
 
 def pack(values: npt.ArrayLike) -> bytes:
-    """Return the packed bytes of integers."""
+    """Return a column of integers as bytes that compress well. `Columns.take` reads them."""
     values = np.asarray(values)
     if values.dtype.itemsize == 1 and values.dtype.kind in "ub" and (most := int(values.max(initial=0))) < 128:
         doubled = (values.astype(np.uint8) << 1).tobytes() if most else b""  # gives the same bytes with less work
@@ -31,19 +31,30 @@ def pack(values: npt.ArrayLike) -> bytes:
 
 
 def pack_steps(values: npt.ArrayLike) -> bytes:
-    """Return the packed bytes of integers that change little from one to the next."""
+    """Return a column of integers as bytes, stored as the differences of successive values.
+
+    This is smaller than `pack` if the integers change little from one to the next. `Columns.take_steps` reads the
+    bytes.
+    """
     return pack(steps(np.asarray(values).astype(np.int64)))
 
 
 def steps(values: Ints) -> Ints:
-    """Return the differences of successive values along the last axis. The first value is kept."""
+    """Return the differences of successive values along the last axis. The first value is kept.
+
+    >>> steps(np.array([5, 7, 6])).tolist()
+    [5, 2, -1]
+    """
     differences: Ints = values.copy()
     differences[..., 1:] -= values[..., :-1]
     return differences
 
 
 def pack_table(rows: npt.NDArray[np.void]) -> bytes:
-    """Return the packed bytes of a structured array. All fields are packed together, which takes less for few rows."""
+    """Return a structured array as bytes. `Columns.take_table` reads them.
+
+    All fields are packed as one column, which takes fewer bytes if there are few rows.
+    """
     names = rows.dtype.names or ()
     numbers = np.empty((len(names), len(rows)), np.int64)
     for place, name in enumerate(names):
@@ -53,10 +64,13 @@ def pack_table(rows: npt.NDArray[np.void]) -> bytes:
 
 
 class Columns:
-    """A reader of packed columns, one after the other. Methods raise ValueError if the bytes are invalid."""
+    """A reader of packed columns that lie one after the other. Each call of `take...` reads the next one.
+
+    Methods raise ValueError if the bytes are invalid.
+    """
 
     def __init__(self, data: bytes, most: int = MAX_ROWS) -> None:
-        """Read from `data`. A column with more than `most` numbers is invalid."""
+        """Begin with the first column of `data`. A column with more than `most` numbers counts as invalid."""
         self._data = data
         self._most = most
         self._offset = 0
@@ -66,9 +80,9 @@ class Columns:
         return self._offset == len(self._data)
 
     def take(self, rows: int | None = None) -> Ints:
-        """Return the numbers of the next column.
+        """Return the numbers of the next column. `rows` is the expected number of them; None accepts any number.
 
-        Raises ValueError if there are not exactly `rows`; None: any number.
+        Raises ValueError if the column is invalid or has another number of rows.
         """
         if len(self._data) - self._offset < _HEAD.size:
             raise ValueError("a column is missing")
@@ -87,7 +101,10 @@ class Columns:
         return np.asarray((folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64))
 
     def rest(self, size: int) -> bytes:
-        """Return the bytes after the last column. Raises ValueError if there are not exactly `size`."""
+        """Return all bytes after the columns that were read.
+
+        Raises ValueError if there are not exactly `size` bytes.
+        """
         data = self._data[self._offset :]
         self._offset = len(self._data)
         if len(data) != size:
@@ -98,7 +115,7 @@ class Columns:
         return np.cumsum(self.take(rows))
 
     def take_table(self, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Return the array that `pack_table` packed.
+        """Return the next structured array, as `pack_table` packed it. `dtype` is its structured type.
 
         Raises ValueError if a number does not fit its field or is not finite.
         """

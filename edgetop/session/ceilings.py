@@ -30,7 +30,7 @@ class Ceilings:
 
 
 def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
-    """Return the ceilings that `to_json` wrote, or None if `data` is something else."""
+    """Return the ceilings from a JSON object that `Ceilings.to_json` wrote, or None if `data` is something else."""
     flops, moved, when = (data.get(key) for key in ("flops_per_s", "bytes_per_s", "measured_utc"))
     if not (isinstance(flops, int | float) and isinstance(moved, int | float) and isinstance(when, str)):
         return None
@@ -41,10 +41,10 @@ def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
 def ceilings_of(
     flops_per_s: float, bytes_per_s: float, dtype: object, measured_utc: str, int8_flops_per_s: float | None = None
 ) -> Ceilings | None:
-    """Return the ceilings; None if they are for another data type, or not possible.
+    """Return the highest measured speeds of a board, or None if a speed is impossible or `dtype` is not "float32".
 
-    `dtype`: the data type of the numbers. `measured_utc`: when they were measured. `int8_flops_per_s`: that of int8; an
-    impossible one counts as not measured.
+    `measured_utc` is when they were measured, in ISO 8601. `int8_flops_per_s` is the speed with 8-bit integers. It
+    counts as not measured (None) if its value is impossible.
     """
     if dtype != DTYPE or not (0 < flops_per_s < float("inf") and 0 < bytes_per_s < float("inf")):
         return None

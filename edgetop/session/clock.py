@@ -1,7 +1,7 @@
-"""The clock, which is passed as an argument to all code that needs the time, and the wall time of a session.
+"""The clocks that edgetop reads, and the conversion of a session's times to wall time.
 
-Every `t_ns` is CLOCK_MONOTONIC less the session's origin, so that steps of the wall clock (NTP after boot, boards
-without an RTC) do not change the data.
+Code that needs the time gets a `Clock` as an argument. Every `t_ns` is CLOCK_MONOTONIC minus the session's origin.
+Steps of the wall clock (NTP after boot, boards without an RTC) therefore do not change the data.
 """
 
 import time
@@ -50,12 +50,16 @@ class BothTimes:
 
     @property
     def offset(self) -> timedelta:
-        """The wall time at which the monotonic clock was 0, since 1970."""
+        """The wall time, as a duration since 1970, at which the monotonic clock was 0."""
         return self.utc - _EPOCH - timedelta(microseconds=self.monotonic_ns / 1000)
 
 
 def both_times(clock: Clock) -> BothTimes:
-    """Read both clocks, again if something else ran between the reads, and return the closest pair of a few."""
+    """Return the monotonic time and the wall time of (almost) the same moment.
+
+    If the two reads are more than CLOSE_NS apart, they are repeated up to CLOCK_READS times. The closest pair is
+    returned.
+    """
     closest: BothTimes | None = None
     for _ in range(CLOCK_READS):
         before_ns = clock.monotonic_ns()
@@ -82,22 +86,24 @@ def format_utc(moment: datetime) -> str:
 class WallTime:
     """The conversion from session time to wall time.
 
-    It uses the latest setting of the wall clock. A board without a battery starts in 1970 until NTP sets its clock, and
-    its whole session must get the real time.
+    It uses the last setting of the wall clock for the whole session. The clock of a board without a battery starts in
+    1970, until NTP sets it.
     """
 
     origin_us: int  # wall time of the session's origin, in microseconds since 1970
 
     def microseconds(self, t_ns: Any) -> Any:
-        """Return the wall time in microseconds since 1970. `t_ns` is an integer or an array, and so is the result."""
+        """Return the wall time in microseconds since 1970. `t_ns` is a session time: an integer or an array, and so is
+        the result.
+        """
         return self.origin_us + t_ns // 1000
 
     def utc(self, t_ns: int) -> str:
-        """Return the wall time in UTC, in the format of the manifest."""
+        """Return the wall time of a session time in UTC, such as `2026-11-21T10:15:02.000000Z`."""
         return format_utc(self._at(t_ns))
 
     def local(self, t_ns: int) -> datetime:
-        """Return the wall time in this machine's time zone."""
+        """Return the wall time of a session time, in this machine's time zone."""
         return self._at(t_ns).astimezone()
 
     def _at(self, t_ns: int) -> datetime:
@@ -105,7 +111,10 @@ class WallTime:
 
 
 def wall_time_at(anchor: Anchor) -> WallTime | None:
-    """Return the wall time of a session with this anchor, or None if the anchor is not a valid time."""
+    """Return the conversion from session time to wall time. `anchor` is a moment at which both clocks were read.
+
+    The result is None if the anchor's wall time is invalid.
+    """
     try:
         then = datetime.fromisoformat(anchor.utc.replace("Z", "+00:00"))
         origin_us = (then - _EPOCH) // timedelta(microseconds=1) - anchor.t_ns // 1000
@@ -115,9 +124,10 @@ def wall_time_at(anchor: Anchor) -> WallTime | None:
 
 
 def boot_id() -> str | None:
-    """Return the kernel's id of this boot (random(4)), or None if it has none.
+    """Return the kernel's random id of this boot (random(4)), or None if the kernel has none.
 
-    It is always read from the real /proc, since it tells a killed writer from a loss of power.
+    It always comes from the real /proc. A changed id shows that a recording ended by a loss of power and not because
+    its process was killed.
     """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,7 +1,7 @@
-"""The conversion of events to plain data, for the journal, the event table and the wire, and back.
+"""The conversion of events to plain data and back, for the journal, the event table and the network.
 
-Types are checked here and nowhere else. If the data of an event does not fit its kind, the event is an `UnknownEvent`:
-nothing reads it, and a copy keeps it.
+Types of an event's data are checked here and nowhere else. Data that does not fit the event's kind becomes an
+`UnknownEvent`. No other code interprets such an event, but copies of the session keep it.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ _ABSENT: Any = object()
 
 
 class _Key(NamedTuple):
-    """A field, and the key of the data that holds it."""
+    """A field of an event's class, and the key of the event's data that holds its value."""
 
     field: str
     key: str
@@ -34,7 +34,7 @@ class _Key(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A field that is a dataclass. The keys of its own fields begin with its prefix."""
+    """A field whose value is a dataclass. Its data keys begin with a prefix."""
 
     field: str
     shape: "_Shape"
@@ -43,7 +43,7 @@ class _Part(NamedTuple):
 
 @frozen
 class _Shape:
-    """The fields of a class, and how they are written and read."""
+    """The fields of a class, and how each is written to data and read from data."""
 
     of: type
     keys: tuple[_Key, ...]
@@ -53,7 +53,10 @@ class _Shape:
     has_kinds: bool
 
     def read(self, data: Mapping[str, object]) -> dict[str, Any]:
-        """Return the values of an object's fields, by name. Raises ValueError if the data does not fit."""
+        """Return the values of an object's fields, by field name.
+
+        Raises ValueError if `data` does not fit the class.
+        """
         values: dict[str, Any] = {}
         for name, key, accepts, possible, default, _ in self.keys:
             value: Any = data.get(key, _ABSENT)
@@ -73,7 +76,9 @@ class _Shape:
         return values
 
     def plain(self, body: object) -> dict[str, object]:
-        """Return the data of an object that was made by this program and not read."""
+        """Return the data of `body`, an object that this program made. For an object that was read from data, use
+        `changes`.
+        """
         data: dict[str, object] = {}
         for each in self.in_order:
             value = getattr(body, each.field)
@@ -84,7 +89,9 @@ class _Shape:
         return {**data, **getattr(body, self.others)} if self.others else data
 
     def changes(self, body: object, read_from: Mapping[str, object]) -> dict[str, object]:
-        """Return the data of those fields that differ from the data that was read. `read_from`: that data."""
+        """Return the data of those fields of `body` that differ from `read_from`, the data from which
+        `body` was read.
+        """
         found = {}
         for each in self.keys:
             value = getattr(body, each.field)
@@ -124,7 +131,10 @@ def _shape(of: Any, prefix: str = "") -> _Shape:
 
 
 def decoded(kind: str, data: Mapping[str, object]) -> Body:
-    """Return the body of an event of this kind: an `UnknownEvent` if the kind is not known or the data does not fit."""
+    """Return the body of an event: an object of the class for `kind` with the fields of `data`.
+
+    It is an `UnknownEvent` if the kind is unknown or the data does not fit the kind.
+    """
     of = KINDS.get(kind)
     if of is None:
         return UnknownEvent(kind, data)
@@ -139,7 +149,11 @@ def decoded(kind: str, data: Mapping[str, object]) -> Body:
 
 
 def data_of(body: Body) -> dict[str, Any]:
-    """Return the data of the event for a file: the data that was read, with the fields that were replaced since."""
+    """Return the data of an event as a dict for a file.
+
+    If the event was read from data, the result is that data, with the fields that were replaced since. Keys that this
+    version does not know are kept.
+    """
     if isinstance(body, UnknownEvent):
         return dict(body.data)
     shape = _shape(type(body))  # type: ignore[arg-type]  # a class is hashable
@@ -149,14 +163,17 @@ def data_of(body: Body) -> dict[str, Any]:
 
 
 def read_event(t_ns: int, kind: str, severity: str, source: str, message: str, data: object = None) -> Event:
-    """Return the event that a file or a link has. The severity is checked by the caller."""
+    """Return an event from the values that a file or a network link has. The caller must have checked `severity`.
+
+    `data` is the event's JSON object; anything else counts as empty.
+    """
     return Event(t_ns, decoded(kind, sound_data(data)), severity, source, message)  # type: ignore[arg-type]
 
 
 def sound_data(value: object) -> dict[str, object]:
-    """Return the data of an event, with null in place of values that JSON cannot hold.
+    """Return the JSON object of an event, with None in place of values that JSON cannot hold, such as NaN.
 
-    No version of edgetop writes such values.
+    The result is empty if `value` is no dict. No version of edgetop writes NaN, but a foreign file may have it.
     """
     if not isinstance(value, dict):
         return {}

@@ -1,7 +1,7 @@
-"""The kinds of events, each with its class: what an event says besides its time, its source and its message.
+"""The kinds of events. Each has a class with the data of the event besides its time, source and message.
 
-The unit is in a field's name. Wherever an event comes from a file or another machine, `event_codec` has checked the
-types of its fields. Fields are written in the order in which they stand here.
+The unit is in a field's name. Fields are written in the order in which they stand here. `event_codec` checks the
+types of fields wherever an event comes from a file or another machine.
 """
 
 from collections.abc import Mapping
@@ -19,39 +19,39 @@ PhaseName = Literal["program", "first", "idle", "warmup", "measure"]
 
 
 def _optional() -> Any:
-    """Return a field that is written unless it is None."""
+    """Return a field that is left out of the data if it is None."""
     return field(default=None, metadata={"is_written": lambda _, value: value is not None})
 
 
 def _of_phases(*names: PhaseName) -> Any:
-    """Return a field that is written if it has a value. In the phases `names`, it is written even if it is None."""
+    """Return a field that is left out of the data if it is None.
+
+    In the phases `names` it is written as null instead.
+    """
     return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
 
 
 def _of_kind(name: str) -> Any:
-    """Return a field that is written only if the event is of the kind `name`."""
+    """Return a field that is written only if the event's kind is `name`."""
     return field(default=None, metadata={"is_written": lambda body, _: body.kind == name})
 
 
 def _part(prefix: str = "", **default: Any) -> Any:
-    """Return a field that is a dataclass.
+    """Return a field whose value is a dataclass. `default` may give the field's default.
 
-    Each field of the dataclass has a key in the event's data: `prefix` and its name.
+    Each field of that dataclass gets its own key in the event's data: `prefix` and the field's name.
     """
     return field(metadata={"prefix": prefix}, **default)
 
 
 def _all_other_keys() -> Any:
-    """Return a field for the keys of the data for which the class has no other field."""
+    """Return a field that holds all keys of the data that belong to no other field of the class."""
     return field(default_factory=dict, metadata={"others": True})
 
 
 @frozen
 class UnknownEvent(Body):
-    """An event of a kind that this version does not know, or whose data does not fit its kind.
-
-    It is copied unchanged.
-    """
+    """An event whose kind this version does not know, or whose data does not fit its kind. Copies keep it unchanged."""
 
     kind: str
     data: Mapping[str, object] = field(default_factory=dict)
@@ -72,7 +72,7 @@ RemarkKind = Literal[
 
 @frozen
 class Remark(Body):
-    """An event without data of its own: its kind and its message say everything."""
+    """An event without data: its kind and its message say everything."""
 
     kind: RemarkKind
 
@@ -82,10 +82,7 @@ class Remark(Body):
 
 @frozen
 class PhaseBegan(Body):
-    """A phase of the run began.
-
-    `runs` and `duration_ns` are its requested length. None means no limit, or unknown.
-    """
+    """A phase of the run began. `runs` and `duration_ns` are its requested length; None means no limit, or unknown."""
 
     kind = "phase"
     phase: PhaseName
@@ -95,9 +92,9 @@ class PhaseBegan(Body):
 
 @frozen
 class SessionOver(Body):
-    """The last event: the session ended.
+    """The last event of a session: it ended.
 
-    If its writer died, edgetop added this event when it completed the session.
+    If the recording process died, edgetop added this event later, when it completed the recording ("recovered").
     """
 
     kind: Literal["ended", "recovered"]
@@ -114,7 +111,7 @@ class SessionOver(Body):
 
 @frozen
 class Rotated(Body):
-    """The session continues where another one ended, with the same engine."""
+    """This session continues a session that ended (`--rotate`). The engine went on without a restart."""
 
     kind = "rotated"
     before: str = ""  # the id of that session
@@ -122,7 +119,7 @@ class Rotated(Body):
 
 @frozen
 class Cut(Body):
-    """The session is a part of another one."""
+    """This session is a copy of a part of another session, from `begin_ns` to `end_ns`."""
 
     kind = "cut"
     session: str
@@ -132,7 +129,7 @@ class Cut(Body):
 
 @frozen
 class ClockStepped(Body):
-    """The wall clock was set."""
+    """The wall clock was set while the session ran. `step_s` is the size of the step in s."""
 
     kind = "clock-step"
     step_s: int | float
@@ -140,7 +137,7 @@ class ClockStepped(Body):
 
 @frozen
 class GateSet(Body):
-    """A gate of the run: what has to hold at its end."""
+    """A gate of the run (`--fail-if`): a condition on the whole session that sets the exit code. `expr` is its text."""
 
     kind = "gate"
     expr: str
@@ -148,7 +145,7 @@ class GateSet(Body):
 
 @frozen
 class GateFailed(Body):
-    """A gate ended the session."""
+    """A failed gate (a `--fail-if` condition) ended the session. `expr` is its text."""
 
     kind = "gate-failed"
     expr: str = ""
@@ -156,7 +153,7 @@ class GateFailed(Body):
 
 @frozen
 class AlertRuleSet(Body):
-    """An alert that was asked for."""
+    """The user requested an alert (`--alert`). `rule` is its condition."""
 
     kind = "alert-rule"
     rule: str
@@ -174,7 +171,7 @@ class HookDone(Body):
 
 @frozen
 class AnalysisFailed(Body):
-    """A defect of edgetop: a part of the analysis is not available."""
+    """A part of the analysis crashed, because of a defect of edgetop. Its results are not available."""
 
     kind = "analysis-failed"
     traceback: str | None = _optional()
@@ -193,7 +190,7 @@ class EngineStarted(Body):
 
 @frozen
 class EngineFailed(Body):
-    """The engine gave up. The message says why."""
+    """The engine gave up after an error. The message says why."""
 
     kind = "engine-failed"
     stage: str | None = _optional()
@@ -201,7 +198,7 @@ class EngineFailed(Body):
 
 @frozen
 class EngineDied(Body):
-    """The engine's process died. The message says of what."""
+    """The engine's process died. The message says how."""
 
     kind = "engine-died"
     last_words: str | None = _optional()
@@ -222,7 +219,7 @@ class EngineMemory(Body):
 
 @frozen
 class RecordsLost(Body):
-    """The engine could not report some of its inferences."""
+    """The engine could not report some of its inferences. `count` is their number."""
 
     kind = "records-lost"
     count: int = 0
@@ -230,7 +227,7 @@ class RecordsLost(Body):
 
 @frozen
 class StreamSeen(Body):
-    """A watched program uses one more model."""
+    """A watched program used a further model for the first time. `number` is the model's stream number."""
 
     kind = "stream"
     number: int
@@ -238,7 +235,9 @@ class StreamSeen(Body):
 
 @frozen
 class DataDependent(Body):
-    """The work of some operators depends on the input, and the input is not real data."""
+    """Some operators take more or less work depending on their input, but the input of this session is
+    not real data.
+    """
 
     kind = "data-dependent"
     types: str  # of these operators, with commas between
@@ -255,9 +254,9 @@ class OutputsKept(Body):
 
 @frozen
 class SlowInference(Body):
-    """The slowest inference of a tenth of a second, with counts of the kernel.
+    """The slowest inference of a tenth of a second, with what the kernel counted for the engine meanwhile.
 
-    The kernel counted from shortly before the inference to its end.
+    Counting begins shortly before the inference and ends with it.
     """
 
     kind = "slow-inference"
@@ -279,7 +278,7 @@ class SlowInference(Body):
 class ProfilerChosen(Body):
     """The way in which operators are timed from now on.
 
-    The reason says why they are not timed, or not in a better way.
+    `reason` says why operators are not timed, or why a better way is not available.
     """
 
     kind = "profiler"
@@ -290,7 +289,7 @@ class ProfilerChosen(Body):
 
 @frozen
 class RooflineMeasured(Body):
-    """The ceilings of this board with this runtime."""
+    """The highest measured FLOP/s and bytes/s of this board with this runtime."""
 
     kind = "roofline"
     flops_per_s: int | float
@@ -301,13 +300,13 @@ class RooflineMeasured(Body):
 
     @property
     def ceilings(self) -> Ceilings | None:
-        """Return the ceilings, or None if they are for another data type or impossible."""
+        """The measured speeds, or None if they are impossible or for another data type than float32."""
         return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc, self.int8_flops_per_s)
 
 
 @frozen
 class ProfileBurst(Body):
-    """A profiling round: some instrumented inferences."""
+    """A profiling round ended: some inferences that ran with the runtime's profiler."""
 
     kind = "profile-burst"
     burst: int = 0
@@ -326,7 +325,7 @@ class ProfileBurst(Body):
 
 @frozen
 class ProfileBursts(Body):
-    """The sum of many profiling rounds. In the past that a remote viewer receives, it replaces the single rounds."""
+    """The sum of many profiling rounds. A remote viewer gets it for the distant past, in place of the single rounds."""
 
     kind = "profile-bursts"
     count: int = 0
@@ -341,7 +340,7 @@ class ProfileBursts(Body):
 
 @frozen
 class TurnsBegan(Body):
-    """The turns of an A/B session began."""
+    """The variants of an A/B session began to run in turns, as `plan` says."""
 
     kind = "ab-turns"
     plan: Plan = _part()
@@ -349,7 +348,7 @@ class TurnsBegan(Body):
 
 @frozen
 class LoadBegan(Body):
-    """Both models of an A/B session were loaded anew, and their turns began."""
+    """Both models of an A/B session were loaded again, and began to run in turns, as `plan` says."""
 
     kind = "ab-load"
     load: int  # number of the load: 1 for the second
@@ -358,7 +357,7 @@ class LoadBegan(Body):
 
 @frozen
 class TurnsSettled(Body):
-    """The time after each switch of the variant in which latencies do not count is known."""
+    """In an A/B session: latencies within `left_out_ns` after each switch between A and B do not count."""
 
     kind = "ab-settled"
     left_out_ns: int
@@ -366,7 +365,7 @@ class TurnsSettled(Body):
 
 @frozen
 class QuadFigures:
-    """The figures of one side in a quad of turns."""
+    """The figures of one side, A or B, in four successive turns of an A/B session."""
 
     count: int  # inferences that count
     left_out: int
@@ -380,7 +379,7 @@ class QuadFigures:
 
 @frozen
 class QuadDone(Body):
-    """A quad (four turns) of an A/B session is over. The event has the figures of both sides."""
+    """Four successive turns (ABBA or BAAB) of an A/B session are over. The event has the figures of A and of B."""
 
     kind = "ab-quad"
     quad: int
@@ -414,10 +413,10 @@ class SensorSlow(Body):
 
 @frozen
 class Competing(Body):
-    """Other processes took the CPU.
+    """Other processes took CPU time.
 
-    `name`: the process that took most. `cpu_pct`: how much, in percent of a core. `began`: whether all processes of
-    this name began since processes were last looked at; None: they did not.
+    `name` is the process that took most, and `cpu_pct` its CPU time in percent of a core. `began` is True if all
+    processes of this name started since the last look at the processes; otherwise it is None.
     """
 
     kind = "competing"
@@ -437,7 +436,7 @@ class ThreadsUsed(Body):
 
 @frozen
 class ClockSource(Body):
-    """The kernel counts time by a clock that takes long to read."""
+    """The kernel's clock source, `clock`, takes long to read, which adds time to each measurement."""
 
     kind = "clock-source"
     clock: str
@@ -454,7 +453,7 @@ class SettingChanged(Body):
 
 @frozen
 class LimitReached(Body):
-    """The engine's cgroup is at its limit."""
+    """The engine's cgroup reached its limit of CPU time or memory."""
 
     kind: Literal["cpu-quota", "memory-limit"]
     value: int | float  # percent of the quota's periods without CPU time left; reclaims of memory per second
@@ -462,7 +461,9 @@ class LimitReached(Body):
 
 @frozen
 class OomKilled(Body):
-    """The kernel's OOM killer killed a process of a watched program, because its cgroup was at its limit of memory."""
+    """The kernel's OOM killer killed a process of a watched program, because the program's cgroup reached its memory
+    limit.
+    """
 
     kind = "oom-kill"
     process: str | None = None  # its name; None: not known
@@ -497,7 +498,11 @@ class ProgramEnded(Body):
 
 @frozen
 class RecordingTrouble(Body):
-    """Nothing can be written, or single inferences cannot be written fast enough. The run itself continues."""
+    """The recording cannot be written ("recording-failed"), or not fast enough for single inferences
+    ("recording-behind").
+
+    The run itself continues.
+    """
 
     kind: Literal["recording-failed", "recording-behind"]
     why: str = ""
@@ -505,7 +510,7 @@ class RecordingTrouble(Body):
 
 @frozen
 class RecordingRestored(Body):
-    """Writing works again. `inferences` and `rows` count what is missing in the recording."""
+    """The recording can be written again. `inferences` and `rows` are the numbers of those that it lacks."""
 
     kind = "recording-restored"
     began_ns: int | None = None  # when it failed
@@ -515,7 +520,7 @@ class RecordingRestored(Body):
 
 @frozen
 class RecordingCaughtUp(Body):
-    """Single inferences are recorded again."""
+    """Single inferences are recorded again, after "recording-behind". `count` is the number of missing inferences."""
 
     kind = "recording-caught-up"
     count: int = 0  # of missing inferences
@@ -523,7 +528,7 @@ class RecordingCaughtUp(Body):
 
 @frozen
 class RecordingMoved(Body):
-    """The session's folder was moved or renamed while it is recorded. `path`: where it is now."""
+    """The session's folder was moved or renamed during the recording. `path` is its new place."""
 
     kind = "recording-moved"
     path: str
@@ -542,9 +547,9 @@ class SessionImported(Body):
 
 @frozen
 class ToolSummary(Body):
-    """The figures that another tool printed of all inferences together.
+    """The figures that another tool printed for all inferences together.
 
-    Their keys are those of the report's `latency`.
+    The keys are those of `latency` in a report.
     """
 
     kind = "tool-summary"
@@ -554,7 +559,7 @@ class ToolSummary(Body):
 
 @frozen
 class CoarseTimes(Body):
-    """The imported latencies are rounded so coarsely that the percentiles are affected."""
+    """The imported latencies are rounded so coarsely, to multiples of `step_ns`, that percentiles are affected."""
 
     kind = "coarse-times"
     step_ns: int | float
@@ -565,7 +570,7 @@ class CoarseTimes(Body):
 
 @frozen
 class ThrottleBegan(Body):
-    """The board reported that it is slowed, and by what."""
+    """The board reported that it is throttled. `cause` says why, and `sensor` reported it."""
 
     kind = "throttle-begin"
     cause: str
@@ -577,7 +582,7 @@ class ThrottleBegan(Body):
 
 @frozen
 class ThrottleEnded(Body):
-    """A throttling is over. The first five fields are those of its beginning."""
+    """The board is no longer throttled. The first five fields have the values of the event at the beginning."""
 
     kind = "throttle-end"
     cause: str
@@ -593,7 +598,7 @@ class ThrottleEnded(Body):
 
 @frozen
 class SlowdownBegan(Body):
-    """Inferences became slower."""
+    """Inferences became slower, because of `cause`."""
 
     kind = "slowdown-began"
     cause: str
@@ -619,10 +624,7 @@ _CLASSES: tuple[type[Body], ...] = (
 
 
 def _kinds(of: type[Body]) -> tuple[str, ...]:
-    """Return the kinds of events that are objects of the class `of`.
-
-    They are its own kind, or the possible values of its field `kind`.
-    """
+    """Return the kinds of events that have the class `of`, such as `("ended", "recovered")` for SessionOver."""
     own = vars(of).get("kind")
     return (own,) if isinstance(own, str) else get_args(get_type_hints(of)["kind"])
 

@@ -1,7 +1,8 @@
-"""Events, notices and orders, as values.
+"""Events, notices and orders.
 
-An event is something that happened. It is the same in the log pane, the event table and the report. A notice is about
-how far the numbers can be trusted. An order comes from the screen, the control socket or another machine.
+An event is something that happened. The log pane, the event table and the report show the same events. A notice says
+how far the numbers can be trusted. An order tells a running session to do something; the screen, the control socket
+or another machine sends it.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ LANDMARKS = frozenset(
 
 @frozen
 class Body:
-    """The data of an event. Each kind has a class of its own; all classes are in `event_kinds`."""
+    """The data of an event. Each kind of event has a subclass, in `event_kinds`."""
 
     # The data as it was read from a file or a link; None: the event was made here. Only the codec uses it: keys that
     # this version does not know survive a copy.
@@ -56,7 +57,7 @@ class Event:
 
 @frozen
 class Notice:
-    """A warning about how far the numbers can be trusted, or a hint. It also says what to do about it."""
+    """A warning about how far the numbers can be trusted, or a hint. `advice` says what to do about it."""
 
     code: str  # machine-readable; all of them: edgetop help warnings
     message: str
@@ -76,6 +77,9 @@ class Order:
 
 
 class TakesOrders(Protocol):
-    """The interface of a part that carries orders out. The call is safe from any thread, and does not wait."""
+    """An object that carries out orders such as "stop".
+
+    `order` is safe to call from any thread, and returns at once.
+    """
 
     def order(self, order: Order) -> None: ...

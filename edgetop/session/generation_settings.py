@@ -1,4 +1,4 @@
-"""The settings of a session of a language model, as the manifest has them."""
+"""The settings of a session with a language model, as they are stored in the manifest."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -24,5 +24,5 @@ class Generation:
 
     @property
     def is_of_others(self) -> bool:
-        """Whether the requests come from others, so that edgetop cannot know when one is due."""
+        """Whether other programs send the requests to a server. Edgetop then does not know when a request is due."""
         return self.url is not None and not self.prompts

@@ -1,9 +1,11 @@
-"""The log-linear histogram of the session format. It can be merged without loss; its relative error is at most 1 %.
+"""The histogram of latencies in the session format, with log-linear buckets.
 
-With u = `UNIT_NS`, b = `SUB_BUCKET_BITS` and q = latency_ns // u: for q < 2^(b+1) the bucket is q; above, with e =
-floor(log2 q) - b, it is e*2^b + (q >> e). So a bucket is 10 ns wide below 2.56 us, and above at most 1/128 of its
-latency. HdrHistogram (https://hdrhistogram.github.io/HdrHistogram/) has the same shape with another unit and other
-bits.
+Histograms can be merged without loss. The relative error is at most 1 %. A bucket is 10 ns wide below 2.56 us. Above,
+its width is at most 1/128 of its latency.
+
+The bucket number follows from u = `UNIT_NS`, b = `SUB_BUCKET_BITS` and q = latency_ns // u. For q < 2^(b+1) it is q.
+Otherwise it is e*2^b + (q >> e), with e = floor(log2 q) - b. HdrHistogram
+(https://hdrhistogram.github.io/HdrHistogram/) works in the same way, with other constants.
 """
 
 import math
@@ -26,7 +28,10 @@ SIZE = int(((42 - 4) - SUB_BUCKET_BITS) * _SUB + 2 * _SUB)
 
 
 def bucket_of(latency_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the bucket of each latency, in an array of the same shape. Negative latencies count as 0."""
+    """Return the number of the histogram bucket of each latency. The array has the shape of `latency_ns`.
+
+    Negative latencies count as 0.
+    """
     q = np.maximum(latency_ns, 0) // UNIT_NS
     # An IEEE 754 double has the biased exponent in its high bits and below it the mantissa without the leading one. Its
     # upper bits, down to the first b bits of the mantissa, are therefore the bucket plus a constant.
@@ -35,18 +40,25 @@ def bucket_of(latency_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def lower_edge_ns(bucket: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the smallest latency of each bucket in ns. The end of a bucket is the lower edge of `bucket + 1`."""
+    """Return the smallest latency, in ns, of each histogram bucket. `bucket` has bucket numbers.
+
+    The end of bucket n is the lower edge of bucket n + 1.
+    """
     exponent = np.maximum(bucket // _SUB - 1, 0)
     return np.asarray(((bucket - exponent * _SUB) << exponent) * UNIT_NS)
 
 
 def count_buckets(latency_ns: npt.NDArray[np.int64]) -> Counts:
-    """Return a dense histogram of the latencies, with shape (SIZE,)."""
+    """Return the number of latencies in each histogram bucket, as an array of length SIZE."""
     return np.bincount(bucket_of(latency_ns), minlength=SIZE).astype(np.int64)
 
 
 def sparse(counts: Counts) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]]:
-    """Return the indices and the counts of the buckets that are not empty."""
+    """Return the numbers of the histogram buckets that are not empty, and the count of each.
+
+    >>> [array.tolist() for array in sparse(np.array([0, 4, 0, 2]))]
+    [[1, 3], [4, 2]]
+    """
     bucket = np.flatnonzero(counts)
     return bucket.astype(np.int16), counts[bucket].astype(np.int32)
 
@@ -54,10 +66,11 @@ def sparse(counts: Counts) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]
 def percentiles(
     counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, highest_ns: int, *, first_bucket: int = 0
 ) -> tuple[float, ...]:
-    """Return nearest-rank percentiles in ns, interpolated within their buckets by rank.
+    """Return a percentile in ns for each of `quantiles`, such as 0.99, from a histogram.
 
-    `lowest_ns` and `highest_ns` are the exact extremes, to which the percentiles are limited. `first_bucket` is the
-    bucket of the first count. Raises ValueError if the histogram is empty.
+    Percentiles are interpolated within a bucket, by rank. `counts` has the count of each bucket, from bucket
+    `first_bucket` on. `lowest_ns` and `highest_ns` are the exact extremes of the latencies; results are limited to
+    them. Raises ValueError if the histogram is empty.
     """
     bucket = np.flatnonzero(counts)
     held = counts[bucket]
@@ -73,7 +86,10 @@ def percentiles(
 
 
 def count_above(counts: Counts, latency_ns: int | None) -> int:
-    """Return the number of latencies above `latency_ns`, with the precision of a bucket; 0 if `latency_ns` is None."""
+    """Return how many latencies of a histogram are above `latency_ns`, or 0 if `latency_ns` is None.
+
+    The whole bucket of `latency_ns` counts as above, so the result can be slightly too large.
+    """
     if latency_ns is None:
         return 0
     return int(counts[bucket_of(np.array([latency_ns], np.int64))[0] :].sum())

@@ -3,8 +3,8 @@
 Every class here is one object of that file, field by field. An unknown value is None. There is no field for a board's
 serial number, host name or user name.
 
-A manifest may come from anybody: in a folder, in a journal, over a link, in a row of a lake. Every manifest is read by
-`manifest_codec.from_json`, whose result has the right types and bounded sizes, a UUID as its id, and valid dates.
+A manifest may come from a stranger: in a folder, over a link, in a row of a lake. So every manifest is read with
+`manifest_codec.from_json`. It checks types, sizes, the id (a UUID) and dates.
 """
 
 import math
@@ -94,7 +94,7 @@ class EngineInfo:
 
     @property
     def preferred(self) -> tuple[str, ...]:
-        """The requested providers, followed by the providers that the engine has."""
+        """The requested providers, followed by the providers that the engine has. Both are in order of preference."""
         return (*self.asked, *self.providers)
 
 
@@ -103,9 +103,9 @@ MIN_RATE_HZ, MAX_RATE_HZ = 1e-6, 1e6
 
 @frozen
 class ImageInput:
-    """How images become inputs. An input value is (pixel - mean) * scale.
+    """How images become inputs of the model. An input value is (pixel - mean) * scale.
 
-    None means that the default of `edgetop help quickstart` is used.
+    A field that is None has the default that `edgetop help quickstart` describes.
     """
 
     size: tuple[int, int] | None = None  # width and height
@@ -130,7 +130,7 @@ class Load:
 
     @property
     def fed(self) -> str:
-        """The input of the load, and the options by which images became inputs."""
+        """The input of the load, followed by the options for images, such as "photos, size 224x224, layout nchw"."""
         images = self.images or ImageInput()
         numbers = {"mean": images.mean or (), "scale": images.scale or ()}
         parts = {
@@ -142,20 +142,17 @@ class Load:
 
     @property
     def is_random(self) -> bool:
-        """Whether the intervals between starts vary."""
+        """Whether the time between starts of inferences varies, as with Poisson or replayed arrivals."""
         return self.mode in ("poisson", "replayed")
 
     @property
     def is_paced(self) -> bool:
-        """Whether starts are planned, so that an inference can be late.
-
-        It is false if a file gives an invalid rate.
-        """
+        """Whether starts are planned at a valid rate, so that an inference can be late."""
         return self.mode != "closed" and self.rate_hz is not None and MIN_RATE_HZ <= self.rate_hz <= MAX_RATE_HZ
 
     @property
     def stream_hz(self) -> float | None:
-        """Mean rate of a stream over its duty cycles; None if the load is not paced."""
+        """Mean inferences per second of one stream, with its rests counted; None if no rate is set."""
         if not self.is_paced or self.rate_hz is None:
             return None
         on_ns, off_ns = (max(0, ns or 0) for ns in (self.duty_on_ns, self.duty_off_ns))
@@ -163,12 +160,12 @@ class Load:
 
     @property
     def asked_hz(self) -> float | None:
-        """Mean rate of all streams together; None if the load is not paced."""
+        """Mean requested inferences per second of all streams together; None if no rate is set."""
         return None if self.stream_hz is None else self.stream_hz * self.streams
 
     @property
     def longest_rest_ns(self) -> int:
-        """Longest time in ns without a planned start. With Poisson arrivals, one pause in half a billion is longer."""
+        """Longest time in ns between planned starts. Arrivals at random exceed it once in half a billion pauses."""
         rest_ns = (self.delay_ns or 0) + (self.duty_off_ns or 0)
         if self.is_paced and self.rate_hz is not None:
             rest_ns += int(1e9 / self.rate_hz * (20 if self.mode == "poisson" else 1))
@@ -183,7 +180,7 @@ class BackgroundProcess:
 
 @frozen
 class Battery:
-    """The battery to which a session's energy is compared."""
+    """The battery for which a session's energy use is converted to run time."""
 
     volts: float
     capacity_mah: float
@@ -215,7 +212,7 @@ class Methodology:
 
 @frozen
 class WatchedStream:
-    """One stream of a watched program: a runtime session in it. The figures are updated every ten seconds."""
+    """One stream of a watched program: one runtime session, with its model. Figures are updated every ten seconds."""
 
     name: str  # path of the model, or the program's name for it; "" if unknown
     runs: int = 0  # measured inferences that did not fail
@@ -250,7 +247,7 @@ class Watched:
 
     @property
     def name(self) -> str:
-        """The name of the script or the program, without its folder.
+        """The name of the watched script or program, without its folder.
 
         >>> Watched(("/usr/bin/python3", "src/train.py", "--epochs", "3")).name, Watched(("sh", "-c", "a | b/c")).name
         ('train.py', 'sh')
@@ -270,7 +267,7 @@ class Constraints:
 
     @property
     def words(self) -> str:
-        """The limits of the engine or program in words, except the limit of its CPUs.
+        """The limits of memory, swap, CPU time and disk in words; "" if there are none. The limit of CPUs is left out.
 
         >>> Constraints(2.0, 2**29, 150.0, 10.0).words
         'memory 512 MiB, quota 150 % of a CPU in each 10 ms'
@@ -285,7 +282,7 @@ class Constraints:
 
 @frozen
 class SensorInfo:
-    """One sensor. Readings refer to it by its index in `Manifest.sensors`."""
+    """One sensor. Readings name it by its index in `Manifest.sensors`."""
 
     id: str  # "kind/label"; the kind fixes the unit
     unit: str
@@ -320,7 +317,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The name of the model's file, and the options.
+        """The name of the model's file, followed by the variant's options.
 
         >>> Variant(Model("models/net.onnx"), EngineInfo(), "--threads 2").name
         'net.onnx --threads 2'
@@ -340,7 +337,10 @@ class Ab:
 
 @frozen
 class Lost:
-    """The data that is missing in a recording. Data that the user excluded (`--no-raw`, `--max-size`) is not lost."""
+    """The data that is missing in a recording.
+
+    Data that the user excluded (`--no-raw`, `--max-size`) does not count.
+    """
 
     seconds: float | None  # session time in which something is missing; None if unknown
     inferences: int | None  # number of inferences that ran and are missing; None if unknown
@@ -360,9 +360,9 @@ class Lost:
 
 
 def lost_in_all(*each: Lost | None) -> Lost | None:
-    """Return the sum of several losses, or None if nothing is lost.
+    """Return the sum of several losses of data, or None if there are none. Arguments that are None do not count.
 
-    An amount that is unknown in one loss is unknown in the sum; `why` then gives the known amounts of the others.
+    If an amount is unknown in one loss, it is unknown in the sum. The text `why` then names the known amounts.
 
     >>> lost_in_all(Lost(0.5, 25, "damaged bytes"), Lost(None, None, "power was lost"))
     Lost(seconds=None, inferences=None, why='damaged bytes (0.5 s and 25 inferences); power was lost')
@@ -383,7 +383,7 @@ def lost_in_all(*each: Lost | None) -> Lost | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A session's manifest. The fields are in the order of the file, so that a reader finds what matters first."""
+    """The description of a session: what ran, where and how. The fields have the order of the file `session.json`."""
 
     format_version: int
     id: str  # uuid4
@@ -415,20 +415,21 @@ class Manifest:
     def was_imported(self) -> bool:
         """Whether another tool ran the session.
 
-        The label alone does not prove that, since a user may set the same label on a session of edgetop.
+        An imported session has the label "imported" and no boot id. The label alone proves nothing, since a user may
+        set it.
         """
         return IMPORTED in self.labels and self.clock.boot_id is None
 
     @property
     def model_name(self) -> str:
-        """The name of the model's file. If a watched program has shown no model yet, it is the name of the program."""
+        """The name of the model's file, or of the watched program if it has not used a model yet."""
         if self.watched and self.watched.command and not self.watched.streams:
             return self.watched.name
         return self.model.path.rpartition("/")[2]
 
     @property
     def kind(self) -> SessionKind:
-        """What ran the inferences: a command of edgetop, a watched program, or another tool."""
+        """What ran the inferences: "run" or "ab" (edgetop), "watch" (a watched program) or "import" (another tool)."""
         if self.was_imported:
             return "import"
         if self.watched is not None:
@@ -437,11 +438,10 @@ class Manifest:
 
     @property
     def split_by(self) -> SplitBy:
-        """The field of an inference that has its stream if each stream is a model of its own.
+        """The field of an inference that tells which of several models it ran; None if the session has one model.
 
-        None if there is one model.
-
-        In a watched program each stream is a model. `run --streams` gives one model several streams.
+        The field is "variant" in an A/B session and "stream" for a watched program. With `run --streams` all streams
+        run one model, so the result is None.
         """
         if self.ab is not None:
             return "variant"
@@ -453,7 +453,8 @@ class Manifest:
 
     @property
     def began_utc(self) -> str:
-        """When the session began: `created_utc`, or the corrected time if the wall clock was set later.
+        """When the session began, in ISO 8601. It is `created_utc`, or a corrected time if the wall clock was set
+        later.
 
         The clock of a board without a battery starts in 1970.
         """
@@ -473,12 +474,12 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-
 
 
 def is_id(text: str) -> bool:
-    """Whether the text has the form of session ids: a UUID in lower case, with dashes."""
+    """Whether the text has the form of a session's id: a UUID in lower case, with dashes."""
     return _ID.fullmatch(text) is not None
 
 
 def is_date(text: str) -> bool:
-    """Whether the text is a time in UTC, in ISO 8601 with a Z."""
+    """Whether the text is a valid time in UTC such as `2026-11-21T10:15:02Z`. Fractions of a second are allowed."""
     try:
         return _DATE.fullmatch(text) is not None and datetime.fromisoformat(text[:19]).year > 0
     except ValueError:
@@ -489,7 +490,10 @@ MAX_COMMAND_CHARS = 16_384
 
 
 def shortened(command: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line, cut to MAX_COMMAND_CHARS, since a shell may expand `*` to thousands of words."""
+    """Return the words of a command line, with at most MAX_COMMAND_CHARS characters. A word that is cut ends with "…".
+
+    A shell may expand `*` to thousands of words.
+    """
     kept: list[str] = []
     room = MAX_COMMAND_CHARS
     for word in command:

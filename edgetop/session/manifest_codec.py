@@ -1,6 +1,7 @@
-"""Manifests as JSON: how they are written, and how a manifest from an unknown source is checked when it is read.
+"""Manifests as JSON: how they are written, and how they are checked when they are read.
 
-A damaged value that only describes the session counts as unknown, because the measurements can be used without it.
+Measurements can be used without a description of the session. So a damaged value that only describes the session
+counts as unknown.
 """
 
 import typing
@@ -12,7 +13,7 @@ from edgetop.session.manifest import FORM, Manifest, Model, built, is_date, is_i
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest as plain JSON values, in the order of the fields."""
+    """Return the manifest as a dict of plain JSON values, in the order of its fields."""
     optional = ("ab", "generation", "lost", "watched", "followed_by", "command")
     document = {key: value for key, value in FORM.plain(manifest).items() if value or key not in optional}
     if not document["board"]["caches"]:  # only in the file if they are known
@@ -24,10 +25,10 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> Manifest:
-    """Return the manifest of a `session.json`. Unknown keys are ignored, so that the format can grow.
+    """Return the manifest from `document`, the content of a `session.json`. Unknown keys are ignored.
 
     A damaged value that only describes the session counts as unknown, and its key is added to `unread`. Raises
-    ValueError, which names the wrong key, if the document is not a manifest or lacks a necessary value.
+    ValueError, which names the wrong key, if any other value is wrong or missing.
     """
     try:
         manifest = built(Manifest, document, _WHERE)
@@ -51,7 +52,7 @@ _LOSS_UNKNOWN = {"seconds": None, "inferences": None, "why": "what the manifest 
 
 
 def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the document without the descriptions that are damaged, and the keys of these."""
+    """Return the document without its damaged descriptions, and the keys of what was left out."""
     kept: dict[str, Any] = dict(document)
     unread: list[str] = []
     hints = typing.get_type_hints(Manifest)
@@ -76,9 +77,9 @@ def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[s
 
 
 def _known_fields(kind: Any, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of an object without the damaged ones, and the keys of these.
+    """Return the fields of a JSON object without the damaged ones, and the keys of the damaged ones.
 
-    `kind`: the class of the object. A damaged path of a model becomes "".
+    `kind` is the class that the object describes. A model's damaged path is replaced by "".
     """
     hints = typing.get_type_hints(kind)
     damaged = [name for name in hints if name in value and not _fits(hints[name], value[name])]

@@ -1,4 +1,4 @@
-"""The instrument behind a power sensor, as a recording names it. `edgetop.analysis.meter_errors` knows its errors."""
+"""The instrument behind a power sensor, as a recording names it. Its errors are in `edgetop.analysis.meter_errors`."""
 
 from edgetop.frozen import frozen
 

@@ -1,8 +1,7 @@
-"""Bursts (profiling rounds): the operators' times in instrumented inferences.
+"""The times of operators in profiling rounds. The code calls a profiling round a burst.
 
-Instrumented inferences do not count as the session's inferences, and their times never enter its latency. A day-long
-session has thousands of bursts of the same operators, so the times of a burst are columns, and bursts share one list of
-operators.
+A round is a few inferences that run with the runtime's profiler. Their latencies never count in the session's
+latency. A day has thousands of rounds, so the times of a round are columns. All rounds share one list of operators.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +45,7 @@ class OperatorInfo:
 
 @frozen
 class Operator:
-    """The time of one operator in a burst."""
+    """The calls and the time of one operator in a profiling round."""
 
     name: str
     op_type: str
@@ -61,7 +60,7 @@ class Operator:
 
 @frozen
 class ThreadUse:
-    """How the runtime's threads shared the work of instrumented inferences."""
+    """How the runtime's threads shared the work of the profiled inferences."""
 
     count: int  # number of threads, the calling one included
     all_ns: int  # time of all operators
@@ -97,11 +96,13 @@ class Burst:
 
 
 def hosts(providers: Sequence[str]) -> frozenset[str]:
-    """Return the fallback providers, on which an operator runs if the preferred provider cannot run it.
+    """Return the fallback providers: those that run an operator which the preferred provider cannot run.
 
-    They are the CPU and XNNPACK, which runs on the CPU, unless XNNPACK itself is preferred. `providers`: the requested
-    providers, followed by those that the engine has in its order of preference. The result is empty if the first one is
-    the CPU, or if there are none.
+    `providers` are the requested providers, followed by the engine's own, in order of preference. The result is empty
+    if the first one is the CPU, or if `providers` is empty.
+
+    >>> sorted(hosts(["CUDA", "CPU"])), sorted(hosts(["XNNPACK"])), sorted(hosts(["CPU"]))
+    (['CPU', 'XNNPACK'], ['CPU'], [])
     """
     first = providers[0].upper() if providers else CPU
     if first == CPU:
@@ -110,16 +111,21 @@ def hosts(providers: Sequence[str]) -> frozenset[str]:
 
 
 def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
-    """Return the median latency in ns of the last plain inferences before a burst, or None if there are too few.
+    """Return the median latency in ns of the last inferences that began before `burst_ns` and did not fail.
 
-    `burst_ns`: when the burst began.
+    `burst_ns` is the start of a profiling round. The result is None if there are fewer than LEAST_NEIGHBOURS
+    inferences.
     """
     latency_ns = inferences["latency_ns"][(inferences["t_ns"] < burst_ns) & inferences["ok"]][-NEIGHBOURS:]
     return int(np.median(latency_ns)) if len(latency_ns) >= LEAST_NEIGHBOURS else None
 
 
 def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst | None = None) -> Burst:
-    """Return a burst of these operators. If they equal those of the burst `like`, the two bursts share one list."""
+    """Return a profiling round that began at `t_ns`, with the calls and times of `operators`. `number` counts rounds
+    from 0.
+
+    If the round `like` has equal operators, both rounds share one list of them, to save memory.
+    """
     rows = tuple(operators)
     infos = tuple(operator.info for operator in rows)
     if like is not None and like.infos == infos:
@@ -129,7 +135,10 @@ def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst 
 
 
 def joined(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-    """Return whole bursts. Parts of a burst that was split, as at the end of a piece of a table, are joined."""
+    """Return the profiling rounds, with the parts of a split round joined.
+
+    Parts have equal `t_ns` and `number` and are neighbours. A round is split if a block of a table ends within it.
+    """
     whole: list[Burst] = []
     for burst in bursts:
         if whole and (whole[-1].t_ns, whole[-1].number) == (burst.t_ns, burst.number):

@@ -1,4 +1,4 @@
-"""The model outputs that a session stored (`--keep-outputs`), with a hash of each inference's inputs."""
+"""The model outputs that a session stored (`--keep-outputs`), and a hash of the inputs of each inference."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,10 @@ class Output:
 
 @frozen
 class KeptOutputs:
-    """The stored outputs of a session. Arrays are read only when they are needed, since all can take 256 MiB."""
+    """The stored outputs of a session.
+
+    An array is read from the disk on request, since all of them can take 256 MiB.
+    """
 
     outputs: tuple[Output, ...]  # in the model's order
     inputs: tuple[str, ...]  # hash of each inference's inputs
@@ -28,7 +31,10 @@ class KeptOutputs:
     read: Callable[[int, int], Array]  # takes an inference and an output number; returns the array as the model gave it
 
     def numbers(self, inference: int, place: int) -> Array:
-        """Return output number `place` of an inference as floats. If it is quantised, it is dequantised."""
+        """Return one output of an inference as floats. Quantised values are converted with their scale and zero point.
+
+        `inference` is the number of the stored inference, and `place` the number of the output, both from 0.
+        """
         raw, output = self.read(inference, place), self.outputs[place]
         if output.scale:
             return (raw.astype(np.float64) - output.zero_point) * output.scale

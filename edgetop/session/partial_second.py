@@ -1,4 +1,4 @@
-"""The second of a session that is not complete yet."""
+"""The statistics of a session's current second, which is not complete yet."""
 
 from edgetop.session.records import NO_INFERENCES, Inferences, SplitBy, join, latest
 from edgetop.session.second_aggregator import SecondAggregator
@@ -6,7 +6,7 @@ from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 
 class PartialSecond:
-    """The statistics of the second that is not complete yet."""
+    """The statistics of a session's current second, which is not complete yet."""
 
     def __init__(self, deadline_ns: int | None = None, *, is_paced: bool = False, split_by: SplitBy = None) -> None:
         self._deadline_ns = deadline_ns
@@ -17,7 +17,7 @@ class PartialSecond:
         self._last: Inferences = NO_INFERENCES
 
     def add(self, inferences: Inferences, seconds: Seconds) -> None:
-        """Add inferences. `seconds`: the seconds that they completed."""
+        """Add inferences. `seconds` are the seconds that became complete with them."""
         inferences = join([self._inferences, inferences])
         if len(seconds):
             self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS
@@ -26,7 +26,7 @@ class PartialSecond:
         self._inferences = inferences[inferences["t_ns"] >= self._begin_ns]
 
     def seconds(self) -> Seconds:
-        """Return the incomplete second with the inferences so far, or no row if there are none."""
+        """Return one row: the current second with its inferences so far. There is no row if it has no inferences."""
         if not len(self._inferences):
             return NO_SECONDS
         first = self._begin_ns // NS

@@ -1,4 +1,4 @@
-"""The phases of a session: when each began, and what is measured. All other parts ask this one."""
+"""The phases of a session (load, warm-up, measured ...): when each began, and which one is measured."""
 
 from typing import Literal
 
@@ -10,10 +10,10 @@ Phase = Literal["loading", "program", "first", "idle", "warmup", "measure", "ove
 
 
 class Phases:
-    """The phases of a session, from its events.
+    """The phases of a session (load, warm-up, measured ...), from its events.
 
-    If a phase begins twice, or a session ends twice, the last event counts. The same events may be added again without
-    effect, so that several parts of the analysis can share one of these.
+    If a phase begins twice, or the session ends twice, the last event counts. Adding an event a second time changes
+    nothing, so several parts of the analysis can share one object.
     """
 
     def __init__(self) -> None:
@@ -32,12 +32,15 @@ class Phases:
 
     @property
     def used_from_ns(self) -> int | None:
-        """Return the time in ns from which usage counts. For a program, it is before the first inference."""
+        """The time in ns from which use of CPU and memory counts; None if it is not known yet.
+
+        For a watched program this is when watching began. Otherwise it is the start of the measured phase.
+        """
         return self.measured_from_ns if self.program_from_ns is None else self.program_from_ns
 
     @property
     def measured_until_ns(self) -> int | None:
-        """Return the end of the last inference in ns, or None if the session continues."""
+        """The end of the last inference in ns, or None while the session continues."""
         return None if self.over is None else self.over.last_end_ns or self.over_ns
 
     def fold(self, events: tuple[Event, ...]) -> None:

@@ -1,4 +1,6 @@
-"""Limits of how quiet a machine must be for its figures to count. The doctor, warnings and comparisons use them."""
+"""How much other programs may use a machine before its figures are doubtful. The doctor, warnings and comparisons use
+it.
+"""
 
 # Mean CPU use of other processes, of one core, that is a warning. Choice: about as much as an idle desktop or
 # container runtime takes. Larger: figures beside a load pass; smaller: every desktop gets a warning.

@@ -1,6 +1,6 @@
-"""The numpy structured arrays in which inferences and readings travel.
+"""The numpy structured arrays that hold inferences, readings, tokens and requests.
 
-There is never an object for each inference: at 50,000 inferences a second, making them would be a load of its own.
+An inference is never a Python object: at 50,000 inferences a second, making objects would slow down the board.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -102,9 +102,9 @@ NO_AGGREGATES: Aggregates = np.empty(0, AGGREGATE)
 
 
 def join(parts: Sequence[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
-    """Return one or more arrays of the same dtype as one array. A single part is returned as it is.
+    """Return several arrays of the same dtype as one array. A single part is returned without a copy.
 
-    numpy would copy packed rows field by field; copying them as bytes takes a fifteenth of the time.
+    `parts` must not be empty. Copying rows as bytes takes a fifteenth of the time that numpy takes field by field.
     """
     filled = [part for part in parts if len(part)] or parts[:1]
     if len(filled) == 1:
@@ -119,24 +119,27 @@ def copied(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 
 
 def as_bytes(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Return a view of the rows as opaque items, which numpy copies faster."""
+    """Return a view of the rows as items without fields, which numpy copies faster."""
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
 def measured(inferences: Inferences) -> Inferences:
-    """Return the inferences that count in latency statistics: those of phase `measure` that did not fail."""
+    """Return the inferences that count in latency statistics: those of the measured phase that did not fail."""
     counts = (inferences["phase"] == MEASURE) & inferences["ok"]
     return inferences if counts.all() else inferences[counts]
 
 
 def of_measure(inferences: Inferences) -> Inferences:
-    """Return the inferences of phase `measure`, failed ones included."""
+    """Return the inferences of the measured phase, including those that failed."""
     is_measure = inferences["phase"] == MEASURE
     return inferences if is_measure.all() else inferences[is_measure]
 
 
 def by_stream(inferences: Inferences, split_by: SplitBy) -> Iterable[tuple[int, Inferences]]:
-    """Yield the number and the inferences of each stream, in ascending order of the numbers."""
+    """Yield `(stream number, its inferences)` pairs, in ascending order of the numbers.
+
+    `split_by` is the field with an inference's stream number; None means that all belong to stream 0.
+    """
     if split_by is None or not len(inferences):
         return [(0, inferences)] if len(inferences) else []
     number = np.ascontiguousarray(inferences[split_by])
@@ -147,7 +150,10 @@ def by_stream(inferences: Inferences, split_by: SplitBy) -> Iterable[tuple[int, 
 
 
 def latest(inferences: Inferences, split_by: SplitBy) -> Inferences:
-    """Return the last inference of each stream that counted, in the order of the inferences."""
+    """Return the last inference of each stream that was measured and did not fail, in their original order.
+
+    `split_by` is the field with an inference's stream number; None means that all belong to one stream.
+    """
     counted = measured(inferences)
     if split_by is None or not len(counted):
         return counted[-1:]
@@ -167,21 +173,23 @@ def response_ns(inferences: Inferences) -> npt.NDArray[np.int64]:
 
 
 def last_end_ns(inferences: Inferences) -> int:
-    """Return the latest end of an inference in ns. With several streams, it need not be the one that began last."""
+    """Return the latest end of an inference in ns. With several streams, an earlier start may have the latest end.
+
+    `inferences` must not be empty.
+    """
     return int((inferences["t_ns"] + inferences["latency_ns"]).max())
 
 
 def in_pieces(readings: Readings) -> Iterator[Readings]:
-    """Yield the readings in pieces of limited size."""
+    """Yield the readings in successive slices of at most FOLDED_AT_ONCE rows."""
     for begin in range(0, len(readings), FOLDED_AT_ONCE):
         yield readings[begin : begin + FOLDED_AT_ONCE]
 
 
 def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
-    """Return a copy of the readings of a few sensors, given by their places in the manifest.
+    """Return a copy of the readings of a few sensors. `places` are the sensors' indices in the manifest.
 
-    A day has millions of readings. Comparing a contiguous column with each place takes a fifth of the time of a
-    look-up.
+    A day has millions of readings. Comparing one column with each index takes a fifth of the time of a look-up.
     """
     if not places:
         return NO_READINGS
@@ -196,7 +204,7 @@ def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
 
 
 class Overlap:
-    """The mean number of inferences at once, and the share of time without one.
+    """How many inferences are in progress at the same time: the most, the mean, and the share of time without any.
 
     Inferences must be added in the order of their starts.
     """
@@ -226,11 +234,13 @@ class Overlap:
 
     @property
     def mean(self) -> float | None:
-        """Return the mean number of inferences in progress while there were any, or None if there were none."""
+        """The mean number of inferences in progress, over the time in which there was at least one; None without
+        inferences.
+        """
         return self._sum_ns / self._busy_ns if self._busy_ns else None
 
     @property
     def outside(self) -> float | None:
-        """Return the share of the time without an inference in progress, or None if it is unknown."""
+        """The share (0..1) of the time without an inference in progress, or None if it is unknown."""
         whole_ns = self._reached_ns - (self._began_ns or 0)
         return None if self._began_ns is None or whole_ns <= 0 else max(0.0, 1 - self._busy_ns / whole_ns)

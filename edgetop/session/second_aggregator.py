@@ -1,4 +1,4 @@
-"""The seconds of a session, made from its single inferences."""
+"""The statistics of each second of a session, made from its single inferences."""
 
 from dataclasses import replace
 from functools import partial
@@ -35,11 +35,13 @@ from edgetop.session.seconds import (
 
 
 class SecondAggregator:
-    """Complete seconds, without a gap between them, from inferences in pieces of any size.
+    """Makes one row of statistics for each second, from inferences that are added in pieces of any size.
 
     Inferences must be added in the order in which they started. A second is complete when an inference of a later
-    second arrives; `close` completes the last one. A pause of more than MOST_EMPTY_S seconds leaves a gap: times may
-    come from other programs, and a row for each second up to a wrong time could fill the memory.
+    second arrives. `close` completes the last one.
+
+    Empty seconds get rows too, so that there is no gap. Only a pause of more than MOST_EMPTY_S seconds gets none.
+    Other programs may report wrong times, and rows up to a wrong time could fill the memory.
     """
 
     def __init__(
@@ -51,11 +53,11 @@ class SecondAggregator:
         is_paced: bool = False,
         split_by: SplitBy = None,
     ) -> None:
-        """Begin with the second number `first_second`.
+        """Begin with the second whose number is `first_second` (session time in whole seconds).
 
-        `deadline_ns`: the deadline; None without one. `last`: inferences before that second, if there were any; the
-        last of them must be the last that counted, and so must the last of each stream. `is_paced`: whether seconds
-        have response times too. `split_by`: as in the manifest.
+        `deadline_ns` is the latest allowed response time in ns, or None. `last` has the last counted inference of
+        each stream before that second, in order, for the jitter. With `is_paced`, rows also have response times.
+        `split_by` is the field with an inference's stream number, or None.
         """
         self._open: list[Inferences] = []
         self._open_second = first_second
@@ -67,7 +69,7 @@ class SecondAggregator:
             self._streams[number] = self._new(piece)
 
     def add(self, inferences: Inferences) -> Seconds:
-        """Add inferences, and return the seconds that they complete, in order."""
+        """Add inferences, and return the rows of the seconds that became complete, in order."""
         if not len(inferences):
             return NO_SECONDS
         second = inferences["t_ns"] // NS
@@ -79,11 +81,14 @@ class SecondAggregator:
         return concatenate(done)
 
     def complete(self, second: int) -> Seconds:
-        """Return the seconds before the number `second`. None of their inferences may be missing."""
+        """Return the rows of the remaining seconds before number `second`.
+
+        All their inferences must have been added.
+        """
         return concatenate(self._advance(second))
 
     def close(self) -> Seconds:
-        """Return the last second, if it has inferences. The aggregator is empty afterwards."""
+        """Return the row of the last second, or no row if it has no inferences. The aggregator is empty afterwards."""
         return concatenate(self._advance(self._open_second + 1) if self._open else [])
 
     def _advance(self, second: int) -> list[Seconds]:
@@ -115,7 +120,7 @@ class SecondAggregator:
 
 
 class _Statistics:
-    """The rows of successive seconds, of one stream or of all streams together."""
+    """Makes the rows of successive seconds, for one stream or for all streams together."""
 
     def __init__(self, deadline_ns: int | None, last: Inferences, *, is_paced: bool) -> None:
         self._deadline_ns = deadline_ns
@@ -123,7 +128,10 @@ class _Statistics:
         self._response = Summary(response_ns(last)) if is_paced else None
 
     def second(self, t_ns: int, inferences: Inferences) -> Seconds:
-        """Return the row of the next second, which begins at `t_ns`, from its inferences of phase `measure`."""
+        """Return the row of the second that begins at `t_ns`.
+
+        `inferences` are all its inferences of the measured phase.
+        """
         counted = measured(inferences)
         second = self._service.second(t_ns, counted["latency_ns"])
         second.rows["errors"] = len(inferences) - len(counted)
@@ -138,7 +146,7 @@ class _Statistics:
         )
 
     def skip(self, inferences: Inferences) -> None:
-        """Continue after inferences of phase `measure` for which no row is needed."""
+        """Note the last of these inferences for the next row's jitter, without making a row."""
         last = measured(inferences)[-1:]
         self._service.skip(last["latency_ns"])
         if self._response is not None:
@@ -146,7 +154,10 @@ class _Statistics:
 
 
 def _repeated(one: Seconds, count: int) -> Seconds:
-    """Return `count` successive seconds without inferences. `one`: the first of them."""
+    """Return the rows of `count` successive seconds without inferences.
+
+    `one` is the row of the first of these seconds.
+    """
     rows = np.repeat(one.rows, count)
     rows["t_ns"] += np.arange(count) * NS
     response = None if one.response is None else _repeated(one.response, count)
@@ -154,15 +165,18 @@ def _repeated(one: Seconds, count: int) -> Seconds:
 
 
 class Summary:
-    """The rows of successive seconds for one kind of time: service time, response time, or time between tokens."""
+    """Makes the rows of successive seconds for one kind of time, such as latency or the time between tokens."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
-        """Begin. `last_ns`: times before the first second. Only the last one is used, for jitter."""
+        """Begin. `last_ns` are the times in ns before the first second.
+
+        Only the last of them is used, for the jitter.
+        """
         self._last_ns: int | None = None
         self.skip(last_ns)
 
     def skip(self, times_ns: npt.NDArray[np.int64]) -> None:
-        """Continue after times in ns for which no row is needed."""
+        """Note the last of these times, in ns, for the next row's jitter, without making a row."""
         if len(times_ns):
             self._last_ns = int(times_ns[-1])
 

@@ -1,11 +1,11 @@
-"""The seconds of a session: one row of statistics for each second, from which long sessions are drawn and summarised.
+"""The statistics of each second of a session. Long sessions are drawn and summarised from them.
 
-The conductor makes the rows once, and the recording keeps them. The analysis uses the same rows live and from disk, so
-that both give the same figures. Only inferences with `ok` and phase `measure` count. An inference belongs to the second
-in which it started.
+The rows are made once, during the run, and stored in the recording. A live screen and a report use the same rows, so
+both give the same figures. Only inferences with `ok` and phase `measure` count. An inference belongs to the second in
+which it started.
 
-Where a session runs several models, a second also has the statistics of each of its streams, since percentiles of a
-mixture of models describe none of them. The streams are those of a watched program or the variants of an A/B session.
+A session may run several models: those of a watched program, or the variants of an A/B session. Percentiles of a
+mixture of models describe none of them. So a second also has statistics of each such stream.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,16 +54,15 @@ OF_INFERENCES = ("min_ns", "max_ns", *PERCENTILE_FIELDS)  # ABSENT without infer
 
 @frozen
 class Seconds:
-    """Consecutive seconds. `rows` has a row of type SECOND for each, and there is a sparse histogram for each.
+    """The statistics of successive seconds: `rows` has one row of type SECOND for each. Each row also has a histogram.
 
-    The buckets of row i are `bucket[offsets[i]:offsets[i + 1]]`, ascending. `bucket_count` has the number of inferences
-    in each.
-
-    `response` has the same seconds with response time (`wait_ns + latency_ns`) in place of latency. It is None under a
-    closed load, in which no inference waits. Errors and deadline misses are only in the outer rows.
-
-    `streams` has the statistics of single streams. A second without rows there belongs to stream 0 alone. If `streams`
-    is None, no second has such rows. `tokens`: the tokens of a language model; None for other models.
+    - The bucket numbers of row i are `bucket[offsets[i]:offsets[i + 1]]`, ascending. `bucket_count` has the number of
+      inferences in each of these buckets.
+    - `response` has the same seconds for response time (`wait_ns + latency_ns`) in place of latency. It is None if no
+      inference can wait. Its rows have no errors and no deadline misses.
+    - `streams` has statistics of single streams. If it is None, or has no row for a second, that second belongs to
+      stream 0 alone.
+    - `tokens` has the tokens of a language model; None for other models.
     """
 
     rows: npt.NDArray[np.void]
@@ -79,24 +78,26 @@ class Seconds:
 
     @property
     def runs(self) -> int:
-        """Number of inferences, including those with errors."""
+        """Number of inferences, including those that failed."""
         return int(self.rows["count"].sum(dtype=np.int64) + self.rows["errors"].sum(dtype=np.int64))
 
     def histogram(self) -> histogram.Counts:
-        """Return the dense histogram of all rows together, with shape (SIZE,)."""
+        """Return the histogram of all rows together: the number of inferences in each bucket, as an array of length
+        SIZE.
+        """
         counts = np.bincount(self.bucket, weights=self.bucket_count, minlength=histogram.SIZE)
         return counts.astype(np.int64)
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> "Seconds":
-        """Return the rows for which `wanted` is true, as a copy unless all are."""
+        """Return the rows for which `wanted` is true. If it is true for all rows, the object itself is returned."""
         return self if wanted.all() else self.take(np.flatnonzero(wanted))
 
     def before(self, t_ns: int) -> int:
-        """Return the number of rows that begin before `t_ns`."""
+        """Return the number of rows whose second begins before `t_ns`."""
         return int(np.searchsorted(self.rows["t_ns"], t_ns))
 
     def between(self, begin: int, end: int) -> "Seconds":
-        """Return the rows from position `begin` to the one before `end`, without a copy."""
+        """Return the rows at positions `begin` to `end - 1`, without a copy."""
         held = slice(int(self.offsets[begin]), int(self.offsets[end]))
         response = None if self.response is None else self.response.between(begin, end)
         streams = None if self.streams is None else self.streams.between(begin, end)
@@ -130,7 +131,7 @@ TOKEN_SECOND = np.dtype(
 
 @frozen
 class TokenSeconds:
-    """The figures of the tokens in consecutive seconds, with a row for each second."""
+    """The figures of a language model's tokens in successive seconds, with a row for each second."""
 
     rows: npt.NDArray[np.void]  # of TOKEN_SECOND
     itl: Seconds  # times between successive tokens
@@ -146,11 +147,11 @@ class TokenSeconds:
         return TokenSeconds(self.rows[places], self.itl.take(places), self.ttft.take(places))
 
     def mapped(self, change: Callable[[Seconds], Seconds]) -> "TokenSeconds":
-        """Return the same figures, with the times changed by `change`."""
+        """Return a copy with `change` applied to both tables of times (`itl` and `ttft`)."""
         return replace(self, itl=change(self.itl), ttft=change(self.ttft))
 
     def joined(self, parts: Sequence[Seconds]) -> "TokenSeconds":
-        """Return the tokens of consecutive parts as one. Some parts may have none."""
+        """Return the tokens of successive tables of seconds as one. A part may have no tokens."""
         each = [part.tokens or none_in(part) for part in parts]
         return TokenSeconds(
             np.concatenate([one.rows for one in each], dtype=TOKEN_SECOND),
@@ -161,11 +162,9 @@ class TokenSeconds:
 
 @frozen
 class StreamSeconds:
-    """Statistics of single streams within consecutive seconds.
+    """Statistics of single streams in successive seconds. The rows of second i are `offsets[i]:offsets[i + 1]`.
 
-    Those of second i are rows offsets[i]:offsets[i + 1].
-
-    A second has rows if it has an inference of a stream other than 0. There is a row for each stream with inferences.
+    A second in which only stream 0 ran has no rows here. Any other second has a row for each stream that ran in it.
     """
 
     offsets: npt.NDArray[np.int32]  # one more than there are seconds
@@ -178,17 +177,17 @@ class StreamSeconds:
 
     @property
     def owner(self) -> npt.NDArray[np.int64]:
-        """The position of the second to which each row belongs."""
+        """For each row, the position of the second to which the row belongs."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
     def between(self, begin: int, end: int) -> "StreamSeconds | None":
-        """Return the rows of the seconds between two positions, or None if there are none."""
+        """Return the rows of the seconds at positions `begin` to `end - 1`, or None if these have no rows."""
         first, last = int(self.offsets[begin]), int(self.offsets[end])
         offsets = self.offsets[begin : end + 1] - self.offsets[begin]
         return _streams(offsets, self.number[first:last], self.seconds.between(first, last))
 
     def take(self, places: npt.NDArray[np.int64]) -> "StreamSeconds | None":
-        """Return the rows of the seconds at these positions, in this order, or None if there are none."""
+        """Return the rows of the seconds at these positions, in this order, or None if they have no rows."""
         offsets, held = _gathered(self.offsets, places)
         return _streams(offsets, self.number[held], self.seconds.take(held)) if len(held) else None
 
@@ -204,9 +203,12 @@ def has_runs(seconds: Seconds) -> npt.NDArray[np.bool_]:
 def _gathered(
     offsets: npt.NDArray[np.int32], places: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return where the lists at these positions begin once they are gathered, and the index of each of their items.
+    """Return the index of each item of the chosen lists, with the place at which each list then begins before it.
 
-    `offsets`: where each list begins.
+    List i has the items `offsets[i]:offsets[i + 1]`. `places` are the numbers of the chosen lists, in order.
+
+    >>> [array.tolist() for array in _gathered(np.array([0, 2, 5], np.int32), np.array([1, 0]))]
+    [[0, 3, 5], [2, 3, 4, 0, 1]]
     """
     lengths = np.diff(offsets)[places]
     chosen = _offsets(lengths)
@@ -214,7 +216,7 @@ def _gathered(
 
 
 def emptied(seconds: Seconds) -> Seconds:
-    """Return the same seconds without inferences."""
+    """Return rows for the same seconds, as if they had no inferences. Rows of streams and tokens are left out."""
     rows = np.zeros(len(seconds), SECOND)
     rows["t_ns"] = seconds.rows["t_ns"]
     for name in OF_INFERENCES:
@@ -227,7 +229,7 @@ def emptied(seconds: Seconds) -> Seconds:
 
 
 def none_in(seconds: Seconds) -> TokenSeconds:
-    """Return the figures of seconds without tokens."""
+    """Return token figures for these seconds as if no token had been generated."""
     bare = replace(emptied(seconds), response=None, tokens=None)
     return TokenSeconds(np.zeros(len(seconds), TOKEN_SECOND), bare, bare)
 
@@ -271,9 +273,10 @@ def _joined_streams(parts: Sequence[Seconds], *, has_response: bool) -> StreamSe
 
 
 def with_own_rows(seconds: Seconds, wanted: npt.NDArray[np.bool_]) -> Seconds:
-    """Return the seconds, with a row for stream 0 in those that belong to it alone, the empty ones included.
+    """Return the seconds, with rows for stream 0 added to `streams` in seconds where no other stream ran.
 
-    `wanted`: which seconds get such a row. Seconds need it before they are merged with those of other streams.
+    `wanted` says for each second whether such a row may be added. The rows are needed before these seconds are merged
+    with seconds of several streams.
     """
     streams = seconds.streams
     if streams is None:
@@ -290,10 +293,10 @@ def with_own_rows(seconds: Seconds, wanted: npt.NDArray[np.bool_]) -> Seconds:
 
 
 def summed(seconds: Seconds, every_s: int) -> Seconds:
-    """Return the seconds, with the histograms of every `every_s` seconds added up in the first row of the group.
+    """Return the seconds, with the histograms of each group of `every_s` seconds added up in the group's first row.
 
-    The other rows have empty histograms. A group is the rows whose number of the second gives the same quotient when
-    divided by `every_s`. The histograms of a stream are added up in its own first row of the group.
+    The other rows of a group have empty histograms. Groups begin at multiples of `every_s` seconds. Each stream has
+    its own sum, in its first row of the group.
     """
     if not len(seconds):
         return NO_SECONDS
@@ -311,9 +314,9 @@ def summed(seconds: Seconds, every_s: int) -> Seconds:
 
 
 def _summed(seconds: Seconds, group: npt.NDArray[np.int64]) -> Seconds:
-    """Return the seconds, with the histograms of each group added up in its first row.
+    """Return the seconds, with the histograms of each group added up in the group's first row.
 
-    `group`: the group of each row.
+    `group` has the group number of each row.
     """
     response = None if seconds.response is None else _summed(seconds.response, group)
     if (np.diff(group) < 0).any():

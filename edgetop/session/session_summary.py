@@ -1,7 +1,7 @@
-"""The summary of a session in one line, by the analysis on its own board. `edgetop fleet` shows it for each board.
+"""The summary of a session, made by the analysis on its own board. `edgetop fleet` shows one line of it for each board.
 
-The names of the fields are keys of `edgetop fleet --json`. A board sends the fields as JSON, at first all of them, then
-only those that changed. The receiver raises ValueError if a value has the wrong type or is too large.
+The names of the fields are keys of `edgetop fleet --json`. A board sends all fields as JSON at first, then only those
+that changed. The receiver raises ValueError if a value has the wrong type or is too large.
 """
 
 import math
@@ -24,7 +24,7 @@ Json = JsonValue | list[Any] | dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The summary of one session. None means that a value is unknown."""
+    """The current figures and verdict of one session. None means that a value is unknown."""
 
     session: str = ""
     model: str = ""
@@ -58,7 +58,7 @@ class Summary:
 
 @frozen
 class Happened:
-    """An event of a board, for the log of the fleet."""
+    """An event of a board, as the log of `edgetop fleet` shows it."""
 
     age_s: float  # its age when the board reported it
     severity: Severity
@@ -70,7 +70,7 @@ def changes(before: Mapping[str, Json], now: Mapping[str, Json]) -> dict[str, Js
 
 
 def to_json(summary: Summary) -> dict[str, Json]:
-    """Return a summary as JSON values. Numbers have five digits, since they are only shown."""
+    """Return the summary's fields as JSON values, by name. Numbers are rounded to five digits."""
     return {field.name: _plain(getattr(summary, field.name)) for field in fields(summary)}
 
 
@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_summary(changed: Mapping[str, Any], before: Summary) -> Summary:
-    """Return the summary `before` with the fields of `changed` replaced. Unknown fields are ignored.
+    """Return the summary `before` with the fields of the JSON object `changed` replaced. Unknown fields are ignored.
 
     Raises ValueError if a value is invalid.
     """
@@ -94,7 +94,7 @@ def parse_summary(changed: Mapping[str, Any], before: Summary) -> Summary:
 
 
 def parse_events(given: Any) -> tuple[Happened, ...]:
-    """Return the events of a JSON list. Raises ValueError if the list is invalid."""
+    """Return events from a JSON list of `[age in s, severity, text]`. Raises ValueError if the list is invalid."""
     if not isinstance(given, list) or len(given) > MAX_EVENTS:
         raise ValueError("no list of events")
     return tuple(map(_happened, given))

@@ -1,6 +1,6 @@
-"""A sample of the calls whose inputs have various sizes: two readings, the size and the latency, with equal times.
+"""A sample of the model calls whose inputs vary in size. Each gives two readings at the same time: size and latency.
 
-Latency can be compared only at equal size, and the seconds of a session do not have the sizes of their inferences.
+Latencies can be compared only at equal size. The table of seconds does not have the sizes.
 """
 
 import numpy as np
@@ -15,12 +15,19 @@ Samples = dict[str, list[tuple[int, float]]]  # (time in ns, value) by sensor id
 
 
 def sensors_of(stream: int) -> tuple[str, str]:
-    """Return the ids of the sensors of a stream's sampled calls: the size in elements, and the latency in ms."""
+    """Return the ids of two sensors of a stream: the input size of its sampled calls in elements, and their latency in
+    ms.
+
+    >>> sensors_of(0)
+    ('input/0-size', 'call/0-sized')
+    """
     return f"input/{stream}-size", f"call/{stream}-sized"
 
 
 class SizedCalls:
-    """Chooses the calls of a session that are sampled. Its choice depends only on the numbers of calls that it gets."""
+    """Chooses at random which calls of a session are sampled. The choice depends only on how many calls each request
+    has.
+    """
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(0)
@@ -29,9 +36,11 @@ class SizedCalls:
         self, stream: int, t_ns: npt.NDArray[np.int64], latency_ns: npt.NDArray[np.int64], elements: Floats,
         most: int = MOST_CALLS,
     ) -> Samples:  # fmt: skip
-        """Return samples of at most `most` of these calls, by sensor.
+        """Return the size and the latency of at most `most` of the given calls of a stream.
 
-        The calls are chosen at random, because the sizes of many programs and folders repeat in a cycle.
+        The result has `(time in ns, value)` pairs, by sensor id (see `sensors_of`). `t_ns`, `latency_ns` and
+        `elements` have one value for each call: start, latency and input size. Calls are chosen at random, because
+        the sizes of many programs repeat in a cycle.
         """
         count = len(t_ns)
         if not count or most < 1:

@@ -1,7 +1,7 @@
-"""The seconds of a session of a language model, with its tokens.
+"""The statistics of each second of a session with a language model, including its tokens.
 
-A token belongs to the second in which it was ready, and a request to the second in which it ended: a request may take
-minutes, and the seconds meanwhile are needed at once. Only tokens and requests of phase `measure` count.
+A token belongs to the second in which it was ready. A request belongs to the second in which it ended, since it may
+take minutes and seconds cannot wait for it. Only tokens and requests of phase `measure` count.
 """
 
 from dataclasses import replace
@@ -19,10 +19,13 @@ SETTLED_NS = 50_000_000  # the engine reports a request at most this long after 
 
 
 class TokenAggregator:
-    """Complete seconds from inferences, tokens and requests. SecondAggregator is the same without tokens."""
+    """Makes one row of statistics for each second from inferences, tokens and requests of a language model.
+
+    For other models use SecondAggregator.
+    """
 
     def __init__(self, seconds: SecondAggregator) -> None:
-        """Begin without requests. `seconds` makes the rows of the requests, and must not have been used before."""
+        """Begin without requests. `seconds` makes the rows of the inferences; it must be new."""
         self._seconds = seconds
         self._tokens: list[Tokens] = []
         self._requests: list[Requests] = []
@@ -30,7 +33,7 @@ class TokenAggregator:
         self._reached_ns = 0
 
     def add(self, inferences: Inferences, tokens: Tokens, requests: Requests) -> Seconds:
-        """Add everything since the last call, and return the seconds that became complete."""
+        """Add all data since the last call, and return the rows of the seconds that became complete."""
         counted = tokens[tokens["phase"] == MEASURE]
         self._tokens.append(counted)
         self._requests.append(requests[(requests["phase"] == MEASURE) & (requests["finish"] != CANCELLED)])
@@ -43,7 +46,7 @@ class TokenAggregator:
         return self._with_tokens(concatenate(made))
 
     def close(self) -> Seconds:
-        """Return the last second, if it has inferences or tokens. The aggregator is empty afterwards."""
+        """Return the rows of the last seconds that have inferences or tokens. The aggregator is empty afterwards."""
         until = self._reached_ns // NS + 1 if any(map(len, self._tokens)) else 0
         return self._with_tokens(concatenate([self._seconds.close(), self._seconds.complete(until)]))
 
@@ -73,7 +76,7 @@ class TokenAggregator:
 
 
 def at_their_end(inferences: Inferences) -> Inferences:
-    """Return the inferences in order of their ends, with the time of the end as `t_ns`."""
+    """Return a copy of the inferences with the time of their end as `t_ns`, in ascending order."""
     if not len(inferences):
         return inferences
     ended = inferences.copy()

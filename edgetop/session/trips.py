@@ -1,7 +1,7 @@
-"""The limits from which a board counts as throttled: the trip of a zone, and the share of time lost to over-current.
+"""The limits from which a board counts as throttled: by temperature, and by time lost to over-current events.
 
-A trip is the temperature in °C at which the board slows down, as the kernel reports it or as its firmware is
-documented.
+A trip is the temperature in °C at which the board slows down. The kernel reports it, or the firmware's documentation
+gives it.
 """
 
 import re
@@ -39,7 +39,9 @@ _PI, _PI_ZONE = "Raspberry Pi", "cpu-thermal"
 
 
 def throttles_at_c(info: SensorInfo, board_model: str | None) -> float | None:
-    """Return the temperature in °C at which a sensor's zone throttles, or None if it is unknown.
+    """Return the temperature in °C at which the board slows down because of this sensor, or None if unknown.
+
+    `board_model` is the board's name, which tells the limit of a Raspberry Pi.
 
     >>> throttles_at_c(SensorInfo("temp/cpu-thermal", "C", "a file"), "Raspberry Pi 4 Model B Rev 1.4")
     80.0
@@ -55,15 +57,16 @@ def throttles_at_c(info: SensorInfo, board_model: str | None) -> float | None:
 
 
 def trips_c(manifest: Manifest) -> dict[int, float]:
-    """Return the trip in °C of each zone that has a known one, by the zone's place in the manifest."""
+    """Return the temperature in °C at which each sensor slows the board down, by the sensor's index in the manifest.
+
+    Sensors without a known limit are left out.
+    """
     found = (throttles_at_c(info, manifest.board.model) for info in manifest.sensors)
     return {place: celsius for place, celsius in enumerate(found) if celsius is not None}
 
 
 def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
-    """Return the temperature sensors of processors.
-
-    If no sensor is known to be of a processor, return all temperature sensors.
+    """Return the temperature sensors of processors, or all temperature sensors if none is known to be of a processor.
 
     >>> infos = [SensorInfo(f"temp/{label}", "C", "a file") for label in ("nvme:Composite", "k10temp:Tctl", "soc")]
     >>> [info.label for info in zones_of_interest(infos)]
@@ -74,5 +77,8 @@ def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
 
 
 def is_zone(info: SensorInfo) -> bool:
-    """Whether a temperature sensor is a thermal zone or has its own driver. Inputs of an hwmon chip are no zones."""
+    """Whether a temperature sensor is a thermal zone of the kernel or has its own driver.
+
+    Inputs of hwmon chips are not.
+    """
     return CHIP_MARK not in info.label

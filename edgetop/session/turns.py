@@ -1,11 +1,11 @@
 """The turns of an A/B session: when each of its two models runs.
 
-First A runs alone, which shows how small a difference the board can distinguish (A/A). Then come quads of turns, ABBA
-or BAAB at random. If figures drift evenly over a quad, both sides are affected alike. No periodic disturbance can
-follow the random order.
+First A runs alone, which shows how small a difference the board can distinguish (A/A). Then come quads: four turns,
+ABBA or BAAB at random. A steady drift within a quad affects both sides alike. Because the order is random, a periodic
+disturbance cannot favour one side.
 
-Two loads of one file differ by some percent, because their code and data lie elsewhere in memory. So both models are
-loaded anew several times, each time in new processes, and the quads are divided among these loads.
+Two loads of one file differ in speed by some percent, because their code and data lie elsewhere in memory. So both
+models are loaded anew several times, each time in new processes. The quads are divided among these loads.
 """
 
 import math
@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def quads_ns(self) -> int:
-        """The time in ns at which the quads begin, after the turns in which A runs alone."""
+        """The time in ns at which A and B begin to alternate, after the turns in which A runs alone."""
         return self.begin_ns + self.alone * self.turn_ns
 
     @property
@@ -51,7 +51,10 @@ class Plan:
         return self.quads_ns + len(self.order) * self.turn_ns
 
     def spans(self, side: int) -> list[list[int]]:
-        """Return the beginning and end of each span in which a side runs. Adjacent turns are one span."""
+        """Return the `[begin, end]` of each span, in ns, in which a side runs. `side` is 0 for A or 1 for B.
+
+        Adjacent turns of a side are one span.
+        """
         spans: list[list[int]] = []
         for number, letter in enumerate("A" * self.alone + self.order):
             begin_ns = self.begin_ns + number * self.turn_ns
@@ -69,17 +72,19 @@ class Plan:
 
 @frozen
 class Planner:
-    """The planner of the turns of each load, within `duration_ns` for the whole session, reloading included."""
+    """Plans when A and B run, after each load of both models. `duration_ns` is the whole session, with the time for
+    loading.
+    """
 
     duration_ns: int
     seed: int  # of the order of turns
     least_ns: int = SHORTEST_NS  # shortest turn, if there is time
 
     def first(self, begin_ns: int, latency_ns: int, reload_ns: int | None = None) -> Plan:
-        """Return the turns of the first load. `latency_ns`: the time that an inference takes.
+        """Return the turns after the first load, which begin at `begin_ns`. `latency_ns` is the time of one inference.
 
-        `reload_ns`: the time to load both models anew; None if they cannot be. Raises ValueError, which says how much
-        time is needed, if there is too little time for enough turns.
+        `reload_ns` is the time to load both models again; None if they cannot be loaded again. Raises ValueError if
+        the session is too short for enough turns; the message says how long it must be.
         """
         wanted = 1 if reload_ns is None else _wanted_loads(self.duration_ns, reload_ns, 0)
         turn_ns = self._turn_ns(self.duration_ns - (wanted - 1) * (reload_ns or 0), latency_ns)
@@ -87,9 +92,10 @@ class Planner:
         return Plan(begin_ns, turn_ns, self._order(0, quads), loads=loads)
 
     def after(self, first: Plan, load: int, begin_ns: int, reload_ns: int) -> Plan | None:
-        """Return the turns of load number `load` (from 1 on), which begin at `begin_ns`; None if the time is over.
+        """Return the turns after a later load, which begin at `begin_ns`; None if the session's time is over.
 
-        `first`: the turns of the first load. `reload_ns`: how long the last reload took.
+        `first` are the turns after the first load, and `load` is the number of this load, from 1. `reload_ns` is how
+        long it took to load both models the last time.
         """
         left_ns = first.begin_ns + self.duration_ns - begin_ns
         if left_ns < 4 * first.turn_ns:
@@ -112,20 +118,20 @@ class Planner:
 
 
 def _wanted_loads(left_ns: int, reload_ns: int, done: int) -> int:
-    """Return the number of loads that are still to come, the present one included.
+    """Return how many loads of both models are still wanted, the current one included.
 
-    `done`: the number of loads before it.
-
-    Reloads up to WANTED_LOADS loads may take half of the remaining time.
+    `left_ns` is the remaining time, `reload_ns` the time of one load, and `done` the number of earlier loads. At most
+    WANTED_LOADS are wanted in all, and loading may take half of the remaining time.
     """
     return max(1, min(WANTED_LOADS - done, 1 + left_ns // 2 // max(reload_ns, 1)))
 
 
 def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tuple[int, int]:
-    """Return the number of loads of the whole session, and the number of quads of the present one.
+    """Return the number of loads of both models in the whole session, and the number of quads (four turns) after this
+    one.
 
-    `done`: the number of loads before it. If there are more than WANTED_LOADS, the turns of a load take at least as
-    long as loading both models.
+    `left_ns` is the remaining time, `reload_ns` the time of one load (None if impossible), and `done` the number of
+    earlier loads. More loads than WANTED_LOADS are made only if loading takes at most as long as the turns after it.
     """
     quad_ns = 4 * turn_ns
     if reload_ns is None:
@@ -136,5 +142,7 @@ def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tu
 
 
 def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_ns: int = SHORTEST_NS) -> Plan:
-    """Return the turns of a session in which each model is loaded once. The arguments are those of `Planner`."""
+    """Return the turns of a session in which each model is loaded once. The arguments are those of `Planner` and
+    `first`.
+    """
     return Planner(duration_ns, seed, least_ns).first(begin_ns, latency_ns)

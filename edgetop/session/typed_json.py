@@ -1,6 +1,6 @@
 """The conversion of dataclasses to JSON values and back, by the types of their fields.
 
-A value that does not fit its type is an error.
+A wrong type raises ValueError.
 """
 
 import dataclasses
@@ -28,14 +28,14 @@ def require(claim: bool, where: str) -> None:
 
 @frozen
 class Form:
-    """A JSON form of dataclasses: how `plain` writes them, and how strictly `parse` checks them."""
+    """A way to write dataclasses as JSON and to read them. `plain` writes, and `parse` and `read` check and read."""
 
     scalar: Callable[[Any, Any, str], Any]  # parses a number, text or boolean; takes its type, the value and its place
     by_position: bool = False  # an object is written as a list of its values without names, and NaN as null
     most_items: float = math.inf  # most items of a list, or keys of an object
 
     def plain(self, value: Any) -> Any:
-        """Return a value as objects, lists and scalars that `json` can write."""
+        """Return a value (such as a dataclass) as the dicts, lists and scalars that `json` can write."""
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             items = {name: self.plain(getattr(value, name)) for name in _exported(type(value))}
             return list(items.values()) if self.by_position else items
@@ -65,9 +65,10 @@ class Form:
         return self.scalar(hint, value, where)
 
     def read(self, kind: type[T], value: Any, where: str) -> T:
-        """Return the object of the class `kind` that the JSON value has. Unknown keys are ignored.
+        """Return an object of the dataclass or named tuple `kind`, made from the JSON value. Unknown keys are ignored.
 
-        Raises ValueError, which names `where` and the key that is missing or has a value of another type.
+        Raises ValueError if a key is missing or its value has the wrong type. The message names the key and `where`,
+        such as "session.json".
         """
         hints = _hints_of(kind)  # type: ignore[arg-type]  # a class is hashable
         if self.by_position:
@@ -92,17 +93,11 @@ def _exported(kind: Any) -> list[str]:
 
 @functools.cache
 def _hints_of(kind: type) -> Mapping[str, Any]:
-    """Return the types of a class's fields by name.
-
-    They are evaluated once, since every journal segment has a manifest.
-    """
+    """Return the types of a class's fields by name. The result is cached, since many manifests are read."""
     return typing.get_type_hints(kind)
 
 
 @functools.cache
 def _parts_of(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the generic type of a type and its arguments, as `list` and `int` for `list[int]`.
-
-    The result is cached: there are few types, and every value of a manifest needs its own.
-    """
+    """Return the generic type and its arguments: `(list, (int,))` for `list[int]`. The result is cached."""
     return typing.get_origin(hint), typing.get_args(hint)
