@@ -1,7 +1,7 @@
-"""Read a recording by time: everything that was available at a moment, or that came between two moments.
+"""Reading of a recording by time: all data up to a moment, or the data between two moments.
 
 A view of a day-long session opens in a fraction of a second, because it is made from the table of seconds. Only the
-last inferences are read one by one. With them, short windows are exact.
+last inferences are read one by one. They make the figures of short spans exact.
 """
 
 from bisect import bisect_right
@@ -29,13 +29,16 @@ START: Place = (0, 0)
 
 
 class TimedTable:
-    """The rows of one table in the order in which they were created. They are read only when they are needed."""
+    """The rows of one table in the order in which they were created.
+
+    Rows are read from the disk when they are needed.
+    """
 
     def __init__(self, pieces: Sequence[Piece], times: Times, cached_rows: int) -> None:
-        """Use the given pieces of a table.
+        """Use `pieces`, the parts of one table in order.
 
-        `times` takes rows and returns when each one became available, in ns. `cached_rows` is the number of rows that
-        may stay in memory.
+        `times` takes rows and returns when each of them became available, in ns of session time. At most about
+        `cached_rows` rows stay in memory.
         """
         self._pieces = pieces
         self._times = times
@@ -45,13 +48,14 @@ class TimedTable:
 
     @property
     def end(self) -> Place:
-        """The place after the last row."""
+        """The place after the last row, as (piece number, row number)."""
         return len(self._pieces), 0
 
     def place(self, t_ns: int) -> Place:
-        """Return the place after the last row that was available at the session time `t_ns`.
+        """Return the place after the last row that was available at `t_ns`, as (piece number, row number).
 
-        A row that came late also delays the rows after it, so that the order is kept.
+        `t_ns` is in ns of session time. A row that came late also delays the rows after it, so that the order is
+        kept.
         """
         number = bisect_right(self._firsts, t_ns) - 1
         while 0 <= number < len(self._pieces):
@@ -63,11 +67,15 @@ class TimedTable:
         return START
 
     def begin(self, t_ns: int) -> Place:
-        """Return the place of the first row of a piece: the last piece that begins at or before `t_ns`."""
+        """Return the place of the first row of the last piece that begins at or before `t_ns`, as (piece number, 0)."""
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
     def next_ns(self, place: Place) -> int | None:
-        """Return the session time in ns of the row at `place`, or an earlier time, or None after the last row."""
+        """Return the session time in ns of the row at `place`, or None after the last row.
+
+        `place` is (piece number, row number). At the end of a piece, the result may be earlier than the time of the
+        next row.
+        """
         number, row = place
         if number >= len(self._pieces):
             return None
@@ -77,7 +85,10 @@ class TimedTable:
         return self._firsts[number + 1] if number + 1 < len(self._pieces) else None
 
     def between(self, begin: Place, end: Place) -> Iterator[Any]:
-        """Yield the rows from place `begin` up to place `end`, which is excluded, piece by piece."""
+        """Yield arrays of rows, from place `begin` up to and without place `end`.
+
+        A place is (piece number, row number).
+        """
         for number in range(begin[0], min(end[0] + (end[1] > 0), len(self._pieces))):
             rows = self.read(number)
             rows = rows[begin[1] if number == begin[0] else 0 : end[1] if number == end[0] else len(rows)]
@@ -85,9 +96,9 @@ class TimedTable:
                 yield rows
 
     def joined(self, begin: Place, end: Place, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Return the rows between two places as one array of type `dtype`.
+        """Return the rows between two places as one array of type `dtype`. A place is (piece number, row number).
 
-        Only a piece at a time is in memory twice.
+        The rows of only one piece at a time are in memory twice.
         """
         most = sum(piece.rows for piece in self._pieces[begin[0] : end[0] + 1])
         whole, filled = np.empty(most, dtype), 0
@@ -97,7 +108,7 @@ class TimedTable:
         return whole[:filled]
 
     def read(self, number: int) -> Any:
-        """Return the rows of piece `number`. The most recently used pieces stay in memory."""
+        """Return all rows of piece `number`. The most recently used pieces stay in memory."""
         rows = self._cache.pop(number, None)
         if rows is None:
             rows = self._pieces[number].read()
@@ -116,10 +127,10 @@ CACHED_PIECES = 3
 
 
 class SecondsTable:
-    """The table of seconds of a recording, by time. All of it is in memory except most of its histograms.
+    """The table of seconds of a recording, by time. All of the table is in memory, except most of its histograms.
 
-    A histogram takes a thousand bytes, and all other values of a second take a hundred. No view needs the histogram of
-    a single second that is older than the longest window. So SUMMED_S older histograms are added up into one. The
+    A histogram takes a thousand bytes, and all other values of a second take a hundred. No screen needs single
+    histograms of seconds that are older than SEPARATE_S. So SUMMED_S older histograms are added up into one. The
     results of an analysis do not change.
     """
 
@@ -149,21 +160,22 @@ class SecondsTable:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """The session times in ns at which whole pieces are available, sorted.
+        """The session times in ns, sorted, up to which reading is fastest: shortly after the end of each piece of the
+        table.
 
-        Each is half a second after the end of a piece, when most of the piece's inferences have ended.
+        Half a second after the end, most inferences of the piece have ended too.
         """
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
 
     def row(self, t_ns: int) -> int:
-        """Return the number of rows whose second had ended at `t_ns`."""
+        """Return the number of rows whose second had ended at the session time `t_ns`."""
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """Return a session time in ns, such that the seconds from there to row `end` have at least `inferences`
-        inferences.
+        """Return the start, in ns, of the latest second from which on there are at least `inferences` inferences.
 
-        The time is the latest such start of a second. Returns 0 if all seconds before row `end` have no more than that.
+        Only rows before row number `end` count. The result is 0 if these rows have no more than `inferences`
+        inferences.
         """
         if not end or self._runs[end - 1] <= inferences:
             return 0
@@ -171,7 +183,7 @@ class SecondsTable:
         return int(self._ends_ns[first]) - NS
 
     def between(self, begin: int, end: int) -> Seconds:
-        """Return the rows from number `begin` up to number `end`, each with its own histogram."""
+        """Return the rows from number `begin` up to and without number `end`, each with its own histogram."""
         parts = []
         for number, start in enumerate(self._starts):
             length = len(self._sums[number])
@@ -181,9 +193,9 @@ class SecondsTable:
         return concatenate(parts)
 
     def until(self, end: int, begin: int = 0) -> Seconds:
-        """Return the rows from number `begin` up to number `end`.
+        """Return the rows from number `begin` up to and without number `end`.
 
-        At least the last SEPARATE_S have their own histograms.
+        At least the last SEPARATE_S rows have their own histograms. Older histograms are added up in groups.
         """
         whole = [
             number for number, start in enumerate(self._starts)
@@ -198,9 +210,9 @@ class SecondsTable:
         )
 
     def _read_piece(self, number: int) -> Seconds:
-        """Return the rows of piece `number`, without rows that are not later than all rows before them.
+        """Return the rows of piece `number`. A row whose second begins before the end of an earlier row is left out.
 
-        No analysis counts these rows.
+        An analysis would not count such a row.
         """
         seconds: Seconds = self._pieces[number].read()
         begins = seconds.rows["t_ns"]
@@ -223,7 +235,7 @@ TIMED = {
 
 @frozen
 class Moment:
-    """A moment of a session, with the number of rows that each table had at that moment."""
+    """A moment of a session, and the number of rows that each table had then."""
 
     t_ns: int
     seconds: int  # number of rows of the table of seconds
@@ -244,7 +256,7 @@ class RecordingByTime:
         self.end_ns = min(recording.end_ns, MAX_SESSION_NS)
 
     def moment(self, t_ns: int) -> Moment:
-        """Return the moment at `t_ns`, a session time. Times after the end of the session give the end."""
+        """Return the moment at `t_ns`, in ns of session time. Times after the end of the session give the end."""
         if t_ns >= self.end_ns:
             return Moment(self.end_ns, len(self._seconds), {name: table.end for name, table in self.tables.items()})
         places = {name: table.place(t_ns) for name, table in self.tables.items()}
@@ -254,7 +266,7 @@ class RecordingByTime:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """The session times in ns up to which reading is fastest, sorted."""
+        """The session times in ns, sorted, up to which reading is fastest."""
         return self._seconds.stops_ns
 
     def whole(self) -> Batch:
@@ -263,9 +275,10 @@ class RecordingByTime:
         return replace(self.until(end), bursts=self._bursts(START, end.places["operators"]))
 
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
-        """Return a batch that brings a view from the moment `begin` to the moment `end`.
+        """Return a batch that brings a screen from the moment `begin` to the moment `end`.
 
-        The view must have everything before `begin`. The batch has only the first and the last of the bursts.
+        The screen must already show the data before `begin`. The batch has only the first and the last profiling
+        rounds.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
@@ -273,12 +286,12 @@ class RecordingByTime:
         return replace(batch, bursts=bursts, manifest=self.manifest, restart=True)
 
     def between(self, begin: Moment, end: Moment) -> Batch:
-        """Return a batch with everything that came from the moment `begin` to the moment `end`."""
+        """Return a batch with all data that came after the moment `begin`, up to the moment `end`."""
         batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
         return replace(batch, bursts=self._bursts(begin.places["operators"], end.places["operators"]))
 
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
-        """Return a batch of what came between two moments, with the given seconds and without bursts."""
+        """Return a batch of the data between two moments, with the given seconds and without profiling rounds."""
         last = self.tables["inferences"].begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
         last = max(last, (end.places["inferences"][0] - MAX_INFERENCE_PIECES, 0))
         begins = {**begin.places, "inferences": max(begin.places["inferences"], last)}
@@ -295,9 +308,9 @@ class RecordingByTime:
         return joined(chain.from_iterable(self.tables["operators"].between(begin, end)))
 
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
-        """Return the first bursts, which serve as the baseline, and the last ones.
+        """Return the first profiling rounds, which serve as the baseline, and the last ones.
 
-        Reading all would take half a second more.
+        Reading all of them would take half a second more.
         """
         operators = self.tables["operators"]
         first, number = 0, 0

@@ -1,8 +1,8 @@
-"""The catalog: a list of the row groups of those tables that are still being written.
+"""The catalog: a file that lists the row groups of tables that are still being written.
 
-Each row group was made from a file of the journal. Its entry becomes valid once that file is removed. So the removal is
-the atomic step that moves rows from the journal to the table: if the writer dies before it, the rows are still in the
-journal only.
+Each row group was made from one file of the journal. Its entry becomes valid when that journal file is removed. So
+the removal is the atomic step that moves rows from the journal to the table. If the writer dies earlier, only the
+journal has the rows.
 """
 
 import json
@@ -27,14 +27,14 @@ def piece_name(table: str, number: int) -> str:
 
 
 def pieces(folder: Path) -> list[tuple[str, int]]:
-    """Return (name of the table, number) of each piece in `folder`, sorted. Raises OSError if it cannot be listed."""
+    """Return a sorted list of `(table name, number)`, for each unfinished table file in `folder`. Raises OSError."""
     matches = [match for name in names_in(folder) if (match := _PIECE.fullmatch(name))]
     return sorted((match[1], int(match[2])) for match in matches if match[1] in ALL_TABLES)
 
 
 @frozen
 class RowGroup:
-    """The entry of the catalog for one row group."""
+    """The catalog's entry for one row group of a table."""
 
     table: str
     piece: int
@@ -50,12 +50,12 @@ class RowGroup:
 
 
 class Catalog:
-    """The writer of the catalog, an append-only file of frames."""
+    """The writer of the catalog. It only appends entries, each as a frame with a checksum."""
 
     def __init__(self, folder: Path, size: int = 0) -> None:
-        """Open the catalog of `folder`, or create it. Raises OSError.
+        """Open the catalog in `folder`, or create it. Raises OSError.
 
-        `size` is the length in bytes of the valid part of an existing catalog; the rest is dropped.
+        `size` is the length in bytes of the valid part of an existing catalog. The rest is removed.
         """
         self._file = Descriptor(open_regular(folder / CATALOG, os.O_RDWR | os.O_CREAT))
         self.cut(size)
@@ -66,7 +66,7 @@ class Catalog:
         os.ftruncate(self._file.fd, size)
 
     def append(self, group: RowGroup) -> None:
-        """Append an entry for a row group. If that raises OSError, the catalog is unchanged."""
+        """Append an entry for a row group. Raises OSError; the catalog is then unchanged."""
         head = json.dumps([group.table, group.piece, group.offset, group.size, group.rows, group.source])
         frame = seal(OPENING, 0, head.encode() + b"\n" + group.entry)
         write_all(self._file.fd, frame, self.size)
@@ -92,9 +92,9 @@ class CatalogContent:
 
 
 def read_catalog(folder: Path, present: Collection[str] | None = None) -> CatalogContent:
-    """Return the valid part of the catalog in `folder`. Raises OSError.
+    """Return the valid entries of the catalog in `folder`. Raises OSError.
 
-    `present`: the names of files that count as existing; by default, those in `folder`.
+    `present` are the names of files that count as existing. None stands for all files in `folder`.
     """
     present = names_in(folder) if present is None else present
     if CATALOG not in present:

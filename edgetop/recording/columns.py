@@ -1,13 +1,13 @@
 """The columns of the five Arrow tables, and the conversion of a batch's rows to Arrow and back without loss.
 
-`seconds` has further columns in a session of several models (`stream_columns`).
+In a session of several models, `seconds` has further columns (`stream_columns`). Each file has the meaning of its
+columns in key-value metadata, `meaning:COLUMN`. Every Parquet reader can show it.
 
-If the meaning of a column changes, FORMAT_VERSION gets a new value. History of format 1: `seconds` got `m2_ns2`,
-`jitter_sum_ns` and `jitter_count`. With them, the standard deviation and the jitter are known even if single inferences
-were not recorded. For the same reason, it later got `miss_run_*` and the sums and the minimum of response time.
-`operators` got `origin`, since the names that runtimes give are often not those of the model.
+If the meaning of a column changes, FORMAT_VERSION gets a new value. Within format 1, these columns were added:
 
-Each file has the meaning of its columns in key-value metadata, `meaning:COLUMN`, which every Parquet reader can show.
+- `m2_ns2`, `jitter_sum_ns`, `jitter_count`, and later `miss_run_*` and sums of response times, in `seconds`. With
+  them, deviation, jitter and runs of misses are known even if single inferences were not recorded.
+- `origin` in `operators`, since the names that runtimes give are often not those of the model.
 """
 
 import json
@@ -31,9 +31,9 @@ from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECO
 
 
 class _NoPandas:
-    """An import finder that hides pandas from pyarrow, which otherwise imports it when it makes its first array.
+    """An import finder that makes `import pandas` fail, because pyarrow imports pandas when it makes its first array.
 
-    pandas would take 40 MiB that edgetop does not need, and a broken installation of pandas would end the recording.
+    Edgetop does not need pandas. It would take 40 MiB, and a broken installation of it would end the recording.
     """
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002
@@ -52,9 +52,9 @@ SYMBOL = pa.dictionary(pa.int32(), pa.string())
 
 
 def table_schema(columns: list[tuple[str, Any, str]], absent: tuple[str, ...] = ()) -> pa.Schema:
-    """Return the Arrow schema of the columns in (name, type, meaning).
+    """Return an Arrow schema of columns, given as `(name, type, meaning)`.
 
-    Only columns named in `absent` may contain nulls.
+    Only the columns named in `absent` may contain nulls.
     """
     return pa.schema(
         [pa.field(name, kind, nullable=name in absent, metadata={"meaning": text}) for name, kind, text in columns],
@@ -165,10 +165,11 @@ CAME_LATER = ("m2_ns2", "jitter_sum_ns", "jitter_count", "variant")
 
 
 def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with the columns that `schema` names, cast to its types. Another program may have written `table`.
+    """Return `table` with only the columns that `schema` names, cast to the schema's types.
 
-    Optional columns that `table` lacks stay absent. Raises KeyError if a required column is missing, ValueError if it
-    contains nulls, and pa.ArrowException if a column cannot be cast.
+    `table` may come from another program. Optional columns that it lacks stay absent. Raises KeyError if a required
+    column is missing, ValueError if a required column contains nulls, and pa.ArrowException if a column cannot be
+    cast.
     """
     columns = {}
     for field in schema:
@@ -184,9 +185,9 @@ def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with the columns of `schema` that it lacks added.
+    """Return `table` with all columns of `schema`. Columns that `table` lacks are filled with nulls.
 
-    They are filled with nulls, or with zeros if the schema allows no nulls.
+    A column in which the schema allows no nulls is filled with zeros.
     """
     columns = []
     for field in schema:
@@ -210,9 +211,10 @@ Columns = dict[str, Any]
 
 
 def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str] = ()) -> pa.Table:
-    """Return rows of the table `name` as an Arrow table, with the columns of the format.
+    """Return rows of the table `name`, such as "readings", as an Arrow table with the columns of the format.
 
-    `sensor_ids` are the ids to which the sensor numbers of readings refer.
+    `rows` has the type of the table's field in a `Batch`. `sensor_ids` are needed for readings, whose sensors are
+    indices in this list.
     """
     schema = SCHEMAS[name]
     if name == "inferences":
@@ -248,9 +250,9 @@ def _names(values: Sequence[str]) -> pa.StringArray:
 
 
 def _burst_columns(bursts: Sequence[Burst]) -> Columns:
-    """Return columns for the table `operators`, with one row per operator.
+    """Return the columns of the table `operators`, by name, with one row for each operator of each profiling round.
 
-    Unknown values (FLOPs, bytes, origin) are None.
+    Unknown FLOPs, bytes and origins are None.
     """
     sizes = [len(burst) for burst in bursts]
     infos = [info for burst in bursts for info in burst.infos]
@@ -279,9 +281,10 @@ def _figures(seconds: Seconds) -> Columns:
 
 
 def from_arrow(name: str, table: pa.Table, sensor_ids: Sequence[str] = ()) -> Any:
-    """Return an Arrow table as rows for a batch. Not for the table `operators`.
+    """Return the rows of an Arrow table, in the type that a `Batch` has for them.
 
-    `name`: the table. Readings of sensors that are not in `sensor_ids` are dropped.
+    `name` is the table's name, but not "operators"; use `bursts_from_arrow` for that. Readings of sensors that are
+    not in `sensor_ids` are left out.
     """
     if name == "inferences":
         return _inferences(table)
@@ -336,10 +339,10 @@ def _seconds(table: pa.Table) -> Seconds:
 
 
 def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.void]) -> Seconds | None:
-    """Return the response times of the seconds, or None if any second has none.
+    """Return the response times of the seconds, or None if any second lacks them.
 
-    That is so under a closed load, and may be so in a file of another program. `service`: the rows of the service
-    times.
+    Response times exist only under a load with planned starts. `service` has the rows of the same seconds for service
+    time.
     """
     lists = ("response_bucket", "response_bucket_count")
     if not len(service) or any(name not in columns for name in (*lists, *RESPONSE, *RESPONSE_SUMS)):
@@ -357,9 +360,9 @@ def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.vo
 
 
 def _with_histograms(rows: npt.NDArray[np.void], bucket: pa.ChunkedArray, bucket_count: pa.ChunkedArray) -> Seconds:
-    """Return seconds made from rows and their histograms.
+    """Return a `Seconds` of `rows`, with a list of buckets and a list of counts for each row.
 
-    Raises ValueError if lists of buckets and counts differ in length.
+    Raises ValueError if a list of buckets and its list of counts differ in length.
     """
     offsets, buckets = _lists(bucket.combine_chunks())
     other_offsets, counts = _lists(bucket_count.combine_chunks())
@@ -369,7 +372,7 @@ def _with_histograms(rows: npt.NDArray[np.void], bucket: pa.ChunkedArray, bucket
 
 
 def _lists(column: pa.ListArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Return two arrays: the offsets at which the lists begin and the last one ends, and the values of all lists."""
+    """Return the offset at which each list begins (and the last one ends), and the values of all lists in one array."""
     offsets = np.asarray(column.offsets).astype(np.int64)
     return offsets - offsets[0], np.asarray(column.values)[offsets[0] : offsets[-1]]
 
@@ -377,8 +380,8 @@ def _lists(column: pa.ListArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any
 def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """Return a column of integers as an array, with ABSENT in place of nulls.
 
-    pyarrow.compute could do this, but would take 10 MiB of a writer's memory. The layout of a chunk is that of the
-    Arrow columnar format: its validity bitmap has a bit for each value, set if the value is present.
+    `pyarrow.compute` would do the same, but takes 10 MiB of a writer's memory. A chunk has the layout of the Arrow
+    columnar format: a bitmap tells which values are present.
     """
     if not column.null_count:
         return np.asarray(column)
@@ -395,9 +398,9 @@ def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _codes(column: pa.ChunkedArray, values: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return for each row the position of its text in `values`, or -1 if the text is not among them.
+    """Return, for each row, the position of its text in `values`, or -1 if it is not in `values`.
 
-    Each distinct text is looked up once, not once per row.
+    Each distinct text is looked up only once.
     """
     import pyarrow.compute as pc  # noqa: PLC0415  takes 10 MiB, which a writer saves
 
@@ -417,9 +420,10 @@ def sound_rows(table: pa.Table) -> pa.Table:
 
 
 def bursts_from_arrow(pieces: Iterable[pa.Table], shared: dict[Infos, Infos] | None = None) -> tuple[Burst, ...]:
-    """Return the bursts in consecutive pieces of the `operators` table. A burst may continue in the next piece.
+    """Return the profiling rounds in consecutive parts of the `operators` table. A round may continue in the next part.
 
-    Bursts with equal lists of operators share one list object. `shared` has the lists seen so far; new ones are added.
+    Rounds with equal lists of operators share one list object. `shared` has the lists that are known so far; new
+    lists are added to it.
     """
     infos: dict[Infos, Infos] = {} if shared is None else shared
     return joined(burst for piece in pieces for burst in _bursts(piece, infos))
@@ -449,9 +453,9 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[object]]:
-    """Return for each row the position of its value among the distinct values, and the list of distinct values.
+    """Return, for each row, an index into the list of distinct values, and that list.
 
-    For null, it is the position of None in the list, or one after the last.
+    A null gets the index of None in the list. If the list has no None, it gets the list's length.
     """
     if not pa.types.is_dictionary(column.type) and len(column) <= FEW_ROWS:
         rows = column.to_pylist()

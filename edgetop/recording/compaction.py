@@ -1,4 +1,4 @@
-"""Move rows of the journal into the tables: now and then during a run, at the run's end, and at a recovery."""
+"""Moving rows from the journal into the tables: now and then during a run, at its end, and at a recovery."""
 
 import errno
 import os
@@ -40,9 +40,9 @@ _EVENT_BYTES = 500  # approximate size of an event without its message
 def compact(
     batches: Iterable[Batch], source: str, tables: Tables, sensor_ids: Sequence[str], missing: MissingSeconds
 ) -> None:
-    """Append the rows of all batches of a journal segment to the tables. Raises OSError.
+    """Append the rows of all batches of a journal file to the tables. Raises OSError.
 
-    `source` is the name of the segment's file. `sensor_ids` are the ids of its sensors until a batch brings a manifest.
+    `source` is the name of the journal file. `sensor_ids` are the ids of the sensors until a batch brings a manifest.
     `missing` rebuilds seconds that were lost.
     """
     waiting = WaitingRows(tables, source, sensor_ids)
@@ -52,10 +52,12 @@ def compact(
 
 
 class WaitingRows:
-    """A collector that writes rows to the tables in row groups of the right size."""
+    """Collects rows, and writes them to the tables in row groups of the right size."""
 
     def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
-        """Collect rows of the journal file `source`. The sensor numbers in its readings refer to `sensor_ids`."""
+        """Collect rows that come from the journal file with the name `source`. The sensors in readings are indices in
+        `sensor_ids`.
+        """
         self._tables = tables
         self._source = source
         self._sensor_ids = list(sensor_ids)
@@ -64,7 +66,7 @@ class WaitingRows:
         self._bytes = dict.fromkeys(ALL_TABLES, 0)
 
     def add(self, batch: Batch) -> None:
-        """Add the rows of a batch, and write row groups that are full. Raises OSError."""
+        """Add all rows of a batch, and write the row groups that became full. Raises OSError."""
         if batch.manifest is not None:
             sensor_ids = [info.id for info in batch.manifest.sensors]
             if sensor_ids[: len(self._sensor_ids)] != self._sensor_ids:
@@ -74,7 +76,7 @@ class WaitingRows:
             self.put(name, getattr(batch, FIELDS[name]))
 
     def put(self, name: str, rows: Any) -> None:
-        """Add rows of the table `name`, and write row groups that are full. Raises OSError."""
+        """Add rows of the table `name`, and write the row groups that became full. Raises OSError."""
         if name == "readings":
             valid = (rows["sensor"] < len(self._sensor_ids)) & ~np.isnan(rows["value"])
             rows = rows if valid.all() else rows[valid]
@@ -92,7 +94,9 @@ class WaitingRows:
             self.put(name, between(rows, whole, len(rows)))
 
     def flush(self, *names: str) -> None:
-        """Write the waiting rows of the named tables (default: all) as row groups. Raises OSError."""
+        """Write the collected rows of the named tables as row groups; without names, those of all tables. Raises
+        OSError.
+        """
         for name in names or ALL_TABLES:
             if self._pieces[name]:
                 self._append(name, self._taken(name))
@@ -128,10 +132,10 @@ def _size(rows: Any) -> int:
 
 
 def run_job(folder: Path, job: TableJob) -> Progress:
-    """Turn complete segments of the journal into table rows. If `job` has a final manifest, publish the tables.
+    """Move the rows of complete journal files into the tables. Return how much of the journal has become table rows.
 
-    Returns how much of the journal has become table rows. After an OSError, rows that are not in the tables are still
-    in the journal.
+    If `job` has a final manifest, the finished tables are also published. Raises OSError; rows that are not in the
+    tables are then still in the journal.
     """
     journal = folder / JOURNAL
     done = job.progress
@@ -168,7 +172,7 @@ def run_job(folder: Path, job: TableJob) -> Progress:
 
 
 def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
-    """Drop the oldest inferences until tables and journal take at most `room_bytes`.
+    """Remove the oldest inferences until tables and journal take at most `room_bytes`.
 
     Return the number of bytes freed.
     """
@@ -183,7 +187,10 @@ def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
 
 
 def main() -> None:
-    """Run one job. This is the main function of the process that `ChildTableWriter` starts."""
+    """Run one job that is read from stdin, and write its result to stdout.
+
+    `ChildTableWriter` starts this as a process.
+    """
     try:
         folder, job = pickle.load(sys.stdin.buffer)  # noqa: S301  sent by the process that started this one
     except EOFError:
@@ -201,9 +208,9 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends. Another process may then write the session.
+    """Wait until the parent process ends, then end this process. Another process may then write the session.
 
-    The kernel closes the pipe between them however the parent ends.
+    The kernel closes stdin, a pipe from the parent, however the parent ends.
     """
     while os.read(0, 1):
         continue

@@ -1,4 +1,4 @@
-"""Read columns of numbers from a large CSV file, in pieces of limited size."""
+"""Reading columns of numbers from a large CSV file, in pieces of limited size."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,11 @@ PIECE_BYTES = 1 << 20
 def number_columns(
     path: Path, begin: int, width: int, columns: Sequence[int], *, separator: str, has_comma: bool
 ) -> Iterator[list[Floats]]:
-    """Yield the values of the columns, piece by piece; NaN for an empty cell. Rows of another width are left out.
+    """Yield, piece by piece, a list with an array for each of `columns`. An empty cell is NaN.
 
-    `begin`: the byte at which the first row begins. `width`: the number of cells in a row. `columns`: the places of the
-    columns in a row. `has_comma`: whether the comma is the decimal sign. Raises OSError, and ValueError if a cell is no
-    number.
+    `begin` is the byte offset of the first row. `width` is the number of cells in a row; other rows are left out.
+    `columns` are the positions of the wanted columns, from 0. `has_comma` says that the decimal sign is a comma.
+    Raises OSError, or ValueError if a cell is no number.
     """
     names = [f"c{place}" for place in range(width)]
     wanted = [names[place] for place in columns]

@@ -1,9 +1,9 @@
-"""Make Parquet footers for row groups that were written one at a time.
+"""Making of Parquet footers for row groups that were written one at a time.
 
-A Parquet file has its index, the footer, at its end. So a file that still grows cannot be read, and a writer that dies
-leaves nothing readable. Here Arrow encodes each row group as a file of its own, and the catalog keeps the index entry
-of that row group. From the entries, a footer can be made at any time. Only the offsets in an entry change. Thrift's
-compact protocol and the field numbers are those of parquet-format:
+A Parquet file has its index, the footer, at its end. So a file that still grows cannot be read, and a writer that
+dies leaves nothing readable. Here Arrow encodes each row group as a file of its own. The catalog keeps the index
+entry of each row group. A footer can be made from these entries at any time; only the offsets in an entry change.
+Thrift's compact protocol and the field numbers are those of parquet-format:
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
@@ -32,7 +32,7 @@ _MAX_DEPTH = 16
 
 
 def split(file: bytes) -> tuple[bytes, bytes]:
-    """Return two parts of a Parquet file: its row groups, without the magic before them, and its footer.
+    """Return two parts of a Parquet file: the data of its row groups, without the magic bytes, and its footer.
 
     Raises ValueError if `file` is not a Parquet file.
     """
@@ -46,13 +46,15 @@ def split(file: bytes) -> tuple[bytes, bytes]:
 
 
 def row_groups_of(footer: bytes, shift: int) -> list[bytes]:
-    """Return the index entries of the row groups in a footer, with their offsets changed for data moved by `shift`
-    bytes."""
+    """Return the index entries of all row groups in a Parquet footer.
+
+    Offsets in the entries are increased by `shift`, the number of bytes by which the data was moved.
+    """
     return [_shifted(group, shift) for group in _parsed(footer)[_FILE_ROW_GROUPS][1][1]]
 
 
 def columns_in(row_group: bytes) -> int:
-    """Return the number of columns of a row group. Raises ValueError if `row_group` is not an index entry."""
+    """Return the number of columns of a row group, from its index entry. Raises ValueError if the entry is invalid."""
     try:
         return len(_parsed(row_group)[_GROUP_COLUMNS][1][1])
     except (KeyError, TypeError, IndexError):
@@ -60,9 +62,10 @@ def columns_in(row_group: bytes) -> int:
 
 
 def shifted(row_group: bytes, shift: int) -> bytes:
-    """Return an index entry of a row group, with its offsets changed for data moved by `shift` bytes.
+    """Return the index entry `row_group`, with its offsets increased by `shift`, in bytes. Use it if the data was
+    moved.
 
-    Raises ValueError if `row_group` is not an index entry.
+    Raises ValueError if the entry is invalid.
     """
     return _shifted(_parsed(row_group), shift)
 
@@ -86,9 +89,10 @@ def _move(fields: Struct, field: int, shift: int) -> None:
 
 
 def footer_of(template: bytes, rows: int, row_groups: Sequence[bytes]) -> bytes:
-    """Return the end of a Parquet file with these row groups: the footer, the footer's length, and the magic.
+    """Return the end of a Parquet file: the footer with `row_groups`, the footer's length, and the magic bytes.
 
-    `template` is the footer of a file with the same columns. `rows` is the number of rows of all row groups together.
+    `row_groups` are index entries of row groups. `rows` is the number of all their rows. `template` is the footer of
+    a file with the same columns.
     """
     fields = _parsed(template)
     fields[_FILE_NUM_ROWS] = _I64, rows

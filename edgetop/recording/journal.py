@@ -1,9 +1,10 @@
 """The journal of a recording. Every batch is first written into it, within a second.
 
-It consists of numbered files in `journal/`, the segments, which contain frames. It has one writer and any number of
-readers. A full segment is turned into table rows and then removed (`compaction`). So the journal of a writer that died
-contains just the rows that the tables lack. After a disk error, writing goes on in a new segment, so that nothing is
-ever appended to a torn frame.
+It consists of numbered files in `journal/`, the segments. A segment contains frames. There is one writer and any
+number of readers. The rows of a full segment are moved into tables, and the segment is removed (`compaction`). So the
+journal of a writer that died contains just the rows that the tables lack.
+
+After a disk error, the writer begins a new segment, so that nothing is ever appended to an incomplete frame.
 """
 
 import contextlib
@@ -64,17 +65,18 @@ def segment_name(number: int) -> str:
 
 
 def segments(folder: Path) -> list[int]:
-    """Return the sorted numbers of the segments in `folder`. Raises OSError if it cannot be listed."""
+    """Return the sorted numbers of the journal files in `folder`. Raises OSError if it cannot be listed."""
     return sorted(int(match[1]) for name in names_in(folder) if (match := _NAME.fullmatch(name)))
 
 
 class Journal:
-    """The writer of the journal. It writes one segment after another."""
+    """The writer of the journal: numbered files (segments), one after another."""
 
     def __init__(self, folder: Path, fsync_interval_ns: int, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """Write segments of about `segment_bytes` into `folder`.
+        """Write files of about `segment_bytes` into `folder`.
 
-        `fsync_interval_ns` is the interval at which `sync` will be called; it is stored for a recovery.
+        `fsync_interval_ns` is the interval at which the caller will call `sync`. It is stored, so that a recovery
+        knows how much may be lost.
         """
         self._folder = folder
         self._fsync_interval_ns = fsync_interval_ns
@@ -93,14 +95,13 @@ class Journal:
         return self._fd >= 0
 
     def sizes(self) -> dict[int, int]:
-        """Return the size of each segment in bytes, by its number. Raises OSError."""
+        """Return the size of each journal file in bytes, by its number. Raises OSError."""
         return {number: (self._folder / segment_name(number)).stat().st_size for number in segments(self._folder)}
 
     def append(self, batch: Batch, partial: Seconds = NO_SECONDS) -> None:
-        """Append a batch. Raises OSError if the disk does not accept it; then no part of the batch is stored.
+        """Append a batch. Raises OSError if the disk does not accept it; no part of the batch is stored then.
 
-        `partial`: the present second, which is not complete yet. It is given only if single inferences are not
-        recorded.
+        `partial` is the current, incomplete second. It is needed only if single inferences are not recorded.
         """
         self._manifest = batch.manifest or self._manifest
         try:
@@ -130,7 +131,7 @@ class Journal:
             raise
 
     def _abandon_segment(self) -> None:
-        """Cut the segment after its last complete frame and close it. The next batch begins another segment."""
+        """Cut the open file after its last complete frame, and close it. The next batch begins another file."""
         if not self.is_open:
             return
         with contextlib.suppress(OSError):
@@ -141,15 +142,15 @@ class Journal:
         self.close()
 
     def sync(self) -> None:
-        """Start to sync the segment to the disk, without waiting.
+        """Start to sync the open file to the disk, without waiting.
 
-        If the sync fails, the next `append` raises the error.
+        If that fails, the next `append` raises the error.
         """
         if self.is_open:
             self._sync.begin(self._fd, self._folder)
 
     def close(self) -> None:
-        """Close the segment; the next batch begins another one."""
+        """Close the open file. The next batch begins another one."""
         if self.is_open:
             os.close(self._fd)
             self._fd = -1
@@ -165,7 +166,7 @@ class Journal:
 
 
 class _Reference:
-    """The deflate dictionary for several frames in succession: the beginnings of some earlier payloads."""
+    """The deflate dictionary for several successive frames. It consists of the beginnings of some earlier payloads."""
 
     def __init__(self) -> None:
         self.run = 0
@@ -175,9 +176,10 @@ class _Reference:
         self._recent = b""
 
     def frame_for(self, payload: bytes, until_ns: int) -> bytes:
-        """Return the frame with the reference that must be written before this payload, or b"" if none is needed.
+        """Return the frame that must be written before this payload, or b"" if none is needed.
 
-        The frame has a new reference, or a copy of the present one.
+        That frame has a new deflate dictionary, or a copy of the current one. `until_ns` is the session time of the
+        payload.
         """
         self._recent = (self._recent + payload[:_PIECE_BYTES])[-REFERENCE_BYTES:]
         lasted_ns = until_ns - self._since_ns
@@ -193,14 +195,14 @@ class _Reference:
 
 
 class BackgroundSync:
-    """A thread for fdatasync(2). An SD card may take seconds for it while more batches arrive."""
+    """Syncs a file to the disk on a thread. With an SD card that may take seconds, while more batches arrive."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._failure: OSError | None = None
 
     def begin(self, fd: int, folder: Path) -> None:
-        """Start to sync the file `fd` and the folder, unless a sync is still running."""
+        """Start to sync the file `fd` and the folder. If a sync is still running, nothing is started."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
                 target=self._run, args=(os.dup(fd), folder), name="journal sync", daemon=True
@@ -228,7 +230,9 @@ class BackgroundSync:
 
 @frozen
 class Missing:
-    """How much the damaged frames contained. It follows from the tallies in the frames before and after them."""
+    """How much data was in damaged frames of the journal. It is computed from counts in the frames before and after
+    them.
+    """
 
     ns: int = 0  # session time
     inferences: int = 0  # single inferences
@@ -238,9 +242,9 @@ class Missing:
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
         """Return how much is missing after one more frame was read.
 
-        `read`: the tally of everything that was read before that frame, or None if it is unknown. `before`: the tally
-        of everything that was written before that frame, as the frame says. `is_damaged`: whether bytes were skipped
-        since the last frame.
+        `before` says how much had been written before that frame; the frame itself has this count. `read` says how
+        much was read before the frame; None if unknown. `is_damaged` says that bytes were skipped since the last
+        frame.
         """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
@@ -253,8 +257,8 @@ class Missing:
     def lost(self, tally: Tally | None) -> Lost | None:
         """Return what is missing as a `Lost`, or None if nothing is missing.
 
-        `tally`: the tally of everything written. If it counts no single inferences, none were recorded. Then the
-        inferences that the missing seconds counted are lost.
+        `tally` counts all data that was written; None if unknown. If it counts no single inferences, they were not
+        recorded. The result then has the inferences that the missing seconds counted.
         """
         inferences = self.inferences if tally is None or tally.inferences else self.counted
         if not (self.ns or inferences) and self.is_counted:
@@ -264,7 +268,7 @@ class Missing:
 
 @frozen
 class Progress:
-    """How much of the journal has become table rows so far."""
+    """How much of the journal has been moved into the tables so far."""
 
     tally: Tally | None = field(default_factory=Tally)  # None if unknown
     missing: Missing = field(default_factory=Missing)  # what could not be read from the journal
@@ -283,9 +287,8 @@ class TableJob:
 
 @dataclass(slots=True)
 class JournalState:
-    """What the frames read so far contain besides batches.
-
-    One state is used for all segments, which are read in order.
+    """What was learned from the journal's frames so far, besides the batches. One object is used for all segments in
+    order.
     """
 
     tally: Tally | None = None  # of everything written up to the last batch; None if unknown
@@ -296,12 +299,12 @@ class JournalState:
 
 
 class SegmentReader:
-    """A reader of the batches of one segment, which may still be growing."""
+    """A reader of the batches in one file of the journal, which may still be growing."""
 
     def __init__(self, file: Descriptor, end: int | None = None, state: JournalState | None = None) -> None:
-        """Read an open segment up to the byte offset `end`, or up to its present end.
+        """Read an open journal file up to the byte offset `end`; None means up to its current end.
 
-        `state` is the state after the earlier segments. Reading updates it.
+        `state` is the state after the earlier files. Reading updates it.
         """
         self.file = file
         self.frames = FrameReader(file.fd, end)
@@ -317,11 +320,11 @@ class SegmentReader:
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether some bytes of the segment could not be read."""
+        """Whether some bytes of the file could not be read."""
         return bool(self.damaged_bytes or self.frames.tail_bytes())
 
     def read(self, wanted: Collection[str] | None = None, most_inferences: int | None = None) -> Iterator[Batch]:
-        """Yield every batch that is complete by now. For `wanted` and `most_inferences` see `packing.unpack`."""
+        """Yield every batch that is complete by now. `wanted` and `most_inferences` are those of `packing.unpack`."""
         for frame in self.frames.read():
             if frame.has(REFERENCE):
                 self._references[frame.run] = frame
@@ -363,24 +366,21 @@ class SegmentReader:
 
 
 def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader:
-    """Return a reader of the segment at `path`. Raises OSError. For `state` see `SegmentReader`."""
+    """Return a reader of the journal file at `path`. Raises OSError. `state` is that of `SegmentReader`."""
     return SegmentReader(Descriptor(open_regular(path)), state=state)
 
 
 class FellBehindError(Exception):
-    """Raised if a part of the journal was removed before it was read.
-
-    The reader must then start again from the tables.
-    """
+    """A part of the journal was removed before it was read. The reader must start again from the tables."""
 
 
 class Follower:
     """A reader of every batch that a writer appends to the journal, from a given place on."""
 
     def __init__(self, folder: Path, number: int = 0, offset: int = 0, file: Descriptor | None = None) -> None:
-        """Start at byte `offset` of segment `number`; by default at the beginning of the journal.
+        """Start at byte `offset` of journal file `number`; by default at the beginning of the journal in `folder`.
 
-        `file` is that segment if it is already open. Raises OSError if the segment has become table rows.
+        `file` is that journal file if it is already open. Raises OSError if the file was moved into the tables.
         """
         self._folder = folder
         self._number = number
@@ -392,16 +392,14 @@ class Follower:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The place after the last batch that was read, as (segment number, byte offset)."""
+        """The place after the last batch that was read, as (number of the journal file, byte offset)."""
         return self._number, self._current.frames.offset if self._current else 0
 
     def read(self, most_inferences: int | None = None) -> Iterator[Batch]:
-        """Yield every batch since the last call.
+        """Yield every batch that was appended since the last call.
 
-        Of a batch with more than `most_inferences`, only the last inference is kept.
-
-        Raises OSError if the journal is gone because the session is over, and FellBehindError if a segment has become
-        table rows before it was read.
+        If a batch has more than `most_inferences`, only its last inference is kept. Raises OSError if the journal is
+        gone because the session is over. Raises FellBehindError if a journal file was removed before it was read.
         """
         while True:
             try:
@@ -424,7 +422,7 @@ SILENT_NS = 2_000_000_000  # a writer appends twice a second; if it is silent fo
 
 
 class JournalTail:
-    """A reader that follows the journal of a live session up to the session's end."""
+    """Follows the journal of a live session until the session ends."""
 
     def __init__(self, folder: FolderHandle, follower: Follower, clock: Clock) -> None:
         self._folder, self.follower, self._clock = folder, follower, clock
@@ -433,10 +431,10 @@ class JournalTail:
         self.last_read_ns = self._last_checked_ns = clock.monotonic_ns()
 
     def read(self, most_inferences: int | None = None) -> Batch | None:
-        """Return everything appended since the last call as one batch, or None if there is nothing.
+        """Return all data that was appended since the last call as one batch, or None if there is none.
 
-        Of an appended batch with more than `most_inferences`, only the last inference is kept. Raises FellBehindError
-        if the session must be read again: a part of the journal has become table rows, or the writer died.
+        If an appended batch has more than `most_inferences`, only its last inference is kept. Raises FellBehindError
+        if the session must be opened again, because a part of the journal was removed or the writer died.
         """
         batches = []
         try:
@@ -477,16 +475,19 @@ class Unwritten:
 
 
 class UnwrittenNote:
-    """A note of what the disk did not accept. It is the name of an empty file, because a name needs no space."""
+    """A note of how much data the disk did not accept.
+
+    It is the name of an empty file, because a name needs no space.
+    """
 
     def __init__(self, journal: Path) -> None:
-        """Create an empty note in the folder `journal`. Raises OSError."""
+        """Create a note that says "nothing" in the folder `journal`. Raises OSError."""
         self._journal = journal
         self.noted = Unwritten()
         os.close(open_regular(journal / self.noted.name, os.O_RDWR | os.O_CREAT))
 
     def note(self, unwritten: Unwritten) -> None:
-        """Rename the file to note `unwritten`. A failure is ignored, since then the folder is gone."""
+        """Change the note to `unwritten`, by renaming its file. Errors are ignored, since the folder is gone then."""
         if unwritten == self.noted:
             return
         is_first = self.noted == Unwritten()
@@ -498,7 +499,10 @@ class UnwrittenNote:
 
 
 def read_unwritten(journal: Path) -> Unwritten:
-    """Return what a writer noted last in the folder `journal`, or an empty `Unwritten` if there is no note."""
+    """Return how much data the disk did not accept, as the writer noted it in the folder `journal`.
+
+    The result is an empty `Unwritten` if there is no note.
+    """
     try:
         notes = [match for name in names_in(journal) if (match := _UNWRITTEN.fullmatch(name))]
     except OSError:

@@ -1,8 +1,8 @@
-"""Frames: the pieces of an append-only file, each with a checksum.
+"""Frames: the parts of an append-only file, each with a checksum.
 
-A frame is a header, a payload and one checksum over both. So a reader detects a torn end (power loss, a full disk) and
-damage in the middle (an SD card). A reader can follow a file that grows: it skips an incomplete frame and reads it at
-its next call.
+A frame is a header, a payload and one checksum over both. So a reader detects an incomplete end (power loss, a full
+disk) and damage in the middle (an SD card). A reader can follow a file that grows. An incomplete frame at the end is
+read at the next call.
 """
 
 import os
@@ -39,10 +39,12 @@ class Frame:
 
 
 def varint(number: int) -> bytes:
-    """Return an unsigned number as bytes of seven bits each, the lowest first. All bytes but the last have bit 8 set.
+    r"""Return a number >= 0 as bytes with seven bits of it each, the lowest bits first.
+
+    All bytes except the last have their highest bit set.
 
     >>> varint(300)
-    b'\\xac\\x02'
+    b'\xac\x02'
     """
     out = bytearray()
     while number >= 0x80:
@@ -52,18 +54,18 @@ def varint(number: int) -> bytes:
 
 
 def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: int = 0) -> bytes:
-    """Return the bytes of a frame with this payload. The other parameters are the fields of its header."""
+    """Return the bytes of a frame with this payload. The other parameters are the fields of `Frame`."""
     head = _HEADER.pack(MAGIC, flags, run.to_bytes(3, "little"), len(payload), unpacked_bytes, number, 0)[:_CHECKED]
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
 
 
 class FrameReader:
-    """A reader of the valid frames of a file, in order. The file may still be growing."""
+    """Reads the valid frames of a file in order. The file may still be growing."""
 
     def __init__(self, fd: int, end: int | None = None, offset: int = 0) -> None:
-        """Read frames from the byte `offset` up to the byte `end`.
+        """Read frames from byte `offset` up to byte `end` (None: the end of the file).
 
-        `fd` must be open for reading; the caller closes it.
+        `fd` must be open for reading. The caller closes it.
         """
         self._fd = fd
         self._end = end
@@ -88,14 +90,13 @@ class FrameReader:
             yield frame
 
     def tail_bytes(self) -> int:
-        """Return the number of bytes after the last valid frame.
-
-        They are a torn frame, or one that is being written.
+        """Return the number of bytes after the last valid frame: an incomplete or damaged frame, or one that is being
+        written.
         """
         return max(0, os.fstat(self._fd).st_size - self.offset)
 
     def is_torn(self) -> bool:
-        """Whether the tail is the beginning of a frame whose rest was never written."""
+        """Whether the file ends with an incomplete frame, whose rest was never written."""
         size, head = self.tail_bytes(), os.pread(self._fd, _HEADER.size, self.offset)
         if len(head) < _HEADER.size:
             return bool(head) and MAGIC.startswith(head[:4])
@@ -115,7 +116,11 @@ class FrameReader:
         return Frame(flags, number, unpacked, payload, int.from_bytes(run, "little"))
 
     def next_reference(self, run: int) -> Frame | None:
-        """Return the next reference for frames of this run, or None if there is none. The reader does not move."""
+        """Return the next frame with the deflate dictionary for `run`, a series of frames; None if there is no such
+        frame.
+
+        The reader does not move.
+        """
         onward = FrameReader(self._fd, self._end, self.offset)
         return next((frame for frame in onward.read() if frame.has(REFERENCE) and frame.run == run), None)
 

@@ -1,4 +1,4 @@
-"""Read and copy the model outputs that `run --keep-outputs` stores as a numpy file (`edgetop help format`)."""
+"""Reading and copying of the model outputs that `run --keep-outputs` stores as a numpy file (`edgetop help format`)."""
 
 import contextlib
 import json
@@ -22,7 +22,13 @@ MAX_BYTES, MAX_INFERENCES, MAX_OUTPUTS = 512 * 1024 * 1024, 100_000, 1_000
 
 
 def outputs_file(side: str = "") -> str:
-    """Return the name of the file with the model outputs. `side` is "A" or "B" in an A/B session, else ""."""
+    """Return the name of the file with a session's stored model outputs.
+
+    `side` is "A" or "B" in an A/B session, otherwise "".
+
+    >>> outputs_file(), outputs_file("A")
+    ('outputs.npz', 'outputs-a.npz')
+    """
     return f"outputs-{side.lower()}.npz" if side else OUTPUTS
 
 
@@ -30,9 +36,9 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfil
 
 
 def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
-    """Return the stored model outputs of a session, or None if it has none. Raises InputError if the file is damaged.
+    """Return the stored model outputs of the session in `folder`, or None if it has none.
 
-    `side` is "A" or "B" in an A/B session, else "".
+    `side` is "A" or "B" in an A/B session, otherwise "". Raises InputError if the file is damaged.
     """
     path = folder / outputs_file(side)
     try:
@@ -46,9 +52,9 @@ def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
 
 
 def copy_outputs(folder: Path, into: Path) -> list[str]:
-    """Copy the stored outputs of a session from `folder` to `into`, in an A/B session those of both variants.
+    """Copy the stored model outputs of a session from `folder` to `into`, for all variants of an A/B session.
 
-    Returns a sentence for each file that cannot be read. Raises OSError if a copy cannot be written.
+    Return a sentence for each file that cannot be read. Raises OSError if a copy cannot be written.
     """
     problems = []
     for name in map(outputs_file, ("", *SIDES)):

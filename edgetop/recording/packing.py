@@ -1,10 +1,11 @@
-"""Encode a batch as the payload of a journal frame, and decode it.
+"""Encoding of a batch as the payload of a journal frame, and decoding.
 
-A payload consists of parts, each with a number for its kind. A part has columns of numbers, or JSON. Nothing here needs
-Arrow, so that a process which records all day does not load it. Times are stored as differences, and numbers byte by
-byte (`session.byte_shuffle`), which deflates well. The payloads of successive batches resemble each other. So each is
-deflated with a part of an earlier payload, the reference, as its dictionary. A frame needs its reference and no other
-frame, so a damaged frame spoils only itself.
+A payload consists of parts. Each part has a number for its kind, and contains columns of numbers or JSON. No code
+here needs Arrow, so a process that records all day does not load it.
+
+Times are stored as differences, and numbers byte by byte (`session.byte_shuffle`), which deflates well. The payloads
+of successive batches resemble each other. So each payload is deflated with a part of an earlier payload, the
+reference, as its dictionary. A frame needs its reference and no other frame, so a damaged frame spoils only itself.
 """
 
 import json
@@ -49,9 +50,10 @@ Parts = Mapping[int, bytes]  # the parts of a payload by kind
 
 
 def pack(batch: Batch) -> bytes:
-    """Return a batch as a payload, without `until_ns`, which the frame carries, and without `restart`.
+    """Return a batch as the payload of a journal frame, without `until_ns` (which the frame has) and `restart`.
 
-    The parts that change least from batch to batch come first, since the beginning of a payload becomes the reference.
+    Parts that change least from batch to batch come first, since the beginning of a payload helps to compress later
+    ones.
     """
     parts: tuple[tuple[int, Any, Callable[[Any], bytes]], ...] = (
         (READINGS, batch.readings, _pack_readings),
@@ -72,7 +74,10 @@ def pack_part(kind: int, data: bytes) -> bytes:
 
 
 def split(payload: bytes) -> Parts:
-    """Return the parts of a payload by their kinds. Raises ValueError if a part is cut short or occurs twice."""
+    """Return the parts of a payload, by the numbers of their kinds.
+
+    Raises ValueError if a part is incomplete or occurs twice.
+    """
     parts: dict[int, bytes] = {}
     offset = 0
     while offset < len(payload):
@@ -97,10 +102,11 @@ def unpack(
     *,
     most_numbers: int = MAX_NUMBERS,
 ) -> Batch:
-    """Return the batch in the parts of a payload, or only its `wanted` fields. Raises ValueError if a part is invalid.
+    """Return the batch that the parts of a payload contain. Raises ValueError if a part is invalid.
 
-    If the batch has more than `most_inferences`, only its last inference is returned. `most_numbers` is the largest
-    accepted length of a column.
+    `until_ns` is the time of the batch. `wanted` are the names of the fields to decode; None means all. If there are
+    more than `most_inferences`, only the last inference is returned. A column with more than `most_numbers` numbers
+    is invalid.
     """
     fields = {
         name: read(parts[kind], most_numbers)
@@ -118,9 +124,12 @@ def unpack(
 
 
 def encodable(text: str) -> str:
-    """Return the text with lone surrogates escaped, since UTF-8 cannot encode them.
+    r"""Return the text with lone surrogates escaped, since UTF-8 cannot encode them.
 
-    Python puts surrogates into file names that are not valid UTF-8.
+    Python puts lone surrogates into file names that are not valid UTF-8.
+
+    >>> encodable("net\udcff.onnx")
+    'net\\udcff.onnx'
     """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -140,7 +149,7 @@ _BESIDE_START = ("latency_ns", "wait_ns", "stream", "phase", "ok")
 
 
 def _pack_inferences(inferences: Inferences) -> bytes:
-    """Return inferences as bytes. Each start is stored as the pause since the end of the previous inference."""
+    """Return inferences as bytes. The start of each is stored as the pause since the end of the previous inference."""
     pause_ns = inferences["t_ns"].copy()
     pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
     names = (*_BESIDE_START, "variant") if inferences["variant"].any() else _BESIDE_START  # only A/B sessions have it
@@ -157,9 +166,10 @@ def _read_inferences(data: bytes, most: int) -> Inferences:
 
 
 def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.ArrayLike]) -> Inferences:
-    """Return inferences, made from the pauses before them in ns and their other columns.
+    """Return inferences, made from the pauses between them and their other columns.
 
-    `pause_ns` is overwritten. `column` returns the column with a given name. Raises ValueError if a phase is unknown.
+    `pause_ns` has the time from the end of the previous inference to the start of each, and is overwritten. `column`
+    takes the name of a column and returns its values. Raises ValueError if a phase is unknown.
     """
     inferences = np.zeros(len(pause_ns), INFERENCE)
     for name in _BESIDE_START:
@@ -185,7 +195,7 @@ def _read_readings(data: bytes, most: int) -> Readings:
 
 
 def _pack_seconds(seconds: Seconds) -> bytes:
-    """Return seconds as bytes: the columns of service times, followed by those of response times if there are any."""
+    """Return seconds as bytes: the columns of service times, then those of response times if there are any."""
     return (
         pack_table(seconds.rows)
         + pack_numbers(np.diff(seconds.offsets))
@@ -200,7 +210,7 @@ def _read_seconds(data: bytes, most: int) -> Seconds:
 
 
 def _take_both(columns: Columns) -> Seconds:
-    """Return seconds with their response times, read from `columns` up to the end of the data."""
+    """Return seconds with their response times, if these follow. Reads `columns` to the end."""
     seconds = _take_seconds(columns)
     response = None if columns.is_over else _take_seconds(columns)
     columns.rest(0)
@@ -225,16 +235,19 @@ def _streams_of(seconds: Seconds) -> StreamSeconds | tuple[()]:
 
 
 def _pack_streams(streams: StreamSeconds) -> bytes:
-    """Return the streams of seconds as bytes.
+    """Return the rows of streams as bytes.
 
-    The order is: the number of streams in each second, the numbers of these streams, and their rows, encoded like
+    The number of streams in each second comes first, then the stream of each row, then the rows, encoded like
     seconds.
     """
     return pack_numbers(np.diff(streams.offsets)) + pack_numbers(streams.number) + _pack_seconds(streams.seconds)
 
 
 def _with_streams(seconds: Seconds, data: bytes, most: int) -> Seconds:
-    """Return `seconds` with their streams, decoded from `data`. `most`: the largest accepted length of a column."""
+    """Return `seconds` with statistics of single streams, decoded from `data`.
+
+    `most` is the largest length of a column.
+    """
     columns = Columns(data, most)
     lengths = columns.take(len(seconds))
     number = columns.take()
@@ -254,7 +267,10 @@ def _pack_tokens(tokens: TokenSeconds) -> bytes:
 
 
 def _with_tokens(seconds: Seconds, data: bytes, most: int) -> Seconds:
-    """Return `seconds` with their tokens, decoded from `data`. `most`: the largest accepted length of a column."""
+    """Return `seconds` with the figures of their tokens, decoded from `data`.
+
+    `most` is the largest length of a column.
+    """
     columns = Columns(data, most)
     tokens = TokenSeconds(columns.take_table(TOKEN_SECOND), _take_seconds(columns), _take_seconds(columns))
     columns.rest(0)
@@ -274,9 +290,9 @@ def _read_requests(data: bytes, most: int) -> Requests:
 
 
 def _pack_bursts(bursts: tuple[Burst, ...]) -> bytes:
-    """Return bursts as bytes.
+    """Return profiling rounds as JSON bytes.
 
-    The operators of a burst are written only if they differ from those of the previous burst.
+    Operators are written only if they differ from those of the previous round.
     """
     plain, infos = [], None
     for burst in bursts:
@@ -346,11 +362,9 @@ READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
 
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
-    """Return a part with the interval between syncs in ns.
+    """Return a payload part with the writer's interval between syncs, in ns.
 
-    It tells a recovery how much data a power loss may have cost.
-
-    This part precedes the parts of the batch.
+    It tells a recovery how much data a power loss may have cost. It precedes the parts of the batch.
     """
     return pack_part(INTERVAL, _INTERVAL.pack(fsync_interval_ns))
 
@@ -361,7 +375,10 @@ def interval_of(parts: Parts) -> int | None:
 
 
 def pack_partial(second: Seconds) -> bytes:
-    """Return a part with a second that is not complete, for recordings without single inferences."""
+    """Return payload parts with a second that is not complete yet, or b"" if `second` has no row.
+
+    They are needed in recordings without single inferences.
+    """
     if not len(second):
         return b""
     streams = b"" if second.streams is None else pack_part(PARTIAL_STREAMS, _pack_streams(second.streams))
@@ -369,9 +386,9 @@ def pack_partial(second: Seconds) -> bytes:
 
 
 def partial_of(parts: Parts) -> Seconds | None:
-    """Return the incomplete second in a payload's parts, or None if there is none.
+    """Return the incomplete second among a payload's parts, or None if there is none.
 
-    Raises ValueError if it is invalid.
+    Raises ValueError if the part is invalid.
     """
     if PARTIAL not in parts:
         return None
@@ -388,14 +405,14 @@ class Tally:
     counted: int = 0  # inferences that the written seconds count, errors included
 
     def after(self, batch: Batch) -> "Tally":
-        """Return the tally of everything that this one counts, and of `batch`."""
+        """Return the counts after `batch` was written too."""
         return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + batch.seconds.runs)
 
 
 def pack_tally(before: Tally, after: Tally) -> bytes:
-    """Return a part with two tallies: of what was written before a frame, and of that with the frame.
+    """Return a payload part that says how much was written before a frame, and how much including the frame.
 
-    From these, a reader can tell what is missing.
+    From it, a reader can tell how much data is missing.
     """
     since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
     own = after.inferences - before.inferences, after.counted - before.counted
@@ -403,9 +420,9 @@ def pack_tally(before: Tally, after: Tally) -> bytes:
 
 
 def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally]:
-    """Return the tallies before and after the frame with these parts.
+    """Return how much had been written before the frame with these parts, and how much including it.
 
-    Raises ValueError if they are missing or incomplete.
+    `until_ns` is the frame's session time. Raises ValueError if the part with these counts is missing or incomplete.
     """
     numbers, number, shift = [], 0, 0
     for byte in parts.get(TALLY, b""):
@@ -420,13 +437,16 @@ def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally]:
 
 
 def deflated(payload: bytes, reference: bytes = b"") -> bytes:
-    """Return a payload deflated with `reference` as the dictionary. `inflated` needs the same reference."""
+    """Return `payload`, deflated with `reference` as the dictionary. `inflated` needs the same `reference`."""
     stream = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS, zdict=reference)
     return stream.compress(payload) + stream.flush()
 
 
 def inflated(packed: bytes, size: int, reference: bytes = b"") -> bytes:
-    """Return the original payload of `size` bytes. Raises ValueError for another reference or a shorter payload."""
+    """Return the original payload, which has `size` bytes. `reference` is the dictionary that `deflated` got.
+
+    Raises ValueError if the data is invalid or shorter.
+    """
     stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS, zdict=reference)
     try:
         payload = stream.decompress(packed, size) if size else b""

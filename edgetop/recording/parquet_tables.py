@@ -1,7 +1,7 @@
-"""Write the Parquet tables row group by row group, and publish them by a rename when they are complete.
+"""Writing of Parquet tables, row group by row group. Complete tables are published by a rename.
 
-Until then, each table is a file in `journal/`, a piece, whose index is in the catalog. The inferences have several
-pieces if old ones are to be dropped. Only one row group at a time is in memory.
+Until then, each table is a file in `journal/`, called a piece. The index of its row groups is in the catalog. The
+inferences have several pieces if old ones are to be dropped. Only one row group at a time is in memory.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ _SPIKY = "latency_ns"
 
 
 def seconds_kind(manifest: Manifest) -> SecondsKind:
-    """Return which columns the seconds of this session have in addition to the common ones."""
+    """Return which extra columns this session's table of seconds has: "streams", "tokens", or "plain" for none."""
     if manifest.split_by is not None:
         return "streams"
     return "plain" if manifest.generation is None else "tokens"
@@ -68,11 +68,11 @@ class Tables:
     """The writer of the tables of one session."""
 
     def __init__(self, folder: Path, piece_bytes: int | None = None, *, kind: SecondsKind = "plain") -> None:
-        """Begin the tables in the journal's folder, or continue those of an earlier writer.
+        """Begin the tables in the journal's folder, or continue the tables of an earlier writer.
 
-        A piece of the inferences ends when it has `piece_bytes`, and a new one begins; with None there is only one
-        piece. `kind` tells which further columns the seconds have; an earlier writer may have begun without them.
-        Raises OSError, and ValueError if the tables of an earlier writer are damaged.
+        When a file of inferences has `piece_bytes`, a new file begins; with None there is only one. `kind` tells
+        which extra columns the seconds have; an earlier writer's table keeps its own columns. Raises OSError, or
+        ValueError if an earlier writer's tables are damaged.
         """
         self._schemas = {**ALL_SCHEMAS, "seconds": _SECONDS[kind]}
         self._folder = folder
@@ -114,7 +114,7 @@ class Tables:
     def append(self, name: str, rows: pa.Table, source: str) -> None:
         """Append `rows` to the table `name` as one row group. Raises OSError.
 
-        The row group becomes valid once it is committed and the journal file `source` is removed.
+        The row group becomes valid once it is committed and the journal file with the name `source` is removed.
         """
         pieces = self._pieces[name]
         limit = self._piece_bytes if name == "inferences" else None
@@ -129,7 +129,7 @@ class Tables:
         release_memory()
 
     def commit(self) -> None:
-        """Sync to the disk everything that was appended. Raises OSError."""
+        """Sync all appended rows to the disk. Raises OSError."""
         for name, piece in self._all_pieces():
             if self._committed.get((name, piece.number)) != piece.size:
                 os.fdatasync(piece.file.fd)
@@ -138,7 +138,7 @@ class Tables:
         self._committed = self._marks()
 
     def rollback(self) -> None:
-        """Discard everything appended since the last commit, and free its space on the disk."""
+        """Discard all rows that were appended since the last commit, and free their space on the disk."""
         for name, piece in self._all_pieces():
             piece.size = self._committed.get((name, piece.number), 0)
             with contextlib.suppress(OSError):  # the next append overwrites what remains
@@ -153,7 +153,10 @@ class Tables:
         return {**sizes, ("catalog", 0): self._catalog.size}
 
     def drop_oldest_inferences(self) -> int:
-        """Remove the oldest piece of the inferences, unless it is the only one. Return the number of bytes freed."""
+        """Remove the oldest file of inferences. Return the number of bytes freed.
+
+        If there is only one file, it stays and the result is 0.
+        """
         pieces = self._pieces["inferences"]
         if len(pieces) < 2:
             return 0
@@ -162,10 +165,10 @@ class Tables:
         return oldest.size
 
     def publish(self, folder: Path, manifest: Manifest, sources: Mapping[str, bool]) -> None:
-        """Commit the rows, write the final manifest, move the completed tables to `folder` and remove the journal.
+        """Commit the rows, write the final manifest, move the complete tables to `folder`, and remove the journal.
 
-        `sources` has the names of the journal files that became table rows, and whether each is damaged. Damaged files
-        are kept beside the tables. Raises OSError, and ValueError if the catalog is damaged.
+        `sources` tells, by the name of each journal file that was moved into the tables, whether it is damaged.
+        Damaged files are kept beside the tables. Raises OSError, or ValueError if the catalog is damaged.
         """
         self.commit()
         write_manifest(folder, manifest)
@@ -187,9 +190,9 @@ class Tables:
         sync_folder(folder)
 
     def _completed(self, name: str) -> Path:
-        """Join the pieces of the table `name` and add the footer. Return the path of the file.
+        """Join the files of the table `name`, and add the footer. Return the path of the resulting file.
 
-        Raises ValueError if the pieces form no valid table.
+        Raises ValueError if the result is not a valid table.
         """
         whole = self._joined(name)
         groups = self._groups_of(name, whole)
@@ -210,7 +213,7 @@ class Tables:
         return read_catalog(self._folder).of(name, piece.number)
 
     def _joined(self, name: str) -> _Piece:
-        """Move the rows of all pieces of the table `name` into the first piece. Return that piece."""
+        """Move the rows of all files of the table `name` into the first file. Return the first file."""
         first = _with_magic(self._pieces[name][0] if self._pieces[name] else self._add_piece(name))
         for other in self._pieces[name][1:]:
             groups = self._groups_of(name, other)
@@ -240,7 +243,7 @@ def _with_magic(piece: _Piece) -> _Piece:
 
 
 def _encoded(schema: pa.Schema, rows: pa.Table) -> bytes:
-    """Return the bytes of a Parquet file with the rows as one row group, or with no row group if there are no rows."""
+    """Return the bytes of a Parquet file with the rows as one row group. Without rows, it has no row group."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -260,7 +263,10 @@ def _template(schema: pa.Schema) -> bytes:
 
 
 def _schema_of(name: str, groups: list[RowGroup]) -> pa.Schema:
-    """Return the schema of the row groups `groups` of the table `name`. Raises ValueError if an entry is damaged."""
+    """Return the schema that a table file has, from the catalog entries of its row groups.
+
+    `name` is the table. Raises ValueError if an entry is damaged.
+    """
     if name != "seconds" or not groups:
         return ALL_SCHEMAS[name]
     columns = footer.columns_in(groups[0].entry)
@@ -268,7 +274,11 @@ def _schema_of(name: str, groups: list[RowGroup]) -> pa.Schema:
 
 
 def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
-    """Return the Parquet metadata of a piece that has no footer yet. Raises ValueError if an entry is damaged."""
+    """Return the Parquet metadata of a table file that has no footer yet.
+
+    `name` is the table, and `groups` are the catalog entries of the file's row groups. Raises ValueError if an entry
+    is damaged.
+    """
     schema = _schema_of(name, groups)
     end = footer.footer_of(_template(schema), sum(group.rows for group in groups), [group.entry for group in groups])
     try:
@@ -283,13 +293,15 @@ def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
 
 
 class TableFile:
-    """A file with row groups of a table. Its methods raise OSError, or ValueError if the file is damaged."""
+    """A file with row groups of a table, opened for reading. Methods raise OSError, or ValueError if the file is
+    damaged.
+    """
 
     def __init__(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None = None) -> None:
         """Open a file of the table `name`.
 
-        `place` is the path for messages, and `source` the path to read from. `groups` are the entries of the file's row
-        groups if it has no footer yet.
+        `place` is the path for messages, and `source` is the path to read from. `groups` are the catalog entries of
+        the file's row groups if it has no footer yet, otherwise None.
         """
         self.name = name
         self.place = place
@@ -303,7 +315,7 @@ class TableFile:
 
     @property
     def has_streams(self) -> bool:
-        """Whether the file's seconds have columns for streams."""
+        """Whether the file has columns for statistics of single streams."""
         return SECONDS_OF_STREAMS.names[-1] in self._file.schema_arrow.names
 
     @property
@@ -314,11 +326,13 @@ class TableFile:
         return sum(self._groups[number].num_rows for number in numbers)
 
     def times_in(self, number: int) -> tuple[int, int] | None:
-        """Return the first and the last session time in ns in a row group, or None if the file's index lacks them."""
+        """Return the first and the last session time in ns of row group `number`, or None if the file's index lacks
+        them.
+        """
         return self._times[number]
 
     def read_times(self, number: int) -> npt.NDArray[np.int64]:
-        """Return the session time in ns of each row of a row group."""
+        """Return the session time in ns of each row of row group `number`."""
         with _arrow_errors():
             t_ns = self._file.read_row_group(number, columns=["t_ns"])["t_ns"].cast(pa.int64())
             if t_ns.null_count:
@@ -326,12 +340,10 @@ class TableFile:
             return np.asarray(t_ns)
 
     def by_time(self) -> list[tuple[int, ...]]:
-        """Return the numbers of the row groups in order of time, in tuples.
+        """Return the numbers of the row groups in order of time. Row groups in one tuple must be read together.
 
-        The row groups of a tuple must be read together.
-
-        Another program may have written them in another order. Row groups of seconds that overlap in time are in one
-        tuple; every other row group is alone in its tuple.
+        Row groups of `seconds` that overlap in time share a tuple. Every other row group has a tuple of its own.
+        Another program may have written the row groups in another order.
         """
         times = [span for span in self._times if span is not None]
         if len(times) < len(self._groups):
@@ -348,10 +360,10 @@ class TableFile:
         return ordered
 
     def read(self, numbers: Sequence[int], sensor_ids: Sequence[str], infos: dict[Infos, Infos]) -> tuple[Any, int]:
-        """Return the rows of the row groups `numbers`, and the number of implausible rows that were left out.
+        """Return the rows of the row groups `numbers`, and how many implausible rows were left out.
 
-        Only rows of `operators` are checked here. `sensor_ids` are the manifest's; readings of other sensors are left
-        out. `infos` holds the lists of operators that bursts share; new ones are added.
+        Only rows of `operators` are checked here. Readings of sensors that are not in `sensor_ids` are left out too.
+        `infos` has the lists of operators that profiling rounds share; new lists are added.
         """
         with _arrow_errors():
             schema = SECONDS_OF_ALL if self.name == "seconds" else ALL_SCHEMAS[self.name]
@@ -376,7 +388,7 @@ def _times_in(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _arrow_errors() -> Iterator[None]:
-    """Raise Arrow's errors in the block as ValueError."""
+    """Turn Arrow's errors within the block into ValueError. OSError stays as it is."""
     try:
         yield
     except OSError:

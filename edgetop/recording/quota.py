@@ -1,9 +1,10 @@
-"""Keep the sessions of a folder within a total size (`--sessions-quota`).
+"""Keeping the sessions of a folder within a total size (`--sessions-quota`).
 
-Only files that edgetop recorded count, and only those are removed. Sessions are removed in the order in which they ran.
-The wall clock alone does not give this order, since the clock of a board without a battery starts in 1970. A session
-that cannot be removed (it is damaged, or a file is immutable) is reported. It does not count, so that no other session
-is removed in its place.
+Only files that edgetop recorded count, and only those are removed. The session that ran first is removed first. The
+wall clock alone does not give this order, since the clock of a board without a battery starts in 1970.
+
+Some sessions cannot be removed, because they are damaged or have an immutable file. They are reported and do not
+count, so that no other session is removed in their place.
 """
 
 import json
@@ -33,7 +34,7 @@ _MOST_NAMED = 5
 
 @frozen
 class Now:
-    """The present times of this machine's clocks."""
+    """The current times of this machine's clocks."""
 
     boot: str | None
     monotonic_ns: int
@@ -49,10 +50,7 @@ class Now:
 
     @property
     def boot_us(self) -> int:
-        """The time of this boot in microseconds since 1970.
-
-        If the clock was not set, it is later than every other time.
-        """
+        """The time of this boot in microseconds since 1970, or _NEVER_US if the wall clock was not set."""
         return self.utc_us - self.monotonic_ns // 1000 if self.is_set else _NEVER_US
 
     def is_plausible(self, utc_us: int) -> bool:
@@ -60,7 +58,7 @@ class Now:
 
 
 class Quota:
-    """A limit on the total size of all sessions in a folder. A session that cannot be removed is reported once."""
+    """A limit on the total size of all sessions in a folder."""
 
     def __init__(self, quota_bytes: int, report: Report, now: Callable[[], Now] = Now.read) -> None:
         self._quota_bytes = quota_bytes
@@ -69,11 +67,11 @@ class Quota:
         self._told: set[Path] = set()
 
     def enforce(self, home: Path, spared: Collection[Path] = ()) -> None:
-        """Remove sessions in `home` until the rest fits into the quota, or until no more can be removed.
+        """Remove sessions in the folder `home` until the rest fits into the quota, or until no more can be removed.
 
-        Sessions that are in a lake (`edgetop push`) are removed first, then the others, each time the oldest first.
-        Never removed are a session that is being written, the sessions in `spared`, and the sessions that a spared one
-        continues.
+        Sessions that `edgetop push` copied to a lake are removed first, then the others. Each time the oldest goes
+        first. A session that is being written stays. So do the sessions in `spared`, and the earlier sessions that a
+        spared session continues.
         """
         sizes: dict[Path, int] = {}
         sessions: dict[Path, Manifest] = {}
@@ -98,7 +96,7 @@ class Quota:
                 self._tell(folder, f"{formatting.size(size)} {why}")
 
     def _make_room(self, sessions: Mapping[Path, Manifest], sizes: Mapping[Path, int], spared: Collection[Path]) -> int:
-        """Remove sessions until the rest fits. Return the size in bytes of the remaining sessions that count.
+        """Remove sessions until the rest fits into the quota. Return the size in bytes of the remaining sessions.
 
         `sizes` are in bytes, by folder. Sessions in `spared` are never removed.
         """
@@ -135,7 +133,7 @@ class Quota:
 
 
 def _was_completed(folder: Path) -> bool:
-    """Complete a removal of the session that was killed. Return whether there was one. Raises OSError."""
+    """Complete a removal of the session that was interrupted. Return whether there was one. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         if not files.is_half_removed:
             return False
@@ -145,7 +143,7 @@ def _was_completed(folder: Path) -> bool:
 
 
 def _sizes(folder: Path) -> tuple[int, int]:
-    """Return the size in bytes of a session's own files, and that of other files in its folder. Raises OSError."""
+    """Return two sizes in bytes: of a session's own files, and of the other files in its folder. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         return files.own_bytes, sum(files.others.values())
 
@@ -157,14 +155,14 @@ def _all_bytes(folder: Path) -> int:
 
 
 def _with_predecessors(sessions: Mapping[Path, Manifest], spared: Collection[str]) -> set[Path]:
-    """Return the sessions at the real paths `spared`, together with the sessions that these continue."""
+    """Return the folders of the spared sessions and of the sessions that they continue. `spared` are real paths."""
     found = {folder for folder in sessions if os.path.realpath(folder) in spared}
     ids = {sessions[folder].id for folder in found}
     return found | {folder for folder, manifest in sessions.items() if manifest.followed_by in ids}
 
 
 def is_pushed(folder: Path, session_id: str) -> bool:
-    """Whether `edgetop push` noted in the folder that a lake has this session."""
+    """Whether `edgetop push` noted in the folder that a lake has a copy of this session."""
     try:
         with os.fdopen(open_regular(folder / PUSHED), "rb") as file:
             marker = json.loads(file.read(MAX_MARKER_BYTES))
@@ -174,8 +172,10 @@ def is_pushed(folder: Path, session_id: str) -> bool:
 
 
 def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]:
-    """Return the folders in the order in which they may be removed: pushed sessions first, and in each group the
-    oldest first."""
+    """Return the folders in the order in which they may be removed.
+
+    Sessions that were copied to a lake come first. Within each group, the oldest comes first.
+    """
     began = _beginnings(sessions, now)
     return sorted(
         sessions,
@@ -186,10 +186,11 @@ def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]
 def _beginnings(sessions: Mapping[Path, Manifest], now: Now) -> dict[Path, int]:
     """Return when each session began, in microseconds since 1970, as well as the clocks can tell.
 
-    The monotonic clock orders the sessions of one boot. If the wall clock was set during one of them, the times of all
-    of them follow from it. Otherwise the session's own wall time counts, or else the time of its manifest file. If none
-    of these is plausible, the session counts as the last one before this boot. So a wrong clock does not remove a
-    session too early.
+    - The monotonic clock orders the sessions of one boot. If the wall clock was set during one of them, all their
+      times follow from it.
+    - Otherwise the session's own wall time counts, or else the time of its manifest file.
+    - If these times are implausible, the session counts as the last one before this boot. So a wrong clock does not
+      remove a session too early.
     """
     origins: dict[str, tuple[int, int]] = {}  # by boot: the last session with a plausible time, and when the boot began
     for manifest in sessions.values():

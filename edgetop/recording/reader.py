@@ -1,8 +1,8 @@
-"""Read a recording as batches, in the order in which things happened.
+"""Reading of a recording as batches, in the order in which things happened.
 
 Tables are read row group by row group, never whole, so that a small board can open a day-long session. Missing and
-damaged parts are reported in `problems`, and the rest is read. Opening a session whose writer died recovers the
-session. A session whose writer lives is read as it is at that moment.
+damaged parts are reported in `problems`, and the rest is read. If the writer of a session died, opening the session
+completes it on the disk. If the writer is running, the session is read as it is at that moment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,8 +52,8 @@ class Recording:
     def __init__(self, folder: Path, *, completes: bool = True) -> None:
         """Open the session in `folder`. Raises InputError if the folder has no readable session.
 
-        `completes`: whether a session whose writer was killed is first completed on the disk. If not, it is read as it
-        is, like one that is still being written.
+        With `completes`, a session whose writer was killed is first completed on the disk. Without, it is read as it
+        is, like a session that is still being written.
         """
         self.folder = folder
         self._completes = completes
@@ -83,18 +83,18 @@ class Recording:
 
     @property
     def problems(self) -> list[str]:
-        """Return one line of text for each part that could not be read so far."""
+        """One line of text for each part of the recording that could not be read so far."""
         return self._snapshot.problems.lines
 
     def follow(self) -> Follower:
-        """Return a follower that reads what the writer of a live session appends after the last batch of `play`."""
+        """Return a reader of the batches that a live session's writer appends after the last batch of `play`."""
         return self._snapshot.follow()
 
     @property
     def end_ns(self) -> int:
-        """Return the session time in ns at the end or, for a live session, at the moment of opening.
+        """The session time in ns at the end of the session. For a live session, it is the time when it was opened.
 
-        If the manifest does not have the duration, this is the end of the last row, or 0 if there are no rows.
+        If the manifest has no duration, this is the end of the last row, or 0 if there are no rows.
         """
         return (self._closing.until_ns if self._closing else self.manifest.duration_ns) or self._last_ns
 
@@ -108,10 +108,10 @@ class Recording:
         return min(last_ns + (NS if in_last_second else 0), MAX_SESSION_NS)
 
     def play(self, *, inferences: bool = False, step_s: int = STEP_SECONDS, span: Span = WHOLE) -> Iterator[Batch]:
-        """Yield the session, or its part in `span`, as batches of `step_s` seconds.
+        """Yield the session, or its part in `span`, as batches of `step_s` seconds each.
 
-        Single inferences are left out unless `inferences` is set. If more data are lost than the manifest says, the
-        last batch has a corrected manifest.
+        Single inferences are left out unless `inferences` is set. If reading shows that more data are lost than the
+        manifest says, the last batch has a corrected manifest.
         """
         names = ("seconds", "readings", "events", "operators", *(("inferences",) if inferences else ()))
         cursors = {name: _Cursor(self.rows(name, span)) for name in names}
@@ -144,7 +144,7 @@ class Recording:
 
     @property
     def lost(self) -> Lost | None:
-        """Return what the recording lacks and what could not be read so far, or None if nothing is missing."""
+        """The data that the recording lacks or that could not be read so far; None if nothing is missing."""
         problems = self._snapshot.problems
         lines = [line for line in problems.lines if not line.startswith(f"{self.folder / MANIFEST}: ")]
         if not lines:
@@ -162,23 +162,24 @@ class Recording:
 
     @property
     def _ran(self) -> int | None:
-        """The number of inferences that the seconds should count; None if it is unknown, or if only a summary was
-        imported."""
+        """The number of inferences that the table of seconds should count; None if unknown.
+
+        It is also None for an imported session that has only a summary.
+        """
         is_summary = self.manifest.was_imported and not self._measured and not self._counted
         return None if is_summary else self.manifest.methodology.measure_runs
 
     def _uncounted(self) -> Lost | None:
-        """Return the inferences that the table of seconds lacks although it is not damaged, or None if it lacks
-        none."""
+        """Return the inferences that an undamaged table of seconds lacks, or None if it lacks none."""
         ran = self._ran
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
             return None
         return Lost(None, ran - self._counted, f"seconds.parquet counts {self._counted} inferences of {ran}")
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
-        """Yield the plausible rows of the table `name` in pieces, in the type that a batch has for them.
+        """Yield the plausible rows of the table `name` within `span`, in parts of limited size.
 
-        Only rows in `span` are included. A burst may continue in the next piece.
+        The parts have the type that a `Batch` has for this table. A profiling round may continue in the next part.
         """
         for rows in self._snapshot.rows(name, span):
             if len(kept := within(span, self._plausible(name, rows))):
@@ -197,9 +198,9 @@ class Recording:
         return in_order(kept)
 
     def pieces(self, name: str, at_once: int = 1) -> list[Piece]:
-        """Return the table `name` as a list of pieces in order. Each piece is read only when its rows are needed.
+        """Return the table `name` as a list of pieces in order. A piece reads its rows from the disk on request.
 
-        Row groups with fewer than `at_once` rows are read together.
+        Row groups with fewer than `at_once` rows are put together into one piece.
         """
         found: list[Piece] = []
         for file in self._snapshot.files(name):
@@ -227,7 +228,9 @@ class Recording:
                 waiting = []
 
     def _span(self, file: "TableFile", number: int) -> tuple[int, int] | None:
-        """Return the first and the last session time in ns in a row group, or None if it has no readable rows."""
+        """Return the first and the last session time in ns of row group `number`, or None if it has no
+        readable rows.
+        """
         if (known := file.times_in(number)) is not None:
             return known
         t_ns = NO_READINGS["t_ns"]
@@ -236,7 +239,7 @@ class Recording:
         return (int(t_ns.min()), int(t_ns.max())) if len(t_ns) else None
 
     def _read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """Return the rows of several row groups. Damaged row groups are reported and left out."""
+        """Return the rows of the row groups `numbers`. Damaged row groups are reported and left out."""
         try:
             return self._plausible(file.name, self._snapshot.read(file, numbers))
         except (OSError, ValueError):
@@ -265,14 +268,17 @@ def _measured_in(inferences: Inferences) -> int:
 
 
 class _Cursor:
-    """A position in the rows of one table, which moves forward by time."""
+    """A position in the rows of one table, which moves forward in time."""
 
     def __init__(self, pieces: Iterator[Any]) -> None:
         self._pieces = pieces
         self.rest = next(pieces, None)  # rows in memory that were not taken yet; None at the end of the table
 
     def take(self, until_ns: int) -> list[Any]:
-        """Return, in pieces, the next rows up to the first row whose time is `until_ns` or later, and move there."""
+        """Return the next rows, up to the first row with a time of `until_ns` or later, as a list of parts.
+
+        Move there.
+        """
         taken = []
         while self.rest is not None:
             later = np.flatnonzero(times(self.rest) >= until_ns)

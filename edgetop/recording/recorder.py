@@ -1,8 +1,7 @@
-"""Write a session while it runs. Each batch goes into the journal, and later from the journal into the tables.
+"""Recording of a session while it runs. Each batch goes into the journal, and later from the journal into the tables.
 
 A failing disk never stops the run. Batches that the disk does not accept wait in memory. If too many wait, rows are
-dropped. The beginning and the end of such a gap are reported as events. A `TableWriter` makes the tables from time to
-time, and at the end.
+dropped. Events tell when this begins and ends. A `TableWriter` makes the tables from time to time, and at the end.
 """
 
 import contextlib
@@ -50,14 +49,14 @@ _RUN_WENT_ON = "the run itself went on"
 
 
 class Recorder:
-    """The writer of one session's folder, from its creation to `finish`."""
+    """Writes one session's folder, from its creation to `finish`."""
 
     def __init__(
         self, folder: Path, manifest: Manifest, keep: Retention | None = None, tables: TableWriter | None = None
     ) -> None:
         """Create the session's folder. Raises InputError if that fails.
 
-        `keep`: which data are recorded. `tables`: the writer of the tables; by default, it works in this process.
+        `keep` says which data are recorded. `tables` writes the tables; by default, this happens in this process.
         """
         self._keep = keep or Retention()
         create_folder(folder)
@@ -90,11 +89,11 @@ class Recorder:
 
     @property
     def folder(self) -> Path:
-        """The present path of the session's folder, which may have been moved."""
+        """The current path of the session's folder. It changes if the user moves the folder."""
         return self.handle.name
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Store a batch. Return the events about the recording itself since the last call."""
+        """Store a batch. Return events about the recording itself since the last call, such as a full disk."""
         self._now_ns = batch.until_ns
         self._received += len(batch.inferences)
         if not self._keep.raw:
@@ -173,9 +172,9 @@ class Recorder:
             raise
 
     def _job_due(self) -> TableJob | None:
-        """Return a job for the tables if complete segments wait or the folder is too large, else None.
+        """Return a job that moves rows into the tables, or None if none is needed now. Raises OSError.
 
-        Raises OSError.
+        A job is needed if complete journal files wait, or if the folder is too large.
         """
         limit = self._keep.max_bytes
         journal = self._journal_file
@@ -198,10 +197,11 @@ class Recorder:
         self._events.append(Event(self._now_ns, body, severity, "edgetop", text))
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Publish the tables and the final manifest. Return what is missing in the recording, or None.
+        """Publish the tables and the final manifest. Return the data that the recording lacks, or None if it is
+        complete.
 
-        Raises RecordingError if something could not be written, now or earlier. Rows that are not in the tables stay in
-        the journal. When the session is opened, the tables are completed from it.
+        Raises RecordingError if something could not be written, now or earlier. Rows that are not in the tables then
+        stay in the journal. Opening the session later completes the tables.
         """
         failure = None
         lost = lost_in_all(manifest.lost, self._gap.lost_before())
@@ -230,15 +230,15 @@ class Recorder:
         return lost
 
     def prepare_end(self) -> None:
-        """Start the process that `finish` will need. It is then ready in time."""
+        """Start the process that `finish` will need, so that it is ready in time."""
         with contextlib.suppress(OSError):
             if not self._tables.is_busy:
                 self._tables.prepare(self.handle, self._lock)
 
     def _publish(self, manifest: Manifest) -> Manifest:
-        """Publish the tables.
+        """Publish the tables. Return the final manifest, which says what is lost.
 
-        Return the manifest, completed with what is lost. After an OSError, the journal remains.
+        After an OSError, the journal remains.
         """
         for attempt in range(_TRIES):
             with contextlib.suppress(OSError):  # the last job failed, but this one may succeed
@@ -265,11 +265,9 @@ class Recorder:
             raise self._gap.error
 
     def _cut_short(self, manifest: Manifest, failure: OSError) -> RecordingError:
-        """Make tables of the journal if possible.
+        """Make tables of what is in the journal. Return an error that says how much is missing at the session's end.
 
-        Return an error that says which rows at the end the disk did not accept.
-
-        `failure`: the disk's error.
+        `failure` is the error of the disk.
         """
         from edgetop.recording.recovery import recover  # noqa: PLC0415  loads Arrow
 
@@ -287,7 +285,7 @@ class Recorder:
         return f"free space; edgetop report {then}. T{_RUN_WENT_ON[1:]}"
 
     def discard(self) -> None:
-        """Close and remove the session. Called if nothing ran in it."""
+        """Close the session and remove its folder. Call it if nothing ran in the session."""
         self._close()
         if not self.handle.why_gone:
             with contextlib.suppress(OSError, RecordingError):
@@ -309,12 +307,14 @@ def _error(text: str, advice: str, lost: Lost | None) -> RecordingError:
 
 
 def _reason(error: OSError) -> str:
-    """Return the reason of an error in the system's words. (Arrow wraps them in its own.)"""
+    """Return the cause of an error in the words of the system, such as "No space left on device"."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
 class _Gap:
-    """The count of rows that were dropped because the disk did not accept them, in this gap and in earlier ones."""
+    """Counts the rows that were dropped because the disk did not accept them. A gap is a time in which it accepts
+    nothing.
+    """
 
     def __init__(self) -> None:
         self.first: OSError | None = None
@@ -335,14 +335,14 @@ class _Gap:
         self.ns_before += self._ns
 
     def lost_before(self) -> Lost | None:
-        """Return what was lost in the gaps that are over, or None if nothing was."""
+        """Return the data that was lost in gaps that are over, or None if nothing was lost."""
         why = "the disk took nothing for a time: it was full, or failed"
         return Lost(self.ns_before / NS, self.missing_before, why) if self.ns_before else None
 
     def shortened(self, waiting: Batch, now_ns: int) -> Batch:
-        """Return a waiting batch, reduced to what may wait in memory. The rows that are dropped are counted.
+        """Return a waiting batch without the rows that exceed the limits of memory. Dropped rows are counted.
 
-        `now_ns`: the present session time.
+        `now_ns` is the current session time.
         """
         dropped = self.inferences + self.rows
         if len(waiting.inferences) > MAX_WAITING_INFERENCES:
@@ -374,9 +374,9 @@ MAX_QUEUED_INFERENCES = 1_000_000  # 27 MB; if more wait, single inferences are 
 
 
 class BackgroundRecorder:
-    """A recorder on a thread of its own. So an SD card that stalls for seconds does not delay the caller.
+    """Runs a recorder on its own thread, so that an SD card that stalls for seconds does not delay the caller.
 
-    Methods return at once, except `finish` and `discard`, which wait for the thread.
+    Methods return at once. Only `finish` and `discard` wait for the thread.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -391,9 +391,9 @@ class BackgroundRecorder:
         self._thread.start()
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Queue a batch.
+        """Queue a batch. Return the events about the recording of earlier batches.
 
-        Return the events about the recording of earlier batches. Raises the error that one of these raised.
+        If recording an earlier batch raised an error, this call raises it.
         """
         with self._lock:
             self._enqueue(batch)
@@ -404,7 +404,7 @@ class BackgroundRecorder:
         return tuple(events)
 
     def _enqueue(self, batch: Batch) -> None:
-        """Queue a batch. If too many inferences are waiting, the batch is queued without its inferences."""
+        """Queue a batch. If too many inferences are waiting already, the batch is queued without its inferences."""
         if self._waiting_inferences + len(batch.inferences) > MAX_QUEUED_INFERENCES:
             if not self._behind:
                 text = "the disk is too slow: inferences are not recorded until it has caught up; all seconds are"
@@ -438,7 +438,7 @@ class BackgroundRecorder:
                 self._waiting_inferences -= len(batch.inferences)
 
     def prepare_end(self) -> None:
-        """Prepare for `finish`, which will be called soon."""
+        """Prepare for `finish`, which the caller will call soon."""
         self._queue.put("prepare")
 
     def _end(self) -> None:
@@ -446,7 +446,7 @@ class BackgroundRecorder:
         self._thread.join()
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Finish the recording. Return what is missing in it, or None.
+        """Finish the recording. Return the data that it lacks, or None if it is complete.
 
         Raises RecordingError if something could not be written.
         """

@@ -1,8 +1,8 @@
-"""Complete the session of a writer that died.
+"""Completing the session of a writer that died.
 
-The rows of the session are in the journal and in the pieces of its tables. Three things are missing: the last,
-incomplete second, the event of the end, and the final names of the tables. The files of the journal are removed only
-when everything is on the disk. So a recovery may be killed at any moment and repeated.
+The session's rows are in the journal and in unfinished table files. Three things are missing: the last, incomplete
+second, the event of the end, and the final names of the tables. The files of the journal are removed only when all
+data is on the disk. So a recovery may be killed at any moment and repeated.
 """
 
 import json
@@ -42,9 +42,9 @@ Recovered = Literal["live", "recovered", "unwritable"]
 
 
 def recover(folder: Path) -> Recovered:
-    """Complete the session in `folder` if its writer is dead. Return "recovered", or "live" if the writer lives.
+    """Complete the session in `folder` if its writer is dead. Return "recovered", or "live" if the writer is running.
 
-    Returns "unwritable" if the disk or a file does not allow the recovery at present. No row is lost then.
+    The result is "unwritable" if the disk or a file does not allow the recovery at present. No row is lost then.
     """
     try:
         lock = WriterLock(folder, for_recovery=True)
@@ -90,9 +90,10 @@ def _recover(folder: Path) -> None:
 
 
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batch:
-    """Return a batch with what a recovery adds after the last row: seconds, an event and the final manifest.
+    """Return a batch with the data that a recovery adds after the last row: seconds, an event and the final manifest.
 
-    `manifest`: the manifest in the folder. For a live session, the batch has only the newest manifest.
+    `manifest` is the manifest in the folder. With `is_live`, the writer is running, and the batch has only the newest
+    manifest.
     """
     last = _JournalEnd(manifest)
     last.damaged_bytes = snapshot.catalog.damaged_bytes
@@ -125,10 +126,10 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
 
 
 def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: str | None) -> Lost | None:
-    """Return the data that was written, or should have been, but cannot be read. None if nothing is lost.
+    """Return the data that was written, or should have been written, and cannot be read. None if nothing is lost.
 
-    `death`: the reason why the writer did not finish, or None if it did finish. `unwritten`: what the writer noted as
-    not accepted by the disk.
+    `death` is the reason why the writer did not finish, such as "power-loss"; None if it did finish. `unwritten` says
+    how much data the disk did not accept.
     """
     each = [last.manifest.lost, last.state.missing.lost(last.state.tally)]
     first_tally = last.state.first_tally
@@ -152,11 +153,10 @@ def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: 
 
 
 def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Lost | None:
-    """Return the data that a dead writer had not yet written. `death`: the reason why the writer did not finish.
+    """Return the data that a dead writer had not written yet. `death` is the reason why it did not finish.
 
-    Only the engine knows how long the run went on. The writer itself may have been stopped, or have waited for the
-    disk, for any time before it died. If the journal was changed well after its last batch, more had been written to
-    it.
+    Only the engine knows how long the run went on. The writer may have been stopped, or have waited for the disk, for
+    any time before it died. If the journal was changed well after its last batch, more had been written.
     """
     if death == "writer-killed" and (note := _end_note(snapshot.folder)):
         until_ns = note[0] - last.manifest.clock.origin_monotonic_ns
@@ -173,9 +173,9 @@ def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Los
 
 
 def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost:
-    """Return the data lost after the last batch.
+    """Return the data that was lost after the last batch.
 
-    `until_ns`: when the engine ended. `sent`: the inferences that it made.
+    `until_ns` is the session time when the engine ended, and `sent` the number of inferences that it made in all.
     """
     tally = last.state.tally or Tally()
     is_counted = tally.counted <= tally.inferences <= sent and tally.inferences  # all single inferences are recorded
@@ -185,9 +185,9 @@ def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost
 
 
 def _end_note(folder: Path) -> tuple[int, int] | None:
-    """Return the note that the engine left at its end, or None if there is none.
+    """Return what the engine noted when it ended, or None if there is no valid note.
 
-    The note is (when the engine ended, in ns of CLOCK_MONOTONIC; the number of inferences that it made).
+    The note is (time of the end in ns of CLOCK_MONOTONIC, number of inferences that the engine made).
     """
     try:
         note = json.loads(read_file(folder / END_NOTE, END_NOTE_BYTES))
@@ -199,7 +199,7 @@ def _end_note(folder: Path) -> tuple[int, int] | None:
 
 
 class _JournalEnd:
-    """What the batches of the journal tell about its end: the last rows of each kind, and what is missing."""
+    """The last rows of each kind in the journal, and how much data is missing. Add all batches in order."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
@@ -221,8 +221,10 @@ class _JournalEnd:
 
 
 def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
-    """Return the seconds after the last complete one, rebuilt from the inferences or from the journal's partial
-    second."""
+    """Return the seconds after the last complete one, rebuilt from inferences.
+
+    Without single inferences, the result is the incomplete second that the journal has.
+    """
     begin = last.seconds_until_ns
     if begin is None:
         rows = next(snapshot.last_rows("seconds"), None)
@@ -288,9 +290,9 @@ def _recovery_text(snapshot: Snapshot, last: _JournalEnd, until_ns: int, lost: L
 
 
 def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
-    """Return three numbers: of warm-up runs, of the ns that these took, and of measured runs.
+    """Return the number of warm-up runs, the time in ns that they took, and the number of measured runs.
 
-    The ns are 0 if single inferences were not recorded. `missing` are the seconds that the recovery adds.
+    The time is 0 if single inferences were not recorded. `missing` are the seconds that the recovery adds.
     """
     runs, total_ns = _warmup_runs(snapshot), 0
     for place, inferences in enumerate(snapshot.rows("inferences")):
@@ -305,7 +307,7 @@ def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
 
 
 def _warmup_runs(snapshot: Snapshot) -> int:
-    """Return the number of warm-up runs according to the events, or 0 if measuring never began."""
+    """Return the requested number of warm-up runs according to the events, or 0 if measuring never began."""
     phases = Phases()
     for events in snapshot.rows("events"):
         phases.fold(events)

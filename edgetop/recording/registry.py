@@ -1,4 +1,4 @@
-"""Find sessions by path, by name or by the beginning of their id, and store their outcomes.
+"""Finding sessions by path, by name or by the beginning of their id, and storing short results of them.
 
 Home is the default folder of recordings. When a session elsewhere begins or is moved, a link to it is made in
 `sessions/` at home. The link's name is the session's id. A link that no longer leads to a session is removed.
@@ -34,7 +34,10 @@ _MOST_NAMED = 10  # most names listed in the message about an unknown name
 
 
 def register(home: Path, folder: Path, session_id: str) -> None:
-    """Make the session in `folder` known at home. Raises OSError, and InputError if the id cannot be a file name."""
+    """Make a link in `home`, so that the session in `folder` can be found by its name or id.
+
+    No link is needed if `folder` is in `home`. Raises OSError, or InputError if the id cannot be a file name.
+    """
     folder = folder.absolute()
     if folder.parent.resolve() == home.resolve() and folder.name.endswith(SUFFIX):
         return
@@ -47,9 +50,10 @@ def register(home: Path, folder: Path, session_id: str) -> None:
 
 
 def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
-    """Return the folders of all sessions at home, of those registered there, and of those in `here`, each once.
+    """Return the folders of all known sessions, each once: those in `home`, those with a link there, and those in
+    `here`.
 
-    Raises InputError if the home folder exists but cannot be read.
+    Raises InputError if `home` exists and cannot be read.
     """
     near: list[Path] = []
     try:
@@ -67,7 +71,7 @@ def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
 
 
 def _sessions_in(folder: Path) -> list[Path]:
-    """Return the sessions in a folder, or [] if there is no such folder. Raises OSError if it cannot be read."""
+    """Return the session folders in a folder, or [] if it does not exist. Raises OSError if it cannot be read."""
     try:
         entries = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
     except (FileNotFoundError, NotADirectoryError):
@@ -94,14 +98,16 @@ def _registered(home: Path) -> list[Path]:
 
 
 def live_sessions(home: Path, here: Path | None = None) -> list[tuple[Path, Manifest]]:
-    """Return the folders of the sessions that run now, with their manifests, the newest first."""
+    """Return `(folder, manifest)` of each session that runs now, the newest first. For the parameters see
+    `all_sessions`.
+    """
     return newest_first(folder for folder in all_sessions(home, here) if is_live(folder))
 
 
 def newest_first(folders: Iterable[Path]) -> list[tuple[Path, Manifest]]:
-    """Return the folders with their sessions' manifests, the newest first.
+    """Return `(folder, manifest)` of each session, the newest first.
 
-    Those without a readable manifest are left out.
+    Sessions without a readable manifest are left out.
     """
     sessions = [(folder, manifest) for folder in folders if (manifest := _manifest_of(folder))]
     return sorted(sessions, key=lambda session: session[1].began_utc, reverse=True)
@@ -115,10 +121,10 @@ def _manifest_of(folder: Path) -> Manifest | None:
 
 
 def successor(folder: Path) -> Path | None:
-    """Return the folder of the session in which this session's engine went on (`--rotate`), or None if there is none.
+    """Return the folder of the session that continues this session (`--rotate`), or None if there is none.
 
-    Only the same parent folder is searched. A successor always began later on the same clock, so a chain of successors
-    ends.
+    Only the same parent folder is searched. A successor must have begun later on the same clock, so a chain of
+    successors always ends.
     """
     manifest = _manifest_of(folder)
     if manifest is None or not manifest.followed_by:
@@ -135,9 +141,10 @@ def successor(folder: Path) -> Path | None:
 
 
 def locate(given: str, home: Path) -> Path:
-    """Return the folder of the session that a user named by its path, its name, or the beginning of its name or id.
+    """Return the folder of the session that a user named.
 
-    Raises InputError if no session matches, or several do.
+    `given` is a path, a name, or the beginning of a name or id. `home` is the default folder of recordings. Raises
+    InputError if no session matches, or several do.
     """
     if not given:  # such as an unset variable of the shell; every name begins with ""
         raise InputError("an empty name is no session", "give a path, a name, or enough of an id")
@@ -163,7 +170,11 @@ def locate(given: str, home: Path) -> Path:
 
 
 def matching(given: str, folders: Sequence[Path]) -> list[Path]:
-    """Return the folders of sessions with the name `given`, or else of those whose name or id begins with it."""
+    """Return the folders of the sessions whose name is `given`. If there are none, a beginning of a name or id
+    suffices.
+
+    A beginning of an id must have at least four characters.
+    """
     named = [path for path in folders if given in (path.name, path.name.removesuffix(SUFFIX))]
     if named:
         return named
@@ -175,9 +186,10 @@ def matching(given: str, folders: Sequence[Path]) -> list[Path]:
 
 
 def locate_live(given: str | None, home: Path) -> Path:
-    """Return the folder of the session that a user named. If several match, one that runs now is preferred.
+    """Return the folder of the session that a user named. If several match, a session that runs now is preferred.
 
-    With None, returns the only session that runs. Raises InputError if no session or several match.
+    If `given` is None, the result is the only session that runs. Raises InputError if no session matches, or several
+    do.
     """
     running = [folder for folder, _ in live_sessions(home, Path.cwd())]
     if given is None:
@@ -192,13 +204,13 @@ def locate_live(given: str | None, home: Path) -> Path:
 
 
 def _distinct_names(folders: Sequence[Path]) -> str:
-    """Return the names of the first five folders as text, or their paths if two names are equal."""
+    """Return the names of the first five folders as text, or their paths if two of the names are equal."""
     names = [path.name for path in folders]
     return ", ".join(names[:5] if len(set(names)) == len(names) else map(str, folders[:5]))
 
 
 def _other_owner(folder: Path) -> int | None:
-    """Return the id of the other user who owns a folder that this user may not enter, else None."""
+    """Return the uid of the owner of `folder` if it belongs to another user and may not be entered; otherwise None."""
     try:
         status = folder.stat()
     except (OSError, ValueError):
@@ -212,12 +224,10 @@ MAX_OUTCOME_BYTES = 4096
 
 @frozen
 class Outcome:
-    """A short form of a session's result.
+    """A session's result in short. It is stored beside the tables, so that `edgetop sessions` need not read the tables.
 
-    It is stored beside the tables, so that `edgetop sessions` need not read them.
-
-    The stored file can be deleted at any time, because it follows from the tables. It is valid only for the manifest
-    and the version of edgetop from which it was made.
+    The stored file may be deleted at any time, since it can be made again. It is valid only for the manifest and the
+    version of edgetop from which it was made.
     """
 
     verdict: str  # in a few words: "throttled 6x, 22 %"
@@ -226,7 +236,7 @@ class Outcome:
 
 
 def read_outcome(folder: Path) -> Outcome | None:
-    """Return the stored outcome of a session, or None if no readable and valid one is stored."""
+    """Return the stored short result of the session in `folder`, or None if no valid one is stored."""
     try:
         document: Any = read_json(folder / OUTCOME, MAX_OUTCOME_BYTES)
         return built(Outcome, document, OUTCOME) if document.pop("of") == _basis(folder) else None
@@ -235,7 +245,9 @@ def read_outcome(folder: Path) -> Outcome | None:
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Store an outcome beside the session's tables. A failure is ignored: it only makes the list of sessions slower."""
+    """Store a short result beside the session's tables. Errors are ignored, since it only makes `edgetop sessions`
+    faster.
+    """
     with contextlib.suppress(OSError):
         write_file(folder / OUTCOME, json.dumps(asdict(outcome) | {"of": _basis(folder)}), durable=False)
 

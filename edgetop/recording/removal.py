@@ -1,9 +1,11 @@
-"""Remove a session: the files that edgetop wrote into its folder, and nothing else.
+"""Removing a session: the files that edgetop wrote into its folder, and nothing else.
 
-A user may have put other files into the folder, and a link or a replaced folder may lead elsewhere. So only fixed names
-are removed, links are never followed, and every step uses descriptors of the folder that was examined (openat(2)). The
-files are first moved aside, the manifest before the others. If one cannot be moved (an immutable file), all are moved
-back. So a session is removed as a whole or left as it was. The next call continues a removal that was killed.
+A user may have put other files into the folder, and a link or a replaced folder may lead elsewhere. So only fixed
+names are removed, and links are never followed. Every step uses descriptors of the folder that was examined
+(openat(2)).
+
+The files are first moved aside, the manifest before the others. If one cannot be moved (an immutable file), all are
+moved back. So a session is removed as a whole or left as it was. If a removal was killed, the next call continues it.
 """
 
 import contextlib
@@ -45,7 +47,10 @@ Stamp = tuple[int, int, int, int]  # device, inode, size in bytes, time of the l
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return a stamp of a file's status. It changes if the file is replaced or its content is changed."""
+    """Return a stamp of a file: device, inode, size and time of change.
+
+    A replaced or changed file has another stamp.
+    """
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -56,13 +61,10 @@ class Removed:
 
 
 class SessionFiles:
-    """The files that edgetop wrote into a session's folder.
-
-    They are reached only through descriptors of that folder.
-    """
+    """The files that edgetop wrote into a session's folder. It reaches them only through descriptors of that folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the folder. Raises OSError if that fails or if `folder` is a link."""
+        """Open the folder. Raises OSError if that fails, or if `folder` is a link."""
         self._folder = folder.absolute()
         self._open: list[int] = []
         self.fd = self._opened(str(self._folder), None)
@@ -80,7 +82,7 @@ class SessionFiles:
         return fd
 
     def own(self) -> list[tuple[int, str]]:
-        """Return edgetop's files as (descriptor of the folder, name), with the manifest first."""
+        """Return edgetop's files as `(descriptor of the file's folder, file name)` pairs. The manifest comes first."""
         found = [(self.fd, name) for name in _names_in(self.fd) if _is_own(name)]
         if self._journal is not None:
             journal = self._journal
@@ -90,32 +92,28 @@ class SessionFiles:
 
     @property
     def own_bytes(self) -> int:
-        """Return the bytes that edgetop's files take on the disk."""
+        """The bytes that edgetop's files take on the disk."""
         return sum(_blocks(at, name) for at, name in self.own())
 
     @property
     def others(self) -> dict[str, int]:
-        """Return the bytes that each other file in the folder takes on the disk, by name.
-
-        Names of subfolders end with a slash.
-        """
+        """The bytes on the disk of each other file in the folder, by name. Names of subfolders end with a slash."""
         own = {name for at, name in self.own() if at == self.fd} | {ASIDE}
         names = [name for name in _names_in(self.fd) if name not in own and name != JOURNAL]
         return {name + "/" * _is_folder(self.fd, name): _blocks(self.fd, name) for name in sorted(names)}
 
     @property
     def is_half_removed(self) -> bool:
-        """Whether a removal of the session was begun and then killed."""
+        """Whether a removal of the session was begun and interrupted."""
         names = _names_in(self.fd)
         return MANIFEST not in names and ASIDE in names
 
     def remove(self, going: list[tuple[int, str]], expected: Mapping[str, Stamp]) -> int:
-        """Remove the files `going`, which are some or all of those that `own` returns.
+        """Remove some of edgetop's files, and return the number of bytes freed. `going` has pairs as `own` returns
+        them.
 
-        Return the number of bytes freed.
-
-        `expected` has stamps of files by name. Raises OSError if a file cannot be removed, and ValueError with a file's
-        name if the file's stamp differs from the expected one. In both cases no file is removed.
+        `expected` has the stamps that files must have, by name. Raises OSError if a file cannot be removed, or
+        ValueError with a file's name if its stamp is another one. In both cases all files stay.
         """
         with contextlib.suppress(FileExistsError):
             os.mkdir(ASIDE, FOLDER_MODE, dir_fd=self.fd)
@@ -145,7 +143,7 @@ class SessionFiles:
         return freed
 
     def remove_folder(self) -> None:
-        """Remove the folder if it is empty and was not replaced by another one."""
+        """Remove the folder if it is empty. If another folder took its path, that folder stays."""
         with contextlib.suppress(OSError):
             parent, name = self._opened(str(self._folder.parent), None), self._folder.name
             if os.path.samestat(os.lstat(name, dir_fd=parent), os.fstat(self.fd)):
@@ -153,13 +151,12 @@ class SessionFiles:
 
 
 def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) -> Removed:
-    """Remove a session, or only its `verified` files and those that are made from them.
+    """Remove a session. Return the number of bytes freed and the names of what is left in the folder.
 
-    Return what was removed and what is left.
-
-    `verified` has names of files of which a copy exists elsewhere, with their stamps. Raises RecordingError if a
-    process is writing the session or if a verified file has changed, and OSError if a file cannot be removed. In these
-    cases nothing is removed.
+    With `verified`, only some files are removed: those that it names, and those that can be made from others.
+    `verified` has stamps (see `stamp_of`) of files that have a copy elsewhere. Raises RecordingError if a process is
+    writing the session or if a verified file has changed, and OSError if a file cannot be removed. In these cases all
+    files stay.
     """
     with contextlib.closing(SessionFiles(folder)) as files, contextlib.ExitStack() as stack:
         try:
@@ -185,9 +182,9 @@ def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) ->
 
 
 def _require(expected: Mapping[str, Stamp], folder: int) -> None:
-    """Raise ValueError with the name of a file that is missing or whose stamp is not the expected one.
+    """Raise ValueError with a file's name if the file is missing or its stamp is not the expected one.
 
-    `folder`: the descriptor of the files' folder.
+    `expected` has stamps by file name. `folder` is the descriptor of the files' folder.
     """
     for name, stamp in expected.items():
         try:
@@ -199,9 +196,9 @@ def _require(expected: Mapping[str, Stamp], folder: int) -> None:
 
 
 def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
-    """Whether the file `name` may be removed: it is verified, or it is made from other files.
+    """Whether the file `name` may be removed: a copy of it is verified, or it can be made from other files.
 
-    The note of the push stays.
+    The note of `edgetop push` stays.
     """
     return name in verified or (name in DERIVED and name != PUSHED) or _TEMPORARY.fullmatch(name) is not None
 
@@ -216,9 +213,9 @@ def _names_in(folder: int) -> list[str]:
 
 
 def _blocks(at: int, name: str) -> int:
-    """Return the number of bytes that removing a file frees on the disk, or 0 if a writer has removed it meanwhile.
+    """Return the number of bytes that removing a file frees on the disk, or 0 if the file is gone already.
 
-    `at`: the descriptor of the file's folder.
+    `at` is the descriptor of the file's folder.
     """
     with contextlib.suppress(FileNotFoundError):
         status = os.lstat(name, dir_fd=at)

@@ -1,4 +1,4 @@
-"""Rename a recorded session: its folder, and the name in its manifest."""
+"""Renaming a recorded session: its folder, and the name in its manifest."""
 
 import contextlib
 import json
@@ -21,11 +21,11 @@ from edgetop.recording.session_folder import (
 
 
 def rename_session(folder: Path, name: str, home: Path) -> Path:
-    """Rename the session in `folder`, which stays in its parent folder. Return its new folder.
+    """Rename the session in `folder`, within the same parent folder. Return its new folder.
 
-    `home`: the folder of the recordings whose place the user did not choose. A session that is recorded elsewhere stays
-    known there. Raises InputError if `name` cannot be used, and RecordingError if a process is writing the session or
-    the folder cannot be renamed.
+    `home` is the default folder of recordings. If the session is elsewhere, the link to it in `home` is updated.
+    Raises InputError if `name` cannot be used, or RecordingError if a process is writing the session or the folder
+    cannot be renamed.
     """
     if not is_real_folder(folder):
         raise InputError(f"{folder}: is a link", f"name the folder itself: {folder.resolve()}")

@@ -1,7 +1,8 @@
-"""Operations on the rows of any table, in the types that a batch has for them, and checks that they are plausible.
+"""Operations on the rows of any table, and checks that rows are plausible.
 
-The types are structured arrays, `Seconds`, and tuples of events or bursts. Sessions come from other people and from
-failing cards. An implausible row could make an analysis raise, run for ever or fill the memory, so it is left out.
+Rows have the types of a `Batch`: structured arrays, `Seconds`, or tuples of events or profiling rounds. Sessions come
+from other people and from failing SD cards. An implausible row could make an analysis raise, run for ever or fill the
+memory, so it is left out.
 """
 
 import ctypes
@@ -54,7 +55,7 @@ Times = npt.NDArray[np.int64]
 
 @frozen
 class Span:
-    """A part of a session's time, from `begin_ns` up to `end_ns`, which is excluded."""
+    """A part of a session's time: from `begin_ns` on, up to but without `end_ns`."""
 
     begin_ns: int = -(2**62)
     end_ns: int = 2**62
@@ -63,11 +64,11 @@ class Span:
         return np.asarray((t_ns >= self.begin_ns) & (t_ns < self.end_ns))
 
     def touches(self, first_ns: int, last_ns: int) -> bool:
-        """Whether the span overlaps the time from `first_ns` to `last_ns`."""
+        """Whether the span overlaps the time from `first_ns` to `last_ns`, both included."""
         return last_ns >= self.begin_ns and first_ns < self.end_ns
 
     def in_steps_of(self, step_ns: int) -> "Span":
-        """Return the span widened to whole steps of `step_ns`, such as seconds. A row of `seconds` cannot be divided.
+        """Return the span, widened to multiples of `step_ns`. For example, a row of `seconds` cannot be divided.
 
         >>> Span(1_500, 2_001).in_steps_of(1_000)
         Span(begin_ns=1000, end_ns=3000)
@@ -80,7 +81,7 @@ WHOLE = Span()
 
 @frozen
 class Piece:
-    """Consecutive rows of a table, which are read when they are needed. Unreadable rows are left out."""
+    """Consecutive rows of a table, which `read` reads from the disk. Unreadable rows are left out."""
 
     first_ns: int  # the earliest time of a row
     last_ns: int  # the latest
@@ -89,14 +90,16 @@ class Piece:
 
 
 def times(rows: Any) -> Any:
-    """Return the `t_ns` of each row as an array."""
+    """Return the session time in ns of each row, as an array."""
     if isinstance(rows, tuple):
         return np.array([row.t_ns for row in rows], np.int64)
     return (rows.rows if isinstance(rows, Seconds) else rows)["t_ns"]
 
 
 def joined(name: str, pieces: Sequence[Any]) -> Any:
-    """Return the rows of consecutive pieces of the table `name`. A burst that spans two pieces becomes one burst."""
+    """Return the rows of consecutive parts of the table `name` as one. The parts of a divided profiling round are
+    joined.
+    """
     if not pieces:
         return NO_ROWS[name]
     if name == "seconds":
@@ -108,7 +111,7 @@ def joined(name: str, pieces: Sequence[Any]) -> Any:
 
 
 def between(rows: Any, begin: int, end: int) -> Any:
-    """Return the rows from position `begin` up to position `end`, which is excluded."""
+    """Return the rows at positions `begin` to `end - 1`."""
     if isinstance(rows, Seconds):
         place = np.arange(len(rows))
         return rows.where((place >= begin) & (place < end))
@@ -116,7 +119,7 @@ def between(rows: Any, begin: int, end: int) -> Any:
 
 
 def where(rows: Any, wanted: Mask) -> Any:
-    """Return the rows for which the mask `wanted` is true."""
+    """Return the rows for which `wanted` is true."""
     if wanted.all():
         return rows
     if isinstance(rows, tuple):
@@ -130,10 +133,10 @@ def within(span: Span, rows: Any) -> Any:
 
 
 def in_order(rows: Any) -> Any:
-    """Return the rows sorted by time. Another program may have written them in another order.
+    """Return the rows sorted by time, if another program may have written them in another order.
 
-    Seconds are always sorted, and duplicates are dropped. edgetop itself writes all other rows in the order of their
-    creation, in which some are always late. So they are sorted only if a row is late by nearly the whole time that the
+    Seconds are always sorted, and duplicates are dropped. Edgetop writes other rows in the order of their creation,
+    in which some are always late. So other rows are sorted only if a row is late by nearly the whole time that the
     rows span.
     """
     if len(rows) < 2:
@@ -150,7 +153,7 @@ def in_order(rows: Any) -> Any:
 
 
 def sound(name: str, rows: Any) -> Any:
-    """Return the plausible rows of the table `name`. Messages of events that are too long are cut."""
+    """Return only the plausible rows of the table `name`. Event messages that are too long are cut."""
     if not len(rows):
         return rows
     if name == "events":
@@ -185,17 +188,17 @@ def _are_sound_requests(requests: Requests) -> Mask:
 
 
 def _in_time(t_ns: Times) -> Mask:
-    """Return a mask of the plausible times. Rounding may give a time shortly before the session's origin."""
+    """Return, for each time, whether it is plausible. Rounding may give a time shortly before the session's origin."""
     return np.asarray((t_ns >= -NS) & (t_ns < MAX_SESSION_NS))
 
 
 def are_sound_operators(t_ns: Times, calls: Times, total_ns: Times) -> Mask:
-    """Return a mask of the plausible rows of `operators`, from three of its columns."""
+    """Return, for each row of `operators`, whether it is plausible. The parameters are three of its columns."""
     return _in_time(t_ns) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
 
 
 def _have_sound_streams(seconds: Seconds) -> Mask:
-    """Return a mask of the seconds whose streams have plausible rows that add up to the second."""
+    """Return, for each second, whether the rows of its streams are plausible and add up to the second."""
     streams = seconds.streams
     if streams is None:
         return np.ones(len(seconds), np.bool_)
@@ -204,7 +207,10 @@ def _have_sound_streams(seconds: Seconds) -> Mask:
 
 
 def add_up(seconds: Seconds, streams: StreamSeconds) -> Mask:
-    """Return a mask of the seconds whose streams are in order, have the second's time, and add up to its inferences."""
+    """Return, for each second, whether the rows of its streams add up to its number of inferences.
+
+    They must also be in ascending order of stream, without duplicates, and have the second's time.
+    """
     rows, owner = streams.seconds.rows, streams.owner
     fits = rows["t_ns"] == seconds.rows["t_ns"][owner]
     fits &= np.diff(owner * 256 + streams.number, prepend=-1) > 0
@@ -216,7 +222,7 @@ def add_up(seconds: Seconds, streams: StreamSeconds) -> Mask:
 
 
 def _are_sound_seconds(seconds: Seconds) -> Mask:
-    """Return a mask of the seconds whose values and histograms are plausible."""
+    """Return, for each second, whether its values and its histogram are plausible."""
     rows = seconds.rows
     mask: Mask = _in_time(rows["t_ns"]) & (rows["t_ns"] % NS == 0) & np.isfinite(rows["m2_ns2"])
     for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count", "m2_ns2"):
@@ -241,8 +247,8 @@ def sound_batch(batch: Batch) -> Batch:
 def release_memory() -> None:
     """Give back to the system about 20 MiB that Arrow and the C library keep for later use.
 
-    The next rows may be minutes away. By itself, glibc gives back only the end of its heap (malloc_trim(3)). musl and
-    other C libraries have no such function.
+    The next rows may be minutes away. By itself, glibc gives back only the end of its heap (malloc_trim(3)). With
+    other C libraries, only Arrow's memory is given back.
     """
     if pool := getattr(sys.modules.get("pyarrow"), "default_memory_pool", None):  # None: another thread imports it now
         pool().release_unused()

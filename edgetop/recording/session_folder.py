@@ -39,12 +39,16 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 
 def session_folder(output: Path) -> Path:
-    """Return the folder that `-o PATH` means: `output`, with `.edgetop` appended if it is missing."""
+    """Return the folder that `-o PATH` means: `output`, with `.edgetop` appended if it is missing.
+
+    >>> session_folder(Path("runs/net")).as_posix()
+    'runs/net.edgetop'
+    """
     return output if output.name.endswith(SUFFIX) else output.parent / (output.name + SUFFIX)
 
 
 def refuse_folder(folder: Path) -> None:
-    """Raise InputError if the folder of a new session already exists, or if its path leads through a file."""
+    """Raise InputError if the folder of a new session exists already, or if a part of its path is a file."""
     if os.path.lexists(folder):
         raise InputError(f"{folder}: exists already", "name another place with -o")
     above = next(place for place in folder.parents if os.path.lexists(place))
@@ -55,9 +59,7 @@ def refuse_folder(folder: Path) -> None:
 def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
     """Create the folder of a new session.
 
-    Raises InputError if it exists, if it cannot be created, or if the disk is full.
-
-    The disk counts as full with less than `min_free_bytes` free.
+    Raises InputError if it exists, if it cannot be created, or if less than `min_free_bytes` are free on the disk.
     """
     try:
         folder.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -77,12 +79,14 @@ def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest atomically: a reader sees either the old or the new one. Raises OSError."""
+    """Write the manifest of the session in `folder` atomically: a reader sees either the old or the new one. Raises
+    OSError.
+    """
     write_file(folder / MANIFEST, json.dumps(to_json(manifest), indent=1), FILE_MODE)
 
 
 class Descriptor:
-    """A file descriptor that is closed once nothing refers to this object any more."""
+    """A file descriptor that is closed when this object is no longer used."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -92,12 +96,15 @@ class Descriptor:
 
 
 def set_aside(folder: Path, name: str) -> None:
-    """Move the damaged journal file `name` beside the tables. Raises OSError."""
+    """Move the damaged journal file `name` out of the journal, to the session's tables in `folder`. Raises OSError."""
     (folder / JOURNAL / name).replace(folder / f"{name}{DAMAGED}")
 
 
 class FolderHandle:
-    """A folder held by a descriptor. It stays the same folder if it is moved, or if another folder takes its path."""
+    """A folder held open by a descriptor.
+
+    It stays the same folder if it is moved or if another folder takes its path.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open the folder. Raises OSError."""
@@ -108,13 +115,13 @@ class FolderHandle:
 
     @property
     def name(self) -> Path:
-        """The folder's present path, for messages, or its last known path if it has none any more."""
+        """The folder's current path, for messages. If no path leads to it any more, this is its last known path."""
         _ = self.why_gone
         return self._name
 
     @property
     def why_gone(self) -> str:
-        """The reason why no path leads to the folder any more, or "" if a path does."""
+        """The reason why no path leads to the folder any more, in words; "" if a path does."""
         if self._is_at(self._name):
             return ""
         try:
@@ -135,12 +142,12 @@ class FolderHandle:
             return False
 
     def with_name(self, text: str) -> str:
-        """Return the text with the folder's present path in place of its /proc path."""
+        """Return the text with the folder's current path in place of its /proc path."""
         return text.replace(str(self.path), str(self.name))
 
 
 def open_folder(folder: Path) -> FolderHandle:
-    """Return a handle of the folder at `folder`. Raises InputError if it cannot be opened."""
+    """Return a handle of the folder, which keeps it open. Raises InputError if it cannot be opened."""
     try:
         return FolderHandle(folder)
     except OSError as error:
@@ -155,7 +162,7 @@ def names_in(folder: Path) -> set[str]:
 def has_journal(folder: Path) -> bool:
     """Whether the session is unfinished: its writer is running or has died.
 
-    False until the writer has made its manifest.
+    False if the writer has not made its manifest yet.
     """
     return is_real_folder(folder / JOURNAL) and os.path.lexists(folder / MANIFEST)
 
@@ -169,10 +176,7 @@ def is_real_folder(path: Path) -> bool:
 
 
 def write_all(fd: int, data: bytes, offset: int) -> None:
-    """Write all of `data` at the byte offset `offset`, or raise OSError.
-
-    On a nearly full disk, write(2) alone may write only a part.
-    """
+    """Write all of `data` at the byte offset `offset`. Raises OSError if only a part could be written."""
     view = memoryview(data)
     while view:
         written = os.pwrite(fd, view, offset)
@@ -183,7 +187,7 @@ def write_all(fd: int, data: bytes, offset: int) -> None:
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of the session in `folder`.
 
-    Raises InputError if it is missing, damaged or of a newer format.
+    Raises InputError if the manifest is missing, damaged or of a newer format.
     """
     path = folder / MANIFEST
     try:
@@ -200,7 +204,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parsed_manifest(path: Path, text: str) -> Manifest:
-    """Return the manifest in the text of a `session.json`. Raises InputError, which names `path`."""
+    """Return the manifest from `text`, the content of a `session.json`. `path` is its path for error messages.
+
+    Raises InputError if the text is not a valid manifest.
+    """
     if len(text) > MAX_MANIFEST_BYTES:
         raise InputError(f"{path}: not a manifest: larger than {formatting.size(MAX_MANIFEST_BYTES)}")
     try:
@@ -219,18 +226,18 @@ def parsed_manifest(path: Path, text: str) -> Manifest:
 
 
 class WriterLock:
-    """The lock that a writer holds as long as it runs. The kernel releases it however the writer ends.
+    """The lock that a session's writer holds as long as it runs. The kernel releases the lock however the writer ends.
 
-    The descriptor is close-on-exec. Only one child process inherits it (flock(2)): the one that writes the tables.
+    Only one child process inherits it (flock(2)): the one that writes the tables.
     """
 
     def __init__(self, folder: Path, *, for_recovery: bool = False) -> None:
-        """Take the lock of the session in `folder`. Raises RecordingError if a writer holds it, and OSError.
+        """Take the lock of the session in `folder`. Raises RecordingError if a writer holds it, or OSError.
 
-        `for_recovery`: take it to complete the session of a dead writer, after other processes that do the same. A byte
-        in the lock file tells a recovery from a writer. A recovery first takes the shared lock, which it gets only if
-        no writer runs, then writes the byte, and then takes the exclusive lock. No session gets a second writer, so the
-        byte stays.
+        With `for_recovery`, the lock is taken to complete the session of a dead writer. If other processes do the
+        same, this waits for them. A byte in the lock file tells a recovery from a writer. A recovery first takes the
+        shared lock, which it gets only if no writer runs. Then it writes the byte and takes the exclusive lock. A
+        session never gets a second writer, so the byte stays.
         """
         self.fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
@@ -256,7 +263,7 @@ class WriterLock:
 
 
 def is_live(folder: Path) -> bool:
-    """Whether the session's writer is running. Checks only the lock; reads and recovers nothing."""
+    """Whether the session's writer is running. Only the lock is checked."""
     if not has_journal(folder):
         return False
     try:
@@ -273,5 +280,5 @@ def is_live(folder: Path) -> bool:
 
 
 def _is_recovery(fd: int) -> bool:
-    """Whether the lock file `fd` says that the writer is dead, and that a recovery holds or held the lock."""
+    """Whether the lock file `fd` was locked by a recovery. The writer is dead then."""
     return os.fstat(fd).st_size > 0

@@ -1,7 +1,7 @@
-"""The contents of a session's folder at one moment, whether its writer is running, has died or has finished.
+"""The contents of a session's folder at one moment. The writer may be running, dead or finished.
 
-Nothing is written here. The segments of the journal are opened before the catalog is read, and the rows of an open
-segment are read only from that segment. So no row is read twice or missed while a writer continues. Arrow is loaded
+Nothing is written here. The journal's files are opened before the catalog of the tables is read. The rows of an open
+journal file are read only from it. So each row is read exactly once, even while a writer continues. Arrow is loaded
 only if there is a table to read; a session that has just begun has none.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # loads Arrow
 
 
 class Problems:
-    """The parts of a recording that could not be read, each problem once."""
+    """The parts of a recording that could not be read. Each problem is listed once."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -39,10 +39,10 @@ class Problems:
         self._uncounted: set[str] = set()  # names of tables that lack an unknown number of rows
 
     def report(self, path: Path, what: str, place: int = 0, rows: int | None = None) -> None:
-        """Report a problem with the file at `path`. `what` says what is wrong with it.
+        """Report a problem with the file at `path`. `what` says what is wrong, such as "is missing".
 
-        `rows`: the number of rows that are missing because of the problem, or None if unknown. `place`: the part of the
-        file, so that the same rows are counted only once.
+        `rows` is the number of rows that are missing because of it; None if unknown. `place` is a number for the part
+        of the file. A second report about the same part does not count its rows again.
         """
         text = f"{path}: {' '.join(what.split())}"  # Arrow's messages may have several lines
         if text not in self.lines:
@@ -53,21 +53,18 @@ class Problems:
             self._rows[path.stem, place] = rows
 
     def leave_out(self, path: Path, place: int, rows: int) -> None:
-        """Report that `rows` implausible rows of a table are left out.
-
-        `place`: the part of the table, as for `report`.
-        """
+        """Report that `rows` implausible rows of the table file at `path` are left out. `place` is that of `report`."""
         self.report(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
 
     def missing(self, table: str) -> int | None:
-        """Return the number of rows of a table that could not be read so far, or None if it is unknown."""
+        """Return the number of rows of the named table that could not be read so far, or None if unknown."""
         if table in self._uncounted:
             return None
         return sum(rows for (name, _), rows in self._rows.items() if name == table)
 
 
 class InferencesSince:
-    """The inferences since the end of some second and, for each stream, the last inference before that time."""
+    """The inferences after a given time, and the last inference of each stream before it."""
 
     def __init__(self) -> None:
         self.pieces: list[Inferences] = []  # the first may begin before
@@ -78,7 +75,7 @@ class InferencesSince:
             self.pieces.append(inferences)
 
     def begin(self, end_ns: int, split_by: SplitBy) -> None:
-        """Forget inferences before `end_ns`, except the last one of each stream, which later seconds may need."""
+        """Move the given time to `end_ns`. Earlier inferences are dropped, except the last one of each stream."""
         while len(self.pieces) > 1 and self.pieces[1]["t_ns"][0] < end_ns:
             self._last = latest(join([self._last, self.pieces.pop(0)]), split_by)
 
@@ -87,19 +84,19 @@ class InferencesSince:
 
 
 class MissingSeconds:
-    """A tool that rebuilds seconds lost with damaged frames. It uses their inferences in other frames."""
+    """Rebuilds seconds that were lost with damaged frames of the journal, from their inferences in other frames."""
 
     def __init__(self, manifest: Manifest, begin_ns: int | None) -> None:
-        """Rebuild seconds for a session with this manifest.
+        """Rebuild seconds of a session with this manifest.
 
-        `begin_ns` is the end of the last second before the first batch, or None if it is unknown.
+        `begin_ns` is the end of the last second before the first batch; None if unknown.
         """
         self._manifest = manifest
         self._begin_ns = begin_ns
         self._since = InferencesSince()
 
     def completed(self, batch: Batch) -> Batch:
-        """Return the batch with missing seconds added before its own. Must be called with all batches in order."""
+        """Return the batch, with missing seconds added before its own seconds. Call it with all batches in order."""
         if batch.manifest is not None:
             self._manifest = batch.manifest
         self._since.add(sound("inferences", batch.inferences))
@@ -131,18 +128,19 @@ class MissingSeconds:
 
 
 def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> SecondAggregator:
-    """Return a SecondAggregator that makes seconds as the session's writer did.
+    """Return an aggregator that makes rows of seconds in the same way as the session's writer.
 
-    See there for `first_second` and `last`.
+    `first_second` and `last` are those of `SecondAggregator`.
     """
     load = manifest.load
     return SecondAggregator(load.deadline_ns, first_second, last, is_paced=load.is_paced, split_by=manifest.split_by)
 
 
 def with_streams(seconds: Seconds, inferences: Iterable[Inferences], manifest: Manifest) -> Seconds:
-    """Return seconds of an earlier version of edgetop with their streams, rebuilt from all inferences of these seconds.
+    """Return the seconds of an old recording with statistics of single streams, rebuilt from the inferences.
 
-    Seconds of which single inferences are missing get no streams. The seconds must be in order.
+    `seconds` must be in order, and `inferences` must have all inferences of these seconds. If some inferences of a
+    second are missing, the second gets no such statistics.
     """
     aggregator = aggregator_of(manifest, int(seconds.rows["t_ns"][0]) // NS, NO_INFERENCES)
     made = concatenate([*(aggregator.add(sound("inferences", piece)) for piece in inferences), aggregator.close()])
@@ -158,9 +156,9 @@ def with_streams(seconds: Seconds, inferences: Iterable[Inferences], manifest: M
 
 class Snapshot:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        """Open the journal and the pieces of the tables.
+        """Open the journal and the unfinished table files of a session.
 
-        Raises FileNotFoundError if the writer finishes meanwhile. Another snapshot must then be taken.
+        Raises FileNotFoundError if the writer finishes meanwhile. Take another snapshot then.
         """
         self.folder = folder
         self.problems = Problems()
@@ -186,9 +184,9 @@ class Snapshot:
         self._is_unfinished = has_journal(folder)
 
     def _open_segments(self) -> None:
-        """Open all segments, the last one first.
+        """Open all files of the journal, the last one first.
 
-        A writer removes them from the first on, so none in between can be missing.
+        A writer removes the oldest first, so the opened ones have no gap.
         """
         for number in reversed(segments(self._journal)):
             path = self._journal / segment_name(number)
@@ -212,39 +210,41 @@ class Snapshot:
         return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
     def changed_ns(self) -> int:
-        """Return when the last segment was changed, in ns since 1970 of the wall clock, or 0 without segments."""
+        """Return when the journal's last file was changed, in ns since 1970, or 0 if there is no file."""
         return os.fstat(self.segments[max(self.segments)].file.fd).st_mtime_ns if self.segments else 0
 
     def again(self, number: int, state: JournalState | None = None) -> SegmentReader:
-        """Return a new reader of segment `number`, from its beginning to its end at the moment of this snapshot.
+        """Return a new reader of journal file `number`, from its beginning to its end at the moment of this snapshot.
 
-        `state` is the state after the earlier segments.
+        `state` is the state after the earlier files.
         """
         segment = self.segments[number]
         return SegmentReader(segment.file, segment.frames.offset, state)
 
     def catalogued_inferences(self) -> int | None:
-        """Return the number of inferences in the unpublished table, or None if the oldest were dropped to make room."""
+        """Return the number of inferences in the unfinished table, or None if old ones were dropped (`--max-size`)."""
         groups = [group for group in self.catalog.groups if group.table == "inferences"]
         is_whole = not groups or min(group.piece for group in groups) == 0
         return sum(group.rows for group in groups) if is_whole else None
 
     def missing_seconds(self) -> MissingSeconds:
-        """Return a `MissingSeconds` for the batches of all segments."""
+        """Return an object that rebuilds lost seconds, for the batches of the whole journal."""
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest, begin_ns)
 
     def follow(self) -> Follower:
-        """Return a follower that reads what the writer appends after this snapshot."""
+        """Return a reader of the batches that the writer appends after this snapshot."""
         if not self.segments:
             return Follower(self._journal)
         last = max(self.segments)
         return Follower(self._journal, last, self.segments[last].frames.offset, self.segments[last].file)
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
-        """Yield the readable rows of the table `name`, in pieces of bounded size: all rows in `span`, and perhaps
-        others."""
+        """Yield the readable rows of the table `name`, in parts of limited size.
+
+        All rows in `span` are included, and perhaps some others.
+        """
         for file in self.files(name):
             yield from self._row_groups(file, span)
         yield from self.journalled(name)
@@ -260,7 +260,7 @@ class Snapshot:
         yield from self._unpublished(name)
 
     def journalled(self, name: str) -> Iterator[Any]:
-        """Yield the rows of the table `name` that are still only in the journal."""
+        """Yield the rows of the table `name` that are only in the journal so far."""
         if name in self._published or not self.segments:
             return
         spoilt = name == "seconds" and any(segment.is_spoilt for segment in self.segments.values())
@@ -277,15 +277,15 @@ class Snapshot:
                     yield rows
 
     def last_rows(self, name: str) -> Iterator[Any]:
-        """Yield the rows of each row group of an unpublished table, the last row group first.
+        """Yield the rows of each row group of an unfinished table, the last row group first.
 
-        Rows in the journal are left out.
+        Rows that are only in the journal are left out.
         """
         for file in reversed(list(self._unpublished(name))):
             yield from self._row_groups(file, backwards=True)
 
     def _unpublished(self, name: str) -> Iterator["TableFile"]:
-        """Yield each piece of the table `name`. A piece that was removed meanwhile can still be read."""
+        """Yield each unfinished file of the table `name`. A file that was removed meanwhile can still be read."""
         for (table, number), piece in sorted(self._pieces.items()):
             if table != name:
                 continue
@@ -297,9 +297,8 @@ class Snapshot:
             yield from self._opened(name, place, Path(f"/proc/self/fd/{piece.fd}"), groups)
 
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
-        """Yield one open file of the table `name`, or nothing if it cannot be opened.
-
-        For the parameters see `TableFile`.
+        """Yield one open file of the table `name`, or nothing if it cannot be opened. The parameters are those of
+        `TableFile`.
         """
         from edgetop.recording.parquet_tables import TableFile  # noqa: PLC0415  loads Arrow
 
@@ -316,7 +315,7 @@ class Snapshot:
                         yield rows
 
     def read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """Return the rows of the row groups `numbers` of a file. Raises OSError, and ValueError if they are damaged."""
+        """Return the rows of the row groups `numbers` of a file. Raises OSError, or ValueError if they are damaged."""
         rows, left_out = file.read(numbers, self.sensor_ids, self._infos)
         if left_out:
             self.problems.leave_out(file.place, numbers[0], left_out)
@@ -327,15 +326,16 @@ class Snapshot:
 
     @property
     def _has_models(self) -> bool:
-        """Whether the session may have run several models."""
+        """Whether the session may have run several models: an A/B session, or a program with several streams."""
         watched = self._manifest.watched
         return self._manifest.ab is not None or (watched is not None and len(watched.streams) > 1)
 
     @contextlib.contextmanager
     def damage_reported(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
-        """Report an error of the block, which reads a table, instead of raising it.
+        """Report an OSError or ValueError of the block as a problem, instead of raising it. The block reads a table.
 
-        `path`: the table's file. `rows`: the number of rows that are lost with row group `number`, or None if unknown.
+        `path` is the table's file, and `number` the row group. `rows` is the number of rows that would be lost; None
+        if unknown.
         """
         try:
             yield
@@ -355,9 +355,9 @@ def _are_valid(name: str, groups: list[RowGroup]) -> bool:
 
 
 def _renumbered(readings: Readings, own_ids: list[str], sensor_ids: list[str]) -> Readings:
-    """Return readings with their sensors renumbered, from positions in `own_ids` to positions in `sensor_ids`.
+    """Return readings whose sensors are changed from indices in `own_ids` to indices in `sensor_ids`.
 
-    Readings of sensors that are not in both lists, and readings that are NaN, are dropped.
+    Readings of sensors that are not in both lists are dropped, and so are readings that are NaN.
     """
     readings = readings[(readings["sensor"] < len(own_ids)) & ~np.isnan(readings["value"])]
     if own_ids != sensor_ids[: len(own_ids)]:

@@ -1,7 +1,7 @@
-"""The further columns that `seconds` has in a session of several models, and their conversion.
+"""The further columns of `seconds` in a session of several models, and their conversion.
 
-Each value is a list with one item for each stream of that second, or null if the second belongs to stream 0 alone.
-Except for the time, a stream has every column that a second has.
+Each value is a list with one item for each stream that ran in the second. It is null if only stream 0 ran. A stream
+has every column of a second, except the time.
 """
 
 from dataclasses import replace
@@ -25,7 +25,10 @@ SECONDS_OF_STREAMS = pa.schema(
 
 
 def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Return `table`, which was made from `seconds`, with the columns for their streams added."""
+    """Return `table` with columns for statistics of single streams added.
+
+    `table` must have been made from `seconds`.
+    """
     streams = seconds.streams
     if streams is None:
         columns = [pa.nulls(len(seconds), kind) for _, kind, _ in _COLUMNS]
@@ -38,9 +41,9 @@ def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def with_streams_of(table: pa.Table, seconds: Seconds) -> Seconds:
-    """Return the seconds of `table` with their streams, if the table has columns for streams.
+    """Return `seconds` with the statistics of single streams that `table` has, if it has such columns.
 
-    Raises ValueError if the columns do not belong together.
+    Raises ValueError if these columns do not fit together.
     """
     if any(name not in table.column_names for name, _, _ in _COLUMNS):
         return seconds

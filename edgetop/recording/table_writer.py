@@ -1,7 +1,7 @@
-"""Run the jobs that turn the journal into tables: for long runs in another process, else in this one.
+"""Running the jobs that move the journal into tables: for long runs in another process, otherwise in this one.
 
-Arrow takes 40 MiB, which a run of days would hold for seconds of work. So the process lives for one job. It receives
-the job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no
+Arrow takes 40 MiB, which a run of days would hold for seconds of work. So the process lives for one job. It gets the
+job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no
 other process recovers the session while it writes. If it is killed, it leaves the same state as a writer that was
 killed.
 """
@@ -34,7 +34,7 @@ class InlineTableWriter:
         """Do nothing: a job in this process needs no preparation."""
 
     def begin(self, folder: FolderHandle, lock: WriterLock, job: TableJob) -> None:  # noqa: ARG002  it is held
-        """Run a job. Raises the OSError that `ChildTableWriter.result` would raise."""
+        """Run the job in this process, and return when it is done. Raises OSError if it fails."""
         from edgetop.recording.compaction import run_job  # noqa: PLC0415  loads Arrow
 
         self._done = run_job(folder.path, job)
@@ -44,18 +44,18 @@ class InlineTableWriter:
         return done
 
     def close(self) -> None:
-        """Do nothing: no job is under way."""
+        """Do nothing: no job is running."""
 
 
 class ChildTableWriter:
-    """A table writer that runs each job in another process, which has low priority while the run goes on."""
+    """A table writer that runs each job in another process. The process has low priority while the session goes on."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self.is_busy = False
 
     def prepare(self, folder: FolderHandle, lock: WriterLock) -> None:
-        """Start the process, because a job for it will come soon."""
+        """Start the process, because the caller will have a job for it soon."""
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own program
                 [sys.executable, "-I", "-S", "-c", _PROGRAM, *filter(None, sys.path)],
@@ -83,10 +83,10 @@ class ChildTableWriter:
             return
 
     def result(self, *, wait: bool) -> Progress | None:
-        """Return the result of the job, or None if there is none yet. A result is returned only once.
+        """Return the result of the job, or None if there is none yet. Each result is returned only once.
 
-        `wait`: whether to wait for it. Raises OSError if the job failed; rows that are not in the tables stay in the
-        journal. Raises InterruptedError if the process was killed; the job can be tried again.
+        With `wait`, this waits for the job. Raises OSError if the job failed; rows that are not in the tables stay in
+        the journal. Raises InterruptedError if the process was killed; the job can then be tried again.
         """
         process = self._process
         if process is None or not self.is_busy or (not wait and process.poll() is None):

@@ -1,6 +1,6 @@
-"""The additional columns of `seconds` in a session of a language model, and the table of its requests.
+"""The extra columns of `seconds` in a session with a language model, and the table of its requests.
 
-Columns that begin with `itl_` are about the times between tokens, those with `ttft_` about the times to the first
+Columns that begin with `itl_` are about the times between tokens. Those with `ttft_` are about the times to the first
 token. After the prefix, they have the names of other columns of a second. All of them are null in a second that was
 rebuilt after a crash.
 """
@@ -87,7 +87,10 @@ def requests_to_arrow(requests: Requests) -> pa.Table:
 
 
 def requests_from_arrow(table: pa.Table) -> Requests:
-    """Return the requests of a table. Raises KeyError if a column is missing, ValueError if a text is unknown."""
+    """Return the requests in an Arrow table.
+
+    Raises KeyError if a column is missing, or ValueError if a text is unknown.
+    """
     requests = np.zeros(len(table), REQUEST)
     named = {"phase": PHASES, "finish": FINISH_REASONS}
     for field in REQUESTS:
@@ -99,7 +102,7 @@ def requests_from_arrow(table: pa.Table) -> Requests:
 
 
 def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Return `table`, which was made from `seconds`, with the columns for their tokens added."""
+    """Return `table` with columns for tokens added. `table` must have been made from `seconds`."""
     tokens = seconds.tokens
     if tokens is None:
         columns = [pa.nulls(len(seconds), kind) for _, kind, _ in _COLUMNS]
@@ -112,14 +115,14 @@ def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with zeros in place of nulls. (Seconds that were rebuilt after a crash have nulls.)"""
+    """Return a column with zeros in place of nulls. Seconds that were rebuilt after a crash have nulls."""
     return column.fill_null(0) if column.null_count else column
 
 
 def with_tokens_of(table: pa.Table, seconds: Seconds) -> Seconds:
-    """Return the seconds of `table` with their tokens, if the table has columns for tokens.
+    """Return `seconds` with the figures of tokens that `table` has, if it has such columns.
 
-    Raises ValueError if the columns do not belong together.
+    Raises ValueError if these columns do not fit together.
     """
     if any(name not in table.column_names for name, _, _ in _COLUMNS) or not len(table):
         return seconds

@@ -1,1 +1,1 @@
-"""Export a recording, or a part of it, into files that other tools read. Each format is one function."""
+"""Export of a recording, or of a part of it, to files that other tools read. Each format is one function."""

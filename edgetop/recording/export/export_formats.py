@@ -1,7 +1,7 @@
 """The formats of an export by name, the choice of what is exported, and the outputs.
 
-Listing the formats imports none of them, because most load Arrow. A file or a folder appears under its name only when
-it is complete; data for standard output is written at once.
+Listing the formats does not import them, because most load Arrow. A file or folder gets its name only when it is
+complete. Data for standard output is written at once.
 """
 
 import codecs
@@ -33,12 +33,13 @@ NEW_MODE = 0o666  # less the umask, as of every file that a user's commands make
 
 
 class NamedOutput:
-    """A file or a folder as the output. Until it is complete, it has another name beside its final path."""
+    """A file or folder to write. It has a temporary name in the same folder until it is complete."""
 
     def __init__(self, path: Path, *, force: bool = False, elsewhere: str = ELSEWHERE) -> None:
-        """Prepare to write to `path`. Raises InputError if something is at `path` that may not be replaced.
+        """Prepare to write to `path`. Raises InputError if something exists there and may not be replaced.
 
-        `force`: whether an existing file may be replaced. `elsewhere`: advice on how to choose another path.
+        `force` allows replacing an existing file. `elsewhere` is the advice in error messages, such as "name another
+        place with -o".
         """
         self.path = path
         self._elsewhere = elsewhere
@@ -47,9 +48,10 @@ class NamedOutput:
 
     @classmethod
     def of_option(cls, option: str, path: Path, *, force: bool, elsewhere: str) -> "NamedOutput":
-        """Return the output that `option` names.
+        """Return an output at `path`, which the user gave with `option`, such as "-o". Call it before any long work.
 
-        Raises InputError if it cannot be used, before any long work begins.
+        Raises InputError if the folder of `path` does not exist, or if a file exists there and `force` is false.
+        `elsewhere` is the advice in error messages.
         """
         if not path.absolute().parent.is_dir():
             text = f"{option} {path}: {path.parent} is not a folder"
@@ -74,9 +76,10 @@ class NamedOutput:
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
-        """Yield a new folder to write into, which gets its final name at the end.
+        """Yield a new folder to write into, under a temporary name. It gets its final name when the block ends without
+        an error.
 
-        An existing folder is never replaced.
+        Raises InputError if anything exists at the path: folders are never replaced.
         """
         if os.path.lexists(self.path):
             raise InputError(f"{self.path}: exists already, and --force replaces files only", self._elsewhere)
@@ -106,9 +109,9 @@ class NamedOutput:
 
 
 def _open_device(path: Path) -> int:
-    """Return the descriptor of a device or a pipe, opened for writing. Raises OSError.
+    """Return a descriptor of a device or a named pipe, opened for writing. Raises OSError.
 
-    A pipe without a reader is waited for, but only for a limited time.
+    If no process reads the pipe, this waits for a reader, for at most READER_S.
     """
     until_s = time.monotonic() + READER_S
     while (fd := _opened(path)) is None:
@@ -120,9 +123,9 @@ def _open_device(path: Path) -> int:
 
 
 def _opened(path: Path) -> int | None:
-    """Return the descriptor of a file, opened for writing, or None for a named pipe that no process reads (fifo(7)).
+    """Return a descriptor of the file, opened for writing. Raises OSError.
 
-    Raises OSError.
+    The result is None for a named pipe that no process reads (fifo(7)).
     """
     try:
         return os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -136,7 +139,9 @@ _STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # paths to fi
 
 
 def is_device(path: Path) -> bool:
-    """Whether `path` is a device or a pipe, such as a shell's `>(command)`. It is then never replaced by a file."""
+    """Whether `path` is a device or a pipe, such as a shell's `>(command)`. An export writes into it and never replaces
+    it.
+    """
     if path.absolute().parent in _STREAMS:
         return path.exists()
     try:
@@ -147,9 +152,9 @@ def is_device(path: Path) -> bool:
 
 
 class StreamOutput:
-    """The standard output or a device as the output.
+    """Standard output, or a device, as the output.
 
-    On a terminal, control characters of a recording are made harmless.
+    On a terminal, control characters in text are replaced, since a recording may come from a stranger.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -157,7 +162,7 @@ class StreamOutput:
 
     @contextlib.contextmanager
     def stream(self, *, is_text: bool) -> Iterator[BinaryIO]:
-        """Yield the stream to write to. Raises OSError if its reader has closed it."""
+        """Yield the stream to write to. Raises OSError if the reading program has closed the pipe."""
         if not self._stream.isatty():
             yield self._stream
         elif is_text:
@@ -198,7 +203,7 @@ class Selection:
 
     @property
     def bounds(self) -> "Span":
-        """The exported time span, cut to that of the session."""
+        """The exported time span, limited to the time of the session."""
         end_ns = self.recording.end_ns + 1  # it has its last event at its end
         return replace(self.span, begin_ns=max(0, self.span.begin_ns), end_ns=min(self.span.end_ns, end_ns))
 
@@ -226,9 +231,9 @@ FORMATS = {
 
 
 def default_path(recording: Path, name: str, *, is_one: bool = False) -> Path:
-    """Return the output path for the export of `recording` in the format `name`, in the current folder.
+    """Return the output path for an export of `recording`, in the current folder, such as `run1.csv`.
 
-    `is_one`: whether a single table is exported.
+    `name` is the format, such as "csv". `is_one` says that a single table is exported.
     """
     from edgetop.recording.session_folder import SUFFIX  # noqa: PLC0415  loads numpy; the list of formats does not
 
@@ -237,10 +242,7 @@ def default_path(recording: Path, name: str, *, is_one: bool = False) -> Path:
 
 
 def load(name: str) -> Export:
-    """Return the export function of the format `name`, after its import.
-
-    Raises InputError if a package that it needs is missing.
-    """
+    """Import and return the export function of the format `name`, such as "csv"."""
     form = FORMATS[name]
     export: Export = getattr(importlib.import_module(f"{__package__}.{form.module}"), form.function)
     return export

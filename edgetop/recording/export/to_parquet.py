@@ -1,8 +1,7 @@
-"""Export a recording as one wide Parquet table over session time: a row for each cell of time, a column for each
-sensor.
+"""Export of a recording as one wide Parquet table, with a row for each step of time and a column for each sensor.
 
-All cells have the same length. No values are filled in: if a sensor was not read in a cell, or no inference was
-recorded, the value is null.
+All steps (cells) have the same length. No values are filled in: without a reading or an inference in a cell, the
+value is null.
 """
 
 import json
@@ -65,9 +64,9 @@ _HIGHEST = ("throttle", "cooling")  # kinds of sensors whose mean would hide the
 
 @frozen
 class Grid:
-    """The cells of the grid, from session time 0 on.
+    """A division of session time into cells of equal length, from time 0 on.
 
-    There are several cells in a second, or several seconds in a cell.
+    Either a second has `per_second` cells, or a cell has `seconds` seconds.
     """
 
     per_second: int = 1
@@ -83,13 +82,16 @@ class Grid:
         return np.asarray((second * self.per_second + rest * self.per_second // NS) // self.seconds)
 
     def start_ns(self, cell: Ints | int) -> Ints:
-        """Return the session time in ns at which a cell begins."""
+        """Return the session time in ns at which cell number `cell` begins."""
         second, part = np.divmod(cell * self.seconds, self.per_second)
         return np.asarray(second * NS - (-part * NS // self.per_second))
 
 
 def grid_of(hz: float) -> Grid:
-    """Return a grid with `hz` cells per second. Raises InputError if seconds and cells do not divide evenly."""
+    """Return a grid with `hz` cells per second, such as 10 or 0.5.
+
+    Raises InputError unless `hz` is a whole number up to MAX_PER_SECOND, or 1 divided by a whole number.
+    """
     if 1 <= hz <= MAX_PER_SECOND and hz == int(hz):
         return Grid(per_second=int(hz))
     if 0 < hz < 1 and abs(1 / hz - round(1 / hz)) < 1e-5 / hz:
@@ -99,9 +101,10 @@ def grid_of(hz: float) -> Grid:
 
 
 def from_seconds(seconds: Seconds, cell: Ints, cells: int) -> Figures:
-    """Return the latency figures of each of `cells` cells, computed from rows of `seconds`; ABSENT if unknown.
+    """Return the latency figures of `cells` cells: an array with one value for each cell, by figure such as "p99_ns".
 
-    `cell`: the cell of each row. If a cell has several seconds, its percentiles come from their histograms, within 1 %.
+    `cell` has the cell number of each row of `seconds`. Unknown values are ABSENT. If a cell spans several seconds,
+    its percentiles come from histograms and have up to 1 % error.
     """
     rows = seconds.rows
     figures: Figures = {"present": np.bincount(cell, minlength=cells) > 0}
@@ -133,9 +136,10 @@ def from_inferences(
     deadline_ns: int | None,
     time_ns: Callable[[Inferences], npt.NDArray[Any]] = lambda inferences: inferences["latency_ns"],
 ) -> Figures:
-    """Return the latency figures of each of `cells` cells, computed exactly from single inferences.
+    """Return the latency figures of `cells` cells: an array with one value for each cell, by figure such as "p99_ns".
 
-    `cell`: the cell of each inference. `time_ns` returns the times that count as latencies.
+    All figures are exact. `cell` has the cell number of each inference. `deadline_ns` is the deadline, or None.
+    `time_ns` returns the time of each inference that counts as its latency.
     """
     failed = (inferences["phase"] == MEASURE) & ~inferences["ok"]
     figures: Figures = {"errors": np.bincount(cell[failed], minlength=cells)}
@@ -163,9 +167,10 @@ def from_inferences(
 
 
 def sensor_values(readings: Readings, cell: Ints, cells: int, highest: Sequence[bool]) -> npt.NDArray[np.float64]:
-    """Return the mean reading of each sensor in each cell, with shape (sensors, cells); NaN where there is no reading.
+    """Return the mean reading of each sensor in each cell, as an array of shape (sensors, cells).
 
-    `cell`: the cell of each reading. `highest`: for each sensor, whether its highest reading is returned instead.
+    The value is NaN where there is no reading. `cell` has the cell number of each reading. `highest` says for each
+    sensor whether its highest reading is returned in place of the mean.
     """
     sensors = len(highest)
     place = readings["sensor"].astype(np.int64) * cells + cell
@@ -205,7 +210,7 @@ def export(selection: Selection, output: Output) -> None:
 
 
 def _most_filled(recording: Recording, grid: Grid) -> int:
-    """Return an upper bound for the number of cells that have data, from the metadata of the recording's tables."""
+    """Return the highest possible number of cells with data, from the sizes of the recording's tables."""
     data = sum(piece.rows for name in ("seconds", "readings", "events") for piece in recording.pieces(name))
     return data * grid.per_second  # single inferences lie in seconds
 
@@ -229,7 +234,10 @@ class _Wide:
         self._utc = manifest.wall_time()
 
     def tables(self, batches: Iterator[Batch], span: Span) -> Iterator[pa.Table]:
-        """Yield the rows of the cells of `span`, in tables of bounded size."""
+        """Yield the rows for all cells of `span`, in tables of limited size.
+
+        `batches` are the session's data in order.
+        """
         begin, end = (int(self._grid.cell_of(t_ns)) for t_ns in (span.begin_ns, span.end_ns))
         waiting = Batch()
         for batch in batches:
@@ -295,9 +303,9 @@ class _Wide:
     def _is_complete(self, found: Ints, counted: npt.NDArray[np.int32], second: Ints) -> npt.NDArray[np.bool_]:
         """Return, for each cell, whether all inferences of the cell's second were recorded.
 
-        `found`: the number of inferences in each cell. `counted`: the number that each row of seconds counts. `second`:
-        the first cell of that row's second. Inferences can be missing because of `--max-size` or a gap in the
-        recording.
+        `found` has the number of recorded inferences in each cell. `counted` has the number of inferences that ran in
+        each second, and `second` that second's first cell. Inferences can be missing because of `--max-size` or a
+        failed disk.
         """
         each = self._grid.per_second
         recorded = np.add.reduceat(found, np.arange(0, len(found), each))
@@ -307,7 +315,10 @@ class _Wide:
 
 
 def _times(name: str, figures: Figures, present: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
-    """Return a column of the times `name`, with null in cells that are absent or have no inference."""
+    """Return Arrow columns of the times `name` ("latency" or "response"), by column name.
+
+    Cells that are not in `present`, or have no inference, are null.
+    """
     filled = present & (figures["count"] > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = figures["sum_ns"] / figures["count"]

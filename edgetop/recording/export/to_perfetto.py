@@ -1,7 +1,7 @@
-"""Export a trace for ui.perfetto.dev, with counters of latency and of each sensor, events, operators and inferences.
+"""Export of a trace for ui.perfetto.dev: latency and sensors as counters, and events, operators and inferences.
 
-Single inferences are in the trace only if there are few enough for a browser. The figures of each second are always
-there.
+Single inferences are included only if there are few enough for a browser. The figures of each second are always
+included.
 """
 
 import json
@@ -29,9 +29,9 @@ _FIELD_OF = {str: "string_value", int: "int_value", float: "double_value"}
 
 class TraceWriter:
     def __init__(self, file: BinaryIO, origin_ns: int) -> None:
-        """Write to `file`.
+        """Write a trace to `file`. `origin_ns` is CLOCK_MONOTONIC at session time 0.
 
-        `origin_ns`: CLOCK_MONOTONIC at session time 0. Raises InputError if the package is missing.
+        Raises InputError if the `perfetto` package is missing.
         """
         try:
             from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos  # noqa: PLC0415  an extra
@@ -46,9 +46,9 @@ class TraceWriter:
         self._tracks = 0
 
     def _write(self, packet: dict[str, Any]) -> None:
-        """Write a packet.
+        """Write a packet, given by its fields.
 
-        Each packet is a new object, because a protobuf message that is cleared keeps all its memory.
+        Each packet is a new object, because a protobuf message keeps its memory even if it is cleared.
         """
         packet["trusted_packet_sequence_id"] = _SEQUENCE
         self._file.write(self._trace(packet=[packet]).SerializeToString())
@@ -57,9 +57,10 @@ class TraceWriter:
         return max(0, self._origin_ns + t_ns)
 
     def clock(self, t_ns: int, utc_us: int) -> None:
-        """Write the wall-clock time `utc_us` (in microseconds since 1970) at the session time `t_ns`.
+        """Write that the wall-clock time at session time `t_ns` is `utc_us`, in microseconds since 1970.
 
-        The trace's clock counts as CLOCK_BOOTTIME, which is its default, since boards do not sleep.
+        The trace's times count as CLOCK_BOOTTIME, the default of Perfetto. It equals CLOCK_MONOTONIC on a board that
+        never sleeps.
         """
         now_ns = self._time(t_ns)
         times = {_BOOTTIME: now_ns, _MONOTONIC: now_ns, _REALTIME: max(0, utc_us * 1000)}
@@ -67,9 +68,10 @@ class TraceWriter:
         self._write({"timestamp": now_ns, "clock_snapshot": {"clocks": clocks}})
 
     def track(self, name: str, parent: int | None = None, unit: str | None = None) -> int:
-        """Add a track and return its number, which other methods take. A track with a unit is a counter.
+        """Add a track (a row of the trace), and return its number, which the other methods need.
 
-        `parent`: the number of the track under which it appears.
+        `parent` is the number of the track under which the new one appears. With `unit`, such as "ms", the track is a
+        counter.
         """
         self._tracks += 1
         counter = None if unit is None else {"unit_name": encodable(unit)}
@@ -81,15 +83,17 @@ class TraceWriter:
         self._write({"timestamp": self._time(t_ns), "track_event": {"type": kind, "track_uuid": track, **fields}})
 
     def count(self, track: int, t_ns: int, value: float) -> None:
-        """Set the value of a counter from `t_ns` on."""
+        """Set the value of a counter track from session time `t_ns` on."""
         self._event("TYPE_COUNTER", track, t_ns, double_counter_value=value)
 
     def begin(self, track: int, t_ns: int, name: str, **arguments: Argument) -> None:
-        """Begin a slice. If the previous slice of the track has not ended, the new one is nested in it."""
+        """Begin a slice (a named span of time) on a track. A slice that begins before the previous one ended is nested
+        in it.
+        """
         self._event("TYPE_SLICE_BEGIN", track, t_ns, **_named(name, arguments))
 
     def end(self, track: int, t_ns: int) -> None:
-        """End the most recently begun slice of the track."""
+        """End the most recently begun slice (span of time) of the track."""
         self._event("TYPE_SLICE_END", track, t_ns)
 
     def instant(self, track: int, t_ns: int, name: str, **arguments: Argument) -> None:
@@ -142,7 +146,7 @@ def _put_events(trace: TraceWriter, selection: Selection) -> None:
 
 
 def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
-    """Write the latency, response time and counts of each second. Return the number of inferences in these counts."""
+    """Write the latency, response time and counts of each second. Return the total number of inferences."""
     parent = trace.track("latency, each second")
     latency = {name: trace.track(f"{name} latency", parent, "ms") for name in _PERCENTILES}
     response: dict[str, int] = {}
@@ -183,7 +187,7 @@ def _put_inferences(trace: TraceWriter, selection: Selection) -> None:
 
 
 def _put_operators(trace: TraceWriter, selection: Selection) -> None:
-    """Write one inference for each burst: its operators in run order, one after the other, with their mean times."""
+    """Write each profiling round as one inference: its operators one after the other, each with its mean time."""
     track = None
     open_burst: tuple[int, int] | None = None
     until_ns = 0

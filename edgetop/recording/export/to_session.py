@@ -1,9 +1,9 @@
-"""Export a part of a recording (the cut) as a finished recording of its own, for example to send it to a colleague.
+"""Export of a part of a recording (the cut) as a recording of its own, for example to send it to a colleague.
 
-Time 0 of the new session is where the cut begins; the origin and the anchors of the clock are moved accordingly. Only
-whole seconds are exported, so that the session is valid in every respect. Events before the cut that still hold at its
-beginning (the phase, a lost sensor, what the engine had reported) are repeated there. The event of the session's end is
-repeated at the end of the cut.
+Time 0 of the new session is where the cut begins, and the clock data are changed accordingly. Only whole seconds are
+exported, so that the session is valid in every respect. Some events before the cut still hold at its beginning: the
+phase, a lost sensor, what the engine reported. They are repeated there. The event of the session's end is repeated at
+the end of the cut.
 """
 
 import uuid
@@ -69,7 +69,7 @@ def export(selection: Selection, output: Output) -> None:
 
 @dataclass(slots=True)
 class _Counts:
-    """The numbers of inferences that the manifest and the last event of the cut report."""
+    """The numbers of inferences in the cut, for its manifest and its last event."""
 
     inferences: int = 0
     warmup_runs: int = 0
@@ -91,7 +91,7 @@ class _Counts:
 
 
 def _moved(rows: Any, by_ns: int) -> Any:
-    """Return the rows with their times reduced by `by_ns`."""
+    """Return a copy of the rows with all times reduced by `by_ns`."""
     if isinstance(rows, tuple):
         return tuple(replace(burst, t_ns=burst.t_ns - by_ns) for burst in rows)
     if isinstance(rows, Seconds):
@@ -133,9 +133,9 @@ def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Mani
 
 
 def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
-    """Return the number of warm-up runs in the span, or None if it is unknown because they lie before the cut.
+    """Return the number of warm-up runs in the exported span, or None if it is unknown.
 
-    If single inferences were not recorded, it is known only for a cut from the session's beginning.
+    It is known for a cut from the session's beginning, or if single warm-up inferences were recorded in the span.
     """
     if counts.inferences and (span.begin_ns <= 0 or counts.warmup_runs):
         return counts.warmup_runs
@@ -143,9 +143,9 @@ def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
 
 
 def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> tuple[int, ...]:
-    """Return the number of runs of each stream in the span.
+    """Return the number of measured runs of each stream in the exported span.
 
-    Returns () for a part of a session whose single inferences were not recorded.
+    The result is () if it is unknown, because single inferences were not recorded.
     """
     runs = whole.methodology.stream_runs
     if span.begin_ns <= 0 and span.end_ns >= end_ns:
@@ -180,7 +180,7 @@ def _moved_event(event: Event, span: Span, last: SessionOver) -> Event:
 
 
 def _standing(selection: Selection, span: Span) -> Iterator[Event]:
-    """Yield the events before the cut that still hold when the cut begins, moved to time 0."""
+    """Yield the earlier events that still hold when the cut begins, with time 0."""
     in_force: dict[tuple[str, ...], Event] = {}
     for piece in selection.recording.rows("events", Span(end_ns=span.begin_ns)):
         for event in piece:
@@ -193,9 +193,9 @@ def _standing(selection: Selection, span: Span) -> Iterator[Event]:
 
 
 def _subject(event: Event) -> tuple[str, ...]:
-    """Return a key of the state that an event sets, or () if it sets none.
+    """Return a key for the state that an event sets, or () if it sets no state.
 
-    Of events with the same key, the last one holds.
+    The last event with a key determines the state, such as the phase.
     """
     if event.kind in SAID_ONCE:
         return (event.kind, event.source, event.message)

@@ -1,9 +1,10 @@
-"""Export as CSV, with a file per table, or as JSON lines: the manifest first, then an object per row, table after
-table.
+"""Export as CSV, with a file for each table, or as JSON lines.
 
 CSV has the columns of the session format. Text is quoted and otherwise unchanged (RFC 4180), so a name may contain
-commas and newlines. A list is written as JSON, and an unknown value as an empty cell. Each JSON object names the table
-of its row in `table`. Arrow makes the lines, since a long session has more of them than Python can handle.
+commas and newlines. A list is written as JSON, and an unknown value as an empty cell.
+
+JSON lines begin with the manifest. Then comes an object for each row, table after table, with the table's name in
+`table`. Arrow makes the lines, since Python is too slow for the rows of a long session.
 """
 
 import json
@@ -23,13 +24,13 @@ from edgetop.session.manifest_codec import to_json
 
 
 def _tables(selection: Selection, name: str) -> Iterator[pa.Table]:
-    """Yield the table `name` as Arrow tables of bounded size."""
+    """Yield the rows of the table `name` as Arrow tables of limited size."""
     sensor_ids = [info.id for info in selection.recording.manifest.sensors]
     return (to_arrow(name, rows, sensor_ids) for rows in selection.recording.rows(name, selection.span))
 
 
 def _json_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of lists of numbers as JSON text; null stays null."""
+    """Return a column of lists as a column of JSON texts such as "[1,2]". A null stays null."""
     inside = pc.binary_join(column.cast(pa.list_(pa.string())), ",")
     return pc.binary_join_element_wise("[", inside, "]", "")
 
@@ -87,13 +88,17 @@ def _lines(name: str, table: pa.Table) -> pa.ChunkedArray:
 
 
 def _strings(chunk: pa.Array) -> pa.Array:
-    """Return a chunk of texts as JSON strings. Each distinct text is escaped only once."""
+    """Return the texts as JSON strings. Each distinct text is converted only once."""
     coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
     return pa.array([json.dumps(text) for text in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
 
 
 def strict_json(value: object) -> str:
-    """Return a value as one line of JSON in ASCII. Numbers that JSON cannot write (NaN, infinities) become null."""
+    """Return a value as one line of JSON in ASCII, with null in place of NaN and infinities.
+
+    >>> strict_json({"a": [1.5, float("nan")]})
+    '{"a":[1.5,null]}'
+    """
     return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
 
 
@@ -106,7 +111,7 @@ def _finite(value: object) -> object:
 
 
 def _text_of(lines: pa.StringArray) -> memoryview:
-    """Return the text of all lines, one after the other, as Arrow stores it (columnar format, variable-size binary)."""
+    """Return the bytes of all lines together, without a copy. Arrow stores texts one after the other."""
     if not len(lines):
         return memoryview(b"")
     _, offsets, data = lines.buffers()
