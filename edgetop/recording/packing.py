@@ -405,7 +405,7 @@ class Tally:
     counted: int = 0  # inferences that the written seconds count, errors included
 
     def after(self, batch: Batch) -> "Tally":
-        """Return the counts after `batch` was written too."""
+        """Return the counts of all data written, once `batch` is written too."""
         return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + batch.seconds.runs)
 
 

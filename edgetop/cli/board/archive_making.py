@@ -1,8 +1,8 @@
-"""The making of the archive of `edgetop bundle-for`: wheels of another platform, unpacked into one zip file.
+"""Making of the archive of `edgetop bundle-for`: wheels for another platform, unpacked into one zip file.
 
-The archive has the folders of a virtual environment and `archive_program.py` as its `__main__.py`. pip evaluates
-markers such as `python_version < "3.11"` for the Python in which it runs, not for that of the board. So the metadata
-of what pip has unpacked is read again for the board, and what is missing is added.
+The archive has the folders of a virtual environment. Its `__main__.py` is `archive_program.py`. pip evaluates markers
+such as `python_version < "3.11"` for the Python in which it runs, and not for the Python of the board. So the
+metadata of the unpacked packages is read again for the board, and missing packages are added.
 """
 
 import hashlib
@@ -43,7 +43,9 @@ DATE = (2020, 1, 1, 0, 0, 0)  # of every member, so that the same packages make 
 
 @frozen
 class Target:
-    """A board: its architecture as of `uname -m`, its Python such as "3.11", and its oldest C library such as 28."""
+    """A board: its architecture as `uname -m` prints it, its Python such as "3.11", and its oldest glibc such as 28 for
+    2.28.
+    """
 
     architecture: str
     python: str
@@ -51,7 +53,10 @@ class Target:
 
 
 def parse_target(architecture: str, python: str, glibc: str) -> Target:
-    """Return the board that three words describe. Raises InputError.
+    """Return the board that a user described. Raises InputError if edgetop does not run on it.
+
+    `architecture` is what `uname -m` prints. `python` is a version such as "py311" or "3.11", and `glibc` such as
+    "2.28".
 
     >>> parse_target("arm64", "py311", "2.28")
     Target(architecture='aarch64', python='3.11', glibc=28)
@@ -69,7 +74,10 @@ def parse_target(architecture: str, python: str, glibc: str) -> Target:
 
 
 def make_archive(target: Target, output: Path, extras: Sequence[str], *, force: bool) -> None:
-    """Write the archive and print what is in it. Raises InputError and OutputError."""
+    """Write the archive to `output`, and print what is in it. Raises InputError and OutputError.
+
+    `extras` are names of edgetop's extras to put in, such as "onnx". `force` allows replacing an existing file.
+    """
     for extra in extras:
         if extra not in PURPOSES:
             raise InputError(f"--extra {extra}: there is no such extra", ", ".join(PURPOSES))
@@ -109,7 +117,7 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def _identity(members: dict[str, Path]) -> str:
-    """Return a name of these files and of the program that starts them: other contents have another name."""
+    """Return a hash of the archive's files and of the program that starts them, as 16 hex digits."""
     total = hashlib.sha256(Path(archive_program.__file__).read_bytes())
     for name, path in sorted(members.items()):
         total.update(f"{name}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -117,10 +125,10 @@ def _identity(members: dict[str, Path]) -> str:
 
 
 def kept(packages: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the relative name and the path of each file that the board needs.
+    """Yield the relative name and the path of each file in the folder `packages` that the board needs.
 
-    Wheels have no links, so a library may be there up to three times: as libX.so, libX.so.1 and libX.so.1.2.3. Its
-    users load the name in the middle.
+    Wheels have no links, so a library may be there up to three times: as libX.so, libX.so.1 and libX.so.1.2.3. Only
+    libX.so.1 is kept then, since programs load that name.
     """
     for path in sorted(packages.rglob("*")):
         name = path.relative_to(packages).as_posix()
@@ -132,7 +140,7 @@ def kept(packages: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _own_packages() -> list[str]:
-    """Return what edgetop needs without extras."""
+    """Return the requirements of edgetop without extras, such as "click>=8"."""
     return [one for one in _metadata().requires or [] if "extra ==" not in one]
 
 
@@ -144,7 +152,7 @@ def _metadata() -> metadata.Distribution:
 
 
 def _copy_own(packages: Path) -> None:
-    """Copy this very edgetop with its metadata: it is on no package index."""
+    """Copy this edgetop and its metadata into the folder `packages`, since no package index has it."""
     own = Path(edgetop.__file__).parent
     shutil.copytree(own, packages / "edgetop", ignore=shutil.ignore_patterns("__pycache__"))
     if not (own / "themes").is_dir():  # an editable installation
@@ -157,7 +165,10 @@ def _copy_own(packages: Path) -> None:
 
 
 def download(needs: Sequence[str], target: Target, packages: Path) -> None:
-    """Unpack the wheels of `needs`, and of all that they need, for another platform. Raises InputError."""
+    """Download and unpack wheels for the board `target` into the folder `packages`. Raises InputError.
+
+    `needs` are requirements, such as "numpy>=1.26". What they need themselves is downloaded too.
+    """
     if util.find_spec("pip") is None:
         _run(_uv_command(target, packages), needs)
         return

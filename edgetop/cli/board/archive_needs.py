@@ -1,4 +1,4 @@
-"""What packages need on another Python: their metadata, evaluated with the parser of requirements that pip has."""
+"""The requirements of packages on another Python, found with pip's parser of requirements."""
 
 import importlib
 import re
@@ -8,9 +8,10 @@ from typing import Any
 
 
 def missing(packages: Path, python: str, architecture: str) -> list[str]:
-    """Return the requirements of the packages in a folder that are not in it, for a Python such as "3.11" on Linux.
+    """Return the requirements that the packages in the folder `packages` have, and that are not in the folder.
 
-    A requirement counts only if its marker holds there. Extras that a requirement asks for are followed.
+    `python` is a version such as "3.11", on Linux, and `architecture` is what `uname -m` prints. A requirement counts
+    only if its marker holds for this Python. Extras that a requirement asks for are followed.
     """
     # pip's own copy, which has no types: `packaging` itself may not be installed.
     requirements: Any = importlib.import_module("pip._vendor.packaging.requirements")
@@ -42,7 +43,7 @@ def missing(packages: Path, python: str, architecture: str) -> list[str]:
 
 
 def normal(name: str) -> str:
-    """Return the name of a package as indexes write it (PEP 503).
+    """Return the name of a package in the form that package indexes use (PEP 503).
 
     >>> normal("Backports.StrEnum")
     'backports-strenum'

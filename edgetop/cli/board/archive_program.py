@@ -23,7 +23,7 @@ USAGE, NOT_WRITTEN = 2, 4  # exit codes of edgetop
 
 
 class Refused(Exception):  # noqa: N818  nothing is wrong with the program
-    """Why the archive cannot be started here, and the exit code."""
+    """The archive cannot be started here. The message says why, and `code` is the exit code."""
 
     def __init__(self, text: str, code: int = USAGE) -> None:
         super().__init__(text)
@@ -70,7 +70,7 @@ def _contents(here: str) -> Contents:
 
 
 def _refuse_another_board(contents: Contents) -> None:
-    """Raise Refused unless this is the Python, the architecture and the C library that the archive was made for."""
+    """Raise Refused if the Python, the architecture or the C library is not what the archive was made for."""
     version = "%d.%d" % sys.version_info[:2]
     machine = platform.machine()
     made_for = contents.python, contents.architecture
@@ -91,7 +91,7 @@ def _numbers(version: str) -> List[int]:
 
 
 def _unpacked(archive: str, contents: Contents) -> str:
-    """Return the folder in which the archive is unpacked. The first start unpacks it."""
+    """Return the folder with the unpacked archive. The archive is unpacked if the folder does not exist yet."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     parent = os.environ.get(FOLDER_VARIABLE) or os.path.join(cache, "edgetop")
     folder = os.path.join(parent, "archive-" + contents.id)
@@ -122,7 +122,7 @@ def _unpacked(archive: str, contents: Contents) -> str:
 
 
 def _environment(folder: str, contents: Contents) -> str:
-    """Make the folder a virtual environment, if it is none yet, and return its interpreter.
+    """Make the folder a virtual environment, if it is none yet. Return the path of its interpreter.
 
     A venv is the file pyvenv.cfg, a link to the interpreter, and a folder of packages
     (https://docs.python.org/3/library/site.html).
@@ -162,7 +162,7 @@ def _write(path: str, text: str, mode: int) -> None:
 
 
 def _replace(path: str, make: Callable[[str], None]) -> None:
-    """Make a file under another name and rename it, so that another process never sees a part of it."""
+    """Create or replace the file `path` atomically. `make` gets a temporary path and writes the file there."""
     partial = "%s.%d" % (path, os.getpid())
     make(partial)
     os.replace(partial, path)

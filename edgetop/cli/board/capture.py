@@ -1,4 +1,4 @@
-"""`edgetop sensors --capture`: list the files of the board, ask, and write them to an archive."""
+"""`edgetop sensors --capture`: list the board's files, ask the user, and write the files to an archive."""
 
 import itertools
 import os
@@ -18,10 +18,12 @@ SUFFIX = ".tar.gz"
 
 
 def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
-    """Write a capture of the board to `path`: list the board's files, ask, and pack them.
+    """Write an archive of the files that describe the board to `path`. The files are listed first, and the user is
+    asked.
 
-    `yes`: do not ask. `force`: replace an existing file. Raises OutputError if the file cannot be written, and
-    InputError if there is no terminal to ask on.
+    `root` is the root of the board's file system. With `yes`, the user is not asked. `force` allows replacing an
+    existing file. Raises OutputError if the file cannot be written, or InputError if the path is unsuitable or there
+    is no terminal to ask on.
     """
     refuse(path, "--capture", yes=yes, force=force)
     capture = collect(root)
@@ -38,9 +40,10 @@ def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
 
 
 def refuse(path: Path, option: str, *, yes: bool, force: bool) -> None:
-    """Raise InputError if the archive cannot be written to `path`, or if there is no terminal on which to ask.
+    """Raise InputError if `path` is unsuitable for an archive, or if there is no terminal on which to ask the user.
 
-    `option`: the option that gave the path. `yes`: no question is asked.
+    `option` is the option that gave the path, such as "--capture". With `yes`, the user is not asked. Without
+    `force`, an existing file is refused.
     """
     if not path.name.endswith(SUFFIX) or path.name == SUFFIX:
         raise InputError(f"{option} {path}: not a name for an archive", f"its name must end in {SUFFIX}")
@@ -51,10 +54,10 @@ def refuse(path: Path, option: str, *, yes: bool, force: bool) -> None:
 
 
 def write(path: Path, option: str, packed: bytes, *, force: bool) -> None:
-    """Write the bytes of an archive to `path`; only its owner may read the file.
+    """Write an archive to `path`, so that only its owner may read it. `packed` are its bytes.
 
-    `option`: the option that gave the path. Raises InputError if the file exists, and OutputError if it cannot be
-    written.
+    `option` is the option that gave the path, for error messages. Raises InputError if the file exists and `force` is
+    false, or OutputError if it cannot be written.
     """
     try:
         write_archive(packed, path, force=force)
@@ -67,7 +70,7 @@ def write(path: Path, option: str, packed: bytes, *, force: bool) -> None:
 
 
 def listing(capture: Capture) -> Iterator[str]:
-    """Yield the lines that list a capture: its files by folder, the number of links, and its notes."""
+    """Yield the lines of text that list an archive: its files by folder, the number of links, and its notes."""
     yield "In the capture:"
     for folder, paths in itertools.groupby(capture.files, key=lambda path: path.rpartition("/")[0]):
         yield f"  {clean(folder or '.')}: {clean(' '.join(path.rpartition('/')[2] for path in paths))}"

@@ -1,4 +1,4 @@
-"""The results of checks as lines of text, as `edgetop doctor` and `edgetop self-test` print them."""
+"""The results of checks as lines of text, for `edgetop doctor` and `edgetop self-test`."""
 
 import textwrap
 from collections import Counter
@@ -11,8 +11,10 @@ WIDTH = 100
 
 
 def check_lines(checks: Sequence[Check]) -> Iterator[str]:
-    """Yield the lines of each check, with its advice and its fix, then an empty line and the number of checks by
-    status."""
+    """Yield lines for each check: status, name, what was found, advice and fix.
+
+    An empty line and a line such as "no problems, 1 warning, 8 ok" follow.
+    """
     width = max(len(check.name) for check in checks)
     for check in checks:
         head = f"{check.status:<8} {check.name:<{width}}  "

@@ -1,4 +1,6 @@
-"""Run the checks of `edgetop doctor`, measure the ceilings of runtimes (`--roofline`), and format the results."""
+"""The work of `edgetop doctor`: run the checks, measure the peak speeds of runtimes (`--roofline`),
+format the results.
+"""
 
 import contextlib
 import os
@@ -111,13 +113,13 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
 
 
 def examine(facts: Facts) -> list[Check]:
-    """Return the results of all checks on these facts. The checks change nothing."""
+    """Return the results of all checks. They judge `facts`, which describe the board, and change nothing."""
     checks = [*OF_THE_BOARD, *(OF_THIS_MACHINE.values() if facts.root.is_host else ())]
     return [found for check in checks for found in check(facts)]
 
 
 def document(diagnosis: Diagnosis) -> Document:
-    """Return the document that `doctor --json` prints (edgetop help doctor)."""
+    """Return the JSON document that `doctor --json` prints (edgetop help doctor)."""
     ceilings = [{**of.kind.to_json(), **of.ceilings.to_json()} for of in diagnosis.measured]
     return {
         "board": asdict(diagnosis.board),
@@ -141,9 +143,11 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def measure_ceilings(options: DoctorOptions, board: Board, python: str | None) -> list[Measured]:
-    """Measure and store the ceilings of the chosen engine, or of one engine per model format. Return them.
+    """Measure the peak FLOP/s and bytes/s of the chosen engine, or of one engine for each model format. Store and
+    return them.
 
-    Raises InputError if none can be measured.
+    `python` is the interpreter for the engines; None means this one. Raises InputError if no engine can be
+    measured.
     """
     tried = [_measured(spec, python, board) for spec in _specs(options)]
     found = [each for each in tried if isinstance(each, Measured)]
@@ -165,9 +169,9 @@ def _measured(spec: EngineSpec, python: str | None, board: Board) -> Measured | 
 
 
 def _specs(options: DoctorOptions) -> Iterator[EngineSpec]:
-    """Yield a specification for each engine to measure.
+    """Yield the description of each engine to measure.
 
-    Raises InputError if one is unknown, or if it lacks the provider or the delegate.
+    Raises InputError if an engine is unknown, or if it lacks the requested provider or delegate.
     """
     formats = list(dict.fromkeys(runtime.formats[0] for runtime in RUNTIMES.values()))
     formats = [

@@ -57,7 +57,10 @@ class Row:
 
 
 def _rows(python: Path | None) -> Iterator[Row]:
-    """Yield a row for each engine of an interpreter, by default the one that runs this. Raises InputError."""
+    """Yield a row for each engine that the interpreter `python` has or could have. None means this interpreter.
+
+    Raises InputError if the interpreter cannot be started.
+    """
     from edgetop.cli.running.session_parts import EXTRAS  # noqa: PLC0415  --help needs none of it
     from edgetop.doctor.machine_checks import read_inventory  # noqa: PLC0415
     from edgetop.engines.child.adapters import RUNTIMES  # noqa: PLC0415

@@ -1,6 +1,6 @@
 """`edgetop inspect`: show the contents of a model file, without a runtime.
 
-If a runtime is installed, a child process uses it to get shapes that a TFLite file leaves open.
+If a runtime is installed, a child process uses it for shapes that a TFLite file leaves open.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,9 +87,11 @@ def _show_language_model(path: Path, size_bytes: int, *, is_shaped: bool, as_jso
 def _input_shapes(
     model: "Model", asked: Sequence[tuple[str, tuple[int, ...]]], batch: int | None
 ) -> tuple[Mapping[str, Sequence[int]], list[str]]:
-    """Return the input shapes that `run` would use, and a sentence for each dimension that had to be assumed.
+    """Return the input shapes that `edgetop run` would use, by input, and a sentence for each size that had to be
+    assumed.
 
-    `asked`: shapes that the user gave, by input. `batch`: the batch size that the user gave, or None.
+    `asked` has the shapes that the user gave, as `(input, shape)` pairs. `batch` is the batch size that the user
+    gave, or None.
     """
     from edgetop.engines.child.engine_error import EngineError  # noqa: PLC0415
     from edgetop.engines.child.inputs import Tensor, resolve_shapes  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The inspection of a model as text: inputs, outputs, weights, and operators with the most work."""
+"""The inspection of a model as text: its inputs, outputs and weights, and the operators with the most work."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -19,7 +19,10 @@ _WITHIN = "their weights are counted below, but not their work"
 
 
 def inspect_summary(document: Document) -> str:
-    """Return the text for a document of `inspection_document`. Foreign text in it is made safe."""
+    """Return a text that describes a model. `document` comes from `inspection_document`.
+
+    Control characters in names from the model's file are replaced.
+    """
     return joined((_head, _ends, _weights, _work, _caches, _types, _largest), document)
 
 
@@ -27,7 +30,7 @@ FORMATS = {"openvino": "OpenVINO IR", "ncnn": "ncnn param"}  # formats without a
 
 
 def joined(parts: Sequence[Callable[[Document], Iterator[str]]], document: Document) -> str:
-    """Return the lines that all of `parts` yield for the document, then the document's hints, as one text."""
+    """Return one text: the lines that each function in `parts` yields for `document`, then the document's hints."""
     lines = [line for part in parts for line in part(document)]
     hints = (Notice(hint["code"], hint["message"], hint["advice"]) for hint in document["hints"])
     return "\n".join([*lines, *notice_lines("hint", hints)])
@@ -60,7 +63,9 @@ def _head(document: Document) -> Iterator[str]:
 
 
 def _external(one: Document) -> str:
-    """Return a sentence about an external file of weights: what is in it, and what is wrong with it."""
+    """Return a text about an external file of weights, such as "16 MiB: 4 tensors" or "MISSING: 4
+    tensors need 16 MiB".
+    """
     tensors = f"{one['tensors']} tensor{'' if one['tensors'] == 1 else 's'}"
     needs = f"{tensors} need{'s' if one['tensors'] == 1 else ''} {formatting.size(one['needed_bytes'])}"
     match one["problem"]:
@@ -135,7 +140,7 @@ def _total(totals: Document, key: str) -> str:
 
 
 def _amount(number: float | None) -> str:
-    """Return a number with an SI prefix, such as `1.14 G`. The unit follows."""
+    """Return a number with an SI prefix, such as "1.14 G", to which a unit can be appended."""
     if number is None:
         return UNKNOWN
     shown = formatting.count(number)

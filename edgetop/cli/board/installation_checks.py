@@ -1,4 +1,4 @@
-"""The checks of `edgetop self-test`: run each part of edgetop once, in a private folder, and judge it."""
+"""The checks of `edgetop self-test`: use each part of edgetop once, in a private folder, and judge the result."""
 
 import importlib.util
 import os
@@ -50,7 +50,7 @@ class SelfTest:
 
 
 def self_test(limit_s: float) -> SelfTest:
-    """Run every check and return the results. A check that is not done after `limit_s` seconds counts as a problem."""
+    """Run all checks and return their results. A check that takes longer than `limit_s` seconds in all is a problem."""
     began_s = time.monotonic()
     checks = [check_settings()]
     with tempfile.TemporaryDirectory(prefix="edgetop-self-test-", ignore_cleanup_errors=True) as folder:
@@ -60,7 +60,7 @@ def self_test(limit_s: float) -> SelfTest:
 
 
 def document(result: SelfTest) -> Document:
-    """Return the document that `self-test --json` prints (edgetop help install)."""
+    """Return the JSON document that `self-test --json` prints (edgetop help install)."""
     from dataclasses import asdict  # noqa: PLC0415  for this document alone
 
     return {
@@ -83,7 +83,7 @@ def lines(result: SelfTest) -> Iterator[str]:
 
 
 def check_settings() -> Check:
-    """Return the check of the user's settings. They are read as by every command with a screen."""
+    """Check whether the user's settings can be read, as every command with a screen does. Return the result."""
     try:
         load_config(config_home())
     except EdgetopError as error:
@@ -121,7 +121,7 @@ def _check_sessions(folder: Path, until_s: float) -> Iterator[Check]:
 
 
 def installed_formats() -> list[str]:
-    """Return the formats of the built-in model for which a runtime is installed in this Python."""
+    """Return the formats of the built-in model, such as "onnx", for which a runtime is installed in this Python."""
     found = (
         runtime.formats[0] for runtime in RUNTIMES.values() if importlib.util.find_spec(runtime.module) is not None
     )
@@ -135,11 +135,11 @@ def _arguments(model_format: str, folder: Path) -> list[str]:
 
 
 class _TimeOverError(Exception):
-    """Raised to end a run that has taken too long."""
+    """A run has taken too long, and is to be ended."""
 
 
 def _outcome(run: ChildRun, until_s: float) -> Outcome | None:
-    """Return the outcome of a run, or None if it has not ended at `until_s`, a time of time.monotonic."""
+    """Wait for a run. Return its outcome, or None if it has not ended at `until_s`, a time of time.monotonic()."""
 
     def look() -> None:
         if time.monotonic() > until_s:
@@ -152,9 +152,9 @@ def _outcome(run: ChildRun, until_s: float) -> Outcome | None:
 
 
 def check_engine(model_format: str, outcome: Outcome | None) -> Check:
-    """Return the check of an engine from its run of the built-in model.
+    """Judge an engine by its run of the built-in model. Return the result.
 
-    `outcome`: None if the run did not end in time.
+    `model_format` is such as "onnx". `outcome` is the result of the run, or None if it did not end in time.
     """
     name = f"{ENGINE}-{model_format}"
     if outcome is None:
@@ -168,9 +168,9 @@ def check_engine(model_format: str, outcome: Outcome | None) -> Check:
 
 
 def check_recordings(outcomes: Mapping[Path, Outcome]) -> Iterator[Check]:
-    """Yield two checks: that sessions can be read back, and that their reports are those that the runs printed.
+    """Yield two results: whether sessions can be read back, and whether their reports equal what the runs printed.
 
-    `outcomes`: the outcome of each run, by the folder of its session.
+    `outcomes` has the result of each run, by the folder of its session.
     """
     if not outcomes:
         yield problem(RECORDING, "not tried: no run was completed")
@@ -202,9 +202,10 @@ def check_recordings(outcomes: Mapping[Path, Outcome]) -> Iterator[Check]:
 
 
 def check_terminal(environment: Mapping[str, str], terminal: os.terminal_size) -> Check:
-    """Return the check of the terminal of this command.
+    """Judge the terminal in which this command runs. Return the result.
 
-    It is never a problem, since every command works without a terminal.
+    `environment` are the environment variables, and `terminal` is the terminal's size. The result is never a problem,
+    since every command works without a terminal.
     """
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
         return ok(TERMINAL, "none here: edgetop run --headless needs none")

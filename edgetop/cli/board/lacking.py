@@ -1,4 +1,4 @@
-"""What this installation lacks: extras whose packages are not installed, and programs that some commands start."""
+"""What this installation lacks: packages of extras, and programs that some commands start."""
 
 import importlib.util
 import shutil
@@ -44,9 +44,9 @@ class Lack:
 
 
 def lacking(root: Root, find: Callable[[str], str | None] = shutil.which) -> Iterator[Lack]:
-    """Yield each package or program that is not installed and could be useful on this machine.
+    """Yield each extra or program that is not installed and could be useful on this board.
 
-    `find` returns the path of a program, or None.
+    `root` is the root of the board's file system. `find` takes the name of a program and returns its path or None.
     """
     for extra, purpose in PURPOSES.items():
         if _is_of_use(extra, root) and not _is_installed(extra):

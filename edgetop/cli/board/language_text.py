@@ -1,4 +1,4 @@
-"""The inspection of a language model as text: its architecture, weights, context, and the work of a token."""
+"""The inspection of a language model as text: its architecture, weights and context, and the work for a token."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,10 @@ from edgetop.session.typed_json import Document
 
 
 def language_summary(document: Document) -> str:
-    """Return the text for a document of `language_document`. Foreign text in it is made safe."""
+    """Return a text that describes a language model. `document` comes from `language_document`.
+
+    Control characters in names from the model's file are replaced.
+    """
     return joined((_head, _shape, _weights, _context, _work), document)
 
 

@@ -1,6 +1,7 @@
-"""The observer effect on this very board: edgetop and a bare loop run the same model in turns.
+"""The observer effect on this board: how much slower a model runs because edgetop watches it.
 
-Each ratio is to the bare loop of the same round, so that a drift of the board's clocks does not change it.
+Edgetop and a bare loop run the same model in turns. In each round, the figures are divided by the figures of the bare
+loop. So a drift of the board's clocks does not change the ratios.
 """
 
 import statistics
@@ -36,7 +37,7 @@ COLUMNS, ROWS = 160, 50  # the largest screen of the README's table
 
 @frozen
 class Turn:
-    """The number of inferences in one turn, their latency and their throughput."""
+    """One turn of a model: the number of inferences, their latency and their throughput."""
 
     count: int
     p50_ms: float
@@ -45,7 +46,7 @@ class Turn:
 
     @classmethod
     def of(cls, latencies_ns: npt.NDArray[np.int64]) -> "Turn":
-        """Return the turn with these latencies in ns. Raises EdgetopError if there are none."""
+        """Return the figures of a turn from its latencies in ns. Raises EdgetopError if there are none."""
         if not len(latencies_ns):
             raise EdgetopError("a turn of the observer effect has no inference")
         p50, p99 = np.percentile(latencies_ns, (50, 99)) / 1e6
@@ -67,9 +68,9 @@ class Turns:
 
 
 def measure(turns: Turns, tell: Callable[[str], None]) -> list[Round]:
-    """Return the measured rounds. Each runs the conditions in another order.
+    """Run all rounds and return them. In each round, the bare loop and edgetop run in another order.
 
-    `tell` gets a line before each turn. Raises EdgetopError if a turn fails.
+    `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails.
     """
     rounds: list[Round] = []
     for number in range(turns.rounds):
@@ -140,7 +141,7 @@ _RUN = {"bare": _bare, "headless": _headless, "screen": _screen}
 
 
 def latencies_of(folder: Path) -> npt.NDArray[np.int64]:
-    """Return the latencies in ns of a session's measured inferences that succeeded. Raises InputError."""
+    """Return the latencies in ns of a session's measured inferences that did not fail. Raises InputError."""
     parts = []
     for batch in Recording(folder).play(inferences=True):
         rows = batch.inferences
@@ -149,16 +150,17 @@ def latencies_of(folder: Path) -> npt.NDArray[np.int64]:
 
 
 def plan(total_s: float) -> tuple[int, float]:
-    """Return the number of rounds, and the seconds of each turn, for a total of about `total_s` seconds."""
+    """Return `(number of rounds, seconds of each turn)`, so that all turns together take about `total_s` seconds."""
     least_s = (LEAST_TURN_S + START_S) * len(CONDITIONS)
     rounds = min(ROUNDS, max(1, int(total_s / least_s)))
     return rounds, max(LEAST_TURN_S, total_s / (rounds * len(CONDITIONS)) - START_S)
 
 
 def document(model_format: str, seconds: float, rounds: list[Round]) -> Document:
-    """Return a document with the rounds, and with the ratios to the bare loop: the median, the least and the greatest.
+    """Return a JSON document with all rounds, and with the ratios of edgetop's figures to those of the bare loop.
 
-    `seconds`: the length of a turn.
+    Each ratio has its median, least and greatest value. `model_format` is such as "onnx". `seconds` is the length of
+    a turn.
     """
     figures = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz"}
     ratios = {

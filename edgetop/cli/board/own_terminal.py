@@ -1,4 +1,4 @@
-"""A pseudo-terminal that this program makes. It starts itself in it to see what its screen shows."""
+"""A pseudo-terminal in which edgetop starts itself, to see what its screen shows."""
 
 import contextlib
 import fcntl
@@ -22,10 +22,13 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[PX^_\]].*?(?:\x07|\x1b\\)|[
 
 
 class OwnTerminal:
-    """A command on a terminal of `columns` by `rows`. `output` has the bytes that it has sent so far."""
+    """A command that runs on a pseudo-terminal. `output` has the bytes that the command has written so far."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], columns: int, rows: int) -> None:
-        """Start the command. Raises OSError if the system provides no terminal or no process."""
+        """Start the command on a terminal with `columns` and `rows`. `environment` are its environment variables.
+
+        Raises OSError if the system provides no terminal or no process.
+        """
         self.output = b""
         self._ours, theirs = pty.openpty()
         variables = {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -43,13 +46,13 @@ class OwnTerminal:
 
     @property
     def text(self) -> bytes:
-        """The output so far without escape sequences."""
+        """The command's output so far, without escape sequences."""
         return _ESCAPES.sub(b"", self.output)
 
     def read_until(self, is_done: Callable[[], bool], until_s: float) -> bool:
-        """Read the output until `is_done` returns true. Return whether it did.
+        """Read the output until `is_done()` is true. Return whether it is true at the end.
 
-        Gives up when the command has ended, or at `until_s`, a time of time.monotonic.
+        This gives up when the command has ended, or at `until_s`, a time of time.monotonic().
         """
         while not is_done() and len(self.output) < MAX_BYTES and (left_s := until_s - time.monotonic()) > 0:
             if select.select([self._ours], [], [], min(LOOK_S, left_s))[0]:
@@ -67,7 +70,7 @@ class OwnTerminal:
         return self._process.poll() is not None
 
     def close(self) -> None:
-        """End the command, first by SIGTERM, and close the terminal."""
+        """End the command, first by SIGTERM, then by SIGKILL. Close the terminal."""
         try:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)

@@ -1,5 +1,4 @@
-"""The removal of everything from documents that identifies a machine or a person: names, paths, serial numbers,
-addresses."""
+"""Removal of all texts that identify a machine or a person: names, paths, serial numbers, addresses."""
 
 import contextlib
 import getpass
@@ -25,7 +24,7 @@ _PATH = re.compile(r"(?<![\w./~$-])/(?:[\w.@+-]+)(?:/[^\s\"'()\[\],;:]*)?")
 
 
 class Redaction:
-    """A redaction of texts that were made on this machine."""
+    """Removes texts that identify this machine or its user."""
 
     def __init__(self, root: Root) -> None:
         self._private = Private(root, (name for name in _names() if name not in OF_EVERYONE))
@@ -34,7 +33,9 @@ class Redaction:
         self._places = sorted(((str(path), name) for name, path in own.items()), key=lambda one: -len(one[0]))
 
     def text(self, text: str) -> str:
-        """Return a text without paths of this user. Letters and digits of names and addresses become `x`."""
+        """Return the text without the user's paths, and with `x` in place of each letter and digit of names and
+        addresses.
+        """
         for path, name in self._places:
             if path != "/":
                 text = re.sub(rf"(?<![\w.-]){re.escape(path)}(?![\w-])", name, text)
@@ -43,11 +44,11 @@ class Redaction:
         return _PERHAPS_IPV6.sub(_without_ipv6, _IPV4.sub(_blank, text))
 
     def document(self, document: Document) -> Document:
-        """Return a document with all its texts redacted, keys too. Numbers stay as they are."""
+        """Return the JSON object with all its texts redacted, keys too. Numbers stay unchanged."""
         return {self.text(key): self.value(value) for key, value in document.items()}
 
     def value(self, value: object) -> object:
-        """Return a JSON value with all its texts redacted."""
+        """Return the JSON value with all texts in it redacted."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -62,8 +63,10 @@ def _blank(match: "re.Match[str]") -> str:
 
 
 def _without_ipv6(match: "re.Match[str]") -> str:
-    """Return an IPv6 address with `x` for its digits, or the match unchanged if it is a time of day, which looks
-    alike."""
+    """Return the matched text with `x` for its letters and digits if it is an IPv6 address, otherwise unchanged.
+
+    A time of day such as 10:15:02 looks like an address.
+    """
     try:
         ipaddress.IPv6Address(match[0].rstrip(":") or match[0])
     except ValueError:
@@ -72,13 +75,13 @@ def _without_ipv6(match: "re.Match[str]") -> str:
 
 
 def _plain_path(match: "re.Match[str]") -> str:
-    """Return a path of the system unchanged, and "PATH" for any other path, which a user chose."""
+    """Return a path of the system, such as /usr/lib, unchanged, and "PATH" in place of any other path."""
     is_plain = match[0].split("/")[1] in _OF_THE_SYSTEM and not match[0].startswith(_OF_USERS)
     return match[0] if is_plain else "PATH"
 
 
 def _names() -> Iterator[str]:
-    """Yield the names of this user and this host. They may come from a directory service instead of /etc/passwd."""
+    """Yield the names of this user and this host. They may come from a directory service and not from /etc/passwd."""
     for variable in ("USER", "LOGNAME", "SUDO_USER", "HOSTNAME"):
         yield os.environ.get(variable, "")
     with contextlib.suppress(KeyError, OSError):  # no variable, and no entry for this number

@@ -1,7 +1,4 @@
-"""The steps of `edgetop board-report` in order.
-
-Steps that load the board or need root are asked for before they run.
-"""
+"""The steps of `edgetop board-report` in order. The user is asked before a step that loads the board or needs root."""
 
 import json
 import os
@@ -44,10 +41,11 @@ class Report:
 
 
 def make_report(path: Path, total_s: float, *, yes: bool, force: bool) -> int:
-    """Make the report and return the exit code. A step that fails or is declined is noted, and the next ones still run.
+    """Measure the board, write the report to `path`, and return the exit code.
 
-    `path`: the report's file. `total_s`: about how many seconds it may take. `yes`: do not ask. `force`: replace an
-    existing file. Raises InputError and OutputError.
+    A step that fails or is declined is noted, and the next steps still run. `total_s` is about how many seconds all
+    steps may take. With `yes`, the user is not asked. `force` allows replacing an existing file. Raises InputError
+    and OutputError.
     """
     refuse(path, "--output", yes=yes, force=force)
     if not path.parent.is_dir():  # known before five minutes are spent
@@ -103,15 +101,15 @@ def _measured(folder: Path, loaded_s: float, *, yes: bool) -> Report:
 
 
 class _Steps:
-    """The runner of the steps: asks for a step, runs it, and notes its result."""
+    """Runs the steps: asks the user, does the step, and notes its result."""
 
     def __init__(self, report: Report, *, yes: bool) -> None:
         self._report, self._yes = report, yes
 
     def take(self, name: str, what: str, work: Callable[[], None], question: str = "") -> None:
-        """Run the step `name` with the function `work`. `what`: a description of the step.
+        """Run the step `name` by calling `work`. `what` describes the step to the user.
 
-        `question`: the question to ask before, or "" for a step that only reads what every user may read.
+        `question` is asked before the step. It is "" if the step only reads what every user may read.
         """
         if question and not self._yes and not click.confirm(question, default=name != "root", err=True):
             self._report.steps.append({"name": name, "done": False, "why": DECLINED})
@@ -153,9 +151,10 @@ def _soak(report: Report, soaks: report_steps.Soaks) -> None:
 
 
 def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None, document: Document) -> Iterator[str]:
-    """Yield lines that describe the file: its figures in words, then the names of its files.
+    """Yield lines that describe the written file: its figures in words, then the names of the files in it.
 
-    `packed`: the size of the file in bytes. `loaded`: the capture that was made while the model ran, if any.
+    `packed` is the size of the file in bytes. `loaded` has the board's files as they were while the model ran, or
+    None.
     """
     yield f"In {clean(str(path))}, {size(packed)}, which only you may read:"
     yield f"  {REPORT}: the figures of these steps; made by {document['versions'][0]}"
@@ -169,7 +168,10 @@ def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None,
 
 
 def figures(document: Document) -> Iterator[str]:
-    """Yield the main figures of a report, with one line for each step that has figures."""
+    """Yield a line of text with the main figures of each step, such as "sensors: 12 found, 1 missing".
+
+    `document` is the report as JSON. Steps without figures are left out.
+    """
     if doctor := document.get("doctor"):
         yield f"doctor: {doctor['status']}, {len(doctor['checks'])} checks"
     if sensors := document.get("sensors"):
@@ -187,7 +189,10 @@ def _observer_words(observer: Document) -> Iterator[str]:
 
 
 def _spread_words(spread: Document, rounds: int) -> str:
-    """Return the median of a ratio and, if there are several rounds, the least and the greatest, as text."""
+    """Return a ratio as text, such as "1.02 (1.01 to 1.05)": the median, the least and the greatest.
+
+    With one round, only the median is given.
+    """
     between = f" ({spread['min']:.2f} to {spread['max']:.2f})" if rounds > 1 else ""
     return f"{spread['median']:.2f}{between}"
 

@@ -1,4 +1,4 @@
-"""The steps of `edgetop board-report`: what each one measures, and which part of it goes into the report."""
+"""The steps of `edgetop board-report`: what each step measures, and which part of its result goes into the report."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ OF_SESSION = ("edgetop_version", "end_reason", "duration_ns", "board", "engine",
 
 
 def doctor() -> Document:
-    """Return the results of the checks of `edgetop doctor`, without names of other processes."""
+    """Return the results of `edgetop doctor` as a JSON document, without names of other processes."""
     document = diagnosis.document(diagnosis.diagnose(diagnosis.DoctorOptions()))
     for check in document["checks"]:
         if check["name"] == state_checks.BACKGROUND:
@@ -43,7 +43,7 @@ def doctor() -> Document:
 
 
 def sensors() -> Document:
-    """Return a document with the value of every sensor of the board."""
+    """Read every sensor of the board. Return the JSON document that `edgetop sensors --json` prints."""
     survey = survey_board(Root())
     survey.read_whole()
     return sensor_table.document(survey)
@@ -54,23 +54,24 @@ def capture() -> Capture:
 
 
 def refused_files(found: Capture) -> int:
-    """Return the number of files of a capture that this user may not read."""
+    """Return the number of files that this user may not read, among the board's files in the capture `found`."""
     lines = found.files.get(UNREADABLE, b"").decode().splitlines()
     return sum(1 for line in lines if line.split(maxsplit=1)[0] in REFUSED)
 
 
 def sudo_of(found: Capture) -> str | None:
-    """Return the path of sudo if it would help, else None.
+    """Return the path of sudo, or None if sudo is missing or would not help.
 
-    It helps if this user is not root and may not read some files of the capture.
+    It helps if this user is not root and may not read some files of the capture `found`.
     """
     return shutil.which("sudo") if os.geteuid() != 0 and refused_files(found) else None
 
 
 def capture_as_root(sudo: str, folder: Path, *, may_ask: bool) -> Capture:
-    """Return a capture of the board that root has made. `may_ask`: whether sudo may ask for a password.
+    """Read the board's files as root, and return the capture. Raises EdgetopError.
 
-    `folder`: a private folder for the archive. Raises EdgetopError.
+    `sudo` is the path of sudo. `folder` is a private folder for a temporary archive. `may_ask` allows sudo to ask for
+    a password.
     """
     path = folder / "root.tar.gz"
     prefix = [sudo] if may_ask else [sudo, "-n"]
@@ -89,10 +90,17 @@ def capture_as_root(sudo: str, folder: Path, *, may_ask: bool) -> Capture:
 
 
 class Soaks:
-    """Runs of the built-in model on each installed runtime, after an idle baseline. The board is captured meanwhile."""
+    """Runs the built-in model on each installed runtime for some time. Meanwhile, the board's sensors and files are
+    read.
+
+    Each run begins with a rest, in which the idle power is measured.
+    """
 
     def __init__(self, formats: list[str], folder: Path, environment: Mapping[str, str], total_s: float) -> None:
-        """Prepare a run for each model format. `total_s`: the seconds for all runs together."""
+        """Prepare a run for each of `formats`, such as "onnx". All runs together take `total_s` seconds.
+
+        `folder` is a private folder for the sessions. `environment` are the environment variables of the runs.
+        """
         self.reports: dict[str, Document] = {}
         self.sensors: Document | None = None  # under load
         self.loaded: Capture | None = None  # the board under load
@@ -100,9 +108,9 @@ class Soaks:
         self._each_s = total_s / max(1, len(formats))
 
     def run(self) -> None:
-        """Run the model on all runtimes.
+        """Run the model on all runtimes. If some runs fail, the others still run.
 
-        If some fail, raise the EdgetopError of the first one after all others have run.
+        Afterwards the EdgetopError of the first failed run is raised.
         """
         failed: list[EdgetopError] = []
         for model_format in self._formats:
@@ -139,7 +147,7 @@ class Soaks:
 
 
 def figures_of(report: Document) -> Document:
-    """Return the parts of a session's report that are numbers, causes or codes. Sentences are left out."""
+    """Return the parts of a session's JSON report that are numbers, causes or codes. Sentences are left out."""
     session = report["session"]
     slowdowns = [
         {name: value for name, value in one.items() if name not in ("evidence", "considered", "who")}
@@ -157,9 +165,10 @@ def figures_of(report: Document) -> Document:
 def observe(
     model_format: str, folder: Path, environment: Mapping[str, str], total_s: float, tell: Callable[[str], None]
 ) -> Document:
-    """Return a document with the observer effect, measured in about `total_s` seconds. Raises EdgetopError.
+    """Measure the observer effect (what edgetop costs a model) in about `total_s` seconds. Return a JSON document.
 
-    `folder`: a private folder for the sessions. `tell` gets a line before each turn.
+    `model_format` is such as "onnx". `folder` is a private folder for the sessions, and `environment` are their
+    environment variables. `tell` gets a line of text before each turn. Raises EdgetopError.
     """
     rounds, seconds = observer_effect.plan(total_s)
     turns = observer_effect.Turns(demo.model_path(model_format), rounds, seconds, folder, environment)

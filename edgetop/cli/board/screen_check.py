@@ -1,4 +1,4 @@
-"""Draw a recorded session on the screen, in a pseudo-terminal that nobody sees."""
+"""The check whether edgetop's screen can be drawn. It draws a session in a pseudo-terminal."""
 
 import time
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ ROWS, COLUMNS = 24, 80
 
 
 def check_screen(session: Path, environment: Mapping[str, str], until_s: float) -> Check:
-    """Return the check of the screen: replay `session` at 80x24 until its latency is drawn.
+    """Replay the session on a screen of 80x24 until its latency is drawn. Return the result of this check.
 
-    `until_s`: when to give up, a time of time.monotonic.
+    `environment` are the environment variables. The check gives up at `until_s`, a time of time.monotonic().
     """
     began_s = time.monotonic()
     try:

@@ -1,4 +1,7 @@
-"""The sensors of a board as a table, lines or JSON, once or repeatedly. Foreign text is made safe."""
+"""The sensors of a board as a table, as lines or as JSON, printed once or repeatedly.
+
+Control characters in texts of the board are replaced.
+"""
 
 import json
 import os
@@ -26,7 +29,7 @@ HOME, CLEAR_LINE, CLEAR_BELOW, CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 
 
 def document(survey: Survey) -> Document:
-    """Return the document that `sensors --json` prints (edgetop help sensors)."""
+    """Return the JSON document that `sensors --json` prints (edgetop help sensors)."""
     sensors = [
         {
             "id": row.info.id,
@@ -44,15 +47,15 @@ def document(survey: Survey) -> Document:
 
 
 def board_line(board: Board) -> str:
-    """Return one line with the board's model and whatever else identifies it, as far as it is known."""
+    """Return one line about the board: its model, CPU, system, kernel and power mode, as far as they are known."""
     parts = (board.model, board.cpu, board.os, board.kernel and f"kernel {board.kernel}", board.power_mode)
     return ", ".join(clean(text) for text in parts if text) or "unknown board"
 
 
 def table(survey: Survey, columns: int | None) -> list[str]:
-    """Return the lines of the table: one per sensor, or two if one would be wider than `columns`.
+    """Return the lines of the table of sensors, followed by the missing sensors.
 
-    None means no limit.
+    A sensor has one line. If a line would be wider than `columns`, each sensor has two or more. None means no limit.
     """
     lines = [board_line(survey.board), "", *_rows(survey.rows, columns)]
     if survey.missing:
@@ -90,7 +93,7 @@ def _value(row: Row) -> tuple[str, str]:
 
 
 def cost(microseconds: float | None) -> str:
-    """Return the time that a reading takes, as text, or a dash for None.
+    """Return the time that a reading takes as text, or a dash for None.
 
     >>> cost(7.31), cost(14_200.0), cost(None)
     ('7 us', '14.2 ms', '-')
@@ -101,7 +104,7 @@ def cost(microseconds: float | None) -> str:
 
 
 def _note(row: Row) -> str:
-    """Return the reason why a value is missing, else how power was measured and what the value means."""
+    """Return why the value is missing. If there is a value, return how power was measured and what the value means."""
     if isinstance(row.value, Gap):
         return row.value.reason
     measured = row.info.accuracy.replace("-", " ") if row.info.accuracy else ""
@@ -109,10 +112,9 @@ def _note(row: Row) -> str:
 
 
 def value_lines(survey: Survey, at_s: float) -> list[str]:
-    """Return a line for each sensor, for a pipe or a log: seconds, id, and value with unit or the reason why it is
-    missing.
+    """Return a tab-separated line for each sensor, for a pipe or a log: time, sensor id, value, unit.
 
-    `at_s`: the seconds of the line.
+    `at_s` is the time in s. If a value is missing, the reason stands in place of the unit.
     """
     lines = []
     for row in survey.rows:
@@ -131,9 +133,9 @@ def list_once(survey: Survey, *, as_json: bool) -> None:
 
 
 def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:
-    """Print the sensors again every `refresh_s`, until KeyboardInterrupt or until the reader of a pipe leaves.
+    """Print the sensors every `refresh_s` seconds, until Ctrl+C or until the reader of a pipe ends.
 
-    The modes of the terminal are not changed.
+    On a terminal, a new table overwrites the previous one.
     """
     draws = _is_terminal() and not as_json and os.environ.get("TERM", "dumb") != "dumb"
     begin = due = time.monotonic()

@@ -1,4 +1,4 @@
-"""`edgetop sensors`: list the sensors of this board, the missing ones, and how to get those."""
+"""`edgetop sensors`: list the sensors of this board, the missing ones, and how to get the missing ones."""
 
 from pathlib import Path
 

@@ -79,9 +79,10 @@ def command(arguments: tuple[str, ...], name: str, user: str | None, *, install:
 
 
 def _completed(arguments: tuple[str, ...]) -> list[str]:
-    """Return the arguments of a command with the options of a service added.
+    """Return the arguments of a command with the options added that a service needs, such as --headless.
 
-    All options are checked as if it ran now.
+    `arguments` begin with run, watch or demo. All options are checked as if the command ran now. Raises InputError if
+    one does not suit a service.
     """
     kind, *rest = arguments
     if kind not in KEPT_GOING:
@@ -105,7 +106,7 @@ def _completed(arguments: tuple[str, ...]) -> list[str]:
 
 
 def _owner(name: str | None) -> pwd.struct_passwd:
-    """Return the user `name`, as whom a unit runs; by default the current user.
+    """Return the user as whom a unit runs: the user `name`, or the current user if it is None.
 
     Raises InputError if there is no such user.
     """
@@ -116,7 +117,7 @@ def _owner(name: str | None) -> pwd.struct_passwd:
 
 
 def _refuse_name(folder: Path) -> None:
-    """Raise InputError if WorkingDirectory= cannot name this folder, because systemd has no escapes there."""
+    """Raise InputError if systemd's WorkingDirectory= cannot name this folder, since it has no escapes."""
     text = str(folder)
     if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", text) or text != text.strip() or text.endswith("\\"):
         raise InputError(f"{clean(text)}: systemd cannot start a unit in a folder with this name", "rename the folder")
@@ -125,7 +126,7 @@ def _refuse_name(folder: Path) -> None:
 def refuse_changeable(paths: Iterable[Path]) -> None:
     """Raise InputError if a user other than root may change one of these files.
 
-    A unit that runs as root executes them.
+    A unit of root would execute the files.
     """
     for path in paths:
         chain = {place for start in (path.absolute(), path.resolve()) for place in (start, *start.parents)}
@@ -140,11 +141,10 @@ def refuse_changeable(paths: Iterable[Path]) -> None:
 
 
 def unit_of(arguments: list[str], folder: Path, user_name: str | None) -> str:
-    """Return the text of the systemd unit. `arguments`: the arguments of edgetop.
+    """Return the text of a systemd unit that starts edgetop with `arguments`.
 
-    `folder`: the unit's working directory.
-
-    `user_name`: the user as whom a system unit runs; None for a unit of this user.
+    `folder` is the unit's working directory. `user_name` is the user as whom a unit of the system runs; None makes a
+    unit of the current user.
     """
     user = f"User={user_name}\n" if user_name else ""
     order = f"After={' '.join(STOPPED_AFTER)}\n" if user_name else ""  # units of users know none of the machine's
@@ -176,6 +176,8 @@ WantedBy={"multi-user" if user_name else "default"}.target
 def quoted(word: str, *, dollar: bool = True) -> str:
     r"""Return a word quoted for systemd (systemd.service(5), COMMAND LINES; systemd.syntax(7), QUOTING).
 
+    With `dollar`, each `$` is doubled, so that systemd does not insert a variable.
+
     >>> quoted("model.onnx"), quoted('a "$x" 5%\n')
     ('model.onnx', '"a \\"$$x\\" 5%%\\n"')
     """
@@ -187,9 +189,9 @@ def quoted(word: str, *, dollar: bool = True) -> str:
 
 
 def _write(name: str, unit: str) -> Path:
-    """Write the unit to the folder of the user's units. Return its path.
+    """Write the unit with the file name `name` to the folder of the user's units. Return its path.
 
-    Raises InputError if a unit of another program has its name, and OutputError if it cannot be written.
+    Raises InputError if another program wrote a unit with this name, or OutputError if the file cannot be written.
     """
     home = os.environ.get("XDG_CONFIG_HOME", "")
     folder = (Path(home) if home.startswith("/") else Path.home() / ".config") / "systemd" / "user"

@@ -25,7 +25,7 @@ OWN = {"--json": False, "--headless": False, "--fail-if": True, "--patience": Tr
 
 
 class FleetCommand(click.Command):
-    """A command that may end with an order: `stop`, or `run` with its arguments."""
+    """A command whose arguments may end with `stop`, or with `run` and its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         valued = {name for param in self.params if isinstance(param, click.Option) and not param.is_flag
@@ -40,7 +40,11 @@ class FleetCommand(click.Command):
 
 
 def _sorted_out(args: list[str], order: list[str]) -> tuple[list[str], list[str]]:
-    """Return (arguments, order), where options of `fleet` that stood after the order are moved to the arguments."""
+    """Return `(arguments, order)`: options of `fleet` that the user wrote after `run` or `stop` are moved to the
+    arguments.
+
+    `args` are the words before `run` or `stop`, and `order` is that word with all words after it.
+    """
     kept: list[str] = []
     words = iter(order)
     for word in words:
@@ -52,7 +56,7 @@ def _sorted_out(args: list[str], order: list[str]) -> tuple[list[str], list[str]
 
 
 def fleet_gate(given: str) -> "FleetGate":
-    """Return the gate in a text such as `any p99>33ms`."""
+    """Return the condition that a user gave with --fail-if, such as `any p99>33ms`."""
     from edgetop.cli.boards.fleet_run import parse_fleet_gate  # noqa: PLC0415  --help needs none of it
 
     try:

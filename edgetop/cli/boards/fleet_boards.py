@@ -1,8 +1,8 @@
-"""The boards of a fleet, and orders that go to all boards at once: run a model, or stop.
+"""The boards of `edgetop fleet`, and what is done on all boards at once: start a model, or stop.
 
 Boards are named on the command line or in a TOML file. Each board has its own ssh connection. A failed board is shown
-with the reason. The model is copied once to each board, into a folder named by the model's SHA-256, and verified with
-`sha256sum` there.
+with the reason. The model is copied once to each board, into a folder named by the model's SHA-256, and verified
+there with `sha256sum`.
 """
 
 import contextlib
@@ -45,9 +45,10 @@ _RECORDED = re.compile(r"recorded in (/.+\.edgetop)$", re.MULTILINE)
 
 
 def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[Address]:
-    """Return the addresses of the boards on the command line (`targets`), named by their hosts, and of those in `file`.
+    """Return the addresses of the boards in `targets`, from the command line, and in the TOML `file`.
 
-    `command`: the command that starts edgetop on the boards of the command line. Raises InputError.
+    `targets` are texts such as "ssh:pi@desk". `command` starts edgetop on the boards, unless the file says otherwise.
+    Raises InputError if a board is invalid, or if there are none.
     """
     found = [Address(target.host, target, command=command) for target in map(parse_target, targets)]
     if file is not None:
@@ -96,7 +97,10 @@ def _board(name: str, table: object, command: str) -> Address:
 
 
 def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tuple[str, str]]) -> list[Address]:
-    """Return the boards that are in one of `groups` and have all of `labels`. Raises InputError if there is none."""
+    """Return the boards that are in one of `groups` and have all of `labels`, which are `(key, value)` pairs.
+
+    Empty `groups` or `labels` accept every board. Raises InputError if no board remains.
+    """
     known = {board.group for board in boards if board.group}
     for group in groups:
         if group not in known:
@@ -109,7 +113,7 @@ def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tu
 
 
 class CannotError(Exception):
-    """Raised if a board cannot carry out an order. The message is one line with the reason."""
+    """A board cannot do what was requested. The message is one line with the reason."""
 
 
 @frozen
@@ -122,7 +126,8 @@ class Done:
 def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> list[str]:
     """Run a command on the board. Return the lines of its output (stdout and stderr).
 
-    `model`: the file for its standard input. Raises CannotError if it fails, or has not ended after `timeout_s`.
+    `model` is a file for its standard input. Raises CannotError if the command fails, or has not ended after
+    `timeout_s` seconds.
     """
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(model.open("rb")) if model else subprocess.DEVNULL
@@ -157,12 +162,12 @@ def _there(address: Address, command: str, timeout_s: float, model: Path | None 
 
 
 def _shell(script: str) -> str:
-    """Return a command with which any login shell on the board runs `script` by sh."""
+    """Return a command that runs `script` with sh, whatever the login shell on the board is."""
     return f"sh -c {shlex.quote(script)}"
 
 
 def _each(boards: Sequence[Address], do: Callable[[Address], Done]) -> Iterator[Done]:
-    """Call `do` for all boards, at most `AT_ONCE` at a time. Yield each result when it is ready."""
+    """Call `do` for each board, for at most AT_ONCE boards at the same time. Yield each result when it is ready."""
 
     def done(address: Address) -> Done:
         try:
@@ -188,11 +193,9 @@ def stop(boards: Sequence[Address]) -> Iterator[Done]:
 
 
 def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Iterator[Done]:
-    """Start a model on all boards with these options of `run`.
+    """Start a model on all boards. Yield a result for each board, with the new session's address.
 
-    Yield a result for each board, with the new session's address.
-
-    Raises InputError if the model cannot be read.
+    `options` are options of `edgetop run`. Raises InputError if the model cannot be read.
     """
     try:
         digest = hashlib.sha256(model.read_bytes()).hexdigest()
@@ -216,8 +219,5 @@ def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Ite
 
 
 def _paths(lines: Sequence[str]) -> list[str]:
-    """Return those lines of a board's output that are paths.
-
-    The start-up files of the shell may have printed others.
-    """
+    """Return the lines of a board's output that are paths. Start-up files of a shell may print other lines."""
     return [line for line in lines if line.startswith("/")]

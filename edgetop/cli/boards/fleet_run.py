@@ -1,4 +1,6 @@
-"""The work of `edgetop fleet`: start and stop runs on boards, show them or wait for them, and print their state."""
+"""The work of `edgetop fleet`: start and stop runs on boards, show the boards or wait for them, and
+print their state.
+"""
 
 import json
 import re
@@ -70,7 +72,10 @@ class FleetOptions:
 
 
 def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -> int:
-    """Stop the runs of all boards and return the exit code. `more`: the words after `stop`, which allows none."""
+    """Stop the runs of all boards, and return the exit code.
+
+    `more` are the words after `stop` on the command line. Raises InputError if there are any.
+    """
     if more:
         raise InputError(f"stop {more[0]}: stop accepts no arguments", "name boards before it")
     done = []
@@ -84,9 +89,9 @@ def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -
 
 
 def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: FleetOptions) -> int:
-    """Show the boards or print their state. Return the exit code.
+    """Show the boards or print their state, and return the exit code.
 
-    `run_words`: the arguments of a run that is started on each board first, or None.
+    `run_words` are the arguments of `edgetop run`, which is first started on each board; None to start nothing.
     """
     model = None if run_words is None else _model(run_words)
     settings = None
@@ -109,7 +114,7 @@ def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: F
 
 
 def exit_code_of_answers(views: Sequence[BoardView]) -> int:
-    """Return EXIT_DONE if a board has answered. Otherwise print a line to stderr and return EXIT_USAGE."""
+    """Return EXIT_DONE if any board has answered. Otherwise print a line to stderr and return EXIT_USAGE."""
     if any(view.summary or view.state == "idle" for view in views):
         return EXIT_DONE
     first = views[0]
@@ -118,9 +123,9 @@ def exit_code_of_answers(views: Sequence[BoardView]) -> int:
 
 
 def _model(words: Sequence[str]) -> Path:
-    """Return the path of the model in the arguments of `run`.
+    """Return the path of the model in `words`, the arguments of `run`.
 
-    Raises InputError if `run` or `fleet` does not accept them.
+    Raises InputError if `run` or `fleet` does not accept these arguments.
     """
     parsed = run.command.make_context("edgetop fleet run", list(words))
     for param in run.command.params:
@@ -133,9 +138,9 @@ def _model(words: Sequence[str]) -> Path:
 
 
 def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tuple[list[Address], dict[str, str]]:
-    """Start a session on each board. Return the addresses of all boards, and the reason for each that failed, by name.
+    """Start a session on each board. Return the boards' new addresses, and why boards failed, by name.
 
-    `words`: the arguments of `run`. Raises InputError if the model cannot be read.
+    `words` are the arguments of `run`. Raises InputError if the model cannot be read.
     """
     placed, refused = {board.name: board for board in boards}, {}
     for one in start(boards, model, [word for word in words if word != str(model)]):
@@ -149,9 +154,10 @@ def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tupl
 def _watch(
     boards: Sequence[Address], refused: dict[str, str], options: FleetOptions, settings: ScreenSettings | None
 ) -> tuple[int, list[BoardView]]:
-    """Watch the boards. Return the exit code and the last state of each board.
+    """Watch the boards until the end. Return the exit code and the last state of each board.
 
-    `refused`: the reasons why boards are not contacted, by name. `settings`: those of the screen; None for no screen.
+    `refused` has the reasons why some boards are not contacted, by name. `settings` are those of the screen; None for
+    no screen.
     """
     gates = options.gates
 
@@ -175,9 +181,9 @@ def _watch(
 
 
 def _as_lines(fleet: Fleet, options: FleetOptions, come: Sequence[int]) -> None:
-    """Print the state of the boards once each has answered or, with --headless, once all sessions are over.
+    """Print the state of the boards once each has answered. With --headless, wait until all sessions are over.
 
-    `come`: the signals so far; one ends the wait.
+    `come` has the signals that have arrived. The first one ends the wait.
     """
     patience_s, began_ns = (options.patience or 60 * NS) / NS, fleet.clock.monotonic_ns()
     said: dict[str, str] = {}
@@ -203,9 +209,9 @@ def _as_lines(fleet: Fleet, options: FleetOptions, come: Sequence[int]) -> None:
 
 
 def _on_screen(fleet: Fleet, settings: ScreenSettings, come: Sequence[int]) -> None:
-    """Show the fleet on the screen. If the user opens a board, show that board until the user returns.
+    """Show all boards on the screen. If the user opens a board, show that board until the user returns.
 
-    `come`: the signals so far; one closes the screen.
+    `come` has the signals that have arrived. The first one closes the screen.
     """
     from edgetop.ui.app import show_fleet  # noqa: PLC0415  loads Textual
 
@@ -233,9 +239,9 @@ class FleetGate:
 
 
 def parse_fleet_gate(text: str) -> FleetGate:
-    """Return the gate in `any throttled`, `all p99>33ms` or `throttled`.
+    """Return the condition in a text such as `any throttled`, `all p99>33ms` or `throttled`.
 
-    Raises ValueError that says how to write a gate.
+    Raises ValueError, which says how to write a condition.
 
     >>> parse_fleet_gate("all p99>33ms").gate
     'p99>33ms'
@@ -246,7 +252,10 @@ def parse_fleet_gate(text: str) -> FleetGate:
 
 
 def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
-    """Return the reason for each board on which the gate fails, by name. It also fails on a board without data."""
+    """Return why the condition fails, for each board on which it fails, by the board's name.
+
+    A board without data counts as failed.
+    """
     found = {}
     for view in views:
         failed = view.summary.failed_gates if view.summary else None
@@ -258,7 +267,7 @@ def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
 
 
 def print_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool:
-    """Print each failed gate to stderr. Return whether any gate has failed."""
+    """Print each failed condition (`--fail-if`) to stderr. Return whether any has failed."""
     has_failed = False
     for gate in gates:
         found = failing(gate, views)
@@ -270,7 +279,7 @@ def print_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool
 
 
 def document(fleet: Fleet, gates: Sequence[FleetGate]) -> Document:
-    """Return the document that `--json` prints; its keys are a contract (edgetop help fleet)."""
+    """Return the JSON document that `fleet --json` prints. Its keys are a contract (edgetop help fleet)."""
     views, now, now_ns = fleet.views("name"), fleet.clock.utc(), fleet.clock.monotonic_ns()
     events = [
         {

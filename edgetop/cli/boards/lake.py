@@ -16,7 +16,10 @@ DAY_NS = 86_400 * 10**9
 
 
 def since(text: str) -> str:
-    """Return the day (UTC) in a text such as `2026-11-20`, or `7d` for seven days ago."""
+    """Return a day in UTC, such as "2026-11-20", from that form or from "7d" (seven days ago).
+
+    Raises BadParameter if the text has another form.
+    """
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             return date.fromisoformat(text).isoformat()

@@ -1,7 +1,6 @@
-"""Answers of a lake as text, as JSON and as an HTML page.
+"""Answers of `edgetop lake` as text, as JSON and as an HTML page.
 
-The page shows boards by p99 and throttled share, compared versions, heat by enclosure, and the causes of slow
-inferences.
+The page shows boards by p99 and throttled share, compared versions, heat by enclosure, and causes of slow inferences.
 """
 
 import json
@@ -52,9 +51,10 @@ SELECT board, enclosure, ambient_c, temp_max_c, tail, model, simulated FROM sess
 
 
 def answer(target: str, question: str, statement: str | None, options: LakeOptions) -> None:
-    """Print the answer to a predefined question or to the SQL of `statement`, in the form that the options ask for.
+    """Print the answer to a predefined question, such as "worst", or to the SQL in `statement`.
 
-    `target`: the lake. Raises InputError and OutputError.
+    `target` is the lake: a folder or a URL. `options` choose the sessions and the form of the answer. Raises
+    InputError and OutputError.
     """
     chosen = Chosen(options.since or "", options.model or "", options.labels)
     sql, by = _sql(question, statement, options, chosen)
@@ -85,9 +85,9 @@ def answer(target: str, question: str, statement: str | None, options: LakeOptio
 
 
 def _sql(question: str, statement: str | None, options: LakeOptions, chosen: Chosen) -> tuple[str, Sequence[str]]:
-    """Return the SQL of a question or statement, and the columns by which it groups. Raises InputError.
+    """Return the SQL for a question or statement, and the columns by which it groups. Raises InputError.
 
-    `chosen`: the filter for sessions.
+    `chosen` says which sessions are used.
     """
     if (question == "sql") != (statement is not None):
         raise InputError("sql needs a statement" if statement is None else f"{question} accepts no statement",
@@ -109,7 +109,11 @@ def _sql(question: str, statement: str | None, options: LakeOptions, chosen: Cho
 
 
 def cell(name: str, value: object) -> str:
-    """Return a value as text in the unit with which the column's name ends. Shares are in percent."""
+    """Return a value as text. `name` is its column. A share (0..1) is shown in percent, and None as a dash.
+
+    >>> cell("throttled_share", 0.25), cell("p99_ms", 12.3456), cell("board", None)
+    ('25 %', '12.35', '-')
+    """
     if value is None or value == "":
         return DASH
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -120,7 +124,7 @@ def cell(name: str, value: object) -> str:
 
 
 def answer_text(answer: Answer) -> str:
-    """Return the answer as a table. A line follows if some boards are simulated."""
+    """Return the answer as a table. If some sessions ran on simulated boards, a line at the end says so."""
     hidden = {"simulated"} if {"simulated", "sessions"} <= {*answer.columns} else set()
     shown = [place for place, name in enumerate(answer.columns) if name not in hidden]
     heads = [answer.columns[place].removesuffix("_share").replace("_", " ") for place in shown]
@@ -153,9 +157,9 @@ def regressions_text(regressions: Sequence[Regression]) -> str:
 def write_fleet(
     output: NamedOutput, target: str, ask: Callable[[str], Answer], chosen: Chosen, dialect: str
 ) -> None:  # fmt: skip
-    """Write the HTML page about a lake. Raises InputError and OutputError.
+    """Write an HTML page about the lake `target`. Raises InputError and OutputError.
 
-    `ask` runs SQL in the dialect `dialect`. `chosen`: the filter for sessions.
+    `ask` runs SQL, in the dialect `dialect`, and returns the answer. `chosen` says which sessions are used.
     """
     answers = {}
     for name, question in QUESTIONS.items():
@@ -188,7 +192,7 @@ def _table(title: str, answer: Answer, most: int) -> str:
 
 
 def _boards(worst: Records) -> Iterator[Chart]:
-    """Yield two charts: the worst boards as bars, and p99 against the throttled share of all boards."""
+    """Yield two charts: bars of the boards with the highest p99, and p99 against the throttled share for all boards."""
     known = [one for one in worst if one["p99_ms"] is not None]
     if not known:
         return
@@ -203,7 +207,7 @@ def _boards(worst: Records) -> Iterator[Chart]:
 
 
 def _versions(records: Records) -> Iterator[Chart]:
-    """Yield a chart of p99 of each board by version. Boards are sorted by their value in the first version."""
+    """Yield a chart for each model: p99 of each board by version. Boards are sorted by p99 in the first version."""
     models = Counter(one["model"] for one in records)
     for model, _ in models.most_common(MOST_SERIES):
         of_model = sorted((one for one in records if one["model"] == model), key=lambda one: str(one["first_utc"]))
@@ -241,7 +245,7 @@ def _heat(sessions: Records) -> Iterator[Chart]:
 
 
 def _tail(sessions: Records) -> Iterator[Chart]:
-    """Yield a chart of the slow inferences of all sessions by cause."""
+    """Yield a bar chart of the number of slow inferences in all sessions, by cause."""
     counts = Counter[str]()
     for one in sessions:
         with suppress(ValueError, TypeError, AttributeError, RecursionError):  # foreign data in the lake

@@ -69,12 +69,10 @@ def command(sessions: tuple[str, ...], target: str, **given: Value) -> None:
 
 
 def _push(folder: Path, place: "Place", board: str, options: PushOptions) -> tuple[Document, Sequence[str]]:
-    """Copy a session into the lake and print the result.
+    """Copy the session in `folder` into the lake `place`, and print the result.
 
-    If requested and the copy is complete, delete the local session.
-
-    `board`: the id of the board in the lake. Returns the session's entry in the JSON document, and descriptions of what
-    could not be read.
+    With --delete-after, the local session is deleted if the copy is complete. `board` is the board's id in the lake.
+    Returns the session's entry in the JSON document, and texts about what could not be read.
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.formatting import size  # noqa: PLC0415

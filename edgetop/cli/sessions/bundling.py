@@ -1,6 +1,6 @@
-"""The making of a bundle: a redacted copy of a session, reports made from that copy, its board, and versions.
+"""Making of a bundle: a redacted copy of a session, reports made from this copy, its board, and versions.
 
-Everything in the bundle is made from the redacted copy. So nothing is redacted twice or forgotten.
+All files of the bundle are made from the redacted copy. So nothing is redacted twice or forgotten.
 """
 
 import importlib.util
@@ -48,9 +48,10 @@ REMOVED = (
 
 
 def make_bundle(session: str | None, output: Path | None, *, force: bool) -> None:
-    """Write the bundle of a session and print what is in it. Raises InputError and OutputError.
+    """Write one ZIP file with a redacted session and its reports, and print what is in it.
 
-    `session`: None means the newest. `output`: the bundle's path, or None for one named after the session.
+    `session` is the name of a session; None means the newest. `output` is the path of the file; None means a name
+    made from the session's name. Raises InputError and OutputError.
     """
     folder = recorded(session)
     name = folder.name.removesuffix(SUFFIX)
@@ -78,7 +79,7 @@ def make_bundle(session: str | None, output: Path | None, *, force: bool) -> Non
 
 
 def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
-    """Return the manifest as a document, without texts that identify a person, a machine or a network."""
+    """Return the manifest as a JSON document, without texts that identify a person, a machine or a network."""
     watched = manifest.watched
     if watched:
         program = PurePath(watched.command[0]).name if watched.command else ""

@@ -67,10 +67,9 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
 
 
 def _forecast(recording: "Recording", ambient_c: float) -> "tuple[Elsewhere, float | None]":
-    """Return a forecast for `ambient_c`, and the throughput in Hz before the first throttling, or None if it is
-    unknown.
+    """Return a forecast for `ambient_c`, in °C, and the throughput in Hz before the first throttling; None if unknown.
 
-    If the session never throttled, the throughput is that of the whole session. Raises InputError if no forecast is
+    If the session never throttled, this is the throughput of the whole session. Raises InputError if no forecast is
     possible.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
@@ -148,6 +147,9 @@ def _document(
 
 
 def _figures(of: "Estimate | None") -> list[float | None]:
-    """Return [value, lowest, highest] of an estimate. A value that is not finite, or of no estimate, is None."""
+    """Return `[value, lowest, highest]` of an estimate, with None in place of infinities.
+
+    Without an estimate, the result is `[None]`.
+    """
     values = (of.value, of.low, of.high) if of else (math.inf,)
     return [round(value, 2) if math.isfinite(value) else None for value in values]

@@ -1,4 +1,7 @@
-"""Delete sessions that a user named. All are found and shown first; after a question, they are deleted one by one."""
+"""Deletion of sessions that a user named. All are found and listed first.
+
+After a question, they are deleted one by one.
+"""
 
 import contextlib
 import shlex
@@ -19,9 +22,9 @@ from edgetop.recording.session_folder import MANIFEST, SUFFIX, is_live, is_real_
 
 
 def remove_sessions(names: Sequence[str], *, asks: bool) -> None:
-    """Delete the named sessions. Nothing is deleted if one of them cannot be found or is being recorded.
+    """Delete the named sessions. If one cannot be found or is being recorded, all of them stay.
 
-    `asks`: whether the user is asked first. Raises InputError, and OutputError if a session could not be deleted.
+    With `asks`, the user is asked first. Raises InputError, or OutputError if a session could not be deleted.
     """
     folders = list({folder.resolve(): folder for folder in (_found(name, whole=not asks) for name in names)}.values())
     for folder in folders:
@@ -49,9 +52,9 @@ def remove_sessions(names: Sequence[str], *, asks: bool) -> None:
 
 
 def _found(given: str, *, whole: bool) -> Path:
-    """Return the folder of the session that the user named. Raises InputError.
+    """Return the folder of the session that the user named. Raises InputError if there is none.
 
-    `whole`: whether the whole name or id must be given, instead of its beginning.
+    With `whole`, the name or id must be complete. Otherwise its beginning suffices.
     """
     home = recordings_home()
     for path in (Path(given), Path(given + SUFFIX), home / given, home / (given + SUFFIX)) if given else ():
@@ -67,7 +70,10 @@ def _found(given: str, *, whole: bool) -> Path:
 
 
 def _is_half_removed(folder: Path) -> bool:
-    """Whether a removal of the session was killed. Such a session cannot be found any more."""
+    """Whether a removal of the session was begun and interrupted.
+
+    Other commands cannot find such a session any more.
+    """
     try:
         with contextlib.closing(SessionFiles(folder)) as files:
             return files.is_half_removed
@@ -76,7 +82,7 @@ def _is_half_removed(folder: Path) -> bool:
 
 
 def _refuse_recorded(folder: Path) -> None:
-    """Raise InputError if a process is recording the session, or one of the sessions that continue it."""
+    """Raise InputError if a process is recording the session, or a session that continues it."""
     name = folder.name.removesuffix(SUFFIX)
     if is_live(folder):
         raise InputError(f"{name}: is being recorded", f"edgetop stop {shlex.quote(name)} ends it")

@@ -1,4 +1,4 @@
-"""Print the report of a recording as text, JSON, an HTML page or a JUnit file."""
+"""Printing of the report of a recording as text, JSON, an HTML page, CSV, Markdown or a JUnit file."""
 
 import contextlib
 from pathlib import Path
@@ -33,9 +33,11 @@ def print_report(
     md_file: str | None = None,
     force: bool,
 ) -> int:
-    """Print the report of a session and return the exit code. Raises InputError and OutputError.
+    """Print the report of a session in the requested forms, and return the exit code.
 
-    `session`: None means the newest. `gates`: the gates to judge; if there are none, those of the run.
+    `session` is a session's name; None means the newest. `gates` are conditions that must not hold; if there are
+    none, those of the run are used. `junit`, `csv_file`, `html` and `md_file` are files to write; "-" as CSV or
+    Markdown means standard output. `force` allows replacing files. Raises InputError and OutputError.
     """
     if junit:
         refuse_unwritable(junit)

@@ -1,7 +1,7 @@
-"""The list of sessions, as data and as a table. Foreign text in the table is made safe.
+"""The list of sessions, as data and as a table. Control characters in texts are replaced.
 
-For a finished session, the manifest and the stored outcome are read. If no outcome is stored, the tables are analysed
-once. A running session is read up to the present. A session whose writer has died is recovered first.
+For a finished session, the manifest and the stored short result are read. If no result is stored, the tables are
+analysed once. A running session is read up to now. A session whose writer has died is first completed on the disk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ GAP = "  "
 
 @frozen
 class Listed:
-    """A session in the list. The names of the fields are the JSON keys, which are a contract (edgetop help attach)."""
+    """A session in the list. The names of the fields are JSON keys, which are a contract (edgetop help attach)."""
 
     name: str
     path: str
@@ -51,7 +51,11 @@ class Listed:
 
 
 def listed(home: Path, here: Path) -> list[Listed]:
-    """Return all sessions at home and in `here`: first those that run, then the others, with the newest first."""
+    """Return all sessions known in `home`, and those in the folder `here`.
+
+    Running sessions come first, then the others, each with the newest first. `home` is the default folder of
+    recordings.
+    """
     found = [_listed(folder) for folder in all_sessions(home, here)]
     found.sort(key=lambda session: session.created_utc, reverse=True)
     return sorted(found, key=lambda session: session.state != "live")
@@ -92,7 +96,7 @@ def _finished(folder: Path) -> tuple[Manifest, Outcome]:
 
 
 def _analysed(folder: Path) -> "tuple[Manifest, Analysis]":
-    """Return the manifest and the analysis of the session in `folder`, made from its tables."""
+    """Analyse the tables of the session in `folder`. Return its manifest and the analysis."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  Arrow is loaded where something is read
     from edgetop.recording.by_time import RecordingByTime  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
@@ -108,9 +112,9 @@ def _running(folder: Path) -> tuple[Manifest, Outcome]:
 
 
 def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
-    """Return the lines of the table: a header, then each session. Nothing in it is cut.
+    """Return the lines of a table: a header, then the sessions. No text is cut.
 
-    `columns`: the width of the terminal, or None for no limit. If the table is wider, each session takes two lines.
+    `columns` is the width of the terminal; None means no limit. If the table is wider, each session takes two lines.
     """
     rows = [HEAD, *(_cells(session) for session in sessions)]
     reasons = ["", *(clean(session.reason or "") for session in sessions)]
@@ -121,9 +125,10 @@ def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
 
 
 def _lines(rows: Sequence[Sequence[str]], reasons: Sequence[str], on_first: int) -> Iterator[tuple[str, str]]:
-    """Yield two lines for each row. The second one has the columns from number `on_first` on, or is "".
+    """Yield two lines for each row. The second line has the columns from number `on_first` on, or is "".
 
-    `reasons`: why a session is unreadable, or ""; the reason replaces the session's model and board.
+    `reasons` has a text for each row: why the session is unreadable, or "". A reason replaces the session's model and
+    board.
     """
     widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
     for row, reason in zip(rows, reasons, strict=True):

@@ -1,4 +1,4 @@
-"""`edgetop trace`: the log of a fast power meter, cut by the inferences of a session."""
+"""`edgetop trace`: divide the log of a fast power meter by the inferences of a session."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

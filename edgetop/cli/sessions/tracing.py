@@ -1,4 +1,4 @@
-"""Read a session and the log of a fast power meter, and print what the log says of the inferences."""
+"""Reading of a session and of a power meter's log, to print the energy and power of the session's inferences."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +31,11 @@ ONCE = 1e-3  # An operator with more calls than one has no single place in an in
 def print_trace(
     session: str, spec: TraceSpec, *, offset_s: float | None, as_json: bool, html: Path | None, force: bool
 ) -> None:
-    """Print the result of a trace. `offset_s`: given by the user; None to search for it. Raises InputError."""
+    """Print the energy and power of a session's inferences, from the log of a power meter. Raises InputError.
+
+    `spec` describes the log. `offset_s` is the session time in s at which the log's time is 0; None to find it.
+    `html` is a page to write, and `force` allows replacing it.
+    """
     page = refuse_html(html, force=force) if html else None
     recording = Recording(recorded(session))
     starts, lengths, is_measured, mark_ns = _inferences(recording)
@@ -57,7 +61,12 @@ def print_trace(
 
 
 def _inferences(recording: Recording) -> tuple[Ints, Ints, npt.NDArray[np.bool_], int | None]:
-    """Return the starts and lengths of all inferences in ns, which of them were measured, and the first mark in ns."""
+    """Return four values: starts and lengths of all inferences in ns, which ones were measured, and the time of the
+    first mark.
+
+    The time of the mark is in ns; None if the user set no mark. Raises InputError if the session has several streams
+    or no single inferences.
+    """
     starts, lengths, measured, mark_ns, count = [], [], [], None, 0
     for batch in recording.play(inferences=True):
         runs = batch.inferences
@@ -112,7 +121,7 @@ def _write(page: NamedOutput, name: str, view: TraceView, operators: Sequence[Op
 
 
 def _waveform(view: TraceView, operators: Sequence[OperatorFigures]) -> Chart:
-    """Return a chart of the mean power over an inference, with the borders of the operators."""
+    """Return a chart of the mean power over the course of an inference, with the borders of the operators."""
     from bokeh.models import Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 
