@@ -135,7 +135,7 @@ class SecondsTable:
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        """Read the whole table once, piece by piece."""
+        """Read the whole table once. `pieces` are its parts, in order of time."""
         self._pieces = pieces
         # For each piece: the end of the seconds before it, the number of rows before it, and its rows with added-up
         # histograms.
@@ -270,7 +270,10 @@ class RecordingByTime:
         return self._seconds.stops_ns
 
     def whole(self) -> Batch:
-        """Return the whole session as one batch with `restart` set."""
+        """Return the whole session as one batch.
+
+        `restart` is set in the batch, so that it replaces all earlier data.
+        """
         end = self.moment(self.end_ns)
         return replace(self.until(end), bursts=self._bursts(START, end.places["operators"]))
 

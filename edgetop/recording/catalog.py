@@ -61,7 +61,7 @@ class Catalog:
         self.cut(size)
 
     def cut(self, size: int) -> None:
-        """Remove everything after the first `size` bytes."""
+        """Remove all bytes of the catalog after the first `size` bytes."""
         self.size = size
         os.ftruncate(self._file.fd, size)
 
@@ -78,7 +78,7 @@ class Catalog:
 
 @frozen
 class CatalogContent:
-    """The valid part of a catalog."""
+    """The entries of a catalog (a list of row groups) that are valid."""
 
     groups: list[RowGroup]  # in the order of their rows
     size: int  # length in bytes up to the end of the last valid entry

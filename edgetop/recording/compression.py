@@ -1,4 +1,4 @@
-"""Compression in memory, by Arrow's codec."""
+"""Compression of data in memory with zstd, which Arrow provides."""
 
 # Makes 4 MiB of the 20 MiB of an analysis of forty sensors, and decompresses them in hundredths of a second.
 CODEC = "zstd"

@@ -115,7 +115,7 @@ def _encoded(fields: Struct) -> bytes:
 
 
 class _Source:
-    """A reader of Thrift's compact protocol. Raises IndexError if the bytes do not follow it."""
+    """Reads data in Thrift's compact protocol. Methods raise IndexError if the bytes are invalid."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -156,7 +156,7 @@ class Journal:
             self._fd = -1
 
     def finish(self) -> None:
-        """Sync the journal to the disk and close it. Raises OSError if a sync failed, now or earlier."""
+        """Sync all data to the disk, and close the journal. Raises OSError if a sync failed, now or earlier."""
         self._sync.wait()
         self._sync.raise_failure()
         if self.is_open:
@@ -315,7 +315,7 @@ class SegmentReader:
 
     @property
     def damaged_bytes(self) -> int:
-        """The number of bytes that were skipped because they are damaged."""
+        """The number of damaged bytes that were skipped."""
         return self.frames.damaged_bytes + self._undecoded_bytes
 
     @property
@@ -324,7 +324,11 @@ class SegmentReader:
         return bool(self.damaged_bytes or self.frames.tail_bytes())
 
     def read(self, wanted: Collection[str] | None = None, most_inferences: int | None = None) -> Iterator[Batch]:
-        """Yield every batch that is complete by now. `wanted` and `most_inferences` are those of `packing.unpack`."""
+        """Yield every batch that is complete by now.
+
+        `wanted` are the names of the fields of a batch to decode; None means all. If a batch has more than
+        `most_inferences`, only its last inference is kept.
+        """
         for frame in self.frames.read():
             if frame.has(REFERENCE):
                 self._references[frame.run] = frame
@@ -366,7 +370,10 @@ class SegmentReader:
 
 
 def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader:
-    """Return a reader of the journal file at `path`. Raises OSError. `state` is that of `SegmentReader`."""
+    """Return a reader of the journal file at `path`. Raises OSError.
+
+    `state` is the state after the earlier files, which reading updates; None if there is none.
+    """
     return SegmentReader(Descriptor(open_regular(path)), state=state)
 
 

@@ -74,7 +74,7 @@ class FrameReader:
         self.longest = 0  # size of the longest frame in bytes
 
     def read(self) -> Iterator[Frame]:
-        """Yield every frame that is complete by now."""
+        """Yield every valid frame that is complete by now. Damaged bytes between frames are skipped."""
         while self._end is None or self.offset < self._end:
             frame = self._frame_at(self.offset)
             if frame is None:

@@ -398,7 +398,7 @@ def partial_of(parts: Parts) -> Seconds | None:
 
 @frozen
 class Tally:
-    """How much a writer had written to its journal at one moment."""
+    """How much data a writer had written to its journal at one moment."""
 
     until_ns: int = 0
     inferences: int = 0  # single inferences

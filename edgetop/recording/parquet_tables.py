@@ -65,7 +65,7 @@ class _Piece:
 
 
 class Tables:
-    """The writer of the tables of one session."""
+    """Writes all tables of one session."""
 
     def __init__(self, folder: Path, piece_bytes: int | None = None, *, kind: SecondsKind = "plain") -> None:
         """Begin the tables in the journal's folder, or continue the tables of an earlier writer.

@@ -53,7 +53,11 @@ class Problems:
             self._rows[path.stem, place] = rows
 
     def leave_out(self, path: Path, place: int, rows: int) -> None:
-        """Report that `rows` implausible rows of the table file at `path` are left out. `place` is that of `report`."""
+        """Report that `rows` implausible rows of the table file at `path` are left out.
+
+        `place` is a number for the part of the file. A second report about the same part does not count its rows
+        again.
+        """
         self.report(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
 
     def missing(self, table: str) -> int | None:
@@ -130,7 +134,7 @@ class MissingSeconds:
 def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> SecondAggregator:
     """Return an aggregator that makes rows of seconds in the same way as the session's writer.
 
-    `first_second` and `last` are those of `SecondAggregator`.
+    It begins with second number `first_second`. `last` has the last counted inference of each stream before it.
     """
     load = manifest.load
     return SecondAggregator(load.deadline_ns, first_second, last, is_paced=load.is_paced, split_by=manifest.split_by)
@@ -206,7 +210,7 @@ class Snapshot:
         return sum(segment.frames.tail_bytes() for segment in self.segments.values())
 
     def is_torn(self) -> bool:
-        """Whether the last frame of the journal is incomplete."""
+        """Whether the journal ends with an incomplete frame, whose rest was never written."""
         return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
     def changed_ns(self) -> int:
@@ -250,7 +254,7 @@ class Snapshot:
         yield from self.journalled(name)
 
     def files(self, name: str) -> Iterator["TableFile"]:
-        """Yield each file with row groups of the table `name`."""
+        """Yield each file that has rows of the table `name`, opened for reading."""
         path = self.folder / f"{name}.parquet"
         if name in self._published:
             yield from self._opened(name, path, path, None)
@@ -260,7 +264,7 @@ class Snapshot:
         yield from self._unpublished(name)
 
     def journalled(self, name: str) -> Iterator[Any]:
-        """Yield the rows of the table `name` that are only in the journal so far."""
+        """Yield the rows of the table `name` that have not been moved from the journal to the table yet."""
         if name in self._published or not self.segments:
             return
         spoilt = name == "seconds" and any(segment.is_spoilt for segment in self.segments.values())
@@ -297,8 +301,10 @@ class Snapshot:
             yield from self._opened(name, place, Path(f"/proc/self/fd/{piece.fd}"), groups)
 
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
-        """Yield one open file of the table `name`, or nothing if it cannot be opened. The parameters are those of
-        `TableFile`.
+        """Yield one open file of the table `name`, or nothing if it cannot be opened.
+
+        `place` is the path for messages, and `source` is the path to read from. `groups` are the catalog entries of
+        the file's row groups if it has no footer yet.
         """
         from edgetop.recording.parquet_tables import TableFile  # noqa: PLC0415  loads Arrow
 

@@ -1,4 +1,4 @@
-"""The caches of a CPU, and the smallest one that holds the working set of an operator."""
+"""The caches of a CPU, and the smallest cache that holds the data of an operator."""
 
 from collections.abc import Sequence
 

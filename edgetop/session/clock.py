@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Clock(Protocol):
-    """The two clocks of a session: monotonic time for data, and wall time for people."""
+    """The two clocks of a session: monotonic time for data, and wall time (UTC) for people."""
 
     def monotonic_ns(self) -> int: ...
 
@@ -34,7 +34,7 @@ class SystemClock:
 
 @frozen
 class Anchor:
-    """A moment at which both clocks were read."""
+    """A moment at which both clocks were read: `t_ns` is the session time, and `utc` the wall time."""
 
     t_ns: int
     utc: str  # ISO 8601 with microseconds and a Z
@@ -42,7 +42,7 @@ class Anchor:
 
 @frozen
 class BothTimes:
-    """Both clocks at one moment."""
+    """The monotonic time and the wall time at (almost) the same moment."""
 
     monotonic_ns: int
     utc: datetime

@@ -161,7 +161,7 @@ class AlertRuleSet(Body):
 
 @frozen
 class HookDone(Body):
-    """A command of `--on-event` ended."""
+    """A command that the user gave with `--on-event` ended or failed."""
 
     kind: Literal["hook-ran", "hook-failed"]
     event: str | None = _optional()  # that it ran for; None: no command could be run at all
@@ -182,7 +182,7 @@ class AnalysisFailed(Body):
 
 @frozen
 class EngineStarted(Body):
-    """The engine's process runs."""
+    """The engine's process started."""
 
     kind = "engine-started"
     pid: int | None = None
@@ -206,7 +206,7 @@ class EngineDied(Body):
 
 @frozen
 class EngineMemory(Body):
-    """The engine's memory at the end of a step of its run."""
+    """The engine's memory at the end of a step, such as loading the model. `stage` names the step."""
 
     kind = "engine-memory"
     stage: str
@@ -404,7 +404,7 @@ class SensorMissing(Body):
 
 @frozen
 class SensorSlow(Body):
-    """A read took much longer than usual."""
+    """Reading a sensor took much longer than usual: `took_ns`, from `begin_ns` on."""
 
     kind = "sensor-slow"
     begin_ns: int
@@ -444,7 +444,7 @@ class ClockSource(Body):
 
 @frozen
 class SettingChanged(Body):
-    """A setting of the board changed while the session ran."""
+    """A setting of the board changed while the session ran: its CPU governor or its power mode."""
 
     kind: Literal["governor-changed", "power-mode-changed"]
     before: str
@@ -474,7 +474,7 @@ class OomKilled(Body):
 
 @frozen
 class ProgramEnded(Body):
-    """A watched program ended. The kernel counted what it used from its start to its end, with all its children."""
+    """A watched program ended. The fields say what it and all its child processes used, as the kernel counted."""
 
     kind = "program-ended"
     total_ns: int

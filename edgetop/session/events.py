@@ -51,7 +51,7 @@ class Event:
 
     @property
     def is_landmark(self) -> bool:
-        """Whether the event is worth going to in a replay."""
+        """Whether a user may want to jump to this event in a replay."""
         return self.severity != "info" or self.kind in LANDMARKS
 
 

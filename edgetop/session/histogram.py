@@ -96,9 +96,9 @@ def count_above(counts: Counts, latency_ns: int | None) -> int:
 
 
 def nearest_rank(count: int, quantile: float) -> int:
-    """Return the index of the nearest-rank quantile in `count` sorted values.
+    """Return the index of a quantile in `count` sorted values. `quantile` is a share, such as 0.99.
 
-    It is the first index such that at least the share `quantile` of all values is at it or before it.
+    At least this share of the values is at the index or before it. The result is the lowest such index.
 
     >>> nearest_rank(100, 0.99), nearest_rank(100, 0.5), nearest_rank(1, 0.999)
     (98, 49, 0)

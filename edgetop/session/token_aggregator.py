@@ -25,7 +25,9 @@ class TokenAggregator:
     """
 
     def __init__(self, seconds: SecondAggregator) -> None:
-        """Begin without requests. `seconds` makes the rows of the inferences; it must be new."""
+        """Begin without requests. `seconds` makes the rows of the inferences; no inference may have been added to it
+        yet.
+        """
         self._seconds = seconds
         self._tokens: list[Tokens] = []
         self._requests: list[Requests] = []

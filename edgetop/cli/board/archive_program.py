@@ -31,7 +31,7 @@ class Refused(Exception):  # noqa: N818  nothing is wrong with the program
 
 
 class Contents(NamedTuple):
-    """What `edgetop bundle-for` wrote about the archive."""
+    """What `edgetop bundle-for` wrote about the archive: for which board it was made, and its size."""
 
     id: str  # another one for other files
     architecture: str

@@ -32,7 +32,7 @@ PARTS = ("doctor", "sensors", "sensors_loaded", "soaks", "observer")  # of the d
 
 @dataclass
 class Report:
-    """The results of the steps so far."""
+    """The results of the steps that were done so far."""
 
     steps: list[Document] = field(default_factory=list)
     document: Document = field(default_factory=lambda: dict.fromkeys(PARTS))

@@ -87,7 +87,7 @@ def _rows(rows: Sequence[Row], columns: int | None) -> Iterator[str]:
 
 
 def _value(row: Row) -> tuple[str, str]:
-    """Return the value of a sensor as text, and its unit."""
+    """Return the value of a sensor as text, such as "48.3" or "-", and its unit."""
     value = UNKNOWN if isinstance(row.value, Gap) else formatting.reading(row.value, row.info.unit)
     return value, row.info.unit
 

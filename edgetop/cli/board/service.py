@@ -117,7 +117,9 @@ def _owner(name: str | None) -> pwd.struct_passwd:
 
 
 def _refuse_name(folder: Path) -> None:
-    """Raise InputError if systemd's WorkingDirectory= cannot name this folder, since it has no escapes."""
+    """Raise InputError if systemd's WorkingDirectory= cannot name this folder. Special characters cannot be quoted
+    there.
+    """
     text = str(folder)
     if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", text) or text != text.strip() or text.endswith("\\"):
         raise InputError(f"{clean(text)}: systemd cannot start a unit in a folder with this name", "rename the folder")

@@ -74,7 +74,7 @@ class Grid:
 
     @property
     def cell_ns(self) -> int:
-        """The length of a cell in ns, rounded down if a second cannot be divided evenly."""
+        """The length of a cell in ns. It is rounded down if a second cannot be divided evenly."""
         return self.seconds * NS // self.per_second
 
     def cell_of(self, t_ns: Ints | int) -> Ints:
@@ -216,7 +216,7 @@ def _most_filled(recording: Recording, grid: Grid) -> int:
 
 
 class _Wide:
-    """The builder of one recording's wide table."""
+    """Builds the wide table of one recording: a row for each step of time, and a column for each sensor."""
 
     def __init__(self, manifest: Manifest, grid: Grid) -> None:
         self._manifest = manifest
