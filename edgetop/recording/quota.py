@@ -50,7 +50,9 @@ class Now:
 
     @property
     def boot_us(self) -> int:
-        """The time of this boot in microseconds since 1970, or _NEVER_US if the wall clock was not set."""
+        """The time of this boot in microseconds since 1970. If the wall clock was not set, it is later than every other
+        time.
+        """
         return self.utc_us - self.monotonic_ns // 1000 if self.is_set else _NEVER_US
 
     def is_plausible(self, utc_us: int) -> bool:

@@ -170,10 +170,10 @@ def locate(given: str, home: Path) -> Path:
 
 
 def matching(given: str, folders: Sequence[Path]) -> list[Path]:
-    """Return the folders of the sessions whose name is `given`. If there are none, a beginning of a name or id
-    suffices.
+    """Return the folders of the sessions whose name is `given`.
 
-    A beginning of an id must have at least four characters.
+    If there are none, return those whose name or id begins with `given`. For an id, `given` needs at least four
+    characters.
     """
     named = [path for path in folders if given in (path.name, path.name.removesuffix(SUFFIX))]
     if named:

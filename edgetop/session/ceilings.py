@@ -30,7 +30,10 @@ class Ceilings:
 
 
 def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
-    """Return the ceilings from a JSON object that `Ceilings.to_json` wrote, or None if `data` is something else."""
+    """Return the highest measured speeds of a board from `data`, a JSON object that `Ceilings.to_json` wrote.
+
+    The result is None if `data` is anything else.
+    """
     flops, moved, when = (data.get(key) for key in ("flops_per_s", "bytes_per_s", "measured_utc"))
     if not (isinstance(flops, int | float) and isinstance(moved, int | float) and isinstance(when, str)):
         return None

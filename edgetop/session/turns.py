@@ -118,20 +118,21 @@ class Planner:
 
 
 def _wanted_loads(left_ns: int, reload_ns: int, done: int) -> int:
-    """Return how many loads of both models are still wanted, the current one included.
+    """Return how often both models are still to be loaded, the current load included.
 
-    `left_ns` is the remaining time, `reload_ns` the time of one load, and `done` the number of earlier loads. At most
-    WANTED_LOADS are wanted in all, and loading may take half of the remaining time.
+    `left_ns` is the remaining time, `reload_ns` the time to load both models, and `done` the number of earlier loads.
+    At most WANTED_LOADS are wanted in all, and loading may take half of the remaining time.
     """
     return max(1, min(WANTED_LOADS - done, 1 + left_ns // 2 // max(reload_ns, 1)))
 
 
 def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tuple[int, int]:
-    """Return the number of loads of both models in the whole session, and the number of quads (four turns) after this
-    one.
+    """Return `(loads, quads)`: how often both models are loaded in the whole session, and how many quads follow this
+    load.
 
-    `left_ns` is the remaining time, `reload_ns` the time of one load (None if impossible), and `done` the number of
-    earlier loads. More loads than WANTED_LOADS are made only if loading takes at most as long as the turns after it.
+    A quad is four turns. `left_ns` is the remaining time, `reload_ns` the time to load both models (None if
+    impossible), and `done` the number of earlier loads. More loads than WANTED_LOADS are made only if loading takes
+    at most as long as the turns after it.
     """
     quad_ns = 4 * turn_ns
     if reload_ns is None:
