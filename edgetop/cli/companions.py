@@ -141,10 +141,10 @@ def given_names(ctx: click.Context) -> list[str]:
 
 
 def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "") -> Rule:
-    """Return a rule: the option requires one of the options `others`, with a value for which `holds` is true.
+    """Return a rule for an option: it requires one of the options `others`, with a value for which `holds` is true.
 
-    `others` are names such as `csv_file`. `message` replaces the default error; {} in it stands for the option.
-    `advice` is added to the error.
+    `others` are names such as `csv_file`. `message` replaces the default error; {} in it stands for the option that has
+    the rule. `advice` is added to the error.
     """
 
     def rule(asked: Asked) -> InputError | None:
@@ -157,10 +157,10 @@ def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "")
 
 
 def not_beside(*others: str, unless: str = "", message: str = "", advice: str = "") -> Rule:
-    """Return a rule: the option must not be used with any of the options `others`, unless `unless` is given too.
+    """Return a rule for an option: it must not be used with any of the options `others`, unless `unless` is given too.
 
     `others` and `unless` are names of options such as `csv_file`. `message` replaces the default error; {} in it stands
-    for the option. `advice` is added to the error.
+    for the option that has the rule. `advice` is added to the error.
     """
 
     def rule(asked: Asked) -> InputError | None:
@@ -174,7 +174,10 @@ def not_beside(*others: str, unless: str = "", message: str = "", advice: str = 
 
 
 def rings(asked: Asked) -> InputError | None:
-    """Check `--notify`, which needs a terminal in which the run stays. Return an error, or None if that is so."""
+    """Check the option `--notify`.
+
+    Return an error if there is no terminal to ring or if the run leaves it, else None.
+    """
     is_terminal = sys.stderr.isatty() if asked.given.get("headless") else standard_streams.has_screen()
     if is_terminal and not asked.given.get("detach"):
         return None

@@ -15,7 +15,7 @@ BLOCKED = (*FORWARDED, signal.SIGCHLD, signal.SIGTSTP)
 
 
 def wait_for_run(run: int, dismissed: int) -> None:
-    """Wait for the process `run` in its place: forward signals to it, stop when it stops, exit as it exits.
+    """Stand in for the process `run` towards a shell: pass signals on to it, stop with it, exit with its status.
 
     Never returns. A byte from the file descriptor `dismissed` makes this process exit at once. The run then continues
     without it.

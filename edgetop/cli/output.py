@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> None:
     """Print plain text on stdout, or on stderr if `err`. Escape sequences and tabs are made visible.
 
-    `ascii_only` replaces other characters.
+    `ascii_only` replaces characters outside ASCII.
     """
     click.echo("\n".join(clean(line, ascii_only=ascii_only) for line in text.split("\n")), err=err)
 

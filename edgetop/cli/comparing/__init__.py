@@ -1,1 +1,1 @@
-"""Commands that compare sessions, models and settings: compare, ab, gap, fit, fit-memory, sweep."""
+"""The commands that compare sessions, models and settings: compare, ab, fit, fit-memory, sweep."""

@@ -1,4 +1,4 @@
-"""The table "bench" of a sweep: size, accuracy, latency, load and energy of each combination of model and settings.
+"""A table of a sweep: size, accuracy, latency, load and energy of each combination of model and settings.
 
 It is shown as text and as Markdown. Columns without any value are left out.
 """

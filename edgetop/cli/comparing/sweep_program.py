@@ -94,10 +94,11 @@ def of_program(params: Sequence[click.Option]) -> tuple[click.Option, ...]:
 
 
 def refuse_mixed(given: Sequence[str], written: Mapping[str, str], command: Sequence[str] | None) -> None:
-    """Raise InputError for an option that does not fit: one for programs in a sweep over models, or the reverse.
+    """Raise InputError for an option that does not fit the kind of sweep.
 
-    `given` are the names of the given options. `written` gives the text of each name, such as `--csv` for `csv_file`.
-    `command` is the program; None for a sweep over models.
+    A sweep over models must not have options for programs, such as `--values`. A sweep over a program must not have
+    options for models, such as `--engine`. `given` are the names of the given options. `written` gives the text of each
+    name, such as `--csv` for `csv_file`. `command` is the program; None for a sweep over models.
     """
     if command is None:
         if wrong := next((name for name in given if name in ONLY), None):
@@ -133,9 +134,9 @@ def with_values(options: SweepOptions) -> SweepOptions:
 
 
 def refuse_unused(options: SweepOptions, command: Sequence[str]) -> None:
-    """Raise InputError if a given value has no placeholder in `command`, or the reverse.
+    """Raise InputError if values and placeholders of `command` do not match.
 
-    For example, `--threads 1,2` needs the placeholder `{threads}`.
+    `--threads 1,2` needs the placeholder `{threads}` in the command, and `{threads}` needs values.
     """
     has_models = bool(options.models or options.more_models or options.models_file)
     given = {name: bool(getattr(options, field)) for name, (field, *_) in KNOWN.items()} | {"model": has_models}

@@ -206,9 +206,9 @@ def resume_sweep(
 ) -> int:
     """Continue the sweep in `folder`, or show its result if it is complete. Return the exit code.
 
-    `given` are the names of the options on the command line. `orders` are options that a plan does not store because
-    they run or load something, as words. `program` is the command of a program to watch, with placeholders; None for
-    models.
+    `given` are the names of the options on the command line. `orders` are words such as `--delegate=lib.so`: options
+    that run or load something, which a plan does not store. `program` is the command of a program to watch, with
+    placeholders such as `{model}`; None for a sweep over models.
     """
     if program is not None or (plan.program is not None and plan.next_run):
         again = None if program is None else _combinations(options, is_program=True)
@@ -233,10 +233,10 @@ def resume_sweep(
 
 
 def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: SweepOptions) -> list[str]:
-    """Return the options that run or load something, as words.
+    """Return `orders`, checked: options that run or load something, as words such as `--delegate=lib.so`.
 
-    They may come only from the command line, never from a plan. `orders` are those words. Raises InputError if an
-    option is missing, or was not used when the sweep began.
+    They may come only from the command line, never from a plan. Raises InputError if an option is missing, or was not
+    used when the sweep began.
     """
     asked = [name for name in plan.asked if name in ORDERS]
     given = [word.partition("=")[0] for word in orders]
@@ -259,9 +259,9 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Sweep
 
 
 def _wanted(options: SweepOptions, names: Sequence[str]) -> Document:
-    """Return the options in `names` that the plan stores, by name, such as `goal`.
+    """Return the values of the options in `names`, by name, such as `{"goal": "p99"}`.
 
-    Raises InputError if the files of `--labels` or `--metric` cannot be used.
+    Only options that a plan stores count. Raises InputError if the files of `--labels` or `--metric` cannot be used.
     """
     wanted = {name: getattr(options, name) for name in WANTED if name in names}
     judge_of(wanted.get("classes"), wanted.get("metric"))

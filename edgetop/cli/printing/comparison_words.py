@@ -1,4 +1,4 @@
-"""A comparison as text and as CSV."""
+"""A comparison of sessions as text and as CSV."""
 
 import shutil
 import sys

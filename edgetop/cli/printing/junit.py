@@ -1,4 +1,4 @@
-"""Gates as a JUnit file, which CI systems read: each gate is a test case.
+"""Writes gates (`--fail-if`) as a JUnit file, which CI systems read. Each gate is a test case.
 
 There is no standard; this is what Jenkins, GitLab and GitHub actions all accept
 (https://github.com/testmoapp/junitxml). Unlike a recording, the file has the permissions of the umask, because the

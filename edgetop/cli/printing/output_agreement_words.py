@@ -56,9 +56,10 @@ def judge_of(path: Path | str | None, name: str | None, folder: Path | None = No
 
 
 def with_outputs(document: Document, folder: Path | None, judge: Judge | None = None) -> Document:
-    """Return the JSON document of an A/B report with `outputs` added to its `ab`: how well B's outputs agree with A's.
+    """Add how well B's outputs agree with A's to the JSON document of an A/B report, and return the document.
 
-    It stays unchanged if no outputs were kept. `folder` is the folder of the session; None if it was not recorded.
+    The new value is `document["ab"]["outputs"]`. Nothing is added if no outputs were kept. `folder` is the folder of
+    the session; None if it was not recorded. `judge` measures accuracy; None for agreement only.
     """
     if document.get("ab") and folder and (found := _found(folder, judge)):
         document["ab"] = {**document["ab"], "outputs": found}
@@ -68,7 +69,8 @@ def with_outputs(document: Document, folder: Path | None, judge: Judge | None = 
 def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[str]:
     """Yield lines about how well B's outputs agree with A's. Yield nothing if no outputs were kept.
 
-    `folder` is the folder of the session; None if it was not recorded.
+    `folder` is the folder of the session; None if it was not recorded. `judge` measures accuracy; None for agreement
+    only.
     """
     found = _found(folder, judge) if folder else None
     if found and found["refused"]:
@@ -87,7 +89,8 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
 def failed_gates(gates: Sequence[RelativeGate], folder: Path | None, judge: Judge | None = None) -> list[str]:
     """Return a line for each of the gates on outputs (such as `top-1<-1%`) that an A/B session fails.
 
-    `folder` is the folder of the session; None if it was not recorded.
+    `folder` is the folder of the session; None if it was not recorded. `judge` measures accuracy; None without labels
+    and metric.
     """
     rows: list[Line] = []
     try:

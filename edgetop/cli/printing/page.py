@@ -1,4 +1,4 @@
-"""Self-contained HTML pages with tables and Bokeh charts. They need no network and no other file.
+"""Writes HTML pages with tables and Bokeh charts. A page needs no network and no other file.
 
 Bokeh is installed with the extra `html`. Only this module imports it, when a page is requested.
 """

@@ -1,4 +1,4 @@
-"""A report as an HTML page: the text report, and charts on one time axis."""
+"""The report of a session as an HTML page: the text report, and charts that share one time axis."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""The report as text: the verdict first, then the tables, in a form to be pasted into a ticket.
+"""The report of a session as text, to paste into a ticket: the verdict first, then the tables.
 
 Lines have at most 80 columns and break between words. Only a single longer word (a path, a name) exceeds them.
 """

@@ -82,8 +82,8 @@ def program_memory(usage: UsageFigures) -> str:
 def usage_summary(report: Report) -> Iterator[str]:
     """Yield lines about the CPU, memory and disk use of the engine or program, and about network traffic.
 
-    The traffic is that of the whole board, because the kernel does not count it by process. For a program in a
-    container with its own network, it is that of the container.
+    The traffic is that of the whole board, because the kernel does not count traffic by process. A program in a
+    container with its own network is the exception: its own traffic is shown.
     """
     if (usage := report.usage) is None:
         return

@@ -1,4 +1,4 @@
-"""`edgetop demo`: real inference on a virtual board."""
+"""`edgetop demo`: run a real model on a simulated board that gets hot."""
 
 import os
 import re

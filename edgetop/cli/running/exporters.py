@@ -139,7 +139,7 @@ class Exporters:
 
 
 def _hand_over(endpoint: "Endpoint") -> None:
-    """Wait until Prometheus has read how the session ended. It would take a session that vanishes for a crash."""
+    """Wait until Prometheus has read how the session ended. Without that, Prometheus would report a crash."""
     if (owed_s := endpoint.owed_s()) > 0:
         text = f"waiting until Prometheus has read that the session is over: up to {owed_s:.0f} s"
         print_text(f"edgetop: {text} (Ctrl+C stops waiting)", err=True)

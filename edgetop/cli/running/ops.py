@@ -1,4 +1,4 @@
-"""`edgetop ops`: where the time of one inference goes, operator by operator."""
+"""`edgetop ops`: show how long each operator (step of the model) takes in one inference."""
 
 from pathlib import Path
 

@@ -335,7 +335,8 @@ def _about(session: LiveSession) -> Document:
 def _record_request(session_state: SessionState, request: RunRequest, model: ModelFile, sensors: Found) -> None:
     """Record the gates and alert rules of the request as events, so that replays and reports can apply them again.
 
-    Also record as events that the model is a stand-in or has a wrong suffix, and that no sensor shows throttling.
+    Three facts become events too: the model is the built-in one, its file has a wrong suffix, or no sensor can show
+    throttling.
     """
     subject = request.subject
     choice = None if isinstance(subject, ProgramSubject) else model_of(subject)
@@ -411,7 +412,7 @@ def _derived(*, in_turns: bool) -> Callable[[Batch], tuple[Event, ...]]:
 def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: "ScreenSettings | None") -> None:
     """Show the session until it is over. A screen stays open until the user leaves it.
 
-    `settings` are those of the screen; None for no screen.
+    `settings` are the settings of the screen; None for no screen.
     """
     from edgetop.cli.running.headless import follow  # noqa: PLC0415  loaded while the engine loads its model
 

@@ -60,7 +60,7 @@ class FileBoard:
         return read_board(self.root)
 
     def discover(self) -> Found:
-        """Find the sensors of the board."""
+        """Return the sensors found in the files of the board."""
         return discover_board(self.root)
 
     def engine_started(self, pid: int) -> None:

@@ -54,7 +54,7 @@ def following(request: RunRequest, model: ModelFile, session: LiveSession, manif
 
 
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
-    """Start a thread that removes old sessions next to this one when all together exceed `quota_bytes`.
+    """Start a thread that removes old sessions from this session's folder when all together exceed `quota_bytes`.
 
     The thread looks every five minutes, until `stack` is closed.
     """
