@@ -89,8 +89,19 @@ def found_in(text: str, patterns: Mapping[Key, tuple[str, str]]) -> Figures:
     found = {}
     for key, (pattern, unit) in patterns.items():
         if one := re.search(pattern.replace("#", NUMBER), text, re.MULTILINE):
-            found[key] = written(one[1], unit)
+            figure = written(one[1], unit)
+            is_rough = text[one.end(1) : one.end(1) + 1] == "?"  # not settled: line 1 has two significant digits
+            found[key] = Read(figure.value, max(figure.half, _half_of_two_digits(one[1], unit) if is_rough else 0.0))
     return found
+
+
+def _half_of_two_digits(text: str, unit: str) -> float:
+    """Return half of the second significant digit of a number as it is written; 0 if it has more digits than two."""
+    number, _, prefix = text.partition(" ")
+    digits = f"{float(number):.1e}"
+    if float(digits) != float(number):
+        return 0.0
+    return 0.05 * 10 ** int(digits.partition("e")[2]) * UNITS[unit] * PREFIXES.get(prefix, 1.0)
 
 
 # Of `report --json`: the path of a figure, its name, its unit, and half of the last digit that is written.
