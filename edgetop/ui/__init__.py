@@ -1,7 +1,7 @@
-"""The screen. It shows frozen views, and is the only package that imports Textual.
+"""The screen. It only draws results of the analysis, and is the only package that imports Textual.
 
-Panes are functions that turn a view and a size into lines of text: they own no timer, thread, feed or unit
-conversion. One timer pulls from the feed, and only changed lines are drawn.
+Panes are functions that turn results and a size into lines of text. A single timer fetches new data, and only changed
+lines are drawn.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The Textual app: it has themes and one screen, and its end does not affect the session."""
+"""The Textual app. It has themes and shows one screen at a time. When the app ends, the session goes on."""
 
 import contextlib
 import os
@@ -60,7 +60,10 @@ class EdgetopApp(App[None], inherit_bindings=False):
     def __init__(
         self, make: MakeScreen, settings: ScreenSettings, leave_now: Callable[[], bool] = lambda: False
     ) -> None:
-        """Make the app. Raises InputError if the theme is unknown or invalid."""
+        """Make the app. Raises InputError if the theme is unknown or invalid.
+
+        `make` makes the screen that the app shows. `leave_now` returns whether that screen must close at once.
+        """
         theme = load_theme(settings.theme or choose_theme())
         self.terminal_buffer = TerminalBuffer()
         super().__init__(driver_class=SteadyDriver, ansi_color=theme.uses_terminal_colours)
@@ -81,32 +84,40 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.push_screen(self.hosted)
 
     def on_resize(self, event: Resize) -> None:
-        """Draw the whole screen again if the size seems unchanged.
+        """Draw the whole screen again if the terminal was resized twice in quick succession.
 
-        After two quick resizes Textual may report only the second one, but the first has cut off a part of the screen.
+        Textual may then report only the second size. It equals the old one, but the first has cut off a part of the
+        screen.
         """
         if self.screen_stack and event.size == self.screen.size:
             self.action_redraw()
 
     def on_cursor_position(self, event: CursorPosition) -> None:
-        """Learn the width of the measured glyphs from the terminal's reply. Until then only safe glyphs are drawn."""
+        """Handle the terminal's report of the cursor position, which shows how wide it draws box and block characters.
+
+        If each of them takes one cell, they are used from now on. Until then only characters of certain width are
+        drawn.
+        """
         if self.measured_glyphs and (event.x, event.y) == (len(self.measured_glyphs), 0):
             self.measured_glyphs = ""
             self.hosted.use_characters(replace(self.hosted.characters, boxes=True))
 
     def action_interrupt(self) -> None:
-        """Handle Ctrl+C, which ends the program even if a dialog has the keyboard."""
+        """Handle Ctrl+C: end the program, even while a dialog is open."""
         self.on_interrupt()
         self.hosted.interrupt()
 
     def action_redraw(self) -> None:
-        """Draw the whole screen again, after another program wrote to the terminal, such as a kernel on its console."""
+        """Draw the whole screen again.
+
+        It repairs the screen after another program wrote to the terminal, such as the kernel on its console.
+        """
         self.terminal_buffer.forget()
         self.screen.refresh()
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Return the choices of the user on the screen, to be stored for the next session."""
+        """Return what the user chose on the screen, such as `{"theme": "dark", "window": "10s"}`, to store it."""
         return {"theme": self.theme_name, **self.hosted.choices}
 
     def use_theme(self, name: str) -> None:
@@ -124,21 +135,22 @@ class EdgetopApp(App[None], inherit_bindings=False):
             self.hosted.use_characters(replace(self.hosted.characters, has_colours=_has_colours(theme)))
 
     def notify_desktop(self, title: str, text: str) -> None:
-        """Ring the terminal's bell and send a desktop notification; the screen itself does not change."""
+        """Ring the terminal's bell and ask it for a desktop notification. The screen itself does not change."""
         if self._driver:
             self._driver.write(notification(title, text, os.environ))
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | RowsUpdate | None) -> None:
-        """Send output to the terminal; a hook of Textual."""
+        """Send drawn output to the terminal. Textual calls this method."""
         self.terminal_buffer.fit(self.size)
         batch = self._driver.batched() if isinstance(self._driver, SteadyDriver) else contextlib.nullcontext()
         with batch:
             super()._display(screen, tightened(renderable, self.terminal_buffer))
 
     def paint(self, changed: Mapping[LineWidget, Sequence[int]]) -> None:
-        """Send these rows of widgets to the terminal at once, unless something covers them.
+        """Send changed rows to the terminal at once. `changed` has the numbers of changed rows by widget.
 
-        Textual's compositor takes several times as long for the same result.
+        While a dialog or a message covers the screen, the rows are left to Textual's next refresh, which is several
+        times slower.
         """
         if self.is_headless or self._batch_count or self.screen is not self.hosted or self._notifications:
             for widget, rows in changed.items():
@@ -157,9 +169,9 @@ class EdgetopApp(App[None], inherit_bindings=False):
             self._display(self.screen, RowsUpdate(drawn, self.terminal_buffer))
 
     def _handle_exception(self, error: Exception) -> None:
-        """Close the screen after an uncaught error; a hook of Textual. The session continues.
+        """Close the screen after an unexpected error, and keep the error as `failure`. Textual calls this method.
 
-        Without this, the user would get a traceback instead of one line.
+        The session goes on. The user gets one line instead of a traceback.
         """
         self.failure = self.failure or error
         if self.is_headless:  # in a test, which must see the error
@@ -179,10 +191,11 @@ def show(
     feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool],
     on_interrupt: Callable[[], object] = lambda: None,
 ) -> str | None:  # fmt: skip
-    """Run the screen until the user leaves it or it fails. Return the reason of a failure as one line, else None.
+    """Run the live screen until the user leaves it or it fails. Return the error as one line, or None after no failure.
 
-    `leave_now` is called at every tick; if it returns True, the screen closes without a question. `on_interrupt` is
-    called at Ctrl+C, before the screen stops the run. Raises InputError for a theme that cannot be used.
+    `feed` gives the data, and `analysis` makes results from it. `leave_now` is called at every refresh; if it returns
+    True, the screen closes without a question. `on_interrupt` is called when the user presses Ctrl+C, before the screen
+    stops the run. Raises InputError if the theme is unknown or invalid.
     """
     app = EdgetopApp(monitor(feed, analysis, settings), settings, leave_now)
     app.on_interrupt = on_interrupt
@@ -192,7 +205,12 @@ def show(
 def show_fleet(
     fleet: "Fleet", settings: ScreenSettings, listing: FleetListing, leave_now: Callable[[], bool]
 ) -> str | None:
-    """Run the screen of many boards, like `show`. `listing` holds its state, and is updated when the screen closes."""
+    """Run the screen that lists many boards. Return the error as one line, or None after no failure.
+
+    `listing` holds the sort order, the filter and the cursor. The screen changes it: afterwards `listing.opened` is the
+    name of the board that the user opened, or "". `leave_now` is called at every refresh; if it returns True, the
+    screen closes without a question.
+    """
     from edgetop.ui.fleet_screen import FleetScreen  # noqa: PLC0415  a session's screen needs none of it
 
     def make(app: EdgetopApp, characters: CharacterSet, theme: Theme, leaves: Callable[[], bool]) -> FleetScreen:

@@ -1,4 +1,4 @@
-"""The character set and the theme that suit the terminal."""
+"""Choose the characters and the theme that suit the terminal."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ MEASURED = "╭╮╰╯├┤┬┴┼─│▁▂▃▄▅▆▇█▌▐▀�
 
 
 class BorderCharacters(NamedTuple):
-    """The characters that draw the frame around panes."""
+    """The characters of the borders around the panes: corners, lines, and the tees where a line meets a side."""
 
     top_left: str
     top_right: str
@@ -36,15 +36,21 @@ class BorderCharacters(NamedTuple):
 
 
 def border_characters(characters: CharacterSet) -> BorderCharacters:
-    """Return the characters of the frame: ASCII, unless the terminal was measured to draw box glyphs in one cell."""
+    """Return the characters of borders, as box-drawing glyphs or as ASCII such as `+`, `-` and `|`.
+
+    Box-drawing glyphs are used only if the terminal was measured to draw each of them in one cell.
+    """
     return BorderCharacters(*("╭╮╰╯├┤─│" if characters.boxes and not characters.ascii_only else "++++++-|"))
 
 
 def is_utf8(environment: Mapping[str, str]) -> bool:
-    """Whether the locale is a UTF-8 one. The variables are read in the order of setlocale(3).
+    """Whether the locale of an environment is a UTF-8 one, by LC_ALL, LC_CTYPE and LANG in this order.
 
-    In a C locale Python itself sets LC_CTYPE to C.UTF-8 (PEP 538). That says nothing about the terminal, so this value
-    alone does not count.
+    LC_CTYPE=C.UTF-8 with LANG unset or C does not count: Python sets it by itself (PEP 538), so it says nothing about
+    the terminal.
+
+    >>> is_utf8({"LANG": "de_DE.UTF-8"}), is_utf8({"LC_CTYPE": "C.UTF-8"})
+    (True, False)
     """
     coerced = environment.get("LC_CTYPE") == "C.UTF-8" and environment.get("LANG", "C") in ("", "C", "POSIX")
     names = ("LC_ALL", "LANG") if coerced else ("LC_ALL", "LC_CTYPE", "LANG")

@@ -1,7 +1,7 @@
 """Charts as lines of text: curves over time in braille or ASCII, with one colour per cell.
 
-A column shows the extremes of all values that fall into it, so that no spike is lost. A braille character has two by
-four dots (Unicode, Braille Patterns U+2800), and its width is never ambiguous.
+If several values fall into one column, it shows the lowest or the highest, so that no spike is lost. A braille
+character has two by four dots (Unicode, Braille Patterns U+2800), and every terminal draws it one cell wide.
 """
 
 import math
@@ -44,9 +44,9 @@ class Scale:
 
 
 def nice_scale(low: float, high: float, *, least: float = 0.0) -> Scale:
-    """Return the smallest range of round numbers that includes both values. It changes rarely as data grows.
+    """Return a vertical range between two round numbers that includes `low` and `high`.
 
-    `least`: the smallest span, so that small differences are not magnified.
+    The range changes rarely as data grows. `least` is its smallest height, so that small differences do not look large.
 
     >>> nice_scale(1.02, 1.41), nice_scale(45.3, 45.3, least=10)
     (Scale(low=1.0, high=1.5), Scale(low=44.0, high=54.0))
@@ -61,7 +61,9 @@ def nice_scale(low: float, high: float, *, least: float = 0.0) -> Scale:
 
 
 def round_step(span: float, parts: int) -> float:
-    """Return the smallest step of the form 1, 2 or 5 times a power of ten that divides `span` into at most `parts`.
+    """Return the smallest round number that divides `span` into at most `parts` steps.
+
+    A round number is 1, 2 or 5 times a power of ten.
 
     >>> round_step(1.3, 12), round_step(0.0384, 6)
     (0.2, 0.01)
@@ -72,7 +74,7 @@ def round_step(span: float, parts: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """A curve: values that are spread evenly over the width (NaN for gaps), and how they are drawn."""
+    """A curve of a chart: its values from left to right at equal distances (NaN for gaps), and how it is drawn."""
 
     values: Floats
     style: str | Sequence[str]  # one style, or one per row from the top
@@ -84,13 +86,13 @@ class Curve:
 
     @property
     def is_thin(self) -> bool:
-        """Whether the curve is drawn behind lines in the same cell."""
+        """Whether other curves cover this one where they share a cell."""
         return self.upto is not None or self.is_dashed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plot:
-    """The geometry of a chart: its scale, its cells, the shaded times and the cell under the cursor."""
+    """An empty chart: its scale, its size in cells, the cells that are shaded, and the column under the cursor."""
 
     scale: Scale
     cells: int
@@ -100,7 +102,11 @@ class Plot:
     cursor: int | None = None
 
     def rows(self, curves: Sequence[Curve], labels: Mapping[int, tuple[str, str]]) -> list[Line]:
-        """Return the chart. If curves share a cell, the last one gives the colour. `labels`: text and style by row."""
+        """Return a chart of `curves` as lines, the top row first, each with its label at the left.
+
+        `labels` has (text, style) by the number of the row, counted from the top. Where curves share a cell, the last
+        one gives the colour.
+        """
         if self.cells <= 0:
             return [BLANK] * self.height
         styles = [(c.style,) * self.height if isinstance(c.style, str) else tuple(c.style) for c in curves]
@@ -112,9 +118,9 @@ class Plot:
         return [(span, *row) for span, row in zip(spans, chart.rows, strict=True)]
 
     def dots(self, curve: Curve) -> Ints:
-        """Return the dot of a curve in each column, counted from the bottom, and the upper dots of a band.
+        """Return the height of a curve in each column of dots, counted in dots from the bottom; -1 for a gap.
 
-        -1 stands for no dot.
+        The result has one row. If the curve is a band, it has a second row with the upper edge.
         """
         across, down = self.dots_of_cell
         ends = (
@@ -125,13 +131,13 @@ class Plot:
 
     @property
     def dots_of_cell(self) -> tuple[int, int]:
-        """Return the number of dots in a cell, as (columns, rows)."""
+        """Return how many dots a cell has, as (columns, rows): (2, 4) in braille, (1, 1) in ASCII."""
         return (1, 1) if self.characters.ascii_only else (2, 4)
 
     def cell_codes(self, curve: Curve, dots: Ints, first: int, last: int) -> Ints:
-        """Return the character code of this curve in each cell from column `first` up to `last`; 0 for an empty cell.
+        """Return the character codes of a curve in the cells of columns `first` to `last` - 1; 0 for an empty cell.
 
-        `dots` is what the method `dots` returned for the curve.
+        The result has a row per line of the chart. `dots` must be the result of `self.dots(curve)`.
         """
         across, down = self.dots_of_cell
         level = np.arange(self.height * down - 1, -1, -1)[:, None]  # number of each row of dots, from the bottom
@@ -155,21 +161,24 @@ class Plot:
         return _CELLS[np.packbits(of_cells.reshape(self.height, last - first, 8), axis=-1)[:, :, 0]]
 
     def _levels(self, values: Floats, dots: int) -> Ints:
-        """Return the dot of each value, counted from the bottom and clipped to the chart; -1 for NaN."""
+        """Return the height of each value in the chart, in dots from the bottom, or -1 for NaN.
+
+        `dots` is the height of the chart in dots. Values beyond the scale are drawn at its end.
+        """
         share = (values - self.scale.low) / (self.scale.high - self.scale.low)
         level = np.clip(np.floor(np.nan_to_num(share, nan=-1.0) * dots + ROUNDING), 0, dots - 1).astype(np.int64)
         return np.where(np.isnan(values), -1, level)
 
     def row_of(self, value: float) -> int:
-        """Return the row of a value, counted from the top."""
+        """Return the row of the chart in which `value` lies, counted from the top."""
         return self.height - 1 - int(self._levels(np.array([value]), self.height * 4)[0]) // 4
 
 
 class _Chart:
-    """The last drawing of a chart, so that only changed columns and rows are drawn the next time."""
+    """A chart that remembers its last drawing, so that only changed columns and rows are drawn the next time."""
 
     def __init__(self, height: int, cells: int, styles: Sequence[Sequence[str]]) -> None:
-        """`styles`: the style of each row of each curve."""
+        """`styles` has, for each curve, the style of each row from the top."""
         self._dots: Sequence[Ints] = [np.full((1, 1), -2) for _ in styles]  # -2 differs from all dots of curves
         self._codes, self._style = (np.zeros((height, cells), np.int64) for _ in range(2))
         names = [BLANK_STYLE, *chain.from_iterable(styles)]
@@ -193,9 +202,10 @@ class _Chart:
             self.rows[y] = row
 
     def _changed_cells(self, dots: Sequence[Ints], of: Plot) -> tuple[int, int]:
-        """Return the first cell in which a dot of a curve changed, and the cell after the last one.
+        """Return the range of columns that must be drawn again, as (first, end), where `end` is not included.
 
-        One cell more is included at the end, because the line to the next column changes, too.
+        `dots` are the new heights of each curve. The range is (0, 0) if no curve changed. It ends one cell after the
+        last change, because the line to the next value changes, too.
         """
         places: list[int] = []
         for now, before in zip(dots, self._dots, strict=True):
@@ -210,7 +220,10 @@ class _Chart:
 
     @staticmethod
     def _combined(of: Plot, curves: Sequence[Curve], dots: Sequence[Ints], first: int, last: int) -> tuple[Ints, Ints]:
-        """Return the characters and styles of all curves in these columns of cells."""
+        """Return (character codes, style numbers) of all curves together, in columns `first` to `last` - 1.
+
+        `dots` are the heights of each curve, as `Plot.dots` returns them.
+        """
         codes, style = (np.zeros((of.height, last - first), np.int64) for _ in range(2))
         is_line = np.zeros(codes.shape, np.bool_)
         for number, (curve, its_dots) in enumerate(zip(curves, dots, strict=True)):
@@ -223,7 +236,7 @@ class _Chart:
         return codes, style
 
     def _lines(self, of: Plot, shades: Bools, changed: Bools) -> Iterable[Line]:
-        """Yield the changed rows, each in as few pieces as possible."""
+        """Yield the rows that changed as lines. Neighbouring cells of one style are joined into one piece."""
         codes, style = self._codes[changed], self._style[changed]
         shade_glyph = ":" if of.characters.ascii_only else "\u2591" if of.characters.boxes else "\u2840"
         codes = np.where(codes > 0, codes, np.where(shades, ord(shade_glyph), ord(" ")))
@@ -247,9 +260,10 @@ def _chart(height: int, cells: int, styles: tuple[tuple[str, ...], ...], *_other
 
 
 def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
-    """Return `values` spread over `count` columns.
+    """Return one value for each of `count` columns.
 
-    Values that share a column are joined by `join`; few ones are repeated.
+    If several values fall into a column, `join` chooses one, such as the greatest. If there are fewer values than
+    columns, values are repeated.
     """
     starts = np.arange(count) * len(values) // count
     if len(values) <= count:
@@ -259,7 +273,13 @@ def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
 
 
 def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bools:
-    """Return, for each cell of a timeline, whether it overlaps one of these spans of session time in s."""
+    """Return, for each cell of a timeline, whether it overlaps one of `spans`.
+
+    A span is (begin, end) in s of session time. `axis` is the time that the timeline shows, and `cells` its width.
+
+    >>> shades([(2.0, 4.0)], Axis(0, 10), 5).tolist()
+    [False, True, False, False, False]
+    """
     touched = np.zeros(max(cells, 0), np.bool_)
     scale = cells / (axis.to_s - axis.from_s)
     for begin_s, end_s in spans:
@@ -272,9 +292,10 @@ def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bool
 def time_line(
     axis: Axis, cells: int, bursts: Points, marks_s: Iterable[float], rule: tuple[str, str], characters: CharacterSet
 ) -> Line:
-    """Return the axis of a timeline: round session times, ticks for profiles, and an `m` for each mark.
+    """Return the axis below a timeline as a line of `cells` cells: times, a tick per profile, an `m` per mark.
 
-    `rule` is the character of the line between them and its style.
+    `bursts` tells where the operators were profiled: places that are not NaN. `marks_s` are the times that the user
+    marked, in s of session time. `rule` is (character, style) of the empty cells between them.
     """
     row = [Span(*rule)] * max(cells, 0)
     span = axis.to_s - axis.from_s
@@ -299,7 +320,10 @@ LABELS_S = (5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400
 
 
 def label_times(axis: Axis, cells: int) -> range:
-    """Return the round times, in s, that stand under a timeline. A label moves with the time that it stands for."""
+    """Return the round times, in s of session time, that are written below a timeline of `cells` cells.
+
+    The step between them is round, such as 10 s or 5 min, and leaves room for each text.
+    """
     span = axis.to_s - axis.from_s
     step = next((step for step in LABELS_S if step * cells >= LABEL_CELLS * span), max(span, 1))
     return range(max(0, -(-axis.from_s // step) * step), axis.to_s, step)
@@ -313,7 +337,10 @@ RISING = (
 
 
 def bar(share: float, cells: int, characters: CharacterSet, *, rest: str = " ") -> str:
-    """Return a horizontal bar that fills `share` of the cells, padded with the character `rest`."""
+    """Return a horizontal bar as text of `cells` cells.
+
+    `share` is the filled part, from 0 to 1. `rest` is the character of the empty part.
+    """
     full, parts = (
         ("#", " ") if characters.ascii_only else ("\u2588", EIGHTHS) if characters.boxes else ("\u28ff", " \u2847")
     )
@@ -323,7 +350,10 @@ def bar(share: float, cells: int, characters: CharacterSet, *, rest: str = " ") 
 
 
 def strip(shares: Floats, characters: CharacterSet) -> str:
-    """Return a row of bars with heights between 0 and 1. A height above 0 is always visible."""
+    """Return a chart of one row: for each value, a character whose height shows the value.
+
+    `shares` are the values, from 0 to 1. Every value above 0 is visible.
+    """
     steps = RISING[0 if characters.ascii_only else 2 if characters.boxes else 1]
     levels = np.ceil(np.clip(shares, 0, 1) * (len(steps) - 1)).astype(int)
     return "".join(steps[level] for level in levels.tolist())

@@ -1,4 +1,4 @@
-"""Dialogs: questions, and texts and lists that the user asks for. Their text is never interpreted as markup."""
+"""Dialogs: questions, texts to read and lists to choose from. Their text is never interpreted as markup."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class PlainScrollBar(ScrollBarRender):
-    """A scroll bar of whole cells, because glyphs for parts of a cell are two cells wide in some terminals."""
+    """A scroll bar of whole cells. Some terminals draw the glyphs for parts of a cell two cells wide."""
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "]
 
@@ -57,7 +57,7 @@ class Choice(Generic[T]):
 
 
 class ChoiceDialog(Dialog[T], Generic[T]):
-    """A dialog with a title, an explanation and a line for each choice. It returns the answer of the choice."""
+    """A dialog with a title, an explanation and a line for each choice. It returns the `answer` of the chosen one."""
 
     def __init__(self, title: str, choices: Sequence[Choice[T]], *, above: str = "", below: str = "") -> None:
         super().__init__()
@@ -82,13 +82,20 @@ class ChoiceDialog(Dialog[T], Generic[T]):
 
 
 class InputDialog(Dialog[T], Generic[T]):
-    """A dialog with a title, an input and a line below it. It returns the result of `parse`, or shows its error."""
+    """A dialog in which the user types a text. It returns `parse(text)`.
+
+    If `parse` raises ValueError, its message is shown and the dialog stays open.
+    """
 
     def __init__(
         self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100,
         changed: Callable[[str], object] = str,
     ) -> None:  # fmt: skip
-        """`changed` is called with the text of the input after each change."""
+        """`parse` turns the typed text into the result. `below` is a hint, and `text` is there at first.
+
+        `placeholder` is shown while the input is empty. `length` is the greatest number of characters. `changed` is
+        called with the text after each change.
+        """
         super().__init__()
         self._changed = changed
         self.heading = title
@@ -114,7 +121,10 @@ class InputDialog(Dialog[T], Generic[T]):
 
 
 def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
-    """Return a dialog that asks for the format of an export, as in `edgetop export --to`."""
+    """Return a dialog that asks for the format of an export, such as `csv`; it returns the name of the format.
+
+    `forms` has the description of each format by its name. `where` is the folder of the new file, for display.
+    """
     choices = [Choice(str(i), f"{name:<10}{what}", name) for i, (name, what) in enumerate(forms.items(), 1)]
     closing: Choice[str] = Choice("e,q", "", None)
     title = "Export the session up to now"
@@ -122,7 +132,7 @@ def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
 
 
 class TextDialog(Dialog[None]):
-    """Lines to read: it says how many are below, / searches them, y copies them."""
+    """Lines to read. The / key searches them, c copies them, and the last line tells how many more are below."""
 
     AUTO_FOCUS = ""  # the search gets the keyboard only on request
 
@@ -168,7 +178,7 @@ class TextDialog(Dialog[None]):
         self.watch(body, "virtual_size", self._say_more)
 
     def on_resize(self) -> None:
-        """Fit the text between the title, the search and the line below it."""
+        """Limit the height of the text to the space between the title and the last line of the dialog."""
         self.query_one(VerticalScroll).styles.max_height = max(1, self.size.height - 7)
         self.call_after_refresh(self._say_more)
 
@@ -202,7 +212,7 @@ class TextDialog(Dialog[None]):
 
 
 def help_dialog(keys: Sequence[tuple[str, str]], explanation: str) -> TextDialog:
-    """Return the help: every key, taken from the key map, and an explanation of what the screen shows."""
+    """Return the help: a line for each of `keys`, which are (key, description) pairs, and then `explanation`."""
     cells = max(len(names) for names, _ in keys) + 1
     return TextDialog("Keys", [*(f"{names:<{cells}}{does}" for names, does in keys), "", *explanation.split("\n")])
 
@@ -211,10 +221,10 @@ KEY_CELLS = 12
 
 
 class PaletteDialog(Dialog[Entry]):
-    """A list of entries that is filtered by letters of their words. It returns the chosen entry.
+    """A list that shrinks to the entries with the letters that the user types. It returns the chosen entry.
 
-    Textual's own palette is not used, because it draws an emoji two cells wide, blocks of ambiguous width and a
-    spinner, and collects its commands in steps of a quarter of a second.
+    Textual's own command palette is not used: it draws an emoji two cells wide, blocks of ambiguous width and a
+    spinner, and it collects its commands in steps of a quarter of a second.
     """
 
     DEFAULT_CSS = """
@@ -238,7 +248,10 @@ class PaletteDialog(Dialog[Entry]):
         placeholder: str = "what to do: theme, heat, window ...", first: int = 0,
         seen: Callable[[Entry], object] = id,
     ) -> None:  # fmt: skip
-        """`first`: the entry under the cursor at first. `seen` is called with each entry that the cursor moves to."""
+        """`first` is the index of the entry under the cursor at first.
+
+        `seen` is called whenever the cursor moves to an entry, with that entry, for a preview.
+        """
         super().__init__()
         self.heading, self._placeholder, self._first, self._seen = heading, placeholder, first, seen
         self._entries = entries

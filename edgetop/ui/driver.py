@@ -1,8 +1,8 @@
-"""A driver based on Textual's Linux driver that survives the loss of its terminal.
+"""A driver for Textual that survives the loss of its terminal. It is based on Textual's Linux driver.
 
-A hang-up must end only the screen. In Textual's driver, a write to a lost terminal ends the writer thread, for which
-the app then waits for ever, and the SIGCONT that the kernel sends with a hang-up (tty_ioctl(4), disassociate_ctty)
-starts the threads of the driver again.
+A hang-up must end only the screen. In Textual's driver, a failed write to the terminal ends the thread that writes, and
+then the app waits for that thread for ever. The kernel also sends SIGCONT with a hang-up (tty_ioctl(4),
+disassociate_ctty), which makes Textual's driver start its threads again.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ LOOK_S = 0.1
 
 
 class SteadyDriver(LinuxDriver):
-    """The driver. It sets `terminal_lost` of the app when the terminal is lost."""
+    """A driver that survives the loss of its terminal. It then sets `terminal_lost` of the app to True."""
 
     def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(app, **options)
@@ -38,7 +38,10 @@ class SteadyDriver(LinuxDriver):
 
     @contextlib.contextmanager
     def batched(self) -> Iterator[None]:
-        """Send everything that is written in this context as one piece, since each piece wakes the writer thread."""
+        """Collect all output that is written in this context, and send it as one piece at the end.
+
+        Each piece wakes the thread that writes, so one piece is cheaper than many.
+        """
         self._batch = []
         try:
             yield
@@ -54,7 +57,10 @@ class SteadyDriver(LinuxDriver):
             self._batch.append(data)
 
     def start_application_mode(self) -> None:
-        """Start with an empty screen, at first and after the process was suspended."""
+        """Take over the terminal, and forget what was on it. This happens at the start and after Ctrl+Z.
+
+        At the first time, also ask the terminal how wide it draws box and block characters.
+        """
         self._steady_app.terminal_buffer.forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if not self._was_measured:
@@ -63,7 +69,10 @@ class SteadyDriver(LinuxDriver):
             self.write(f"\x1b[H{self._steady_app.measured_glyphs}\x1b[6n\x1b[H\x1b[J")
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """Return columns and lines; a hook of Textual, which asks standard output, though that may be a file."""
+        """Return (columns, lines) of the terminal on which the screen is. Textual calls this method.
+
+        Textual's own method asks standard output, which may be a file.
+        """
         with contextlib.suppress(OSError):
             return os.get_terminal_size(self.fileno)
         return super()._get_terminal_size()
@@ -72,15 +81,15 @@ class SteadyDriver(LinuxDriver):
         self._steady_app.terminal_lost = True
 
     def _continued(self, *_: object) -> None:
-        """Return to the screen, but only if it was left by SIGTSTP."""
+        """Handle SIGCONT: draw the screen again, but only if SIGTSTP (Ctrl+Z) suspended it before."""
         if self._must_signal_resume:
             self._sigcont_application()
 
     def run_input_thread(self) -> None:
         """Read keys until the driver ends or the terminal is lost.
 
-        Textual's method polls ten times a second. This one sleeps until input arrives, and polls only while the input
-        may be the beginning of a longer sequence.
+        Textual's method wakes ten times a second. This method sleeps until input arrives. It wakes regularly only after
+        an Esc, which may be a key or begin a longer sequence.
         """
         parser, decoder = XTermParser(), getincrementaldecoder("utf-8")("replace")
         while not self.exit_event.is_set():
@@ -105,7 +114,7 @@ class SteadyDriver(LinuxDriver):
 
 
 class _WakingEvent(threading.Event):
-    """An event that also wakes a select(2)."""
+    """An event with a file descriptor. Setting the event makes the descriptor readable, which wakes select(2)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +133,7 @@ class _WakingEvent(threading.Event):
 
 
 class _SteadyFile:
-    """A file that writes to the terminal and drops what cannot be written."""
+    """A file that writes to the terminal. It drops what cannot be written, and then calls `on_loss`."""
 
     def __init__(self, file: TextIO, on_loss: Any) -> None:
         self._file = file

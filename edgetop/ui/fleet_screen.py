@@ -1,4 +1,4 @@
-"""The screen of many boards. One timer draws the data that the threads of the boards receive."""
+"""The screen that lists many boards. A timer draws what the threads that follow the boards have received."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -104,7 +104,7 @@ class FleetScreen(Screen[None]):
 
     @property
     def selected(self) -> BoardView | None:
-        """Return the board under the cursor."""
+        """Return the board under the cursor, else the first board, or None if none is listed."""
         found = (view for view in self._views if view.address.name == self.listing.cursor)
         return next(found, self._views[0] if self._views else None)
 
@@ -139,10 +139,10 @@ class FleetScreen(Screen[None]):
     # Drawing.
 
     def _table_rows(self, rows: int) -> int:
-        """Return the height of the table on a screen with `rows` rows.
+        """Return how many boards the table shows at once, on a screen with `rows` rows.
 
-        It has a row for each listed board, unless the log would become too short. A low screen has no log, and the
-        table fills it.
+        The table has a row per listed board, but leaves room for the log of events below it. A screen of few rows has
+        no log, so the table fills it.
         """
         if rows < LOG_FROM_ROWS:
             return max(1, rows - HEAD_ROWS - 1)
@@ -174,7 +174,7 @@ class FleetScreen(Screen[None]):
         return [*lines, *[()] * (rows - 1 - len(lines)), fit(footer, columns, "title")]
 
     def _press(self, event: events.Click) -> None:
-        """Handle a click: choose or open a board, or press one of the keys at the bottom of the screen."""
+        """Handle a click: choose a board, open it (double click), or run the command of a key in the last line."""
         end, y = 0, event.y
         for command in self.present_commands() if y == self.size.height - 1 else ():
             end += len(command.key_words[0]) + len(str(command.footer)) + 3 if command.footer else 0

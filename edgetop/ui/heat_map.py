@@ -1,7 +1,8 @@
 """The latency heat map: time to the right, latency upwards on a logarithmic axis, shares of inferences as colours.
 
-A cell of the terminal shows two rows of the map, one above the other, by a half block with a colour and a background.
-Where the terminal has no such glyph, a row of text is one row of the map; without colours, characters stand for shares.
+A cell of the terminal shows two rows of the map, one above the other: a half block in one colour on a background of
+another. If the terminal cannot draw half blocks, a row of text is one row of the map. Without colours, characters stand
+for shares.
 
 The models are Brendan Gregg's latency heat maps (https://www.brendangregg.com/HeatMaps/latency.html) and HdrHistogram.
 """
@@ -31,9 +32,10 @@ MARKS = {HEAT_P50: "o", HEAT_P99: "^", HEAT_LIMIT: "-", HEAT_THROTTLED: "T", HEA
 
 
 def levels_of(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
-    """Return a level for each row, from the bottom: the share of the column's inferences in it. 0 is none.
+    """Return the colour level of each row of one column of the map, from the bottom; 0 for a row without inferences.
 
-    One more level follows, for latencies above the axis.
+    The level grows with the share of the column's inferences that had a latency in that row. One more level at the end
+    is for latencies above the axis, so the result has `rows` + 1 values.
     """
     shares = axis.shares(column, rows)
     levels = np.zeros(rows + 1, np.int8)
@@ -45,7 +47,7 @@ def levels_of(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeatMap:
-    """A heat map: what it shows, and its size in cells."""
+    """The content of a heat map of latency over time, and its size in cells."""
 
     time: Axis
     columns: Sequence[HeatColumn]
@@ -59,7 +61,10 @@ class HeatMap:
     cursor: int | None = None  # cell under the cursor
 
     def lines(self) -> list[Line]:
-        """Return the map with its labels. The first line is for latencies above the axis."""
+        """Return the map as `height` lines, each with its label at the left.
+
+        The first line is for latencies above the axis.
+        """
         if self.cells <= 0 or self.height < 2:
             return [BLANK] * self.height
         labels = (Span(f"{label:>{GUTTER - 1}} ", style) for label, style in self._labels())
@@ -67,7 +72,7 @@ class HeatMap:
         return [(label, *row) for label, row in zip(labels, rows, strict=True)]
 
     def _labels(self) -> list[tuple[str, str]]:
-        """Return (label, style) of each line, from the top."""
+        """Return the label of each line as (text, style), from the top. The text is "" where there is no label."""
         rows = self.height - 1
         edges = self.latency.row_edges(rows)[:-1][::-1]
         greatest_ns = max(column.high_ns for column in self.columns)
@@ -79,7 +84,7 @@ class HeatMap:
 
 
 class _Canvas:
-    """The last drawing of a map, so that a column is made once, and only changed rows become lines again."""
+    """A map that remembers its last drawing: each column is computed once, and only changed rows are drawn again."""
 
     def __init__(self, height: int, cells: int, characters: CharacterSet) -> None:
         self._characters = characters
@@ -101,7 +106,10 @@ class _Canvas:
         return self._rows
 
     def _painted(self, of: HeatMap) -> Codes:
-        """Return the code of each half cell, with shape (rows, cells), from the top."""
+        """Return what each half cell shows: a colour level, or a code such as HEAT_P99.
+
+        The result has shape (rows, cells); its first row is the top of the map.
+        """
         rows = (of.height - 1) * self._halves
         count = of.time.columns
         painted = np.zeros((rows + self._halves, count), np.int8)  # from the bottom; the row above in each half
@@ -127,7 +135,7 @@ class _Canvas:
 
     @staticmethod
     def _with_lines(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
-        """Return the levels of a column. Where its p99 and p50 lie, their codes replace the levels."""
+        """Return the colour levels of a column from the bottom, with the codes of p50 and p99 in their rows."""
         codes = levels_of(column, axis, rows)
         for ns, mark in ((column.p99_ns, HEAT_P99), (column.p50_ns, HEAT_P50)):
             if (row := axis.row_of(ns, rows)) < rows:

@@ -1,8 +1,8 @@
-"""The commands of the monitor screen: their keys, the conditions under which they apply, and what they do.
+"""The commands of the screen of a session: their keys, when they can be used, and what they do.
 
-The table `COMMANDS` defines all keys. From it are made the bindings, the bottom line of the screen, the help, the
-palette and the settings of keys. A key may do one thing on a live screen and another in a replay, because no feed has
-both. The bottom line and the help show commands in the order of the table, the most important first.
+The table `COMMANDS` defines all keys. The last line of the screen, the help, the command palette and the settings of
+keys are made from it, in its order. So the most important commands come first. A key may do one thing on a live screen
+and another in a replay.
 """
 
 import shlex
@@ -41,7 +41,7 @@ REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class CommandedScreen(Protocol):
-    """The parts that commands need of a screen, whether of a session or of a fleet."""
+    """What commands need of a screen. The screens of a session and of a fleet of boards both have it."""
 
     host: Host
     characters: CharacterSet
@@ -67,7 +67,7 @@ def open_help(screen: CommandedScreen, explanation: str) -> None:
 def _open_help(screen: MonitorScreen) -> None:
     """Show the explanation of the focused pane in its place.
 
-    If it is shown already, or no pane has the focus, open the help.
+    Open the list of all keys instead if that explanation is shown already, or if no pane has the focus.
     """
     pane = screen.focused  # not `has_focus`, which the pane learns later than a quick second key comes
     if isinstance(pane, PaneWidget) and not pane.stop_explaining():
@@ -84,7 +84,7 @@ def _open_palette(screen: MonitorScreen) -> None:
 
 
 def palette_entries(screen: MonitorScreen) -> list[Entry]:
-    """Return the entries of the palette: panes, the other commands, windows, themes and export formats."""
+    """Return the entries of the command palette: commands, windows of the percentiles, themes and export formats."""
     alike: dict[str, list[Command[MonitorScreen]]] = {}
     for command in sorted(screen.present_commands(), key=lambda command: command.help != _ALONE):
         alike.setdefault(command.words, []).append(command)
@@ -105,7 +105,7 @@ def palette_entries(screen: MonitorScreen) -> list[Entry]:
 
 
 def _reset_view(screen: MonitorScreen) -> None:
-    """Forget the choices that were made on this screen or an earlier one."""
+    """Return to the default sort order, layout, theme and window of the percentiles."""
     screen.reset_view()
     screen.host.use_theme(screen.settings.reset_theme or choose_theme())
     screen.report("sort order, layout, theme and window are reset", seconds=3)
@@ -136,7 +136,7 @@ def stop_and_leave(screen: MonitorScreen) -> None:
 
 
 def _open_stop(screen: MonitorScreen) -> None:
-    """Ask whether to stop a run of another process."""
+    """Ask whether to stop a run that another process made, and stop it if the user agrees."""
     from edgetop.ui.dialogs import Choice, ChoiceDialog
 
     choices = [Choice("s", "stop it, finish its recording", Order("stop")), Choice("q,Q,ctrl+c", "", None)]
@@ -145,7 +145,11 @@ def _open_stop(screen: MonitorScreen) -> None:
 
 
 def open_filter(screen: CommandedScreen, rows: str, before: str, use: Callable[[str], None]) -> None:
-    """Ask for words that shown rows must have. `use` is called with the words while the user types."""
+    """Ask for words that a row must have to be shown.
+
+    `rows` says what the rows are, such as `events`, and `before` is the present filter. `use` is called with the words
+    at each change, and with `before` if the user cancels.
+    """
     from edgetop.ui.dialogs import InputDialog
 
     examples = {"operators": "conv ...", "events": "warning ...", "sensors": "temp ..."}
@@ -172,7 +176,11 @@ def _step_severity(screen: MonitorScreen) -> None:
 
 
 def _open_item(screen: MonitorScreen) -> None:
-    """Show all details of the item under the row cursor. A replay seeks to its time."""
+    """Show all details of the list entry under the cursor. A replay also goes to the time of that entry.
+
+    If no entry has the cursor, zoom the timelines to their time cursor. Without a time cursor, put the cursor on an
+    entry.
+    """
     from edgetop.ui.dialogs import TextDialog
 
     pane = screen.chosen_pane
@@ -187,7 +195,7 @@ def _open_item(screen: MonitorScreen) -> None:
 
 
 def _copy(screen: MonitorScreen) -> None:
-    """Copy the item under the row cursor, the pane with the focus, or the verdict."""
+    """Copy the row under the cursor to the clipboard, else the text of the focused pane, else the verdict line."""
     pane = screen.chosen_pane
     _copy_text(screen, pane.text if pane.item or pane.has_focus else screen.verdict_text)
 
@@ -224,7 +232,7 @@ def _profile(screen: MonitorScreen) -> None:
 
 
 def open_mark(screen: CommandedScreen, mark: Callable[[str], None]) -> None:
-    """Ask for a note, which becomes a mark in the session."""
+    """Ask for a note, and call `mark` with it. `mark` stores the note as a mark at the present time."""
     from edgetop.ui.dialogs import InputDialog
 
     dialog = InputDialog(
@@ -235,7 +243,7 @@ def open_mark(screen: CommandedScreen, mark: Callable[[str], None]) -> None:
 
 
 def _open_recording(screen: MonitorScreen) -> None:
-    """Show the path and the size of the recording, and ask whether to pause it."""
+    """Show the path and the size of the recording, and offer to pause or resume it."""
     from edgetop.ui.dialogs import Choice, ChoiceDialog
 
     settings, paused = screen.settings, screen.live.recording_paused
@@ -281,7 +289,10 @@ def _switch_response(screen: MonitorScreen) -> None:
 
 
 def _zoom_to_cursor(screen: MonitorScreen) -> None:
-    """Zoom the timelines to the time around the cursor."""
+    """Zoom the timelines to about a tenth of their span, with the time under the cursor in the middle.
+
+    The new span is at least 10 s.
+    """
     if screen.cursor_s is None:
         screen.report("move the cursor with the left and right keys first", seconds=3)
         return
@@ -328,9 +339,9 @@ def _refresh_words(screen: MonitorScreen) -> str:
 
 
 def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
-    """Return `words` if the focused pane can do this, else "".
+    """Return `words` if the focused pane supports a command, else "".
 
-    `attribute` is the attribute of its drawing that says so.
+    `attribute` is the attribute of `Drawing` that tells so, such as `orders` for sorting.
     """
     pane = screen.focused
     return words if isinstance(pane, PaneWidget) and getattr(pane.drawing, attribute) else ""

@@ -1,4 +1,4 @@
-"""Commands of a screen: when they apply, and how their keys are written and parsed."""
+"""Commands of a screen: when they can be used, and how their keys are written and parsed."""
 
 import string
 import unicodedata
@@ -21,7 +21,7 @@ ScreenT_contra = TypeVar("ScreenT_contra", contravariant=True)
 
 @frozen
 class Command(Generic[ScreenT_contra]):
-    """A command of a screen: its keys, and its words in the footer, the help and the palette."""
+    """A command of a screen: its keys, what it does, and its words in the last line, the help and the palette."""
 
     id: str  # name in the settings, where a user can give it other keys
     keys: str  # names of keys in Textual, separated by commas
@@ -35,12 +35,12 @@ class Command(Generic[ScreenT_contra]):
     is_fixed: bool = False  # whether settings cannot change its keys
 
     def applies(self, can: Can) -> bool:
-        """Whether the command applies to a feed with these abilities."""
+        """Whether the command can be used. `can` has the abilities of the data source, such as seeking in a replay."""
         return self.needs in can and not self.replaced_with & can
 
     @property
     def key_words(self) -> list[str]:
-        """Return the names of its keys, as printed on a keyboard."""
+        """Return the names of the command's keys as on a keyboard, such as `["PgDn", "?"]`."""
         return [key_word(key) for key in self.keys.split(",")]
 
     def footer_words(self, screen: ScreenT_contra) -> str:
@@ -51,7 +51,7 @@ AnyCommand = Command[NoReturn]  # a command of any screen, which can be describe
 
 
 class Entry(NamedTuple):
-    """An entry of a list that is searched, such as the palette."""
+    """An entry of a list that the user can search, such as the command palette."""
 
     words: str  # description
     keys: str  # keys that do the same; "" for none
@@ -78,14 +78,14 @@ _NAMES |= {"pagedown": "PgDn", "pageup": "PgUp"}
 
 
 def bindings(commands: Iterable[AnyCommand]) -> BindingsMap:
-    """Return the keys of these commands, for `follow_key`."""
+    """Return a map from the keys of `commands` to the commands, as `follow_key` needs it."""
     return BindingsMap([Binding(of.keys, f"command({of.id!r})", of.words, id=of.id) for of in commands])
 
 
 async def follow_key(event: Key, screen: Screen[Any], keys: BindingsMap) -> None:
-    """Run the command of a key.
+    """Run the command that `keys` has for the pressed key. Do nothing if there is none.
 
-    Textual only knows the bindings of a class, but `keys` depend on the user's settings.
+    Textual's own bindings belong to a class, but these keys depend on the user's settings.
     """
     for binding in keys.key_to_bindings.get(event.key, ()):
         if await screen.app.run_action(binding.action, screen):
@@ -94,12 +94,18 @@ async def follow_key(event: Key, screen: Screen[Any], keys: BindingsMap) -> None
 
 
 def remapped(commands: Iterable[Command[ScreenT]], keys: Mapping[str, str]) -> tuple[Command[ScreenT], ...]:
-    """Return the commands with the keys of the user. `keys`: keys by id."""
+    """Return the commands with the user's keys.
+
+    `keys` has the new keys by the id of the command, such as `{"mark": "b"}`. Other commands keep their keys.
+    """
     return tuple(replace(command, keys=keys.get(command.id, command.keys)) for command in commands)
 
 
 def conflict(commands: Sequence[AnyCommand]) -> tuple[str, str, str] | None:
-    """Return a key that two commands share, and their ids, or None if there is none."""
+    """Return a key that two commands share, as (key, first id, second id), or None if there is none.
+
+    Commands that are never on the same screen may share a key, such as those of a live run and of a replay.
+    """
     for can in FEEDS:
         holders: dict[str, str] = {}
         for command in commands:
@@ -111,7 +117,10 @@ def conflict(commands: Sequence[AnyCommand]) -> tuple[str, str, str] | None:
 
 
 def help_lines(commands: Iterable[AnyCommand]) -> list[tuple[str, str]]:
-    """Return keys and descriptions for the help. Neighbouring commands with the same `help` share a line."""
+    """Return (keys, description) pairs for the help, such as `("s o", "sort")`.
+
+    Commands with the same `help` text share a pair.
+    """
     lines: dict[str, list[str]] = {}
     for command in commands:
         lines.setdefault(command.help or command.words, []).extend(command.key_words)
@@ -119,9 +128,9 @@ def help_lines(commands: Iterable[AnyCommand]) -> list[tuple[str, str]]:
 
 
 def footer_keys(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[tuple[str, str]]:
-    """Return (key, words) for the bottom line of the screen. The key is the first one of a command.
+    """Return (key, words) pairs for the last line of the screen, such as `("q", "leave")`.
 
-    Commands with the same words are grouped.
+    Only the first key of a command counts. Commands with the same words share a pair, such as `("zZ", "zoom")`.
     """
     grouped: dict[str, list[str]] = {}
     for command in commands:
@@ -139,13 +148,17 @@ def key_word(key: str) -> str:
 
 
 def key_names() -> Sequence[str]:
-    """Return the names, in bindings, of keys other than letters and digits."""
+    """Return Textual's names of all keys that are neither letters nor digits, such as `pageup`."""
     punctuation = [key_of(character) for character in string.punctuation]
     return [*(key.value for key in Keys if not key.value.startswith("<")), *punctuation]
 
 
 def parse_key(text: str) -> str | None:
-    """Parse `f`, `?`, `F5` or `ctrl+p` into the name of a binding, or None if there is no such key."""
+    """Return Textual's name of a key that a user wrote, or None if there is no such key.
+
+    >>> parse_key("f"), parse_key("?"), parse_key("F5"), parse_key("hello")
+    ('f', 'question_mark', 'f5', None)
+    """
     if len(text) == 1 and text.isprintable() and text != " ":
         return text if text.isalnum() else key_of(text)
     return text.lower() if text.lower() in key_names() else None

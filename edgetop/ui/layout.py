@@ -1,7 +1,7 @@
-"""Arrange the panes on a screen of a given size. This is a pure function, so that every size can be tested.
+"""Arrange the panes on a screen of a given size. The functions are pure, so that every size can be tested.
 
-A column of panes shares a border: each pane begins with its title in a line of the border, and the last pane closes it.
-The left column of a large screen is a stack of timelines with one time axis, which is drawn in the closing line.
+The panes of a column share a border: each pane begins with its title in a line of the border, and the last pane closes
+it. The left column of a large screen has timelines, one above another, with one time axis in the closing line.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ OPTIONAL = ("session", "sensors")  # on the right only if all panes there have t
 
 @frozen
 class Place:
-    """The rectangle of a pane, in cells. A pane with one row is drawn as one line, without a title."""
+    """The rectangle of a pane, in cells, from the top left corner of the screen. One row high, a pane has no title."""
 
     name: str
     x: int
@@ -55,7 +55,7 @@ class Want(NamedTuple):
 
 
 def is_tiny(width: int, height: int) -> bool:
-    """Whether there is only room for the verdict and three numbers."""
+    """Whether a screen of this size in cells has room only for the verdict and three numbers."""
     return width < TINY_WIDTH or height < TINY_HEIGHT
 
 
@@ -63,12 +63,16 @@ def arrange(
     width: int, height: int, selected: str, zoomed: str | None, *, layout: str = "overview",
     charts: Mapping[str, int] | None = None, more_rows: int = 0,
 ) -> tuple[Place, ...]:  # fmt: skip
-    """Return the places of all panes. `selected` fills the rest of a small screen; `zoomed` fills any screen.
+    """Return the rectangle of each pane that is shown, for a screen of `width` by `height` cells.
 
-    `charts`: the number of timelines of heat, power and memory that are not flat; by default the most possible, and
-    none for memory. A pane with 0 timelines becomes one line, and an ABSENT pane gets no place. `more_rows`: rows to
-    keep free above the status line, or at the bottom without one. Places never overlap, nor cover the header or the
-    status line.
+    `layout` is a name in LAYOUTS. `zoomed` is the name of the only pane to show, or None. `selected` is the pane that
+    fills the rest of a small screen.
+
+    `charts` has the number of timelines that are worth drawing, by pane: heat, power and memory. A pane with 0
+    timelines becomes one line, and an ABSENT pane gets no rectangle. Without `charts`, each has the most possible, but
+    memory has 0. `more_rows` is the number of rows to keep free at the bottom, above the status line.
+
+    Rectangles never overlap, nor cover the header or the status line.
     """
     if is_tiny(width, height):
         rows = height - 1 - more_rows
@@ -93,7 +97,10 @@ def arrange(
 
 
 def _small(rows: int, main: str, selected: str) -> list[Want]:
-    """Return the panes of a small screen: `main`, panes of one line for the state of the board, and `selected`."""
+    """Return the panes of a small screen: `main` at the top, then panes of one line each, then `selected`.
+
+    `rows` is the number of rows that they fill.
+    """
     lines = [name for name in ("hotspots", "latency", "heat", "power", "memory") if name not in (main, selected)]
     if rows < MEDIUM_HEIGHT // 2 and "hotspots" in lines:
         lines.remove("hotspots")
@@ -113,9 +120,10 @@ def _stacked(name: str, charts: Mapping[str, int]) -> Want:
 
 
 def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) -> list[Want]:
-    """Return the panes that fit into the right column.
+    """Return the panes that fit into the right column, which has `rows` rows.
 
-    If `selected` is in neither column, it replaces the last of these panes.
+    `names` are the panes that the layout puts there, and `left` the panes of the left column. If `selected` is in
+    neither column, it replaces the last pane.
     """
     wants = [Want(name, LEAST.get(name, CHART_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1)) for name in (*names, selected)]
     *shown, chosen = wants
@@ -127,7 +135,10 @@ def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) 
 def _column(
     x: int, y: int, width: int, rows: int, wants: Sequence[Want], *, is_closed: bool = True, is_stacked: bool = False
 ) -> Iterator[Place]:
-    """Yield panes one below another, from `y` down, that fill `rows`. The last one closes the border."""
+    """Yield the rectangles of panes one below another that fill `rows` rows from row `y` on.
+
+    `is_closed` tells whether the last pane also has the line that closes the border.
+    """
     heights = [want.least for want in wants]
     spare, total = rows - is_closed - sum(heights), sum(want.weight for want in wants) or 1
     shares = [spare * want.weight // total for want in wants]

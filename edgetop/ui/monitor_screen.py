@@ -1,4 +1,4 @@
-"""The monitor screen: one timer pulls from the feed, and all panes get the same frozen view.
+"""The live screen of a session. One timer gets new data, and all panes show the same results.
 
 The commands of keys are in `key_commands`. They are passed to the screen, which knows none of them by name.
 """
@@ -49,7 +49,11 @@ LISTS = ("hotspots", "events", "sensors")  # panes that keys for lists apply to,
 
 
 def chart_counts(view: MonitorView) -> dict[str, int]:
-    """Return the number of timelines that are worth a chart, by group: 0 for none, and ABSENT without a sensor."""
+    """Return how many timelines are worth a chart, by pane: heat, power and memory.
+
+    The number is 0 if all are flat, and ABSENT if the board has no such sensor. An example is `{"heat": 2, "power": 0,
+    "memory": 1}`.
+    """
     heat, memory = sum(has_charts(view)), int(has_memory_chart(view))
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
     counts = {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
@@ -58,7 +62,7 @@ def chart_counts(view: MonitorView) -> dict[str, int]:
 
 
 class Host(Protocol):
-    """The parts of the app that the screen uses."""
+    """What the screen needs of the app."""
 
     theme_names: list[str]
     theme_name: str
@@ -123,7 +127,7 @@ class MonitorScreen(Screen[None]):
             widget.on_fault = self._take_fault
 
     def _take_fault(self, name: str, error: Exception) -> str:
-        """Record an error of a widget. Return the text that the widget shows instead."""
+        """Record that the widget called `name` failed with `error`. Return the text that the widget shows instead."""
         self.analysis.faults.add(name, error)
         return clean(fault_words(self.analysis.faults.found[name]), ascii_only=self.characters.ascii_only)
 
@@ -138,10 +142,10 @@ class MonitorScreen(Screen[None]):
             self.call_later(self._look_ahead, self.feed.player, self.analysis.twin())
 
     def _look_ahead(self, player: Player, scout: Analysis) -> None:
-        """Analyse a whole replay in pieces, between keys and refreshes, so that seeking is immediate afterwards.
+        """Analyse the next piece of a replay in advance, and schedule the rest. Keys and refreshes run in between.
 
-        `scout` is the analysis that runs ahead. At its end all marks are known: those in the recording, and those that
-        the analysis of the whole session derives.
+        `scout` is a second analysis that runs ahead. Its stored states make seeking immediate. At the end, the events
+        of the whole session become marks on the time bar.
         """
         batch = player.ahead()
         if batch is not None:
@@ -165,7 +169,10 @@ class MonitorScreen(Screen[None]):
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Return the choices of the user by setting: the window, the layout, and the sort order of each pane."""
+        """Return what the user chose on the screen: window, layout and sort orders.
+
+        The form is `{"window": "10s", "layout": "overview", "orders": {"hotspots": "share"}}`.
+        """
         orders = {
             name: pane.listing.order_of(pane.drawing.orders)
             for name, pane in self._panes.items()
@@ -184,12 +191,12 @@ class MonitorScreen(Screen[None]):
 
     @property
     def verdict_text(self) -> str:
-        """Return the verdict, its details and its figures in full."""
+        """Return the first line of the screen in full: the verdict, its details and its figures."""
         return self._frame.verdict_text
 
     @property
     def zoomed(self) -> str | None:
-        """Return the name of the pane that is shown alone, or None if all are shown."""
+        """Return the name of the pane that is shown alone, or None if several panes are shown."""
         return self._zoomed
 
     @property
@@ -197,7 +204,7 @@ class MonitorScreen(Screen[None]):
         return self.characters.ascii_only
 
     def show_session(self, session: StoredSession) -> None:
-        """Show another session on the terminal until the user leaves it. The session of this screen goes on."""
+        """Show another session on the terminal until the user leaves it. This screen's session goes on meanwhile."""
         if sessions := self.settings.sessions:
             with self.app.suspend():
                 problem = sessions.show(session, self._leave_now)
@@ -208,7 +215,7 @@ class MonitorScreen(Screen[None]):
     # Commands.
 
     def present_commands(self) -> Iterator["Command[MonitorScreen]"]:
-        """Yield the commands that currently apply."""
+        """Yield the commands that can be used now, which depends on the data source: a live run or a replay."""
         can = self.feed.can
         if self._present[0] != can:
             self._present = can, tuple(command for command in self._commands.values() if command.applies(can))
@@ -218,11 +225,11 @@ class MonitorScreen(Screen[None]):
         await follow_key(event, self, self._keys)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Say whether a binding is active; a hook of Textual."""
+        """Whether the command of a key can be used now. Textual calls this method."""
         return action != "command" or self._commands[str(parameters[0])].applies(self.feed.can)
 
     def action_command(self, command_id: str) -> None:
-        """Run a command. A command that must not happen by accident needs its key twice."""
+        """Run the command with this id, or ask for a second press of its key if it must not happen by accident."""
         command, before = self._commands[command_id], self._asked
         self._asked = (command_id, monotonic() + ASKED_S) if command.asks else ("", 0.0)
         if command.asks and (before[0] != command_id or monotonic() > before[1]):
@@ -232,13 +239,13 @@ class MonitorScreen(Screen[None]):
             command.run(self)
 
     def interrupt(self) -> None:
-        """Do what Ctrl+C does: run the command whose key cannot be changed."""
+        """Do what Ctrl+C does: stop the run and leave, or only leave if another process has the run."""
         next(command for command in self.present_commands() if command.is_fixed).run(self)
 
     # Drawing.
 
     def tick(self) -> None:
-        """Analyse new data, and draw it."""
+        """Analyse new data, and draw the results. Close the screen if it must end. The timer calls this method."""
         self.analysis.catch_up(self.feed)
         failed = self.feed.is_over and self.analysis.progress.view().end_reason == "input-error"
         if self._leave_now() or (failed and self.feed.can is Can.NOTHING):
@@ -262,9 +269,9 @@ class MonitorScreen(Screen[None]):
             self._timer = self.set_interval(seconds, self.tick)
 
     def draw(self) -> None:
-        """Draw the current or the frozen view.
+        """Draw the screen: the present results, or those of the moment at which the user froze it.
 
-        The second and the bottom line of the screen always show the current state.
+        The second line and the last line always show the present state.
         """
         lens, details = (Lens(columns=self.lens.columns), ()) if self._frozen else (self.lens, self._details)
         with self.analysis.lock:  # panes read parts of the analysis while they draw
@@ -279,7 +286,10 @@ class MonitorScreen(Screen[None]):
                 self._arrange()
 
     def _view_of_frozen(self) -> MonitorView:
-        """Return the view of the frozen moment. It is the same object while window, lens and pane are the same."""
+        """Return the results at the moment at which the user froze the screen.
+
+        The same object is returned again until the window, the span of the timelines or the pane that is alone changes.
+        """
         key = self.window_ns, self.lens, self._details
         if self._frozen_view is None or self._frozen_view[0] != key:
             view, is_plain = self._frozen[self.window_ns], self.lens.is_plain and not self._details
@@ -288,11 +298,14 @@ class MonitorScreen(Screen[None]):
 
     @property
     def _details(self) -> tuple[str, ...]:
-        """Return the kinds of sensors of which a pane that is shown alone needs timelines, or () if no pane is."""
+        """Return the kinds of sensors, such as `temp`, whose timelines the pane that is shown alone needs.
+
+        Return () if several panes are shown.
+        """
         return DRAWINGS[self._zoomed].details if self._zoomed else ()
 
     def redraw_all(self) -> None:
-        """Analyse new data, and draw everything again even if there is none."""
+        """Analyse new data, and draw everything again even if there is no new data."""
         self.tick()
         self.draw()
 
@@ -300,7 +313,7 @@ class MonitorScreen(Screen[None]):
         self.host.paint(self._frame.changed())
 
     def _arrange(self) -> None:
-        """Arrange the panes for the current size."""
+        """Put the panes and the other lines in their places for the size of the screen, and draw them."""
         (columns, rows), more = self.size, int(self.feed.player is not None)
         self._frame.arrange(is_alone=self._zoomed is not None)
         self._chart_counts = chart_counts(self.view)
@@ -326,7 +339,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def transport(self) -> Transport | None:
-        """Return the position of a replay, or None if this is not a replay."""
+        """Return the state of a replay: its position, length, speed and marks. Return None for a live run."""
         transport = self.feed.player.transport if self.feed.player else None
         return replace(transport, marks=self._marks) if transport and self._marks else transport
 
@@ -354,14 +367,14 @@ class MonitorScreen(Screen[None]):
         self._frozen_view = None
 
     def hold(self) -> None:
-        """Freeze the screen, or pause a replay."""
+        """Freeze a live screen, or pause a replay."""
         if player := self.feed.player:
             player.play(playing=False)
         elif not self._frozen:
             self._freeze()
 
     def follow_time(self) -> None:
-        """Move the timelines to the present, keeping the zoom."""
+        """Let the timelines end at the present again. The zoom stays."""
         self.lens = replace(self.lens, back_s=0)
 
     def use_lens(self, lens: Lens) -> None:
@@ -374,7 +387,7 @@ class MonitorScreen(Screen[None]):
         return next(name for name, window_ns in WINDOWS_NS.items() if window_ns == self.window_ns)
 
     def zoom_latency(self, step: int) -> None:
-        """Zoom the axis of the latency in, or out if `step` is negative."""
+        """Zoom the latency axis of the heat map in, or out if `step` is negative."""
         pane = self._panes["latency"]
         pane.y_zoom = min(max(pane.y_zoom + step, -MOST_Y_ZOOM), MOST_Y_ZOOM)
         pane.redraw()
@@ -392,7 +405,7 @@ class MonitorScreen(Screen[None]):
         self.report(f"layout {self._layout}")
 
     def reset_view(self) -> None:
-        """Use the default sort orders, layout and window, as for a user who has chosen none."""
+        """Return to the default sort orders, layout and window of the percentiles."""
         self._layout, self._zoomed = next(iter(LAYOUTS)), None
         for pane in self._panes.values():
             pane.use_listing(replace(pane.listing, order=0))
@@ -400,7 +413,10 @@ class MonitorScreen(Screen[None]):
         self._focus(None)
 
     def point_at(self, second: float | None) -> None:
-        """Show all values at this session time in s, or the current ones if it is None."""
+        """Put the cursor of the timelines at a session time in s, whose values are then shown. None removes the cursor.
+
+        A time outside the timelines gets the nearest end.
+        """
         axis = self.view.axis
         if second is not None:
             second = max(min(second, axis.to_s - 1e-3, self.view.progress.now_ns / NS - 1e-3), axis.from_s, 0)
@@ -409,18 +425,24 @@ class MonitorScreen(Screen[None]):
             self.draw()
 
     def step_cursor(self, step: int) -> None:
-        """Move the cursor by `step` columns of the axis. It starts at the newest second."""
+        """Move the cursor of the timelines by `step` columns, to the left if it is negative.
+
+        Without a cursor, put it at the newest second.
+        """
         now_s = self.view.progress.now_ns / NS
         at = now_s if self.cursor_s is None else self.cursor_s + step * self.view.axis.column_s
         self.point_at(at)
 
     def zoom(self, name: str) -> None:
-        """Show this pane alone, or all panes if it is alone already."""
+        """Show only the pane with this name, or all panes again if it is alone already."""
         self._zoomed = None if self._zoomed == name else name
         self._focus(name if self._zoomed else None)
 
     def _press_pane(self, pane: PaneWidget, order: str, event: Click) -> None:
-        """Handle a click, which has already focused the pane. A double click shows it alone."""
+        """Handle a click on a pane. A double click shows the pane alone; a click on a column header sorts its list.
+
+        `order` is the sort order of that column, or "" if no column header was hit.
+        """
         if event.chain == 2:
             self.zoom(pane.drawing.name)
         elif order:
@@ -428,7 +450,10 @@ class MonitorScreen(Screen[None]):
         self._frame.status.redraw()
 
     def _point(self, begin: float, end: float) -> None:
-        """Handle the mouse on the time axis: a click shows the values there, a drag zooms to its span."""
+        """Handle the mouse on a timeline: a click shows the values at that time, and a drag zooms to the dragged span.
+
+        `begin` and `end` are where the button was pressed and released, as shares of the timeline from 0 to 1.
+        """
         axis = self.view.axis
         begin_s, end_s = (axis.from_s + part * (axis.to_s - axis.from_s) for part in (begin, end))
         if (end - begin) * self.size.width < LEAST_DRAG_CELLS:
@@ -439,14 +464,14 @@ class MonitorScreen(Screen[None]):
         self.use_lens(self.lens.between(begin_s, end_s, self.view.progress.now_ns / NS))
 
     def sort(self, pane: PaneWidget, order: str = "") -> None:
-        """Sort the list of a pane by this order, or by the next one if it is ""."""
+        """Sort the list of a pane by `order`, such as `share`. If `order` is "", use the next of the pane's orders."""
         orders, now = pane.drawing.orders, pane.listing.order
         pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
 
     def back(self) -> None:
-        """Undo one step: close the explanations, else drop the filters, else drop zoom, cursors and focus.
+        """Undo the first of these: explanations in panes, filters, or else the zoom, the cursors and the focus.
 
-        If there is nothing to undo and the screen of the fleet opened this one, return to it.
+        Without any of them, return to the list of boards if the user opened this screen from there.
         """
         explained = [pane for pane in self._panes.values() if pane.stop_explaining()]
         if explained:
@@ -463,7 +488,11 @@ class MonitorScreen(Screen[None]):
         self._focus(None)
 
     def step_pane(self, step: int) -> None:
-        """Choose the next pane: focus it if it is visible, else show it in place of the selected one."""
+        """Move the focus to the next pane, or to the previous one if `step` is -1.
+
+        If one pane is shown alone, the next pane takes its place. If the next pane is hidden, it replaces the pane that
+        was chosen before.
+        """
         name = PANES[(PANES.index(self._chosen()) + step) % len(PANES)]
         if self._zoomed:
             self._zoomed = name
@@ -482,13 +511,13 @@ class MonitorScreen(Screen[None]):
         return self._panes[self._chosen()]
 
     def _chosen(self) -> str:
-        """Return the name of the pane that keys apply to: the focused one, else the one selected on a small screen."""
+        """Return the name of the pane that keys apply to: the focused pane, or else the last one that was chosen."""
         return next((name for name, pane in self._panes.items() if pane.has_focus), self._selected)
 
     def listing_pane(self, can: Callable[[Drawing], bool]) -> PaneWidget:
-        """Return the pane that keys for lists apply to, of those that `can` accepts.
+        """Return the list to which a key such as "sort" or "filter" applies.
 
-        It is the chosen pane, or else the first visible one.
+        `can` tells of a pane whether the key applies to it. The focused pane comes first, then a visible one, then any.
         """
         able = [pane for pane in map(self._panes.__getitem__, LISTS) if can(pane.drawing)]
         return min(able, key=lambda pane: (pane.drawing.name != self._chosen(), not pane.display))

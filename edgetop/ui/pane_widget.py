@@ -1,4 +1,4 @@
-"""The widgets of panes and of the border. They draw lines, and only those that changed.
+"""The widgets of panes and of the lines around them. They keep their lines, and draw only those that changed.
 
 The changed cells of a line are found when they are sent: see `terminal_buffer`.
 """
@@ -30,7 +30,7 @@ LEAST_COLUMNS = 3  # A border on each side, and a column between
 
 
 class LineWidget(Widget):
-    """A widget that shows lines, each cut or padded to its width."""
+    """A widget that shows lines of text, each cut or padded to the width of the widget."""
 
     DEFAULT_CSS = "LineWidget { position: absolute; }"
 
@@ -45,22 +45,25 @@ class LineWidget(Widget):
         self.on_fault: Callable[[str, Exception], str] | None = None
 
     def put(self, place: Place) -> None:
-        """Move to this place at the next layout."""
+        """Give the widget this place and size. Textual applies them at its next layout."""
         self.styles.offset = (place.x, place.y)
         self.styles.width = max(place.width, 1)
         self.styles.height = max(place.height, 1)
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
-        """Return the lines to draw from the top. Each is exactly `columns` cells wide."""
+        """Return the lines to show, from the top, for a widget of this size. Each is exactly `columns` cells wide."""
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Draw the changed rows at the next refresh."""
+        """Update the lines to the present data. Textual draws the changed ones at its next refresh."""
         if changed := self.update_lines():
             self.refresh(*(Region(0, y, self._lines_size.width, 1) for y in changed))
 
     def update_lines(self) -> Sequence[int]:
-        """Draw and return the changed rows. A hidden widget has no size and draws nothing."""
+        """Update the lines to the present data. Return the numbers of the rows that changed, from 0 at the top.
+
+        A hidden widget has no size, so nothing changes.
+        """
         size = self.size  # a variable, because Textual computes it at each access
         columns, rows = size
         drawn = self._drawn(columns, rows) if columns and rows else ()
@@ -75,7 +78,7 @@ class LineWidget(Widget):
         return changed
 
     def _drawn(self, columns: int, rows: int) -> Sequence[Line]:
-        """Return the lines. If drawing fails, only this widget shows the error."""
+        """Return the lines to show. If making them fails, return lines with the error, so that other widgets go on."""
         try:
             return self.lines(columns, rows)
         except Exception as error:
@@ -94,7 +97,10 @@ class LineWidget(Widget):
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the strips of the widget; a hook of Textual. These widgets have none of its styles and borders."""
+        """Return the rows in the region `crop`, for Textual, which calls this method.
+
+        Textual's own method also adds its styles and borders, which these widgets do not have.
+        """
         if self._lines_size != self.size:  # draw a new size at once, not at the next tick
             self.update_lines()
         strips = [self.strip(y) for y in range(*crop.line_span)]
@@ -102,18 +108,18 @@ class LineWidget(Widget):
         return strips if is_whole else [strip.crop(*crop.column_span) for strip in strips]
 
     def strip(self, y: int) -> Strip:
-        """Return a row for Textual's compositor."""
+        """Return row `y` in the form that Textual draws."""
         if (strip := self._strips.get(y)) is None:
             strip = self._strips[y] = Strip(starmap(Segment, self.pieces(y)), self._lines_size.width)
         return strip
 
     def pieces(self, y: int) -> Pieces:
-        """Return a row as text with the styles of the theme."""
+        """Return row `y` as (text, Rich style) pairs, with the styles of the theme."""
         styles = self._styles = self._styles or self._filtered_styles()
         return [(text, styles[style]) for text, style in self._lines[y]]
 
     def _filtered_styles(self) -> Mapping[str, Style]:
-        """Return the styles of the theme after Textual's filters, which remove colours for NO_COLOR."""
+        """Return the styles of the theme by name, after Textual's filters, which remove colours if NO_COLOR is set."""
         segments = [Segment(name, style) for name, style in self._theme.styles.items()]
         for line_filter in self.get_line_filters():
             segments = line_filter.apply(segments, self.background_colors[1])
@@ -121,7 +127,10 @@ class LineWidget(Widget):
 
 
 class BorderWidget(LineWidget):
-    """Lines that the screen itself draws, such as the header."""
+    """Lines that are not a pane, such as the header. The function `draw` makes them.
+
+    `press` is called at a click, and `scroll` at the mouse wheel, with 3 lines down or -3 up.
+    """
 
     def __init__(
         self, draw: Callable[[Area], Sequence[Line]], theme: Theme, characters: CharacterSet,
@@ -144,16 +153,18 @@ class BorderWidget(LineWidget):
 
 
 class PaneWidget(LineWidget, can_focus=True):
-    """A pane: its title in a line of the border, and its body, which may scroll, between the sides of the border."""
+    """A pane: a title in the upper line of the border, and below it the body, which may scroll."""
 
     def __init__(
         self, drawing: Drawing, key: str, theme: Theme, characters: CharacterSet,
         press: Callable[["PaneWidget", str, events.Click], None], point: Callable[[float, float], None],
     ) -> None:  # fmt: skip
-        """`press` is called at a click, with this pane, the order of the clicked column header or "", and the event.
+        """`drawing` draws the pane, and `key` is the key that shows it alone, for the title.
 
-        `point` is called with the two positions on the time axis, from 0 to 1, at which the mouse was pressed and
-        released.
+        `press` is called at a click with the pane, the sort order of the clicked column header (or ""), and the event.
+
+        `point` is called when the mouse is released on a timeline. It gets two places, from 0 (left) to 1 (right):
+        where the button was pressed and where it was released, the left one first.
         """
         super().__init__(theme, characters, id=f"pane-{drawing.name}")
         self.drawing, self._press, self._point = drawing, press, point
@@ -179,17 +190,17 @@ class PaneWidget(LineWidget, can_focus=True):
         self._explains = False  # whether the pane shows its explanation in place of its body
 
     def use_listing(self, listing: Listing) -> None:
-        """Use this filter and order, and go to the top of the list."""
+        """Use a new filter and sort order, and go to the top of the list."""
         self.listing, self._offset = listing, 0
         self.redraw()
 
     def explain(self) -> None:
-        """Show the explanation of the pane in place of its body."""
+        """Show what the pane means, in place of its body."""
         self._explains, self._offset = True, 0
         self.redraw()
 
     def stop_explaining(self) -> bool:
-        """Show the body again. Return whether the explanation was shown."""
+        """Show the body again. Return whether the pane showed its explanation before."""
         was_explained, self._explains = self._explains, False
         if was_explained:
             self._offset = 0
@@ -198,20 +209,20 @@ class PaneWidget(LineWidget, can_focus=True):
 
     @property
     def item(self) -> Item | None:
-        """Return the item under the row cursor."""
+        """Return the entry of the list under the cursor, or None."""
         chosen = self._chosen
         return None if chosen is None else next((item for item in self._items if item.key == chosen), None)
 
     def choose(self, key: object) -> None:
-        """Put the row cursor on the item with this key, or remove the cursor if it is None."""
+        """Put the cursor on the list entry with this key. None removes the cursor."""
         if key != self._chosen:
             self._chosen = key
             self.redraw()
 
     def move(self, by: int) -> None:
-        """Move the row cursor by a number of items, and scroll until all lines of the item show.
+        """Move the cursor by a number of list entries, down or up (negative), and scroll until the entry shows.
 
-        A pane without a list only scrolls.
+        A pane without a list scrolls by as many lines instead.
         """
         owners = list(self._items)
         starts = [y for y, item in enumerate(owners) if y == 0 or item is not owners[y - 1]]
@@ -234,7 +245,10 @@ class PaneWidget(LineWidget, can_focus=True):
         self.redraw()
 
     def show(self, view: MonitorView, cursor_s: float | None = None) -> Sequence[int]:
-        """Draw this view and return the changed rows. A hidden pane only stores the view."""
+        """Draw these results, and return the numbers of the rows that changed. A hidden pane only keeps the results.
+
+        `cursor_s` is the session time under the cursor of the timelines in s, or None.
+        """
         if view is self._view and cursor_s == self._cursor_s:
             return ()
         self._view, self._cursor_s = view, cursor_s
@@ -285,7 +299,10 @@ class PaneWidget(LineWidget, can_focus=True):
         return max(rows - 1 - self._place.is_last, 1)
 
     def _draw_body(self, view: MonitorView, area: Area) -> None:
-        """Draw the body, unless nothing has changed. Wrapping a log of a thousand lines takes 20 ms."""
+        """Draw the body again, but only if what it shows or its size has changed.
+
+        This matters for long lists: wrapping a log of a thousand lines takes 20 ms.
+        """
         subject = self.drawing.subject(view)
         if (subject is not self._subject and subject != self._subject) or area != self._area:
             items = self.drawing.items(view, area) if self.drawing.items else ()
@@ -300,7 +317,7 @@ class PaneWidget(LineWidget, can_focus=True):
 
     @property
     def text(self) -> str:
-        """Return the text to copy: the item under the row cursor, or else the body."""
+        """Return the text that the copy key copies: the entry under the cursor, else the whole body."""
         rows = self.item.detail() if self.item else ["".join(text for text, _ in row) for row in self._body]
         return "\n".join(row.rstrip() for row in rows)
 
@@ -309,7 +326,10 @@ class PaneWidget(LineWidget, can_focus=True):
         return "accent" if self.has_focus else "frame"
 
     def _all_between_sides(self, rows: Sequence[Line], inside: int) -> list[Line]:
-        """Put all rows between the sides of the border. Unchanged rows are the same objects as before."""
+        """Return the rows with the left and right side of the border. `inside` is the width between the sides in cells.
+
+        Rows that did not change are the same objects as before.
+        """
         key = self._frame, self._frame_style, inside
         before = self._sided[1] if self._sided[0] == key else []
         sided = [
@@ -320,7 +340,10 @@ class PaneWidget(LineWidget, can_focus=True):
         return sided
 
     def _between_sides(self, row: Line, inside: int) -> Line:
-        """Put a row between the sides of the border. A row that begins in the border's style is a rule."""
+        """Return a row with the left and right side of the border. `inside` is the width between the sides in cells.
+
+        If the row is a horizontal line of the border, the sides are tees, which connect to it.
+        """
         style, is_rule = self._frame_style, bool(row) and row[0].style == "frame"
         left, right = (self._frame.tee_left, self._frame.tee_right) if is_rule else (self._frame.side,) * 2
         return (Span(left, style), *fit(row, inside), Span(right, style))
@@ -345,9 +368,9 @@ class PaneWidget(LineWidget, can_focus=True):
         return (*left, rule, *right, *line((frame.rule, style)), *end)
 
     def _position(self, rows: int) -> str:
-        """Return the range of visible items, such as "3-12 of 40", or "" if all rows are visible.
+        """Return which list entries are visible, such as "3-12 of 40", or "" if all are.
 
-        In a pane without a list, rows are counted. `rows` is the number of visible rows.
+        A pane without a list counts its rows. `rows` is the number of visible rows.
         """
         if not self._last_offset():
             return ""
@@ -393,7 +416,10 @@ class PaneWidget(LineWidget, can_focus=True):
             self._point(min(begin, end), max(begin, end))
 
     def _part_at(self, x: int) -> float | None:
-        """Return the position of a cell on the time axis, from 0 to 1, or None if there is no axis."""
+        """Return where column `x` of the widget is on its timeline, from 0 (left) to 1 (right).
+
+        Return None if the pane has no timeline there.
+        """
         cells = self.size.width - 2 - GUTTER
         place = x - 1 - GUTTER
         is_chart = self.drawing.name in TIMELINES and self._body and not self._explains and 0 <= place < cells

@@ -1,6 +1,6 @@
-"""Moving in time: playback and seeking of a replay, and zooming and panning of the time axis.
+"""Moving in time: playing and seeking in a replay, and zooming and moving the time axis.
 
-Only a feed with a player can be played and sought. Looking back freezes a live screen and pauses a replay.
+Only a replay can be played and sought. Looking back freezes a live screen and pauses a replay.
 """
 
 from edgetop.feeds.feed_protocol import Transport
@@ -20,7 +20,7 @@ def play(screen: MonitorScreen) -> None:
 
 
 def play_words(screen: MonitorScreen) -> str:
-    """Return the present effect of the play key: "pause" while a replay plays, else "play"."""
+    """Return what the play key does now: "pause" while a replay plays, else "play"."""
     return "pause" if screen.transport and screen.transport.is_playing else "play"
 
 
@@ -44,7 +44,10 @@ def seek_end(screen: MonitorScreen) -> None:
 
 
 def seek_event(screen: MonitorScreen, step: int, kind: str = "") -> None:
-    """Seek to the next event, or to the previous one if `step` is negative. `kind`: consider only this kind."""
+    """Go to the next event of a replay, or to the previous one if `step` is negative.
+
+    If `kind` is not "", only events of this kind count, such as `throttle-begin`.
+    """
     if transport := screen.transport:
         to_ns = next_mark(transport, step, kind)
         if to_ns is None:
@@ -57,9 +60,10 @@ _CALLED = {"": "event", THROTTLING: "throttling"}
 
 
 def next_mark(transport: Transport, step: int, kind: str = "") -> int | None:
-    """Return the time of the next mark, or of the previous one if `step` is negative, or None without such a mark.
+    """Return the session time in ns of the next event of a replay, or of the previous one if `step` is negative.
 
-    If a second has several marks, the last one counts. `kind`: consider only marks of this kind.
+    Return None if there is none. If a second has several events, its last one counts. If `kind` is not "", only events
+    of this kind count, such as `throttle-begin`.
     """
     times = {mark.t_ns // NS: mark.t_ns for mark in transport.marks if kind in ("", mark.kind)}.values()
     if step > 0:
@@ -101,7 +105,10 @@ def pan(screen: MonitorScreen, step: int) -> None:
 
 
 def zoom_words(screen: MonitorScreen) -> str:
-    """Return the span of the timelines for the bottom line of the screen, or "" if they are not zoomed or moved."""
+    """Return the text for the zoom keys in the last line: the span that the timelines show, such as `10m`.
+
+    Return "zoom" if they were only moved, and "" if they are neither zoomed nor moved.
+    """
     if screen.lens.is_plain:
         return ""
     return "zoom" if screen.lens.span_s is None else span(screen.lens.span_s * NS)

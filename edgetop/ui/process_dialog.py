@@ -1,4 +1,4 @@
-"""A dialog on the process that takes the CPU. After a question, it lowers the priority of the process or ends it."""
+"""A dialog on the process that takes the CPU from the run. It can lower the priority of that process or end it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,7 +13,10 @@ KINDS = ("slowdown-began", "slowdown-ended")  # kinds of events that may name su
 
 
 def open_process(screen: "MonitorScreen") -> None:
-    """Show the process that the chosen slowdown names, or else the present or the latest one."""
+    """Show the process that takes the CPU from the run, or say why there is none to show.
+
+    The slowdown under the cursor names it, or else the present state, or else the latest slowdown.
+    """
     processes, name = screen.settings.processes, _named(screen)
     if processes is None:
         screen.report("processes can be shown only by the screen of a run on this machine", seconds=3)
@@ -26,9 +29,9 @@ def open_process(screen: "MonitorScreen") -> None:
 
 
 def _named(screen: "MonitorScreen") -> str:
-    """Return the name of the process that takes the CPU, or "" if no slowdown has one.
+    """Return the name of the process that takes the CPU from the run, or "" if none is known.
 
-    The chosen slowdown counts first, then the present state, then the latest slowdown.
+    The slowdown under the cursor counts first, then the present state, then the latest slowdown.
     """
     item, view = screen.chosen_pane.item, screen.view.slowdowns
     chosen = [of for of in view.slowdowns if item is not None and item.t_ns in (of.start_ns, of.end_ns)]

@@ -1,4 +1,4 @@
-"""The lines around the panes: the header above them, the bar of a replay and the keys below them."""
+"""The lines around the panes: the header above them, and below them the time bar of a replay and the keys."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ from edgetop.ui.themes import Theme
 
 
 class FramedScreen(Protocol):
-    """The parts of a session's screen that its frame uses."""
+    """What the lines around the panes need of the screen of a session."""
 
     feed: Feed
     settings: ScreenSettings
@@ -61,7 +61,10 @@ class FramedScreen(Protocol):
 
 
 class ScreenFrame:
-    """Draws these lines, and handles clicks on them."""
+    """The lines around the panes: the header, the time bar of a replay, and the keys.
+
+    It draws them, and handles clicks on them.
+    """
 
     def __init__(self, screen: FramedScreen, theme: Theme, characters: CharacterSet) -> None:
         self._screen = screen
@@ -74,11 +77,11 @@ class ScreenFrame:
         return self.header, self.transport, self.status
 
     def changed(self) -> dict[LineWidget, Sequence[int]]:
-        """Draw the lines. Return the numbers of those that have changed, by widget."""
+        """Update the lines to the present data. Return the numbers of the rows that changed, by widget."""
         return {widget: widget.update_lines() for widget in self.widgets}
 
     def arrange(self, *, is_alone: bool) -> None:
-        """Put the lines where the current size has them. `is_alone`: whether one pane is shown alone."""
+        """Put the lines in their places for the size of the screen. `is_alone`: whether one pane is shown alone."""
         columns, rows = self._screen.size
         tiny = is_tiny(columns, rows)
         header_rows = (1 if is_alone else 4) if tiny else HEADER_ROWS
@@ -90,7 +93,7 @@ class ScreenFrame:
 
     @property
     def verdict_text(self) -> str:
-        """Return the verdict, its details and its figures in full."""
+        """Return the first line of the screen in full: the verdict, its details and its figures."""
         line = verdict_line(self._screen.live, Area(400, 1, self._screen.characters), None)
         return re.sub(" {3,}", "  ", "".join(text for text, _ in line)).strip()
 
@@ -126,9 +129,9 @@ class ScreenFrame:
         return footer_keys(self._screen.present_commands(), self._screen)
 
     def _press_key(self, event: Click) -> None:
-        """Handle a click on the keys at the bottom of the screen. The key that was hit is pressed.
+        """Handle a click on the keys in the last line: run the command of the key under the mouse.
 
-        A group of keys has one place, in which each key can be hit.
+        Keys that share a description are written together, such as `zZ`. Each of them can be hit.
         """
         screen = self._screen
         if found := key_at(screen.live, Area(screen.size.width, 1, screen.characters), self._keys(), event.x):

@@ -1,4 +1,4 @@
-"""Settings of the screen: choices of the user, and functions that the caller provides."""
+"""Settings of the screen, and the interfaces of what it can start, such as exports and lists of sessions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ WINDOWS_NS: Mapping[str, int | None] = {"10s": 10 * 10**9, "1m": 60 * 10**9, "10
 
 
 class Export(Protocol):
-    """An export in its own process, which continues when the screen is closed."""
+    """An export that runs in its own process. It continues when the screen is closed."""
 
     def result(self) -> tuple[bool, str] | None:
-        """Return whether the export succeeded, and a line with its path or its error. Return None while it runs."""
+        """Return (succeeded, text), where the text is the path of the file or the error; None while the export runs."""
 
 
 class Exporter(Protocol):
@@ -23,7 +23,7 @@ class Exporter(Protocol):
     def forms(self) -> Mapping[str, str]: ...  # descriptions of the export formats by name
 
     def begin(self, recording: Path, form: str) -> Export:
-        """Start an export. Raises OSError if it cannot start."""
+        """Start to export a recording in a format, such as `csv`. Raises OSError if the process cannot start."""
 
 
 @frozen
@@ -45,18 +45,18 @@ class Processes(Protocol):
     """Finds and controls the processes of this machine."""
 
     def find(self, name: str) -> OtherProcess | None:
-        """Return the busiest process with this name, or None if there is none."""
+        """Return the process with this name that uses the most CPU time, or None if none has this name."""
 
     def lower_priority(self, of: OtherProcess) -> str:
-        """Lower the priority of a process. Return in words what was done, or why it could not be done."""
+        """Lower the priority of a process. Return a sentence on what was done, or why it was not possible."""
 
     def end(self, of: OtherProcess) -> str:
-        """Ask a process to end. Return in words what was done, or why it could not be done."""
+        """Ask a process to end, with SIGTERM. Return a sentence on what was done, or why it was not possible."""
 
 
 @frozen
 class StoredSession:
-    """A session in the list of sessions, described in words."""
+    """A recorded session as the list of sessions shows it."""
 
     name: str
     path: Path  # its folder
@@ -69,40 +69,40 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
 class Work(Protocol[ResultT_co]):
-    """Work of another process, so that a run has the priority."""
+    """Work that another process does for the screen, so that it does not slow down a run."""
 
     def result(self) -> ResultT_co | str | None:
-        """Return the result, or the reason of a failure as a text. Return None while the work goes on."""
+        """Return the result, or a text with the reason of a failure. Return None while the work goes on."""
 
     def cancel(self) -> None:
-        """End the work. Do nothing if it is over."""
+        """Stop the work. Do nothing if it has ended."""
 
 
 class Sessions(Protocol):
     """Finds the sessions of this machine, and opens, compares, renames and deletes them."""
 
     def listed(self) -> Work[Sequence[StoredSession]]:
-        """List the sessions, those that run first, then the newest first."""
+        """Start to list the sessions. The result has those that run first, then the others, the newest first."""
 
     def compared(self, first: StoredSession, second: StoredSession, columns: int) -> Work[Sequence[str]]:
-        """Compare two sessions in lines of at most `columns` cells, if possible."""
+        """Start to compare two sessions. The result is a text of lines with at most `columns` cells, where possible."""
 
     def deleted(self, session: StoredSession) -> Work[Sequence[str]]:
-        """Delete a session, unless it is being recorded. The result says in lines what was deleted."""
+        """Start to delete a session. The result is lines that say what was deleted, or why nothing was."""
 
     def rename(self, session: StoredSession, name: str) -> None:
-        """Rename a session. Raises ValueError with the reason if that is not possible."""
+        """Give a session another name. Raises ValueError with the reason if that is not possible."""
 
     def show(self, session: StoredSession, gives_up: Callable[[], bool]) -> str:
-        """Show a session on the terminal, which must be free, until the user leaves it.
+        """Show a session on the terminal until the user leaves it. Return "", or the reason of a failure.
 
-        Return the reason of a failure, or "". It is ended as soon as `gives_up` returns True.
+        The terminal must be free: suspend the present screen first. The new screen closes when `gives_up` returns True.
         """
 
 
 @dataclass(slots=True)
 class FleetListing:
-    """How the screen of the fleet sorts and filters boards. It is kept while a board is open."""
+    """The sort order, the filter and the cursor of the screen of many boards. They are kept while a board is open."""
 
     order: str = "worst"
     words: str = ""  # show only boards with these words

@@ -1,4 +1,4 @@
-"""Exports and screenshots of the session. The path of each file is shown when it is written."""
+"""Exports and screenshots of the session. The screen shows the path of each file that is written."""
 
 import contextlib
 import errno
@@ -36,7 +36,10 @@ class Exports:
 
     @property
     def forms(self) -> Mapping[str, str]:
-        """Return the export formats. There are none for a remote session, or for one that is not recorded."""
+        """Return the description of each export format by name, such as `csv`.
+
+        Return {} if the session is not recorded, or is recorded on another machine.
+        """
         settings = self._settings
         can_export = settings.recording and settings.exporter and not settings.recording_host
         return settings.exporter.forms if settings.exporter and can_export else {}
@@ -56,7 +59,7 @@ class Exports:
                 self._screen.app.push_screen(export_dialog(self.forms, where), self.begin)
 
     def begin(self, form: str | None) -> None:
-        """Start an export to this format. Do nothing if it is None."""
+        """Start an export in a format, such as `csv`. Do nothing if it is None, or if an export runs already."""
         recording, exporter = self._settings.recording_now, self._settings.exporter
         if form is None or recording is None or exporter is None or self._export:
             return
@@ -82,7 +85,10 @@ class Exports:
 
     @contextlib.contextmanager
     def _reported(self, what: str) -> Iterator[None]:
-        """Report an OSError as one line."""
+        """Show an OSError of this context as a message, such as "no export: /data: Permission denied".
+
+        `what` is the beginning of the message.
+        """
         try:
             yield
         except OSError as error:
@@ -99,10 +105,10 @@ _CHARACTER = re.compile(r"&[^;]+;|.", re.DOTALL)
 
 
 def picture(app: App[None]) -> str:
-    """Return the screen as SVG, with each glyph in its cell.
+    """Return a picture of the screen as SVG text, with each character in its cell.
 
-    A browser takes braille and block glyphs from another font than letters, with another width. If one text element
-    had both, glyphs would move; so each kind gets its own element.
+    A browser takes braille and blocks from another font than letters, with another width. In one text element,
+    characters would move out of their cells. So letters and other characters get separate elements.
     """
     return _TEXT.sub(_split, app.export_screenshot(title="edgetop"))
 
@@ -127,7 +133,10 @@ def _split(text: re.Match[str]) -> str:
 
 
 def write_screenshot(svg: str, folder: Path, name: str) -> Path:
-    """Write the file under the first free number, readable only by its owner. Raises OSError."""
+    """Write a new file `NAME-NUMBER.svg` with the first free number, and return its path. Raises OSError.
+
+    Only its owner can read the file.
+    """
     for number in range(1, MAX_SCREENSHOTS):
         path = folder / f"{name}-{number}.svg"
         with contextlib.suppress(FileExistsError):

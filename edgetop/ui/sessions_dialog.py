@@ -1,4 +1,4 @@
-"""The list of sessions: open, compare, rename and delete. Another process does the work, so the screen goes on."""
+"""The list of sessions: open, compare, rename and delete. Another process does the work, so the screen never waits."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -28,7 +28,7 @@ TEXT_CELLS = 94  # width of the text of a comparison
 
 
 def open_sessions(screen: "MonitorScreen") -> None:
-    """Show the list of sessions, and then the session that the user chose from it."""
+    """Show the list of sessions. If the user chooses one, show it."""
     if screen.settings.sessions is None:
         screen.report("this screen cannot list sessions", seconds=3)
         return
@@ -37,7 +37,7 @@ def open_sessions(screen: "MonitorScreen") -> None:
 
 
 class SessionsDialog(Dialog[StoredSession]):
-    """A list of all sessions with whole names. It returns the session to open."""
+    """A dialog that lists all sessions with their names in full. It returns the session to open."""
 
     DEFAULT_CSS = """
     SessionsDialog .box { width: 120; height: 100%; }
@@ -65,7 +65,7 @@ class SessionsDialog(Dialog[StoredSession]):
     ]
 
     def __init__(self, sessions: Sessions, shown: object, *, ascii_only: bool) -> None:
-        """`shown`: the folder of the session on the screen, or None. It can be neither renamed nor deleted."""
+        """`shown` is the folder of the session on the screen, or None. It can be neither renamed nor deleted."""
         super().__init__()
         self.heading = "Sessions"
         self._source, self._shown, self._ascii_only = sessions, shown, ascii_only
@@ -101,7 +101,10 @@ class SessionsDialog(Dialog[StoredSession]):
     # Work of other processes.
 
     def _begin(self, begin: Callable[[], Work[T]], words: str, done: Callable[[T], object]) -> None:
-        """Begin work, unless other work goes on. Then `done` gets its result, or the reason of its failure is shown."""
+        """Start work in another process, and show `words` until it ends. Then call `done` with its result.
+
+        If the work fails, show the reason instead. If other work goes on, only ask the user to wait.
+        """
         if self._work:
             self._say("wait: other work goes on")
             return
@@ -146,7 +149,7 @@ class SessionsDialog(Dialog[StoredSession]):
     # The list.
 
     def _list(self) -> None:
-        """List the sessions that have the words of the search. The cursor stays at its session."""
+        """Show the sessions that have all words of the search. The cursor stays at its session."""
         words = self.query_one(Input).value.lower().split()
         before = self._chosen
         texts = [(one, f"{one.name} {one.verdict} {one.figures}".lower()) for one in self._all]
@@ -159,7 +162,10 @@ class SessionsDialog(Dialog[StoredSession]):
         listed.highlighted = (places or [0])[0] if self._found else None
 
     def _rows(self) -> list[Text]:
-        """Return a text for each session. Names are whole: if the rows are too wide, each has two lines."""
+        """Return the text of each session: name, verdict and figures.
+
+        Each text is one line if all texts fit so, else each is two lines. Names are never cut.
+        """
         heads = [self._clean(f"{self._mark(one)}{one.name}") for one in self._found]
         verdicts = [self._clean(one.verdict) for one in self._found]
         wide, cells = max(map(cells_of, heads), default=0), max(map(cells_of, verdicts), default=0)
@@ -210,7 +216,10 @@ class SessionsDialog(Dialog[StoredSession]):
             self.dismiss(self._chosen)
 
     def action_compare(self) -> None:
-        """Mark the first session of a comparison, or compare the marked one with the chosen one."""
+        """Mark the session under the cursor as the first of a comparison. If one is marked, compare both.
+
+        If the cursor is on the marked session, remove its mark.
+        """
         first, second = self._marked, self._chosen
         if second is None:
             return
@@ -232,7 +241,7 @@ class SessionsDialog(Dialog[StoredSession]):
         self.app.push_screen(TextDialog(heading, [self._clean(text) for text in lines]))
 
     def _may_change(self, one: StoredSession) -> bool:
-        """Whether a session may be renamed or deleted. If not, the reason is shown."""
+        """Whether a session may be renamed or deleted. If not, a message says why."""
         if one.is_running:
             self._fail(f"{one.name}: is being recorded; Enter shows it, Q there stops it")
         elif one.path == self._shown:

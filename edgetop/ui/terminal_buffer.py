@@ -1,4 +1,4 @@
-"""A copy of the cells on the terminal, so that a repaint sends only cells that differ.
+"""A copy of the cells on the terminal, so that drawing sends only cells that differ.
 
 Textual's partial update always begins at the left edge of a widget, so a chart that grows by a column at its right end
 is sent as a whole. At 80x24 that was two thirds of all bytes. Rich sets the style of every piece and resets it
@@ -30,7 +30,7 @@ MOVE_BYTES = 12  # cost of moving the cursor; unchanged cells between two change
 
 
 class TerminalBuffer:
-    """The known cells of the terminal. There are none at first, after a change of size, and after `forget`."""
+    """What is known to be on the terminal, cell by cell. Nothing is known at first and after a change of size."""
 
     def __init__(self) -> None:
         self._size = Size(0, 0)
@@ -38,7 +38,7 @@ class TerminalBuffer:
         self._drawn: dict[int, dict[int, tuple[int, Pieces]]] = {}  # row -> column -> (end, pieces), without overlaps
 
     def forget(self) -> None:
-        """Forget all cells, because the terminal may show anything."""
+        """Regard all cells as unknown, so that the next drawing sends all of them."""
         self._rows, self._drawn = {}, {}
 
     def fit(self, size: Size) -> None:
@@ -47,10 +47,10 @@ class TerminalBuffer:
             self.forget()
 
     def changes(self, x: int, y: int, pieces: Pieces, width: int) -> list[tuple[int, int, list[Cell]]]:
-        """Return the parts of a row that differ from the terminal, as (column, row, cells), and regard them as sent.
+        """Return what must be sent to draw a row: (column, row, cells) for each part that differs from the terminal.
 
-        `pieces` begin at column `x` and have `width` cells. Cells beyond the edge of the terminal, as after it became
-        smaller, are cut off, because they would wrap.
+        The parts count as sent afterwards. `pieces` is the content of row `y` from column `x` on, `width` cells wide.
+        Cells beyond the edge of the terminal are cut off, because they would wrap.
         """
         if self._size and (y >= self._size.height or x >= self._size.width):
             return []
@@ -65,7 +65,7 @@ class TerminalBuffer:
         return [(x + start, y, cells[start:until]) for start, until in _parts(before, cells)]
 
     def _differing(self, x: int, y: int, pieces: Pieces, width: int) -> tuple[Pieces, int]:
-        """Return the pieces of a row without unchanged ones at both ends, and the column at which they begin."""
+        """Return the pieces of a row without the unchanged ones at both ends, and the column at which they begin."""
         end, drawn = x + width, self._drawn.setdefault(y, {})
         known_end, before = drawn.get(x, (-1, ()))
         if known_end != end:
@@ -87,9 +87,9 @@ class TerminalBuffer:
 
 
 def _trimmed(before: Cell, now: Cell, x: int) -> tuple[Pieces, int]:
-    """Return the part of the piece `now` that differs from `before`, and its column. `x` is the column of the piece.
+    """Return the part of the piece `now` that differs from `before`, and the column at which it begins.
 
-    For example, it is the newest column of a chart.
+    `x` is the column of the whole piece. If the pieces cannot be compared cell by cell, return all of `now`.
     """
     (old, old_style), (text, style) = before, now
     if old_style is not style or len(old) != len(text) or not PLAIN.fullmatch(old) or not PLAIN.fullmatch(text):
@@ -100,7 +100,7 @@ def _trimmed(before: Cell, now: Cell, x: int) -> tuple[Pieces, int]:
 
 
 def _common_length(first: str, second: str) -> int:
-    """Return the length of the common beginning of two texts."""
+    """Return how many characters two texts of the same length have in common at their beginning."""
     low, high = 0, len(first)
     while low < high:
         middle = (low + high + 1) // 2
@@ -120,7 +120,7 @@ def _cells(pieces: Pieces) -> list[Cell]:
 
 
 def _cut(cells: list[Cell], width: int) -> list[Cell]:
-    """Return the first `width` cells, with blanks in place of a character that does not fit."""
+    """Return the first `width` cells. If they end within a wide character, blanks replace its part."""
     within = cells[:width]
     if len(cells) > width and not cells[width][0]:
         begin = _whole(cells, width)[0]
@@ -129,9 +129,9 @@ def _cut(cells: list[Cell], width: int) -> list[Cell]:
 
 
 def _pieces(text: str) -> list[tuple[str, int]]:
-    """Return the characters of a text with their widths.
+    """Return the characters of a text as (character, width in cells) pairs.
 
-    If a width depends on neighbouring characters, return it whole.
+    If widths depend on neighbouring characters, return the whole text as one pair.
     """
     width = cell_len(text)
     pieces = [(character, cell_len(character)) for character in text]
@@ -157,7 +157,10 @@ def _parts(before: list[Cell | None], now: list[Cell]) -> list[tuple[int, int]]:
 
 
 def _whole(now: list[Cell], place: int) -> tuple[int, int]:
-    """Return (first cell, cell after the last one) of the character at `place`, which may be several cells wide."""
+    """Return the cells of the character at `place`, as (first cell, cell after its last one).
+
+    A wide character has several cells.
+    """
     begin, until = place, place + 1
     while begin and not now[begin][0]:
         begin -= 1
@@ -174,7 +177,7 @@ Row = tuple[int, int, Pieces, int]  # column, row, the pieces from there on, and
 
 
 class RowsUpdate(CompositorUpdate):
-    """An update of rows that sends only cells that differ."""
+    """Drawing of some rows: an update for Textual that sends only cells that differ from the terminal."""
 
     def __init__(self, rows: Iterable[Row], terminal_buffer: TerminalBuffer) -> None:
         self._rows, self._terminal_buffer = rows, terminal_buffer
@@ -184,7 +187,10 @@ class RowsUpdate(CompositorUpdate):
 
 
 def tightened(update: Any, terminal_buffer: TerminalBuffer) -> Any:
-    """Wrap an update of the screen so that it sends only cells that differ. Return other updates unchanged."""
+    """Return an update of the screen that sends only cells that differ from the terminal.
+
+    `update` is Textual's own update. If it is of an unknown kind, it is returned unchanged.
+    """
     if isinstance(update, ChopsUpdate):
         return RowsUpdate(_rows_of_chops(update), terminal_buffer)
     if isinstance(update, LayoutUpdate):
@@ -206,7 +212,10 @@ def _row(x: int, y: int, strip: Strip) -> Row:
 
 
 def written(parts: Iterable[Part], console: Console) -> str:
-    """Return the output that writes each part in its place. It only sets styles that differ from the one in force."""
+    """Return the text with escape sequences that draws the parts on the terminal.
+
+    A part is (column, row, cells). A style is only sent where it differs from the one before.
+    """
     sent: list[str] = []
     colours = COLOR_SYSTEMS[console.color_system or "truecolor"]  # the same default as Textual's strips
     in_force, style = _PLAIN_CODES, None
@@ -225,7 +234,7 @@ def written(parts: Iterable[Part], console: Console) -> str:
 
 
 class _Codes(NamedTuple):
-    """The SGR codes of a style. "" stands for what the terminal has by itself."""
+    """The numbers of a style in a terminal's escape sequence, such as "31". "" is the terminal's default."""
 
     attributes: str
     foreground: str

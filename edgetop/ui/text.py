@@ -25,7 +25,11 @@ _GAP = Span(COLUMN_GAP)
 
 
 def line(*pieces: Piece) -> Line:
-    """Make a line from pieces: text, (text, style), or spans. Empty pieces are left out."""
+    """Return a line from pieces, without the empty ones. A piece is a text, (text, style) or a `Span`.
+
+    >>> line("p50 ", ("7.1", "good"), "")
+    (Span(text='p50 ', style='text'), Span(text='7.1', style='good'))
+    """
     return tuple([span for span in map(_span, pieces) if span.text])
 
 
@@ -36,10 +40,9 @@ def _span(piece: Piece) -> Span:
 
 
 def cells_of(text: str) -> int:
-    """Return the width of a text without control characters, in cells.
+    """Return how many cells of the terminal a text takes. The text must have no control characters.
 
-    It is faster than `cell_len` if all characters are one cell wide, and avoids its cache, which rows of charts would
-    fill.
+    It is faster than Rich's `cell_len` for usual texts, and does not fill that function's cache with rows of charts.
     """
     return len(text) if text.isascii() or PLAIN.fullmatch(text) else cell_len(text)
 
@@ -49,7 +52,10 @@ def width(of: Line) -> int:
 
 
 def fit(of: Line, cells: int, style: str = "text") -> Line:
-    """Cut or pad a line to exactly `cells`. A cut line ends with ">"."""
+    """Return the line with a width of exactly `cells`: padded with spaces, or cut with ">" at its end.
+
+    `style` is the style of the padding.
+    """
     have = width(of)
     if have <= cells:
         return (*of, Span(" " * (cells - have), style)) if have < cells else of
@@ -69,7 +75,7 @@ def fit(of: Line, cells: int, style: str = "text") -> Line:
 
 
 def joined(of: Line) -> Line:
-    """Merge neighbouring spans of one style, because the style of each span is sent to the terminal."""
+    """Return the line with neighbouring spans of the same style merged, because fewer spans need fewer bytes."""
     spans: list[Span] = []
     for span in of:
         if spans and spans[-1].style == span.style:
@@ -80,7 +86,10 @@ def joined(of: Line) -> Line:
 
 
 def as_fits(cells: int, *pieces: Piece) -> Line:
-    """Return as many pieces from the left as fit into `cells`. No number is cut, or loses its label."""
+    """Return a line with as many pieces from the left as fit into `cells` cells.
+
+    A piece is never cut. A label is left out together with its value.
+    """
     fitted: list[Span] = []
     used = 0
     for span in line(*pieces):
@@ -94,15 +103,15 @@ def as_fits(cells: int, *pieces: Piece) -> Line:
 
 
 def _is_label(span: Span) -> bool:
-    """Whether the span is a label of the value after it.
-
-    A label is dim text that ends with a space, or the coloured name of a curve.
-    """
+    """Whether the span is the label of a value that follows it: dim text with a space at its end, or "p50" or "p99"."""
     return span.style in ("p50", "p99") or (span.style == "dim" and span.text.endswith(" "))
 
 
 def spread(left: Line, right: Line, cells: int) -> Line:
-    """Put `left` and `right` at the two ends of a line. If both do not fit, leave out `right`."""
+    """Return a line of `cells` cells with `left` at its left end and `right` at its right end.
+
+    If both do not fit, `right` is left out.
+    """
     gap = cells - width(left) - width(right)
     if gap < 1:
         return fit(left, cells)
@@ -113,7 +122,10 @@ _AT_SPACES = re.compile(r" (?!%)")  # a figure and its percent sign stay togethe
 
 
 def wrapped(text: str, cells: int, style: str = "text", indent: str = "") -> list[Line]:
-    """Wrap a text over several lines, broken at spaces if possible."""
+    """Return a text as lines of at most `cells` cells, broken at spaces where possible.
+
+    `indent` is put at the beginning of each line.
+    """
     room = max(1, cells - len(indent))
     rows: list[str] = []
     current = ""
@@ -131,7 +143,7 @@ def wrapped(text: str, cells: int, style: str = "text", indent: str = "") -> lis
 
 @frozen
 class Column:
-    """A column of a table. Numbers are aligned right, words left."""
+    """A column of a table: its title, its width, and whether it is aligned right, as for numbers."""
 
     title: str
     cells: int
@@ -139,10 +151,10 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Piece]], cells: int) -> list[Line]:
-    """Return a table with a header. Columns keep their place and width across refreshes.
+    """Return a table as lines of at most `cells` cells, with the titles of the columns in the first one.
 
-    As many columns as fit are shown. If a row has fewer pieces than there are columns, its last piece takes the
-    remaining width.
+    As many columns as fit are shown. If a row has fewer pieces than there are columns, its last piece takes the rest of
+    the width.
     """
     ends = accumulate(column.cells + len(COLUMN_GAP) for column in columns)
     shown = [of for of, end in zip(columns, ends, strict=True) if end - len(COLUMN_GAP) <= cells] or columns[:1]
@@ -175,6 +187,10 @@ def _row(columns: Sequence[Column], pieces: Sequence[Piece]) -> Line:
 
 
 def column_at(columns: Sequence[Column], x: int) -> str:
-    """Return the title of the column at cell `x` of a table, or "" if there is none."""
+    """Return the title of the column under cell `x` of a table, or "" if there is none.
+
+    >>> column_at([Column("name", 6), Column("ms", 5)], 9)
+    'ms'
+    """
     ends = accumulate(column.cells + len(COLUMN_GAP) for column in columns)
     return next((column.title for column, end in zip(columns, ends, strict=True) if 0 <= x < end), "")

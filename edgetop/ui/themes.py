@@ -1,4 +1,4 @@
-"""Themes: TOML files of colours by meaning. Users can add their own themes in the config folder."""
+"""Themes: TOML files with a colour for each meaning, such as `warning`. Users can add own ones to the config folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -56,13 +56,13 @@ class Theme:
 
     @property
     def uses_terminal_colours(self) -> bool:
-        """Whether it uses the palette of the terminal, from which no colour can be computed."""
+        """Whether the theme has the terminal's own colours, whose real values are not known."""
         background = self.styles["text"].bgcolor
         return background is None or background.is_default
 
     @property
     def has_colours(self) -> bool:
-        """Whether quantities may be shown by colours."""
+        """Whether the theme has colours, so that a colour may show a quantity. The theme `mono` has none."""
         return not (self.uses_terminal_colours and self._is_default("graph") and self._is_default("critical"))
 
     def _is_default(self, name: str) -> bool:
@@ -70,7 +70,7 @@ class Theme:
         return colour is None or colour.is_default
 
     def for_textual(self) -> TextualTheme:
-        """Return the theme for Textual's own widgets, which dialogs use."""
+        """Return the theme in Textual's form. Dialogs use it."""
         styles = self.styles
         return TextualTheme(
             name=f"edgetop-{self.name}",
@@ -92,13 +92,13 @@ def _hex(colour: Color | None, otherwise: str = "ansi_default") -> str:
 
 
 def theme_files() -> dict[str, Path]:
-    """Return the files of all themes by name. A theme of the user takes precedence over a built-in one."""
+    """Return the file of each theme by name. A theme of the user replaces a built-in one of the same name."""
     folders = (*reversed(BUILT_IN), config_home() / "themes")
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
 
 
 def load_theme(name: str) -> Theme:
-    """Load a theme. Raises InputError if it is unknown or its file is invalid."""
+    """Return the theme with this name. Raises InputError if it is unknown or its file is invalid."""
     files = theme_files()
     if name not in files:
         raise InputError(f"--theme {name}: unknown", nearest_hint(name, sorted(files)))
@@ -134,7 +134,11 @@ def parse_theme(path: Path) -> Theme:
 
 
 def heat_style(upper: int, lower: int) -> str:
-    """Return the name of the style for a cell of a heat map. `upper` and `lower` are the codes of its two halves."""
+    """Return the name of the style for a cell of a heat map, such as `heat3-0`.
+
+    A cell has two halves. `upper` and `lower` are what each shows: 0 for nothing, 1 to HEAT_LEVELS for the level of a
+    share, or a code such as HEAT_P50.
+    """
     return f"heat{upper}-{lower}" if upper or lower else "text"
 
 

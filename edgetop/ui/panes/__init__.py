@@ -1,4 +1,4 @@
-"""The panes: functions that draw a part of a frozen view in a given size."""
+"""The panes. Each is a set of functions that draw a part of the results in a given size."""
 
 from edgetop.ui.panes.events_pane import EVENTS
 from edgetop.ui.panes.latency_pane import LATENCY

@@ -1,4 +1,4 @@
-"""The latency pane of an A/B session: figures of both variants, their ratios, and their overlaid distributions."""
+"""The latency pane of an A/B session, in which two variants run in turns: figures, ratios and distributions of both."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,10 @@ WIDE_CELLS = 76  # least width to show gauges beside the words
 
 
 def ab_title(view: AbView, progress: ProgressView) -> str:
-    """Return which variant runs now, and the progress of the session. Once it is over, return the number of quads."""
+    """Return the title: which variant runs now and how far the session is. After its end, return the number of quads.
+
+    A quad is four turns of the two variants, ABBA or BAAB.
+    """
     return f"{view.quads} quads" if progress.phase == "over" else turn_words(view.turn(progress.now_ns))
 
 
@@ -33,7 +36,10 @@ def ab_line(view: AbView, width: int) -> Line:
 
 
 def ab_body(view: AbView, area: Area) -> Sequence[Line]:
-    """Return as much as fits: both variants, the ratios beginning with p50, and the distributions."""
+    """Return the lines of the pane, the most important first, as many as fit.
+
+    First come the figures of both variants, then the ratios of B to A, then a chart of both distributions.
+    """
     if not view.variants:
         words = "no quad yet: A runs alone at first, which shows how small a difference can be found"
         return wrapped(words, area.width, "dim")[: area.height]
@@ -69,7 +75,9 @@ def _ratio(name: str, ratio: Ratio | None, widest: float, area: Area) -> Line:
 
 
 def _gauge(ratio: Ratio, widest: float) -> str:
-    """Return a gauge of the interval. The bar in the middle means no difference.
+    """Return a gauge of a ratio's 95 % interval as text. `|` in the middle means no difference between A and B.
+
+    `widest` is the difference at both ends of the gauge, as a share: 0.1 for -10 % to +10 %.
 
     >>> from edgetop.analysis.ab_figures import Ratio
     >>> _gauge(Ratio(1.05, (1.04, 1.06), "slower", None), 0.1)
@@ -88,10 +96,7 @@ def _gauge(ratio: Ratio, widest: float) -> str:
 
 
 def _distributions(view: AbView, area: Area) -> list[Line]:
-    """Return a chart of both latency distributions, with A filled: how often each latency occurs.
-
-    The shares come from the quantiles of all quads.
-    """
+    """Return a chart of how often each latency occurs in A (a filled area) and in B (a curve), or [] without room."""
     low, high = _ends(view.quantiles_ns)
     cells = area.width - GUTTER
     if cells <= 0 or not high > low:
@@ -109,9 +114,10 @@ def _distributions(view: AbView, area: Area) -> list[Line]:
 
 
 def _ends(quantiles: Sequence[Floats]) -> tuple[float, float]:
-    """Return the ends of the latency axis in ns. Both are round numbers.
+    """Return the least and the greatest latency on the axis, both round numbers in ns.
 
-    They are below the shortest latency and above the 95 % quantile.
+    The axis reaches from below the shortest latency to above the 95th percentile. `quantiles` are the quantiles of each
+    variant in ns, with a row per quad.
     """
     low = min(float(np.median(rows[:, 0])) for rows in quantiles)
     high = max(float(np.median(rows[:, -2])) for rows in quantiles) * 1.02

@@ -1,4 +1,4 @@
-"""The events pane, with the newest event first."""
+"""The events pane: what happened in the session, with the newest event first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -37,9 +37,9 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def items(view: MonitorView, area: Area) -> Sequence[Item]:
-    """Return the items of the pane, the newest first.
+    """Return the entries of the list, the newest first. A filter may hide some.
 
-    Events that belong together are one item, unless a filter is set.
+    Without a filter, events that belong together are one entry.
     """
     listing = area.listing
     listed = [
@@ -56,10 +56,10 @@ def items(view: MonitorView, area: Area) -> Sequence[Item]:
 
 
 def _groups(newest_first: Sequence[Event]) -> Iterator[list[Event]]:
-    """Yield groups of events that are shown as one item.
+    """Yield groups of events that are shown as one entry, the newest first.
 
-    A group has lines that one source wrote at once, such as a crash dump, or the usual events of the start. Any other
-    event is a group of its own.
+    Lines that one source logs at about the same time, such as a crash dump, are a group. The usual events until
+    measuring begins are another group. Any other event is a group of its own.
     """
     begins_ns = next((event.t_ns for event in newest_first if _begins_measuring(event)), -1)
     start = [event for event in newest_first if event.t_ns <= begins_ns and _is_usual(event)]
@@ -90,7 +90,10 @@ def _is_usual(event: Event) -> bool:
 
 
 def _start_words(group: Sequence[Event], view: MonitorView) -> str:
-    """Return `started in 3.9s: load 212 ms, first 41.000 ms, warm-up 50` for the start events, else ""."""
+    """Return the text for the group of events at the start, or "" for another group.
+
+    It has the form `started in 3.9s: load 212 ms, first 41.000 ms, warm-up 50`.
+    """
     if not _begins_measuring(group[0]) or not view.manifest:
         return ""
     engine = view.manifest.engine
@@ -105,9 +108,10 @@ def _start_words(group: Sequence[Event], view: MonitorView) -> str:
 
 
 def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
-    """Return the item of a group of events.
+    """Return a group of events as one entry of the list. `words` is its text.
 
-    `words` is its text, or "" for the message of the most severe event and the number of lines.
+    If `words` is "", a group of three and more shows its most severe message and the number of lines. A smaller group
+    shows all its events.
     """
     newest, shown = group[0], group
     if len(group) >= LEAST_FOLDED or words:
@@ -119,7 +123,10 @@ def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
 
 
 def _detail(group: Sequence[Event], area: Area) -> list[str]:
-    """Return the events of a group, oldest first, each with time, severity, source, message and figures."""
+    """Return the lines on a group of events, the oldest first: time, severity, source and message.
+
+    A single event also gets a line for each of its figures.
+    """
     lines = []
     for event in reversed(group):
         begin = f"{formatting.clock_time(event.t_ns)} {event.severity:<8} {area.clean(event.source)}: "

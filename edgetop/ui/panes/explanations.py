@@ -1,4 +1,4 @@
-"""What each pane shows and how to read it. `?` shows the text in the pane, so it begins with the most important."""
+"""What each pane shows and how to read it. The key `?` shows the text, so the most important comes first."""
 
 from collections.abc import Mapping
 

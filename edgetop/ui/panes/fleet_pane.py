@@ -1,4 +1,4 @@
-"""The fleet as lines: a table with a line per board, the details of one board, and the log of all boards."""
+"""The lines of the screen of many boards: a table, details of one board, and the events of all boards."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,10 @@ COLUMNS = (
 
 
 def _cells(view: BoardView, area: Area) -> list[Piece]:
-    """Return the cells of a board. Figures of a silent board are dim, because they are old."""
+    """Return the cells of the row of one board, in the order of the columns.
+
+    The figures of a board that no longer sends data are dim, because they are old.
+    """
     summary = view.summary or Summary()
     simulated = _SIMULATED if summary.simulated else ""
     word = area.clean(f"{_MARK.get(view.level, '  ')}{view.word}")
@@ -81,7 +84,7 @@ def _size(mib: float) -> str:
 
 
 def _short(seconds: float) -> str:
-    """Format a duration in four cells.
+    """Return a duration as a text of at most four cells.
 
     >>> _short(4.2), _short(900), _short(7_300), _short(8e5)
     ('4 s', '15 m', '2 h', '9 d')
@@ -91,7 +94,10 @@ def _short(seconds: float) -> str:
 
 
 def _charts(summary: Summary, area: Area) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Return two charts with their styles: p99 up to the deadline, and the temperature up to the trip point."""
+    """Return two small charts over time as (text, style): of p99, and of the temperature.
+
+    The chart of p99 is full at the deadline, the chart of the temperature at the trip point.
+    """
     is_known = summary.temperature_c is not None and summary.headroom_c is not None
     full_c = (summary.temperature_c or 0.0) + (summary.headroom_c or 0.0) if is_known else FULL_C
     tail = _drawn(summary.p99_course_ms, 0.0, summary.deadline_ms or 0.0, area)
@@ -99,9 +105,10 @@ def _charts(summary: Summary, area: Area) -> tuple[tuple[str, str], tuple[str, s
 
 
 def _drawn(course: Course, low: float, high: float, area: Area) -> str:
-    """Return a chart of the last values, with the newest at the right.
+    """Return a chart of one row with the last values of `course`, the newest at the right.
 
-    The full height is `high`, or the highest value if that is above it.
+    A value of `low` is empty. The full height is `high`, or the greatest value if it is above `high`. A course without
+    values gives "".
     """
     values = np.array([np.nan if value is None else value for value in course[-COURSE_CELLS:]])
     if not len(values) or np.isnan(values).all():
@@ -112,7 +119,7 @@ def _drawn(course: Course, low: float, high: float, area: Area) -> str:
 
 
 def board_lines(views: Sequence[BoardView], area: Area) -> list[Line]:
-    """Return a header and a line for each board."""
+    """Return the table of boards: a line of column titles, then a line per board."""
     longest = max((cells_of(area.clean(view.address.name)) for view in views), default=0)
     most = NAME_CELLS[1] if area.width < 100 else 2 * NAME_CELLS[1]
     name = Column("BOARD", min(max(longest, NAME_CELLS[0]), most), right=False)
@@ -121,9 +128,9 @@ def board_lines(views: Sequence[BoardView], area: Area) -> list[Line]:
 
 
 def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> Line:
-    """Return the first line: the number of boards, and of those with each verdict, the worst first.
+    """Return the first line: how many boards there are, and how many have each verdict, the worst first.
 
-    `what` is a text on order and filter, and `clock` the time.
+    `what` says how the boards are sorted and filtered, and `clock` is the time of day, such as `14:05:09`.
     """
     counted = Counter((view.level, view.word) for view in views)
     order, many = ("critical", "warning", "neutral", "good"), sum(counted.values())
@@ -135,7 +142,7 @@ def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> 
 
 
 def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
-    """Return the lines on one board: its full verdict, and the session that runs on it."""
+    """Return two lines on one board: its verdict in full, and what runs there. `view` is None if no board is listed."""
     if view is None:
         return [line((" no board has these words", "dim")), ()]
     summary = view.summary or Summary()
@@ -151,7 +158,10 @@ def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
 
 
 def log_lines(log: Iterable[Logged], now_ns: int, now: datetime, area: Area) -> list[Line]:
-    """Return the log, newest first, with times by the clock of this machine."""
+    """Return a line per event of all boards. Times are by the clock of this machine.
+
+    `now_ns` is the present time of the monotonic clock, and `now` the same moment as a date.
+    """
     lines = []
     for logged in log:
         at = now - timedelta(seconds=(now_ns - logged.t_ns) / NS)

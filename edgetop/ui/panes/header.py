@@ -1,4 +1,4 @@
-"""Header and footer lines: the verdict, the session and the vital signs; a replay's position and the keys."""
+"""The lines above and below the panes: verdict, session, main figures, the position of a replay, and the keys."""
 
 import math
 import re
@@ -36,11 +36,11 @@ _NUMBER = re.compile(r"(?:^|[ +-])\d")
 
 
 def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None, *, has_figures: bool = True) -> Line:
-    """Return the first line: the verdict, the figure that proves it, since when it holds, its cause, and the evidence.
+    """Return the first line of the screen: the verdict, the figure that proves it, since when it holds, and its cause.
 
-    At the right end, p50, p99, rate and elapsed time have the same places whatever the verdict is. What does not fit is
-    cut from the end of the words, so the evidence is cut first. `frozen_ns` is how far a frozen screen is behind, or
-    None. `has_figures`: whether p50, p99 and rate are in the line.
+    At its right end are p50, p99, rate and elapsed time, always in the same places. What does not fit is cut from the
+    end of the words. `frozen_ns` is how far a frozen screen is behind the present, in ns, or None. `has_figures` tells
+    whether p50, p99 and rate are in the line.
     """
     head = verdict_words.headline(view.verdict, view.progress.now_ns)
     state = Span(f" {head.state} ", view.verdict.level)
@@ -59,23 +59,30 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None, *, has_fi
 
 
 def _frozen_words(frozen_ns: int | None, *, is_wide: bool) -> Sequence[str]:
-    """Return how far a frozen screen is behind, in words from the longest to the shortest."""
+    """Return two texts on how far a frozen screen is behind: a long one, and a short one for less room.
+
+    Return one empty text if `frozen_ns` is None, which means that the screen is not frozen.
+    """
     if frozen_ns is None:
         return ("",)
     return (f" FROZEN {formatting.duration(frozen_ns)}{' behind' if is_wide else ''} ", " FROZEN ")
 
 
 def _elapsed(view: MonitorView, cells: int) -> str:
-    """Return the elapsed time, which keeps its place. If there is room, the requested duration and the end follow."""
+    """Return the elapsed time as text of a fixed width. On a wide screen, the requested duration and the end follow.
+
+    `cells` is the width of the screen.
+    """
     now, of, end = elapsed_words(view).partition(" of ")
     asked = end if cells >= WALL_FROM_CELLS else end.partition(", ends")[0]
     return f"{now:>{CLOCK_CELLS}}{of + asked if cells >= WIDE_FROM_CELLS else ''}"
 
 
 def _figures(view: MonitorView, area: Area) -> list[Span]:
-    """Return p50, p99 and rate of the window, each as wide whatever its value is.
+    """Return p50, p99 and rate of the chosen window, each as a piece of fixed width.
 
-    Latencies are those of the heat map: response times if inferences are paced, unless the user chose service times.
+    Return [] before measuring begins and in an A/B session. The latencies are of the same kind as in the heat map:
+    response times if a rate was asked for, unless the user chose service times.
     """
     latency, progress = view.latency, view.progress
     window = latency.window_response if latency.heat_is_response else latency.window
@@ -105,7 +112,10 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
 
 
 def _figure(window: Statistics, quantile: float) -> str:
-    """Return a percentile of the window. If it is not settled, it has two significant digits and a mark."""
+    """Return a percentile of `window` as text in ms. `quantile` is 0.5 for p50.
+
+    With too few inferences, the text has two significant digits and a `?`.
+    """
     ns = window.percentile_ns(quantile)
     if window.is_settled(quantile):
         return f"{milliseconds(ns):>{MS_CELLS}} "
@@ -113,10 +123,10 @@ def _figure(window: Statistics, quantile: float) -> str:
 
 
 def _body(parts: Iterable[tuple[str, str]], cells: int, before: str) -> Line:
-    """Return the parts that fit into `cells` cells, as a line. The first one that does not fit is cut or left out.
+    """Return the first of `parts` that fit into `cells` cells, as a line. A part is (text, style).
 
-    All parts after it are left out. `before` is the text before the first part; the other parts have another space
-    before it.
+    The first part that does not fit is cut or left out, and all parts after it are left out. `before` is a text in
+    front of each part.
     """
     body: list[Span] = []
     for text, style in parts:
@@ -131,10 +141,10 @@ def _body(parts: Iterable[tuple[str, str]], cells: int, before: str) -> Line:
 
 
 def _cut(text: str, cells: int, *, is_only: bool = True) -> str:
-    """Cut a text at the end of a phrase, or else at the end of a word.
+    """Cut a text to `cells` cells: at the end of a phrase, or else at the end of a word with ` >` behind it.
 
-    A phrase with a number is not cut within, unless the text `is_only` one that the line has: without a number, its
-    words would say something else.
+    A cut within a phrase with a number would change its meaning, so the result is then "". But if `is_only` is True,
+    the text is cut all the same, because the line has no other text.
 
     >>> [_cut("killed by SIGSEGV (it crashed)", cells) for cells in (17, 25)], _cut("no reason that is known", 17)
     (['killed by SIGSEGV', 'killed by SIGSEGV'], 'no reason that >')
@@ -154,7 +164,10 @@ def _cut(text: str, cells: int, *, is_only: bool = True) -> str:
 
 
 def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: int) -> list[tuple[str, str]]:
-    """Return the words of the line in order, as (text, style), the most important first."""
+    """Return the words after the verdict as (text, style) pairs, the most important first.
+
+    `cells` is the room that they have. It decides whether long or short words are used.
+    """
     verdict, is_over = view.verdict, view.progress.phase == "over"
     figure = head.figure if area.width >= WIDE_FROM_CELLS else head.brief
     causes = [(text, "text") for text in head.causes]
@@ -179,7 +192,7 @@ def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: i
 
 
 def _has_passed(trouble: Past) -> bool:
-    """Whether "was" before the brief words of a past trouble makes a sentence."""
+    """Whether the brief words of a past trouble can follow "was", as in "was throttled"."""
     return isinstance(trouble, WasThrottled | WasSlowed)
 
 
@@ -190,11 +203,13 @@ def _whole_cells(texts: Iterable[str]) -> int:
 def identity_line(
     view: MonitorView, area: Area, recording: str, *, is_trouble: bool = False, frozen: Verdict | None = None
 ) -> Line:
-    """Return what to try about a trouble, then model, runtime and board.
+    """Return the second line of the screen: what to try against a trouble, then model, runtime and board.
 
-    `recording`: text on the recording, or on a problem of the feed.
+    `recording` is the text at its right end, on the recording or on a problem of the connection. `is_trouble` makes
+    that text a warning.
 
-    `frozen`: the verdict that the first line shows, if the screen is frozen. A worse state since then comes first.
+    `frozen` is the verdict that the first line shows while the screen is frozen, else None. If the present verdict is
+    worse, the line begins with it.
     """
     manifest = view.manifest
     if manifest is None:
@@ -227,15 +242,16 @@ def identity_line(
 
 
 def _is_worse(now: Verdict, before: Verdict) -> bool:
-    """Whether the verdict now is another one than before, and needs the user's attention."""
+    """Whether the verdict has changed since `before`, and the new one is a warning or critical."""
     return now.state is not before.state and now.level in MARKS
 
 
 def vitals_line(view: MonitorView, area: Area) -> Line:
-    """Return the vital signs: a gauge for each quantity with a limit, then the figures of the others.
+    """Return the third line of the screen: the most important figures, such as memory and heat.
 
-    Every one has the same width whatever its value is, and the order never changes. If they do not fit, the last ones
-    are left out, first those without a problem. After the end of a session, they show the last values, dimmed.
+    Figures with a limit come first, with a bar that shows how near the limit is. Order and widths never change. If not
+    all fit, the last ones are left out, but those with a problem stay as long as possible. After the end of the
+    session, the line shows the last values, dimmed.
     """
     is_over = view.progress.phase == "over"
     before = f" last values, {formatting.stopwatch(view.progress.now_ns)} " if is_over else ""
@@ -266,12 +282,15 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
 
 
 def _cells(shown: Sequence[tuple[Vital, str]]) -> int:
-    """Return the width in cells of these vital signs, each with its name and words but no bar."""
+    """Return how many cells these figures take, each with its name and words but no bar."""
     return 1 - len(COLUMN_GAP) + sum(len(of.name) + cells_of(words) + 2 + len(COLUMN_GAP) for of, words in shown)
 
 
 def readout_line(view: MonitorView, second: float, area: Area) -> Line:
-    """Return all values at the session time `second`, which is under the cursor. The line replaces the vital signs."""
+    """Return a line with all values at one moment, at which the user points. `second` is its session time in s.
+
+    The line replaces the third line of the screen.
+    """
     pieces: list[Piece] = [(f" at {formatting.clock_time(second * 1e9)} ", "focus"), COLUMN_GAP]
     for name, value in readout(view, second):
         pieces += [(f"{name} ", "dim"), f"{value}{COLUMN_GAP}"]
@@ -279,7 +298,7 @@ def readout_line(view: MonitorView, second: float, area: Area) -> Line:
 
 
 def tiny_lines(view: MonitorView) -> list[Line]:
-    """Return the lines of a tiny screen: the verdict and three numbers."""
+    """Return the lines below the verdict on a tiny screen: p50, p99 and rate."""
     session = view.latency.session
     if view.ab is not None:
         return [line((p50_words(view.ab), "text"))]
@@ -314,7 +333,10 @@ def transport_line(transport: Transport, area: Area) -> Line:
 
 
 def time_at(transport: Transport, area: Area, x: int) -> int | None:
-    """Return the session time in ns at cell `x` of a replay's time bar, or None if the cell is not on the bar."""
+    """Return the session time in ns at column `x` of a replay's time bar, or None if `x` is beside the bar.
+
+    `transport` is the state of the replay, with its length.
+    """
     begin = width(_position(transport))
     cells = area.width - begin - 1
     if cells < LEAST_BAR_CELLS or not begin <= x < begin + cells:
@@ -345,7 +367,7 @@ def _cell(t_ns: int, transport: Transport, cells: int) -> int:
 
 
 def _mark(marks: list[Mark]) -> Span:
-    """Return the character for a cell that has these marks: that of the most severe one."""
+    """Return the character for a cell of the time bar with these events. It shows the most severe one."""
     gravest = max((mark.severity for mark in marks), key=list(MARK_SPANS).index)
     is_users = gravest == "info" and any(mark.kind == "mark" for mark in marks)
     return USERS_MARK if is_users else MARK_SPANS[gravest]
@@ -361,14 +383,14 @@ def status_line(view: MonitorView, area: Area, keys: Keys) -> Line:
 
 
 def key_spans(keys: Iterable[tuple[str, str]]) -> Line:
-    """Return keys and their descriptions as a line."""
+    """Return a line from (key, description) pairs."""
     return tuple(span for key, does in keys for span in (Span(f" {key}", "key"), Span(f" {does} ", "title")))
 
 
 def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str, int] | None:
-    """Return the key at cell `x` of the bottom line, its description, and the index of the character that was hit.
+    """Return which key of the last line is at column `x`: its text, its description, and the index of the character.
 
-    Return None if there is no key.
+    The text can have several keys, such as `zZ`; the index tells which one was hit. Return None if there is no key.
     """
     begin = 0
     for key, does in _fitting(view, area, keys):
@@ -380,7 +402,7 @@ def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str,
 
 
 def _fitting(view: MonitorView, area: Area, keys: Keys) -> Iterator[tuple[str, str]]:
-    """Yield the first keys of the bottom line, as many as fit, as (key, description)."""
+    """Yield the first of `keys`, as many as fit into the last line, as (key, description) pairs."""
     room = area.width - len(_cost(view)) - 1
     for key, does in keys:
         room -= len(key) + len(does) + 3

@@ -1,4 +1,4 @@
-"""The latency pane: percentiles of the window and of the session, their timeline, and the distribution."""
+"""The latency pane: percentiles of the window and of the session, a heat map over time, and a histogram."""
 
 import math
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _tokens(tokens: GenerationView, cells: int) -> Line:
-    """Return a line with the rate and the times of the tokens of a language model."""
+    """Return a line on the tokens of a language model: time to the first, time between two, and tokens per second."""
     pieces: list[Piece] = []
     for name, times in (("TTFT", tokens.ttft), ("ITL", tokens.itl)):
         pieces.append((f"{name} ", "dim"))
@@ -118,7 +118,10 @@ def _tokens(tokens: GenerationView, cells: int) -> Line:
 
 
 def _streams(view: MonitorView, area: Area) -> list[Line]:
-    """Return a line for each of several streams, the busiest first. One more line counts the streams without room."""
+    """Return a line per model, the busiest first, for a program that runs several models.
+
+    If not all fit, the last line says how many are left out.
+    """
     streams = view.latency.streams
     room = area.height if len(streams) <= area.height else area.height - 1
     lines = []
@@ -139,7 +142,10 @@ def _streams(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
-    """Return a line with the percentiles of the window. Each name has the colour of its curve."""
+    """Return a line with the percentiles of `window`, the maximum and the rate, in `cells` cells.
+
+    Each percentile's name has the colour of its curve. `label` is a text at the beginning of the line.
+    """
     if window is None:
         return line(("no samples yet", "dim"))
     pieces: list[Piece] = [(label, "dim")]
@@ -151,9 +157,9 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
 
 
 def _spans(view: MonitorView, area: Area) -> Line:
-    """Return a line that compares the burst with the last steady minutes.
+    """Return a line that compares p50 and p99 of the first steady half minute with those of the last steady minutes.
 
-    The burst is the first steady half minute.
+    The names on the screen are "burst" and "sustained".
     """
     pieces: list[Piece] = []
     for name, figures in zip(("burst", "sustained"), view.spans, strict=True):
@@ -167,7 +173,10 @@ def _spans(view: MonitorView, area: Area) -> Line:
 
 
 def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
-    """Return the table of percentiles. `is_whole`: add their intervals and the causes of the tail."""
+    """Return the table of percentiles: rows for the window and for the session, and a line on the deadline.
+
+    If `is_whole`, it also has the 95 % intervals of the percentiles and the causes of the slowest inferences.
+    """
     latency = view.latency
     is_paced = view.manifest is not None and view.manifest.load.is_paced
     label, precision = ("since x", UNJUDGED) if latency.since_ns else ("session", view.precision)
@@ -208,7 +217,10 @@ def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
 
 
 def _cells(label: str, statistics: Statistics | None, precision: PrecisionView = UNJUDGED) -> list[Piece]:
-    """Return the cells of a row. `precision` tells which percentiles of the whole session are settled."""
+    """Return the cells of a row of the table: `label`, then the figures. Without statistics, the figures are dashes.
+
+    `precision` tells which percentiles have enough inferences. The other percentiles get a `?`.
+    """
     if statistics is None:
         unknown = [(f"{UNKNOWN} ", "dim")] * len(NAMES) + [(UNKNOWN, "dim")] * (len(COLUMNS) - len(NAMES) - 1)
         return [(label, "dim"), *unknown]
@@ -225,7 +237,10 @@ def _cells(label: str, statistics: Statistics | None, precision: PrecisionView =
 
 
 def _heat_map(view: MonitorView, area: Area) -> list[Line]:
-    """Return the distribution of latencies over time as a heat map, with p50, p99 and a deadline that is near."""
+    """Return the latencies over time as a heat map, with p50, p99 and the deadline if it is near.
+
+    Return [] without data.
+    """
     columns, axis, cells = view.latency.heat, view.axis, area.width - GUTTER
     if not columns:
         return []
@@ -238,7 +253,10 @@ def _heat_map(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _histogram(view: MonitorView, area: Area) -> list[Line]:
-    """Return a histogram from the shortest latency to beyond p99. Longer latencies count in the last column."""
+    """Return a histogram of the latencies in the window, or [] if there is no room or no inference.
+
+    It reaches from the shortest latency to beyond p99. Its last column counts all longer latencies.
+    """
     window = view.latency.window
     cells = area.width - GUTTER
     if window is None or cells < MIN_HISTOGRAM_CELLS or area.height < 2:
@@ -255,7 +273,10 @@ def _histogram(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _histogram_ends(window: Statistics) -> tuple[float, float]:
-    """Return round numbers below the shortest latency and above p99, chosen so that they seldom change."""
+    """Return both ends of the histogram in ns: round numbers below the shortest latency and above p99.
+
+    They are coarse, so that they seldom change.
+    """
     low, p99 = window.min_ns, window.percentile_ns(0.99)
     high = max(p99 + (p99 - low) / 4, low * 1.02, low + 10 * histogram.UNIT_NS)
     step = round_step(high - low, END_STEPS)
@@ -263,10 +284,10 @@ def _histogram_ends(window: Statistics) -> tuple[float, float]:
 
 
 def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Floats:
-    """Return the counts of a histogram in `bins` equal bins from `low` to `high`, in ns.
+    """Return how many latencies are in each of `bins` equal parts between `low` and `high` ns.
 
-    The end bins take what is beyond. The count of a bucket is spread evenly over its span, so that different widths of
-    buckets and bins make no pattern.
+    The first and the last part also count what is beyond. `buckets` are the counts of the recorded histogram. The count
+    of a bucket is spread evenly over its width, so that different widths make no pattern.
     """
     held = np.flatnonzero(buckets)
     total = np.cumsum(buckets[held])

@@ -31,9 +31,9 @@ def title(view: MonitorView, _: Area) -> str:
 
 
 def _whose(memory: MemoryView) -> str:
-    """Return the owner of the memory that is shown: "program" for a watched program, else "engine".
+    """Return whose memory is shown: "program" for a program that edgetop watches, else "engine".
 
-    The memory of a program includes that of all its children.
+    The memory of a program includes that of all its child processes.
     """
     return "program" if memory.application else "engine"
 
@@ -54,7 +54,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def _holder(memory: MemoryView) -> str:
-    """Return in words what runs out of memory first: the engine's cgroup or the system."""
+    """Return what runs out of memory first: "its cgroup" (the group of processes of the engine) or "system"."""
     return "its cgroup" if memory.room is not None and memory.room == memory.cgroup_left else "system"
 
 
@@ -71,12 +71,16 @@ def _mib(track: TrackView | None) -> str:
 
 
 def _scaled(mib: float) -> str:
-    """Return a size as text in MiB, the unit of the pane. Large sizes get a larger unit."""
+    """Return a size as text: a number of MiB, such as `512.0`, or with a unit from 1000 MiB on, such as `2.1 GiB`.
+
+    >>> _scaled(512), _scaled(2150)
+    ('512.0', '2.1 GiB')
+    """
     return formatting.reading(mib, "MiB") if abs(mib) < GIB_FROM else formatting.size(mib * 2**20)
 
 
 def _cell(track: TrackView | None) -> str:
-    """Return the present value as text, padded so that numbers are aligned whatever their unit."""
+    """Return the present value as text, padded so that the numbers of several lines are aligned."""
     number, _, unit = _mib(track).partition(" ")
     return f"{number:>9} {unit}".rstrip()
 
@@ -91,7 +95,7 @@ def _timeline_figures(name: str, track: TrackView) -> Line:
 
 
 def has_chart(view: MonitorView) -> bool:
-    """Whether the engine's memory is worth a chart. Its rise while the engine loads the model does not count."""
+    """Whether the engine's memory has changed enough for a chart, not counting its rise while the model was loaded."""
     points, measured_ns = view.memory.rss_points, view.progress.measured_ns
     if points is None or measured_ns is None:
         return False
@@ -107,7 +111,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """Draw a pane that is alone: figures and the most important timelines."""
+    """Return the lines of a pane that is shown alone: figures, and timelines of the most important ones."""
     memory = view.memory
     shown = (("program", memory.application),
              ("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
@@ -130,9 +134,9 @@ def _rows(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _growth(memory: MemoryView, area: Area) -> list[Line]:
-    """Return a line with the growth rate of the engine's memory and its interval.
+    """Return a line with how fast the engine's memory grows, with its 95 % interval.
 
-    Return no line before the rate can be estimated.
+    Return [] if that is not known yet.
     """
     growth = memory.growth
     is_noise = growth.mib_per_h is not None and growth.mib_per_h.low <= 0 and growth.is_leak is None
@@ -151,7 +155,7 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _figures(memory: MemoryView, area: Area) -> Iterator[Line]:
-    """Yield the lines with figures, the most important first. A small screen leaves out the last ones."""
+    """Yield the lines with figures, the most important first, because a small screen leaves out the last ones."""
     board = or_unknown(memory.board_mib, lambda mib: formatting.size(mib * 2**20))
     if memory.application:
         yield _line(area, "program", memory.application, "all its processes")
@@ -188,9 +192,9 @@ def _limit(memory: MemoryView) -> Iterator[Piece]:
 
 
 def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: str = "text") -> Line:
-    """Return one line of the pane: the name of a figure, its present value from `track`, and notes.
+    """Return a line of the pane: the name of a figure, its present value from `track` (None: no sensor), and notes.
 
-    Without a value, one note says why. A single note is cut to the width; of several notes, the last ones are left out.
+    Without a value, a note says why. A single note is cut to the width. Of several notes, the last ones are left out.
     """
     if track is None:
         notes = ("no such sensor",)
@@ -205,7 +209,10 @@ def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: 
 
 
 def _traffic(memory: MemoryView, area: Area) -> list[Line]:
-    """Return a line with the signs of memory pressure that the board reports: swapping and major page faults."""
+    """Return a line with the signs of memory pressure: swapping and major page faults, each per second.
+
+    Return [] if the board reports none of them.
+    """
     rates = (("swap in", memory.swap_in), ("out", memory.swap_out), ("major faults", memory.major_faults))
     read = [(name, track) for name, track in rates if track is not None]
     if not read:
@@ -218,7 +225,7 @@ def _traffic(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _stages(memory: MemoryView, area: Area) -> list[Line]:
-    """Return lines with the engine's memory after each stage, from its start until it is steady."""
+    """Return lines with the engine's memory after each step of its start: runtime, model, first run, steady."""
     lines: list[Line] = []
     label = "by stage"
     pieces: list[str] = []

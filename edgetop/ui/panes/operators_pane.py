@@ -1,4 +1,4 @@
-"""The hotspots pane: the operators that take the most time, as bars, and their change since the first profiles."""
+"""The hotspots pane: the operators (steps of the model) that take the most time, and how their times changed."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -78,7 +78,10 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 
 
 def _stages(frames: FramesView, area: Area) -> list[Line]:
-    """Return the stages of a frame in place of operators, for a program that reports stages."""
+    """Return the table for a program that reports the parts of its frames: the share of time of each part.
+
+    It replaces the table of operators. The last line is on whole frames.
+    """
     columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("p50 ms", 7), Column("p99 ms", 7)]
     rows: list[list[Piece]] = [
         [
@@ -95,14 +98,14 @@ def _stages(frames: FramesView, area: Area) -> list[Line]:
 
 
 def _the_rest(title: str, columns: Sequence[Column], area: Area) -> Column:
-    """Return a column with this title that fills the width beside `columns`."""
+    """Return a column with this title that takes the width which `columns` leave free."""
     return Column(title, max(8, area.width - sum(column.cells + 2 for column in columns)), right=False)
 
 
 def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
-    """Return a line for each figure of an operator, with its name.
+    """Return all figures of one operator, a line each, such as `type Conv`.
 
-    Columns that do not fit into the table are included.
+    These include the columns that are left out of a narrow table.
     """
     wide = area.resized(width=10 * WORK_FROM_CELLS)
     titles = [column.title for column in _columns(wide)]
@@ -123,7 +126,7 @@ def _why_none(view: MonitorView) -> str:
 
 
 def _state(view: MonitorView, area: Area) -> list[Line]:
-    """Return lines on how operators were profiled, what that cost, and the data types."""
+    """Return lines on how the operators were profiled, what that cost, and how the time divides among their types."""
     operators, measured_ns = view.operators, view.progress.measured_ns
     duty = formatting.percent(operators.busy_ns / measured_ns) if measured_ns else UNKNOWN
     last = or_unknown(operators.last_ns, formatting.clock_time)
@@ -147,7 +150,7 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
-    """Return lines that warn if shares are not settled, or if instrumented inferences were left out."""
+    """Return a line that warns of shares from too few or disturbed profiles, or [] if there is no doubt."""
     if operators.is_disturbed:
         text = "? not settled: others took CPU time from each instrumented inference"
         return [fit(line((text, "warning")), area.width)]
@@ -163,10 +166,7 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:
-    """Return a warning line on operators that the CPU ran in place of the preferred provider.
-
-    Return [] if there are none.
-    """
+    """Return a warning on operators that ran on the CPU although another provider was preferred, or []."""
     matches = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
     if not matches:
         return []
@@ -179,9 +179,9 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _p50_ns(view: MonitorView) -> float | None:
-    """Return the p50 latency in ns of the chosen window, or else of the session.
+    """Return the p50 latency in ns of the chosen window, or else of the session; None without an inference.
 
-    Instrumented inferences do not count.
+    Inferences that were slowed by profiling do not count.
     """
     statistics = view.latency.window or view.latency.session
     return statistics.percentile_ns(0.50) if statistics else None
@@ -227,7 +227,7 @@ def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area
 
 
 def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
-    """Return two cells of an operator: its GFLOP/s, and the limit that holds it up."""
+    """Return two cells: the GFLOP/s of an operator, and what limits it, such as memory bandwidth."""
     each_ns = each_call_ns(operator, _p50_ns(view))
     flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
     precision = view.manifest.model.precision if view.manifest else None
@@ -237,9 +237,9 @@ def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
 
 
 def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
-    """Return the operators that the filter takes, in the chosen order.
+    """Return the operators that the filter lets through, in the chosen order.
 
-    Every word of the filter must be in the name, type, provider or origin.
+    Every word of the filter must be in the operator's name, type, provider or origin.
     """
     found = [
         of

@@ -1,4 +1,4 @@
-"""The types that describe a pane, its area and its items."""
+"""The types that describe a pane: how it is drawn, its place and size, and the entries of its list."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from edgetop.ui.text import Line, Piece
 
 @frozen
 class Listing:
-    """How the user filters and sorts a list. Each pane has its own orders."""
+    """How the user filters and sorts the list of a pane."""
 
     order: int = 0  # number of changes of the order, which selects it modulo the number of orders
     words: str = ""  # show only entries with these words
@@ -27,7 +27,11 @@ class Listing:
         return orders[self.order % len(orders)]
 
     def takes(self, text: str) -> bool:
-        """Whether every word of the filter is in `text`, in upper or lower case."""
+        """Whether every word of the filter is in `text`. Upper and lower case are the same.
+
+        >>> Listing(words="conv cpu").takes("Conv_12 CPU"), Listing(words="conv gpu").takes("Conv_12 CPU")
+        (True, False)
+        """
         text = text.lower()
         return all(word in text for word in self.words.lower().split())
 
@@ -43,18 +47,18 @@ class Area:
     y_zoom: int = 0  # steps by which the vertical axis of the heat map is zoomed in
 
     def clean(self, text: str) -> str:
-        """Return `text` with only those characters that the terminal can display."""
+        """Return `text` with only those characters that the terminal can show."""
         return clean(text, ascii_only=self.characters.ascii_only)
 
     def resized(self, width: int | None = None, height: int | None = None) -> "Area":
-        """Return a copy with another width or height."""
+        """Return a copy with another width, another height or both. None keeps the present one."""
         width, height = (self.width if width is None else width), (self.height if height is None else height)
         return replace(self, width=width, height=height)
 
 
 @frozen
 class Item:
-    """An entry of a list: its lines, and the details that are shown when it is opened. The details are also copied."""
+    """An entry of a list: its lines, and the details that are shown when the user opens or copies it."""
 
     lines: Sequence[Line]
     key: object = None  # identifies the item across refreshes; None if it cannot be chosen
@@ -69,9 +73,12 @@ def rows_of(items: Iterable[Item]) -> list[Line]:
 
 
 def titled(titles: Iterable[str], cells: Iterable[Piece]) -> list[str]:
-    """Return a line for each cell of a row: the title of its column, then the cell.
+    """Return a line for each cell of a row of a table: the title of its column, then its text.
 
-    Cells without a title are left out.
+    A cell whose column has no title is left out.
+
+    >>> titled(["name", "", "max"], ["Conv_1", "###", ("7.2", "dim")])
+    ['name     Conv_1', 'max      7.2']
     """
     words = (cell if isinstance(cell, str) else cell[0] for cell in cells)
     return [f"{title.strip():<8} {text}" for title, text in zip(titles, words, strict=True) if title]
@@ -79,7 +86,7 @@ def titled(titles: Iterable[str], cells: Iterable[Piece]) -> list[str]:
 
 @frozen
 class Drawing:
-    """A pane as data: its name, and the functions that draw it."""
+    """The description of a pane: its name, and the functions that draw its parts."""
 
     name: str
     title: Callable[[MonitorView, Area], str]  # returns the text at the end of the title

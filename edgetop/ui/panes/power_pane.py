@@ -1,4 +1,4 @@
-"""The power pane: the total and its parts, or advice if there is no power sensor."""
+"""The power pane: the power of the board and of its parts, or advice if there is no power sensor."""
 
 import math
 from collections.abc import Sequence
@@ -68,7 +68,10 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    """Return the total, then its parts and, if there is room, a note on what the total leaves out."""
+    """Return the lines of the pane: the total power, its parts, and the energy of an inference.
+
+    If there is room, a note says what the total leaves out.
+    """
     power = view.power
     if power.leading is None:
         return _nothing(view, area)[: area.height]
@@ -105,10 +108,7 @@ def _nothing(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _energy(view: MonitorView, area: Area) -> list[Line]:
-    """Return lines with the energy of an inference, or why it is unknown, and with how long the battery lasts.
-
-    The energy is that of the leading rail.
-    """
+    """Return lines on the energy of an inference, or why it is unknown, and on how long the battery lasts."""
     cost, battery = view.energy.leading, view.energy.battery
     lines = _cost(cost, view.energy.total is cost, area) if cost else []
     return [*lines, *wrapped(f"{'battery':<{LABEL_CELLS}}{_lasts(battery)}", area.width)] if battery else lines
@@ -158,7 +158,11 @@ def _lasts(battery: BatteryView) -> str:
 
 
 def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
-    """Return the cells of a rail. The last one is a bar with its share of `total`, unless the rail is the total."""
+    """Return the cells of a row of the table. The last cell is a bar: the share of `total` that the rail takes.
+
+    A rail is a supply line with a power sensor. `total` is the rail of the whole board, or None. Its own row has no
+    bar.
+    """
     name, by = area.clean(rail.track.info.label), BY.get(rail.track.info.accuracy or "", UNKNOWN)
     figures = [_watts(value) for value in (rail.track.now, rail.mean_w, rail.max_w)]
     if rail.track.now is None:

@@ -1,4 +1,4 @@
-"""Timelines of quantities, as every pane draws them: on one axis, shaded where the board or the model was slow."""
+"""Timelines, as all panes draw them: on one time axis, shaded where the board was throttled or the model slower."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,17 +36,17 @@ Draw = Callable[[Area], list[Line]]
 
 
 def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
-    """Return, for each cell of a timeline, whether it is shaded: the board was throttled, or the model was slower."""
+    """Return, for each cell of a timeline, whether the board was throttled or the model was slower at that time."""
     return throttled(view, axis, cells) | slower(view, axis, cells)
 
 
 def throttled(view: MonitorView, axis: Axis, cells: int) -> Bools:
-    """Return, for each cell of a timeline, whether the board was throttled in it."""
+    """Return, for each cell of a timeline, whether the board was throttled at that time."""
     return _touched(view, view.throttles.spans, axis, cells)
 
 
 def slower(view: MonitorView, axis: Axis, cells: int) -> Bools:
-    """Return, for each cell of a timeline, whether the model was slower in it than before."""
+    """Return, for each cell of a timeline, whether the model ran slower at that time than at the beginning."""
     return _touched(view, [slowdown for slowdown in view.slowdowns.slowdowns if not slowdown.from_start], axis, cells)
 
 
@@ -57,31 +57,40 @@ def _touched(view: MonitorView, spans: Sequence[ThrottleSpan | Slowdown], axis: 
 
 
 def cursor_cell(area: Area, axis: Axis, cells: int) -> int | None:
-    """Return the cell of a timeline under the cursor, or None."""
+    """Return the cell of a timeline under the time cursor, counted from the left. Return None without a cursor there.
+
+    `axis` is the time that the timeline shows, and `cells` its width.
+    """
     if area.cursor_s is None or not axis.from_s <= area.cursor_s < axis.to_s:
         return None
     return int((area.cursor_s - axis.from_s) * cells / (axis.to_s - axis.from_s))
 
 
 def last(view: MonitorView) -> str:
-    """Return "last " if the session is over, because the values of `view` are not current then, else ""."""
+    """Return "last " if the session is over, else "". It stands before a value that is then no longer current."""
     return "last " if view.progress.phase == "over" else ""
 
 
 def plot(view: MonitorView, axis: Axis, scale: Scale, area: Area) -> Plot:
-    """Return a plot that fills the area beside the gutter."""
+    """Return an empty chart that fills the area, except for the labels at its left."""
     cells = area.width - GUTTER
     cursor = cursor_cell(area, axis, cells)
     return Plot(scale, cells, max(area.height, 1), area.characters, slowed(view, axis, cells), cursor)
 
 
 def end_labels(of: Plot, high: str, low: str) -> dict[int, tuple[str, str]]:
-    """Return the labels `high` and `low` at the ends of a scale as (text, style), by row of the chart."""
+    """Return the texts `high` and `low` as labels for the top and the bottom row of a chart.
+
+    The result has (text, style) by the number of the row, counted from the top.
+    """
     return {of.height - 1: (low, "dim"), 0: (high, "dim")}
 
 
 def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
-    """Whether a timeline shows no change from `from_s` on, the session time in s. A number is enough then."""
+    """Whether a timeline changes so little that a number is enough. None counts as flat.
+
+    `unit` is `C`, `MHz`, `W` or `MiB`. Only values from the session time `from_s` on, in s, are considered.
+    """
     if points is None:
         return True
     lowest, highest = points.extremes(from_s)
@@ -92,7 +101,11 @@ def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
 def timeline(
     view: MonitorView, points: Points, unit: str, area: Area, *, limit: Points | float | None = None
 ) -> list[Line]:
-    """Return a curve with its extremes as a dim band and a limit as a dashed line, in all rows of the area."""
+    """Return a chart of a timeline as lines that fill the area.
+
+    The curve shows the middle values, and a dim band shows the lowest and highest ones. `limit` is drawn as a dashed
+    line.
+    """
     bounds = np.full(1, np.nan) if limit is None else np.array([limit]) if isinstance(limit, float) else limit.middle
     is_limited = not np.isnan(bounds).all()
     high = np.nanmax([np.nanmax(points.high), np.nanmax(bounds) if is_limited else np.nan])
@@ -114,7 +127,11 @@ def timeline(
 
 
 def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line:
-    """Return the time axis of timelines, as wide as the area, with ticks for profiles and marks."""
+    """Return the line with the times below timelines, as wide as the area.
+
+    It has ticks where operators were profiled, and an `m` at each mark of the user. `character` in `style` fills the
+    line.
+    """
     marks = [event.t_ns / NS for event in view.events.newest_first if event.kind == "mark"]
     axis = view.latency.points.axis
     gutter = Span(character * GUTTER, style)
@@ -122,7 +139,10 @@ def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line
 
 
 def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
-    """Return a chart with its time axis in the last row. A chart in a stack has no axis of its own."""
+    """Return the chart that `draw` makes, with its times in the last row.
+
+    A chart in a stack has no such row, because the stack has one for all.
+    """
     if area.is_stacked:
         return draw(area)
     drawn = draw(area.resized(height=area.height - 1))
@@ -130,16 +150,16 @@ def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
 
 
 def with_figures(draw: Draw, figures: Draw, area: Area) -> list[Line]:
-    """Return a chart with figures beside it. `draw` draws the chart, and `figures` the figures."""
+    """Return a chart at the left, which `draw` makes, and figures at the right, which `figures` makes."""
     left = area.width - SIDE_CELLS - len(COLUMN_GAP)
     rows = zip_longest(draw(area.resized(width=left)), figures(area.resized(width=SIDE_CELLS)), fillvalue=BLANK)
     return [(*fit(chart, left), Span(COLUMN_GAP), *fit(row, SIDE_CELLS)) for chart, row in rows]
 
 
 def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Draw, area: Area) -> list[Line]:
-    """Return figures with a timeline beside them if there is room, or else below them, or alone.
+    """Return figures and a timeline: side by side, one above the other, or the figures alone, as there is room.
 
-    `points` is the timeline, and `figures` draws the figures.
+    `points` is the timeline, in `unit`. `figures` makes the lines of the figures.
     """
     if points is None or points.is_empty:
         return figures(area)
@@ -158,7 +178,7 @@ def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Dra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A quantity in a pane that is shown alone: a line of figures, and a timeline below it."""
+    """One quantity in a pane that is shown alone: a line of figures, with a timeline below it."""
 
     figures: Line
     points: Points | None  # the timeline; None or an empty one shows only the figures
@@ -167,10 +187,9 @@ class Block:
 
 
 def stacked(view: MonitorView, blocks: Sequence[Block], area: Area, above: Sequence[Line] = ()) -> list[Line]:
-    """Return the lines `above`, then all quantities over time, and in the last row the time axis that they share.
+    """Return the lines `above`, then each quantity with its timeline, and in the last row the times.
 
-    If there are too few rows, only the first quantities get a timeline, the others get a line, and the last ones may be
-    left out.
+    With too few rows, only the first quantities have a timeline, and the last ones may be left out.
     """
     drawn = [block for block in blocks if block.points is not None and not block.points.is_empty]
     height = max(0, area.height - len(above))
@@ -188,7 +207,10 @@ def stacked(view: MonitorView, blocks: Sequence[Block], area: Area, above: Seque
 
 
 def value_at(points: Points | None, second: float, values: str = "middle") -> float | None:
-    """Return the value of a timeline at a session time in s, or None if it has none there."""
+    """Return the value of a timeline at the session time `second`, in s, or None if it has none there.
+
+    A place of a timeline has several readings. `values` chooses among them: `low`, `middle` or `high`.
+    """
     if points is None or not points.axis.from_s <= second < points.axis.to_s:
         return None
     place = int((second - points.axis.from_s) * len(points.middle) / (points.axis.to_s - points.axis.from_s))
@@ -197,7 +219,7 @@ def value_at(points: Points | None, second: float, values: str = "middle") -> fl
 
 
 def readout(view: MonitorView, second: float) -> list[tuple[str, str]]:
-    """Return the names and values of all quantities at a session time in s."""
+    """Return all values at the session time `second`, in s, as (name, text) pairs such as `("heat", "61.2 C")`."""
     thermal = view.thermal
     column = next((column for column in view.latency.heat if column.from_s <= second < column.to_s), None)
     figures: list[tuple[str, str]] = []
@@ -224,9 +246,10 @@ _GRAVITY: dict[Severity, int] = {"info": 0, "warning": 1, "critical": 2}
 
 
 def _then(view: MonitorView, second: float, column: HeatColumn | None) -> list[tuple[str, str]]:
-    """Return the gravest event at the time of the cursor as [("then", message)], or [] if nothing happened.
+    """Return the most severe event at the session time `second` as [("then", message)], or [] if nothing happened.
 
-    `column` is the column of the heat map under the cursor; without one, the second under the cursor counts.
+    `column` is the column of the heat map at that time: all events in its span count. If it is None, all events in that
+    second count.
     """
     begin, end = (column.from_s, column.to_s) if column else (math.floor(second), math.floor(second) + 1)
     events = [event for event in view.events.newest_first if begin * NS <= event.t_ns < end * NS]

@@ -1,4 +1,4 @@
-"""The sensors pane: every sensor with its value and age, and missing sensors with the reason."""
+"""The sensors pane: every sensor with its value and age, and why other sensors are missing."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -44,16 +44,19 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 
 
 def _detail(track: TrackView, area: Area) -> list[str]:
-    """Return a line for each figure of a sensor, with its name. Columns that do not fit into the table are included."""
+    """Return all figures of one sensor, a line each, such as `max 71.5`.
+
+    These include the columns that are left out of a narrow table.
+    """
     cells = _cells(track, area)
     names = [column.title for column in COLUMNS] if len(cells) == len(COLUMNS) else ["sensor", "now", "why"]
     return titled(names, cells)
 
 
 def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
-    """Return the sensors that the filter takes, in the chosen order.
+    """Return the sensors that the filter lets through, in the chosen order.
 
-    Every word of the filter must be in the name, unit or source.
+    Every word of the filter must be in the sensor's name, unit or source.
     """
     found = [track for track in tracks if area.listing.takes(f"{track.info.id} {track.info.unit} {_source(track)}")]
     order = area.listing.order_of(ORDERS)
@@ -78,7 +81,7 @@ def _cells(track: TrackView, area: Area) -> list[Piece]:
 
 
 def _source(track: TrackView) -> str:
-    """Return the kind of measurement and the source of the sensor."""
+    """Return where the values come from, such as `firmware estimate: /sys/...`. The kind comes first if it is known."""
     accuracy = track.info.accuracy
     return f"{accuracy.replace('-', ' ')}: {track.info.source}" if accuracy else track.info.source
 

@@ -84,9 +84,9 @@ def _counted(view: MonitorView) -> Iterator[tuple[str, str]]:
 
 
 def _subject(view: MonitorView) -> object:
-    """Return what the pane draws, for comparison with the last drawing.
+    """Return everything that the pane shows. While it stays equal, the pane is not drawn again.
 
-    Findings are compared as text, which changes less often than their figures.
+    Warnings are compared as text, because their figures change more often than their text.
     """
     return view.manifest, tuple(map(notice, view.notices)), view.gates, counter_words(view.counters)
 

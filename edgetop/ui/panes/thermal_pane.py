@@ -1,4 +1,4 @@
-"""The heat pane: throttling, every zone with the distance to its trip point, every clock with its cap."""
+"""The heat pane: throttling, the temperatures with their distance to the limits, and the clocks with their caps."""
 
 import re
 from collections import Counter
@@ -85,7 +85,7 @@ def _level(headroom: float | None) -> str:
 
 
 def _limits(thermal: ThermalView, area: Area) -> list[Line]:
-    """Return lines with the limits that throttle the board now, and those that did so before."""
+    """Return lines with the limits that slow the board now, and with those that did so before."""
     named = [(limit, area.clean(limit.label)) for limit in thermal.limits]
     throttling = [*(name for limit, name in named if limit.is_in_force), *_cooling(thermal.cooling, area)]
     groups = [
@@ -104,7 +104,7 @@ def _limits(thermal: ThermalView, area: Area) -> list[Line]:
 
 
 def _cooling(devices: Sequence[TrackView], area: Area) -> list[str]:
-    """Return the state of each cooling device and its highest state: `cpufreq-cpu4 5/11`.
+    """Return a text per cooling device, with its state and its highest state: `cpufreq-cpu4 5/11`.
 
     Devices of the same kind and state share a text: `8x Processor 3/10`.
     """
@@ -146,7 +146,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """Draw a pane that is alone: every zone, and every clock with its cap, has its own chart."""
+    """Return the lines of a pane that is shown alone: a chart per temperature zone, and per clock with its cap."""
     series = view.sensor_series
     # Sort by the highest temperature so far, which seldom changes, so that charts stay in place.
     ranked = sorted(view.thermal.zones, key=lambda zone: -(zone.max or 0.0))
@@ -179,9 +179,9 @@ def _clock_figures(clock: ClockView, area: Area) -> Line:
 
 
 def _tables(view: MonitorView, area: Area, *, ahead: bool = True) -> tuple[list[Line], list[Line]]:
-    """Return the lines on throttling and zones, and the lines of clocks. Without zones or clocks, a line says why.
+    """Return two tables as lines: throttling and temperature zones, then clocks. An empty table says why it is empty.
 
-    `ahead`: whether the forecast is included.
+    `ahead` tells whether the forecast of throttling is included.
     """
     thermal = view.thermal
     longest = max((cell_len(area.clean(zone.info.label)) for zone in thermal.zones), default=0)
@@ -208,20 +208,26 @@ def _outlook_style(view: MonitorView) -> str:
 
 
 def _squeezed(zones: Sequence[Line], clocks: Sequence[Line], height: int) -> list[Line]:
-    """Return at most `height` lines of both tables: the hottest zones first, then the clocks."""
+    """Return the lines of the temperature zones, then those of the clocks, cut to at most `height` lines.
+
+    The last zones are cut first.
+    """
     gap = [BLANK] if len(zones) + len(clocks) < height else []
     room = max(2, height - len(clocks) - len(gap))
     return [*zones[:room], *gap, *clocks][:height]
 
 
 def has_charts(view: MonitorView) -> tuple[bool, bool]:
-    """Return whether the temperature is worth a chart, and whether the clock is. Flat ones are not."""
+    """Return (temperature, clock): whether each has changed enough to be worth a chart."""
     thermal = view.thermal
     return not is_flat(thermal.hottest_points, "C"), not is_flat(thermal.clock_points, "MHz")
 
 
 def _charts(view: MonitorView, area: Area) -> list[Line]:
-    """Draw temperature with its trip point and, below a rule, the clock with its cap."""
+    """Return the charts of the temperature and of the clock, one below the other, with their limits.
+
+    A quantity that has hardly changed has no chart.
+    """
     thermal = view.thermal
     has_heat, has_clock = has_charts(view)
     rows = max(1, (area.height - has_clock) // ((has_heat + has_clock) or 1))
@@ -236,7 +242,7 @@ def _charts(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _clock_rule(view: MonitorView, area: Area) -> Line:
-    """Return the rule between the two charts, with the current clock and its cap."""
+    """Return the line between the two charts, with the present clock and its cap in MHz."""
     caps, rule = view.thermal.cap_points, border_characters(area.characters).rule
     caps_mhz = [] if caps is None or caps.is_empty else caps.middle[~np.isnan(caps.middle)].tolist()
     said = f" {_clock_words(view, area)}{f', cap {_mhz(caps_mhz[-1])}' if caps_mhz else ''} "
@@ -262,7 +268,7 @@ def _zone(zone: TrackView, area: Area) -> list[Piece]:
 
 
 def _capped(clock: ClockView) -> tuple[str, str]:
-    """Return the present cap of a clock and its style: a warning if the hardware could go higher."""
+    """Return (text, style) of the cap on a clock now, in MHz. It is a warning if the hardware could go higher."""
     is_below = clock.cap_mhz is not None and clock.max_mhz is not None and clock.cap_mhz < clock.max_mhz
     return (_mhz(clock.cap_mhz), "warning" if is_below else "text")
 
