@@ -1,4 +1,4 @@
-"""Orders to a running session from the user's other processes, through a Unix socket in the session's folder.
+"""Send commands, such as a stop, to a running session through a Unix socket in the session's folder.
 
-Each connection carries one order and one answer, each a line of JSON. Nothing listens on a network.
+Each connection carries one command (called order) and one answer, each a line of JSON. Nothing listens on a network.
 """

@@ -35,19 +35,19 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the session refused the order. False for a stop after which the session ended, even with an error."""
+        """Whether the session refused an order. False for a stop after which the session ended, even with an error."""
         return bool(self.error) and not self.end_reason
 
 
 def pack_order(order: Order) -> bytes:
-    """Return an order as a line of JSON for the control socket. Raises ValueError if the order's note is too long."""
+    """Return an order, such as a stop, as a line of JSON. Raises ValueError if the order's note is too long."""
     if len(order.note) > MAX_NOTE:
         raise ValueError(f"a note may have {MAX_NOTE} characters")
     return _line({"do": order.do, "note": order.note})
 
 
 def parse_order(line: bytes) -> Order:
-    """Return the order in a line of JSON. Raises ValueError, whose message says what is wrong, for any other line."""
+    """Return the order, such as a stop, in a line of JSON. Raises ValueError, with the reason, for any other line."""
     document = _document(line)
     do, note = document.get("do"), document.get("note", "")
     if do not in ACTIONS:
@@ -121,11 +121,11 @@ LOOK_S = 1.0  # interval of looking whether the process is stopped, while waitin
 
 
 class NotRunningError(InputError):
-    """Raised if the session is not running, or ends before it has answered an order."""
+    """Raised if the session is not running, or ends before it has answered."""
 
 
 def give(folder: Path, order: Order) -> Answer:
-    """Give an order to the session in `folder` and return the session's answer.
+    """Send an order, such as a stop, to the session in `folder`, and return the session's answer.
 
     For a stop, this waits until the session has ended.
 

@@ -18,7 +18,7 @@ LEAST_POLL_S = 0.005
 
 @frozen
 class Started:
-    """The engine's process runs, but has loaded nothing yet."""
+    """Says that the engine's process runs, but has loaded nothing yet."""
 
     pid: int
     python: str
@@ -60,7 +60,7 @@ class Loaded:
 
 @frozen
 class StreamsSeen:
-    """What is known of a watched program's streams so far. A stream is one of the program's models.
+    """The streams of a watched program, as far as known. A stream is one of the program's models.
 
     The index in each tuple is the number of the stream.
     """
@@ -112,7 +112,7 @@ class LogLine:
 
 @frozen
 class Noted:
-    """An event with data. It happened at the time when the message is read."""
+    """An event with data, for the recording. Its time is the time at which this message is read."""
 
     body: Body
     severity: Severity
@@ -122,7 +122,7 @@ class Noted:
 
 @frozen
 class RecordsLost:
-    """Some records of inferences were dropped: how many, and why."""
+    """Says how many records of inferences were dropped, and why."""
 
     count: int
     why: str = "edgetop fell too far behind"
@@ -130,7 +130,7 @@ class RecordsLost:
 
 @frozen
 class ProfilerChosen:
-    """How operators are timed, or the reason why they are not timed, or not any more."""
+    """Says how operators are timed, or why they are not timed, or not any more."""
 
     way: str  # in words; "" if operators are not timed
     reason: str  # why they are not timed, or not in a better way
@@ -139,7 +139,7 @@ class ProfilerChosen:
 
 @frozen
 class BurstBegan:
-    """Long profiling begins, so nothing is measured for a while."""
+    """Says that long profiling begins, so nothing is measured for a while."""
 
     monotonic_ns: int
 
@@ -167,16 +167,16 @@ class BurstTaken:
 
 @frozen
 class Reached:
-    """A time before which no new record will begin, in any parallel stream. Used only inside an engine."""
+    """Says that inferences in later records begin no earlier than a time. Used only inside an engine."""
 
     monotonic_ns: int
 
 
 @frozen
 class Backlog:
-    """The data that follows had to wait in the engine, because edgetop did not read it at once.
+    """Says that the data after this message had to wait in the engine, because edgetop did not read it at once.
 
-    With `is_over`, the data that follows did not wait any more.
+    With `is_over`, it says that the data after it did not wait any more.
     """
 
     is_over: bool
@@ -204,7 +204,7 @@ class SlowInference:
 
 @frozen
 class Ended:
-    """The engine has ended its last inference, and sends nothing more."""
+    """Says that the engine has ended its last inference, and sends nothing more."""
 
     reason: str  # "runs", "duration" or "stop"
     monotonic_ns: int  # when this was sent, which is later than the end of the last inference
@@ -212,7 +212,7 @@ class Ended:
 
 @frozen
 class OfVariant:
-    """A message of one of the two engines of an A/B session, with the side that sent it."""
+    """A message of one of the two engines of an A/B session. `side` says which engine sent it."""
 
     side: int  # 0 is A, 1 is B
     message: Loaded | StageMemory
@@ -220,7 +220,7 @@ class OfVariant:
 
 @frozen
 class TurnsBegan:
-    """Both engines of an A/B session know in which spans of time each of them runs."""
+    """Says that both engines of an A/B session now know in which spans of time each of them runs."""
 
     plan: Plan  # its times are of CLOCK_MONOTONIC
     load: int = 0  # how often both have been loaded before
@@ -228,12 +228,12 @@ class TurnsBegan:
 
 @frozen
 class Reloading:
-    """The engine's process is about to end, and another one for the same model starts next."""
+    """Says that the engine's process is about to end, and that another one for the same model starts next."""
 
 
 @frozen
 class Failed:
-    """The engine could not go on, and says why."""
+    """Says that the engine could not go on, and why."""
 
     # "start", "runtime", "model", "input" or "first" if the user can mend it; "inference" or "engine" otherwise.
     stage: str
@@ -247,7 +247,7 @@ class Failed:
 
 @frozen
 class Died:
-    """The engine's process has ended without the message `Ended` or `Failed`."""
+    """Says that the engine's process has ended without the message `Ended` or `Failed`."""
 
     cause: str
     loading: bool  # whether it died before its first inference

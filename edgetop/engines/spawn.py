@@ -18,7 +18,7 @@ CHILD = Path(__file__).parent / "child" / "__main__.py"
 
 
 class Child:
-    """A child process of an engine that has been started, with its pipes."""
+    """A child process that runs an engine, or waits for one, and the pipes to this process."""
 
     def __init__(self, python: str | None = None, prefix: Sequence[str] = ()) -> None:
         """Start a child. Raises InputError if the interpreter cannot be run.

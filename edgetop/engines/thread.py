@@ -26,7 +26,7 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 class OutputCapture:
-    """A context in which everything written to descriptors 1 and 2 can be read from `stdout_fd` and `stderr_fd`.
+    """Context manager that redirects descriptors 1 and 2. Their output can be read from `stdout_fd` and `stderr_fd`.
 
     The runtime shares edgetop's descriptors, so output of its native code would appear on the screen. Python's own
     streams are moved to duplicates of the real descriptors, so edgetop can still print.

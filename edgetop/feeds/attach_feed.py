@@ -1,7 +1,7 @@
 """A feed of a session that another process runs. It reads the session's recording, then follows what is appended.
 
-It follows the journal (the files that a running session appends to) until the session ends. Orders go through the
-session's socket. A separate thread sends them, so the screen does not wait for the answer.
+It follows the journal (the files that a running session appends to) until the session ends. Commands, such as a stop,
+go through the session's socket. A separate thread sends them, so the screen does not wait for the answer.
 """
 
 import threading
@@ -109,6 +109,6 @@ class AttachFeed:
             self._refusal.set(order.do, str(error))
 
     def close(self, timeout_s: float) -> None:
-        """Close the feed. Wait at most `timeout_s` seconds for each order that has no answer yet."""
+        """Close the feed. Wait at most `timeout_s` seconds for the answer to each command, such as a stop."""
         for thread in self._orders:
             thread.join(timeout_s)

@@ -1,4 +1,4 @@
-"""The interface of feeds. All can read batches of data, and some have further abilities."""
+"""The interface of feeds, from which a screen reads a session's data. Some feeds have further abilities."""
 
 import threading
 from dataclasses import replace
@@ -88,7 +88,7 @@ MAX_WAITING_BATCHES = 256  # more waiting batches are merged
 
 
 class BatchQueue:
-    """A queue of batches between two threads. The reader takes all waiting batches at once, as one batch."""
+    """A queue of batches (parts of a session's data) between two threads. The reader takes all of them as one batch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -115,7 +115,7 @@ class BatchQueue:
 
 
 class Refusal:
-    """Why the session refused the last order, as a sentence for the screen. After 10 s it is ""."""
+    """The reason why the session refused the last command, such as a stop. `str` gives it for 10 s, then ""."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -152,4 +152,4 @@ class Feed(Protocol):
         """
 
     def order(self, order: Order) -> None:
-        """Send an order to the session. Does nothing if the feed lacks the ability for it."""
+        """Send a command, such as a stop, to the session. Does nothing if the feed lacks the ability for it."""

@@ -97,7 +97,7 @@ class BoardView:
 
 
 def _by_name(view: BoardView) -> list[str | int]:
-    """Return a sort key for the board's name, which puts `board-2` before `board-10`."""
+    """Return a sort key that sorts boards by name, with `board-2` before `board-10`."""
     return [int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", view.address.name))]
 
 
@@ -118,7 +118,7 @@ class Logged:
 
 
 class Board:
-    """One board of the fleet. A thread follows it."""
+    """One of the watched boards, with the newest data from it. A thread receives these."""
 
     def __init__(
         self, address: Address, connect: Connect, gates: Sequence[str], clock: Clock, log: Callable[[Logged], None],
@@ -160,7 +160,7 @@ class Board:
         return replace(view, state=state, reason=reason, age_s=age_ns / NS)
 
     def order(self, order: Order) -> None:
-        """Send an order to the board. If the board refuses, the log says so. If not, the board's own events show it."""
+        """Send a command, such as a stop, to the board. If the board refuses, the log says so."""
         self._last_order += 1
         number = self._last_order
         self._orders[number] = order
@@ -174,7 +174,7 @@ class Board:
 
     @property
     def waits(self) -> bool:
-        """Whether an order has not been answered yet."""
+        """Whether the board still has to answer a command, such as a stop."""
         return bool(self._orders)
 
     def hang_up(self) -> None:
@@ -307,7 +307,7 @@ class Fleet:
                 board.start()
 
     def views(self, order: str = "worst", words: str = "") -> list[BoardView]:
-        """Return the boards that match all of `words`, sorted. `order` is a key of `ORDERS`, such as "name"."""
+        """Return the boards that match all of `words`, sorted. `order` is "name" or another key of `ORDERS`."""
         wanted = words.lower().split()
         views = (board.view for board in self.boards)
         return sorted((v for v in views if all(word in v.searched() for word in wanted)), key=ORDERS[order])
@@ -322,7 +322,7 @@ class Fleet:
                 board.order(order)
 
     def close(self, timeout_s: float) -> None:
-        """Close all links. First wait up to `timeout_s` seconds for the answers to orders."""
+        """Close all links. First wait up to `timeout_s` seconds for the answers to commands, such as a stop."""
         until_ns = self.clock.monotonic_ns() + int(timeout_s * NS)
         pause = threading.Event()
         while any(board.waits for board in self.boards) and self.clock.monotonic_ns() < until_ns:

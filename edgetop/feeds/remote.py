@@ -1,4 +1,4 @@
-"""A session on another machine. `edgetop relay` there sends it over a link that may break at any time.
+"""Follow a session on another machine. `edgetop relay` there sends it over a link that may break at any time.
 
 A `Conversation` covers one link from the first message to the end. It turns received bytes into checked batches. The
 data are not trusted: an invalid stream is treated as a broken link.
@@ -77,7 +77,7 @@ Connect = Callable[[str | None, bool], Link]
 
 @frozen
 class Confirmed:
-    """The board's answer to the order with this number."""
+    """The board's answer to the command with this number."""
 
     number: int
     answer: Answer
@@ -85,7 +85,7 @@ class Confirmed:
 
 @frozen
 class Over:
-    """Says that the session is over and that everything has been sent."""
+    """Says that the session is over, and that the board has sent everything."""
 
 
 @frozen
@@ -168,7 +168,7 @@ class Conversation:
         return self._pending.pop(0)
 
     def listen(self, timeout_s: float) -> Iterator[Received]:
-        """Yield what the board sends: batches with their positions, answers to orders, summaries, and the end.
+        """Yield what the board sends: batches with their positions, answers to commands, summaries, and the end.
 
         Waits at most `timeout_s` seconds for new bytes. Raises LinkEndedError, TimeoutError or ValueError if the link
         is of no more use, and InputError if the board reports that it cannot continue.
@@ -196,9 +196,9 @@ class Conversation:
             raise InputError(f"{self._where}: {frame.text('message')}")
 
     def order(self, number: int, order: Order) -> None:
-        """Send an order, which `number` identifies in the answer.
+        """Send a command, such as a stop. The board's answer will have the same `number`.
 
-        Raises LinkEndedError if the link is broken, or ValueError if the order's note is too long.
+        Raises LinkEndedError if the link is broken, or ValueError if the note in `order` is too long.
         """
         self.link.write(relay_frames.pack_line(relay_frames.COMMAND, number, pack_order(order)))
 
@@ -213,8 +213,9 @@ class RemoteFeed:
     def __init__(self, connect: Connect, where: str, clock: Clock, pauses_s: Sequence[float] = PAUSES_S) -> None:
         """Connect, and wait until the board has named its session.
 
-        `connect` makes the link. `where` is the board's name. `pauses_s` are the pauses in seconds before the first,
-        second, ... attempt to reconnect. Raises InputError if there is nothing to watch.
+        `connect` returns a new link to the board. `where` is the board's name. `pauses_s` are the pauses in
+        seconds before the first, second, ... attempt to reconnect. Raises InputError if there is nothing to
+        watch.
         """
         self._connect, self._where, self._clock, self._pauses_s = connect, where, clock, pauses_s
         self._waiting = BatchQueue()
@@ -279,8 +280,8 @@ class RemoteFeed:
     def close(self, timeout_s: float) -> tuple[Action, ...]:
         """Leave the session, which continues on the board.
 
-        First wait up to `timeout_s` seconds for the answers to orders. Return the kinds of the orders without an
-        answer, such as "mark".
+        First wait up to `timeout_s` seconds for the answers to commands. Return the kinds of the commands
+        without an answer, such as "mark".
         """
         deadline_ns = self._clock.monotonic_ns() + int(timeout_s * NS)
         while self._orders and Can.STOP in self.can and self._clock.monotonic_ns() < deadline_ns:

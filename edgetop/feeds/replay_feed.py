@@ -113,12 +113,12 @@ class ReplayFeed:
 
     @property
     def _checkpoint_distance(self) -> int:
-        """The number of stops of the recording between two checkpoints, where the reader saves its state."""
+        """The number of the recording's stops from one checkpoint, where the reader saves its state, to the next."""
         least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 
     def order(self, order: Order) -> None:
-        """Do nothing, because a recorded session takes no orders."""
+        """Do nothing, because a recorded session takes no commands."""
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:

@@ -91,7 +91,7 @@ class Ring:
         return number
 
     def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0, cpu_us=0, number=0, *, thread=0):
-        """Write one call to the file. `name` is the number that the method `name` returned.
+        """Write one call to the file. `name` is the number that the method `name` returned. Times are in ns.
 
         The call's sequence number is written last, so that a reader knows that the rest is complete.
         """

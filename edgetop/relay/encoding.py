@@ -1,4 +1,4 @@
-"""The encoding of batches that are sent over a link. It is that of a journal's frames, with two parts more.
+"""Encode batches (parts of a session's data) for a link. The form is a journal's frame with two parts more.
 
 The two parts are the aggregates of a long history, and the analysis that the board itself has made. All batches of one
 sender form one deflate stream, so repeated content costs little. The decoder trusts nothing: it raises ValueError for
@@ -269,7 +269,7 @@ def _range(number: int, length: int) -> tuple[int, int]:
 
 
 def _cuts(seconds: Seconds) -> list[int]:
-    """Return the row numbers at which to cut `seconds`, so that each part fits into a frame, such as [0, 128, 200].
+    """Return the row indices at which to cut `seconds`, so that each part fits into a frame, such as [0, 128, 200].
 
     The first is 0, and the last is the number of rows.
     """

@@ -150,7 +150,7 @@ def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) 
 
 
 def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
-    """Yield the same seconds in portions of exactly `rows` rows each. The last portion may be shorter."""
+    """Yield the same table in portions of exactly `rows` rows each. The last portion may be shorter."""
     waiting: list[Seconds] = []
     for piece in pieces:
         waiting.append(piece)
@@ -166,7 +166,7 @@ def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
 
 
 def _joined(seconds: Seconds, width: int) -> Seconds:
-    """Return the seconds merged into rows of `width` seconds each.
+    """Return the table `seconds` merged into rows of `width` seconds each.
 
     The histograms must already be merged, over at least `width` seconds.
     """
@@ -184,9 +184,9 @@ def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:
 
 
 def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
-    """Return the seconds with the rows of each group merged into one row.
+    """Return the table `seconds` with the rows of each group merged into one row.
 
-    `starts` are the numbers of each group's first row.
+    `starts` are the indices of each group's first row.
     """
     offsets = np.append(seconds.offsets[starts], seconds.offsets[-1])
     response = None if seconds.response is None else _merged(seconds.response, starts)
@@ -196,10 +196,10 @@ def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
 def _merged_streams(
     streams: StreamSeconds, starts: npt.NDArray[np.int64], t_ns: npt.NDArray[np.int64]
 ) -> StreamSeconds:
-    """Return the seconds of each stream with the rows of each group merged into one row.
+    """Return the table `streams` with the rows of each group merged into one row.
 
-    `starts` are the numbers of each group's first second, and `t_ns` the session times at which the groups begin. Only
-    rows of the same stream are merged.
+    `starts` are the indices of each group's first second, and `t_ns` the session times at which the groups begin.
+    Only rows of the same stream are merged.
     """
     key = (np.searchsorted(starts, streams.owner, side="right") - 1) * 256 + streams.number
     order = np.argsort(key, kind="stable")
@@ -215,7 +215,7 @@ def _merged_streams(
 def _joined_rows(rows: npt.NDArray[np.void], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
     """Return one merged row for each group of rows. It has the time of the group's first row.
 
-    `starts` are the numbers of each group's first row.
+    `starts` are the indices of each group's first row.
     """
     joined: npt.NDArray[np.void] = rows[starts].copy()
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))

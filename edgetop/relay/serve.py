@@ -136,9 +136,9 @@ def serve(
 ) -> None:
     """Send a session to a viewer until the session has ended or the viewer is gone.
 
-    `find` returns the session's folder. If it raises EdgetopError, the viewer gets the message. `give` carries out the
-    viewer's orders. `past` reads the session's past. `period_ns` is the time in ns between two reads of the journal.
-    `summarize` creates the `Summaries` for a viewer that asks for them.
+    `find` returns the session's folder. If it raises EdgetopError, the viewer gets the message. `give` carries out
+    the viewer's commands, such as a stop. `past` reads the session's past. `period_ns` is the time in ns between
+    two reads of the journal. `summarize` creates the `Summaries` for a viewer that asks for them.
     """
     try:
         link.send(relay_frames.hello())
@@ -301,9 +301,9 @@ class _Relay:
             self._link.send(relay_frames.pack_line(relay_frames.ACK, number, pack_answer(answer)))
 
     def _take_order(self, frame: Frame) -> None:
-        """Start a thread that carries out the order in a COMMAND frame. A stop, for example, may take long.
+        """Start a thread that carries out the command in a COMMAND frame. A stop, for example, may take long.
 
-        If too many orders are being carried out, the order is refused.
+        If too many commands are being carried out, this one is refused.
         """
         number, line = frame.line
         if number in self._under_way or len(self._under_way) >= MAX_ORDERS:

@@ -1,4 +1,4 @@
-"""Make the files that the kernel and the firmware of each board family provide, from the state of the machine.
+"""Make the files of a simulated board: those that the kernel and firmware of its board family provide.
 
 ABI: Documentation/ABI/testing/sysfs-class-thermal, Documentation/admin-guide/pm/cpufreq.rst,
 Documentation/hwmon/sysfs-interface.rst.

@@ -57,10 +57,10 @@ class Trip:
 
 @frozen
 class StepWise:
-    """The kernel's control of one cooling device by one passive trip point, as in drivers/thermal/gov_step_wise.c.
+    """The kernel's control of one cooling device by one temperature limit (drivers/thermal/gov_step_wise.c).
 
-    Each poll makes at most one step: up if the temperature is above the trip point and rising, down if it is below and
-    falling. It counts as above until it is below the trip point by the hysteresis.
+    Each poll makes at most one step: up if the temperature is above the limit and rising, down if it is below and
+    falling. It counts as above until it is below the limit by the hysteresis.
     """
 
     trip: Trip
@@ -79,10 +79,10 @@ class StepWise:
 
 
 def fan_level(level: int, celsius: float, trips: Sequence[Trip]) -> int:
-    """Return the fan's next level: the number of trip points that the temperature has crossed.
+    """Return the fan's next level: how many temperature limits (`trips`) have been crossed.
 
-    `level` is its present level. `trips` are ascending. A crossed trip point counts until the temperature has fallen by
-    its hysteresis.
+    `level` is its present level. `trips` are ascending. A crossed limit counts until the temperature has fallen
+    below it by its hysteresis.
 
     >>> fan_level(0, 65.0, FAN_TRIPS), fan_level(2, 58.0, FAN_TRIPS)
     (2, 2)
@@ -102,7 +102,7 @@ FULL_RPM = 5200
 
 @frozen
 class Hardware:
-    """Figures of a simulated board. Clocks are ascending.
+    """The fixed properties of a simulated board, such as its clocks, in ascending order.
 
     `volts` are the CPU's voltages at the lowest and the highest clock; voltages between are interpolated.
     """

@@ -55,7 +55,7 @@ Report = Callable[[str], None]
 
 
 class VirtualBoard:
-    """A virtual board. It is a context, in which its files exist. Its time begins at `start`."""
+    """A simulated board, used in a `with` block, in which its files exist. Its time begins at `start`."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ def home() -> Path:
 
 
 class BoardFolder:
-    """A folder whose files are replaced as a whole. A reader sees the old or the new file, never a part."""
+    """The folder with a virtual board's files. Each file is replaced as a whole, so nobody reads a part of it."""
 
     def __init__(self, place: Path) -> None:
         """Create a new folder in the folder `place`. Raises OSError if `place` cannot be written to."""
@@ -287,7 +287,7 @@ def _open_lock(path: Path, flags: int) -> int:
 
 
 class Rival:
-    """A process that competes with the engine. It rests until `compete(True)`."""
+    """A process that competes with the engine for a CPU. It rests until `compete(True)` is called."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._is_busy = False

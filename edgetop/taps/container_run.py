@@ -64,7 +64,7 @@ def mount(source: str, target: str, *, is_readonly: bool = False) -> str:
 
 
 class ContainerRun:
-    """One container that edgetop runs. It exists from before the start of its command on."""
+    """One container that edgetop runs. This object is made before the container is started."""
 
     def __init__(self, spec: ContainerSpec) -> None:
         self.spec = spec

@@ -75,7 +75,7 @@ class Loading:
     """A search, in another process, for the functions of a module that run a model. `close` ends it early."""
 
     def __init__(self, path: str, interpreter: str, sites: list[str], sha256: str) -> None:
-        """Start the search. Raises ValueError, with the reason, if the module may not be loaded.
+        """Start the search. Raises ValueError, with the reason, if it is not safe to load the module.
 
         `path` is the module's path and `interpreter` the program of the watched process, which is not trusted. `sites`
         are its folders of packages. `sha256` is the hash of the module's file, as hexadecimal digits.
@@ -131,9 +131,9 @@ def _asked(interpreter: str, path: str, sites: list[str]) -> Asked:
 
 
 def _own_copy(path: str, sha256: str) -> str | None:
-    """Return the path of an equal module in edgetop's own environment, or None if there is none.
+    """Return the path of an identical copy of a module in edgetop's own environment, or None if there is none.
 
-    `sha256` is the hash of the module at `path`, as hexadecimal digits.
+    `path` is the module's path. `sha256` is the hash of its file, as hexadecimal digits.
     """
     with contextlib.suppress(ImportError, OSError, ValueError):
         spec = importlib.util.find_spec("onnxruntime")

@@ -48,7 +48,7 @@ def builtin_of(function: Any) -> Any:
 
 
 def caller_of(function: Any) -> int | None:
-    """Return the address of the C function that Python calls for a method, or None.
+    """Return the address of the C function that Python calls for `function`, a method, or None.
 
     It is the second word of its PyMethodDef (methodobject.h). pybind11 uses one C function for all methods. That
     function finds the method by its record and translates exceptions.
@@ -58,7 +58,10 @@ def caller_of(function: Any) -> int | None:
 
 
 def record_of(function: Any) -> int | None:
-    """Return the address of pybind11's record of a method. It is in a capsule or, in pybind11 3, in an object."""
+    """Return the address of pybind11's record of `function`, a method, or None if there is no such record.
+
+    The address is in a capsule or, in pybind11 3, in an object.
+    """
     owner = builtin_of(function).__self__
     if type(owner).__name__ != "PyCapsule":
         return ctypes.c_void_p.from_address(id(owner) + 2 * WORD).value

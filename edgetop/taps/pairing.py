@@ -28,7 +28,10 @@ class Call(NamedTuple):
 
 @frozen
 class CallLayout:
-    """Where a method's call has its object: the place of pybind11's function_call (pybind11/attr.h) on the stack."""
+    """Where on the stack the call of a method has pybind11's function_call, which has the method's object.
+
+    See pybind11/attr.h.
+    """
 
     at: int  # offset of the function_call from the stack pointer at the begin of the method
     session_at: int  # offset in the function_call of the object whose method is called

@@ -38,7 +38,7 @@ _GONE = (errno.ESRCH, errno.ENOENT)
 
 
 class Machine(NamedTuple):
-    """Where an architecture keeps the values of a call, as numbers of registers in perf_regs.h."""
+    """The registers in which an architecture keeps the values of a call. Their numbers are those in perf_regs.h."""
 
     argument: int  # first argument of a function
     result: int  # result of a function
@@ -50,7 +50,7 @@ MACHINES = {"x86_64": Machine(5, 0, 7, 8), "aarch64": Machine(0, 0, 31, 0)}
 
 
 class Hit(NamedTuple):
-    """A thread has reached a breakpoint."""
+    """Says that a thread has reached a breakpoint."""
 
     at_ns: int  # CLOCK_MONOTONIC
     probe: int
@@ -63,7 +63,7 @@ class Hit(NamedTuple):
 
 
 class Forked(NamedTuple):
-    """A thread has begun. It is in a new process, or in an existing one if `pid` equals `parent`."""
+    """Says that a thread has begun, in a new process or, if `pid` equals `parent`, in an existing one."""
 
     at_ns: int
     pid: int
@@ -72,7 +72,7 @@ class Forked(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """A process has executed another program."""
+    """Says that a process has executed another program."""
 
     at_ns: int
     pid: int
@@ -132,7 +132,7 @@ class Place:
 
 
 class Opener:
-    """The program with the privilege to open events. It is at the other end of a socket (SOCK_SEQPACKET)."""
+    """A client of the privileged program `opener.py`, which opens perf events. A SOCK_SEQPACKET socket leads to it."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
@@ -215,7 +215,7 @@ class Probes:
         self._cover()
 
     def _cover(self) -> None:
-        """Open the events of all places for all threads that lack them. Threads that begin later inherit them."""
+        """Open the events of all places for each thread that lacks some. Later threads inherit these events."""
         for pid, target in list(self._targets.items()):
             covered = self._covered.setdefault(pid, set())
             for _ in range(PASSES):

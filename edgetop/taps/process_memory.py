@@ -20,7 +20,7 @@ USER_SPACE = range(65_536, 2**56)
 
 
 class Memory:
-    """Reads the memory of the process with the number `pid`. Raises OSError if that is not allowed."""
+    """Reads the memory of one process. `pid` is its number. Raises OSError if the kernel does not allow that."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

@@ -39,7 +39,7 @@ _room = bytearray(layout.SLOTS * SLOT.itemsize)  # buffer for the slots of a rin
 
 @frozen
 class CallName:
-    """What is known of a call's model and runtime. Each field may be empty."""
+    """The model and the runtime of a call. Fields that are unknown are empty."""
 
     runtime: str
     version: str
@@ -95,7 +95,7 @@ class Ring:
         return read.ljust(size, b"\0")
 
     def _read_slots(self, position: int, number: int) -> Calls:
-        """Return the slots of the sequence numbers `position` + 1 to `position` + `number`.
+        """Return the slots (one call each) of the sequence numbers `position` + 1 to `position` + `number`.
 
         Their content is not checked.
         """

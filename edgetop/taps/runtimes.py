@@ -59,7 +59,7 @@ class Function:
 
 
 def mappings(pid: int) -> list[Mapping]:
-    """Return the files that a process has mapped. Return [] if the process has ended or may not be read."""
+    """Return the files that a process has mapped. Return [] if it has ended, or if the kernel refuses this."""
     found = []
     with contextlib.suppress(OSError), Path(f"/proc/{pid}/maps").open(encoding="utf-8", errors="replace") as lines:
         for _, line in zip(range(MOST_MAPPINGS), lines, strict=False):

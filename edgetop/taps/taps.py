@@ -93,7 +93,7 @@ class Streams:
 
     @property
     def are_too_many(self) -> bool:
-        """Whether there are more sessions than streams. The last stream then has the calls of all the rest."""
+        """Whether the program has more runtime sessions than there are streams. The last stream has all the rest."""
         return len(self._streams) == MAX_STREAMS
 
     def take_samples(self) -> Samples:

@@ -121,7 +121,7 @@ def _python_option(words: list[str]) -> str:
 
 
 def _has_hook(pid: int) -> bool:
-    """Whether the process was started with the Python hook. True if its environment may not be read."""
+    """Whether the process was started with the Python hook. True if the kernel refuses to show its environment."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:

@@ -3,10 +3,10 @@
     OWNER GROUP FOLDER PID LINK
 
 It runs as the owner of the watched process, and has two sockets: standard input leads to edgetop, and the descriptor
-LINK to the program that opens perf events (`opener.py`). It reports lines of JSON, and reads orders as lines of JSON:
-`pid`, a process to watch in place of one that has ended, and `functions`, the functions of a module that edgetop has
-found. It ends when its standard input is closed. The breakpoints then disappear, without an effect on the watched
-process.
+LINK to the program that opens perf events (`opener.py`). It reports lines of JSON, and reads edgetop's commands as
+lines of JSON: `pid`, a process to watch in place of one that has ended, and `functions`, the functions of a module that
+edgetop has found. It ends when its standard input is closed. The breakpoints then disappear, without an effect on the
+watched process.
 """
 
 import contextlib
@@ -211,7 +211,7 @@ class Tap:
 
     @contextlib.contextmanager
     def _memory(self, pid: int) -> Any:
-        """Open the memory of a process, as a context. If it may not be read, report that."""
+        """Context manager that opens a process's memory. If the kernel does not allow that, report it."""
         try:
             with contextlib.closing(process_memory.Memory(pid)) as reader:
                 yield reader
@@ -274,7 +274,7 @@ class Tap:
         return both
 
     def take_orders(self) -> bool:
-        """Carry out edgetop's orders that have arrived. Return False if edgetop has ended."""
+        """Carry out the commands of edgetop that have arrived. Return False if edgetop has ended."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 try:

@@ -60,7 +60,7 @@ MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
 
 @frozen
 class Surroundings:
-    """What a program inherits: CPUs and ignored signals, as they were before edgetop changed its own."""
+    """The CPUs and ignored signals that a program inherits, as they were before edgetop changed its own."""
 
     cpus: frozenset[int]
     ignored: tuple[int, ...]  # ignored signals
@@ -73,7 +73,7 @@ class Surroundings:
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """Restore this state within a context, so that programs started there inherit it. Only for the main thread."""
+        """Restore this state during a `with` block: programs started there inherit it. Only for the main thread."""
         cpus = os.sched_getaffinity(0)
         handlers = {number: signal.signal(number, signal.SIG_IGN) for number in self.ignored}
         try:

@@ -34,7 +34,7 @@ Bind = Callable[[Any], Call]
 
 
 class Page:
-    """A few 8-byte words of shared memory, as two views of the same bytes: `doubles` and `integers`."""
+    """The shared memory of one virtual board. `doubles` and `integers` are two views of the same 8-byte words."""
 
     def __init__(self, path: str) -> None:
         """Map the file at `path` as shared memory. Raises OSError, or ValueError if the file is too short."""
@@ -63,7 +63,9 @@ def create(path: str) -> Page:
 
 
 def on_board(bind: Bind, path: Optional[str]) -> Bind:
-    """Return `bind`, changed so that the calls it returns run on a virtual board.
+    """Return a changed `bind`: the calls that it returns run on a virtual board.
+
+    `bind` takes an inference's inputs and returns a call without arguments that runs the inference.
 
     `path` is the board's shared memory file. If it is None, `bind` itself is returned. Raises OSError, or ValueError if
     the file is of another version.

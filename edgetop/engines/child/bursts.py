@@ -33,7 +33,7 @@ NEVER = 2**63
 
 
 class Bursts:
-    """Runs the profiler when it is due, and sends the operators' times to the outlet.
+    """Runs the profiler from time to time, and sends the operators' times to edgetop's main process.
 
     A burst is a few instrumented inferences that run together.
     """
@@ -49,8 +49,9 @@ class Bursts:
     ) -> None:
         """Prepare the schedule: a burst about every `every_ns` ns, or less often if bursts take too much of the time.
 
-        `profiler` runs the bursts, and `outlet` takes their results. `control` says when the user requests a burst or a
-        stop. `takes_ns` is how long a burst of one inference took, in ns, when it was tried. `clock` returns ns.
+        `profiler` has a method `burst(allowance)`, and `outlet` sends the results to edgetop's main process.
+        `control` says when the user requests a burst or a stop. `takes_ns` is how long a burst of one inference
+        took, in ns, when it was tried. `clock` returns ns.
         """
         self._profiler = profiler
         self._outlet = outlet
@@ -111,7 +112,7 @@ class Bursts:
         self._watch = InterferenceWatch()
 
     def _profile(self, call: Callable[[], Any], budget_ns: int) -> Optional[Dict[str, Any]]:
-        """Run a few instrumented inferences and return the profiler's results, or None if it failed.
+        """Run a few instrumented inferences and return the result of `Profile.describe`, or None if profiling failed.
 
         `budget_ns` limits their time, in ns. `call` runs one plain inference: it is repeated afterwards, until latency
         is back to normal.
@@ -160,10 +161,10 @@ def _settling_ns(run_ns: List[int]) -> int:
 
 
 def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -> Optional[Bursts]:
-    """Try the adapter's profilers, and return a schedule with the first one that works, or None if none works.
+    """Try the adapter's profilers. Return a `Bursts` object with the first one that works, or None if none works.
 
-    Also sends to `outlet` which profiler is used, and why others are not. `spec` is the engine's specification. Call
-    this before the warm-up, so that latency is back to normal when the measurement begins.
+    Also sends to `outlet` which profiler is used, and why others are not. `spec` has the fields of `EngineSpec` by
+    name. Call this before the warm-up, so that latency is back to normal when the measurement begins.
     """
     every_ns = spec.get("profile_every_ns") or 0
     if not every_ns:

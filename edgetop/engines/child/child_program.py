@@ -46,10 +46,11 @@ OOM_SCORE_ADJ, HELPER_OOM_SCORE_ADJ = "500", "900"
 
 
 def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
-    """Load and run the model as `spec` says, and send everything that happens to `outlet`. Never raises.
+    """Load and run the model as `spec` says, and send everything that happens by `outlet`. Never raises.
 
-    `spec` has the fields of `edgetop.engines.spec.EngineSpec`. `control` says when the user requests a stop. If memory
-    runs out, that is reported as the engine's failure and not as the user's, since no option can mend it.
+    `spec` has the fields of `edgetop.engines.spec.EngineSpec` by name. `outlet` is an `Outlet`, which leads to
+    edgetop's main process. `control` says when the user requests a stop. If memory runs out, that is reported as
+    the engine's failure and not as the user's, since no option can mend it.
     """
     try:
         _run_model(spec, outlet, control)
@@ -190,7 +191,7 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
 
 @contextlib.contextmanager
 def _blaming_batch(spec: Dict[str, Any]) -> Iterator[None]:
-    """Change an EngineError in this context into one that blames `--batch`, if a batch above 1 was requested.
+    """Context manager that changes an EngineError into one that blames `--batch`, if that is above 1.
 
     The cause is then usually a model that declares an open batch and has a fixed one inside.
     """

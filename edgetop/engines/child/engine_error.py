@@ -1,4 +1,4 @@
-"""The one error class of the engine child: it says at which stage it happened, why, and what the user can do."""
+"""The error class of the engine child. An error says at which stage of the run it happened, why, and what may help."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class Requests:
     ) -> None:
         """Prepare the prompts. Raises EngineError("input") if a prompt is longer than the model's context.
 
-        `adapter` holds the loaded model. `spec` is the engine's specification. `outlet` takes the reports. `clock`
-        returns ns.
+        `adapter` holds the loaded model. `spec` has the fields of `EngineSpec` by name. `outlet` sends the
+        reports to edgetop's main process. `clock` returns ns.
         """
         self._library, self._adapter = adapter.library, adapter
         self._control, self._clock = control, clock
@@ -242,7 +242,7 @@ class GenerationLoop:
 
 
 def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
-    """Load the language model that `spec` names, report it, and return a loop that runs requests.
+    """Load the language model at `spec["model"]`, report it, and return a loop that runs requests.
 
     Raises EngineError if the model cannot be loaded.
     """
@@ -263,7 +263,7 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
 
 
 class Nowhere:
-    """Takes the reports of single tokens and drops them.
+    """An outlet that drops every report of a token.
 
     Used if two engines run in turns, when only requests are recorded.
     """

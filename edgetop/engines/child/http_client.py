@@ -37,7 +37,7 @@ class HttpError(Exception):
 
 
 class Server:
-    """The address of a server, from its URL. Each request opens a new connection."""
+    """A client of the server at one URL. Each request opens a new connection."""
 
     def __init__(self, url: str) -> None:
         """Parse `url`, such as http://127.0.0.1:8080.
@@ -85,7 +85,10 @@ class Server:
             raise
 
     def document(self, path: str, is_over: Callable[[], bool] = lambda: False) -> Any:
-        """Return the JSON document at `path`, parsed. Raises what `request` raises, and HttpError if it is not JSON."""
+        """Return the JSON document at `path`, parsed. `is_over` ends the wait when it returns True.
+
+        Raises what `request` raises, and HttpError if the document is not JSON.
+        """
         with self.request(path, None, is_over) as answer:
             try:
                 return json.loads(answer.whole())
@@ -98,7 +101,7 @@ class Server:
 
 
 class Answer:
-    """The answer of a server: its status, and its body, which is read as it comes."""
+    """One HTTP answer: its status, and its body, which is read while it arrives."""
 
     def __init__(self, connection: Any, is_over: Callable[[], bool]) -> None:
         self._connection, self._is_over = connection, is_over
@@ -141,7 +144,7 @@ class Answer:
         raise HttpError("its answer has too many headers")
 
     def _explained(self) -> str:
-        """Return the error's status and the server's message, such as "HTTP status 404: no such model"."""
+        """Return the answer's status and the server's message, such as "HTTP status 404: no such model"."""
         text = ""
         with contextlib.suppress(HttpError, ValueError, RecursionError, OSError):
             error = json.loads(self.whole(MOST_LINE))

@@ -34,7 +34,7 @@ TEXT = np.dtype(object)  # dtype of an input of strings
 
 
 class Tensor:
-    """One input as the model declares it. Unknown dimensions of its shape are strings, None or 0."""
+    """One input of a model, as the model declares it. Unknown dimensions of its shape are strings, None or 0."""
 
     def __init__(
         self,
@@ -152,9 +152,9 @@ def resolve_shapes(
     """Return each input's shape, by name, and a sentence for each shape that was assumed or has no element.
 
     `asked` has the shapes of `--shape`, by name. `batch` is the first dimension that `--batch` requests, or None.
-    `sources` says where the arrays come from, by name. An input's shape is that of `--shape`, else with the batch of
-    `--batch`, else that of its file. The rest is assumed. A named dimension, such as "N" in ONNX, has the same size in
-    all inputs.
+    `sources` says where the arrays come from, by name. The shape is taken from `--shape`, else from the input's
+    file or numbers, else from the model. `--batch` sets the first dimension of inputs without a `--shape`. Sizes
+    that are still unknown are assumed. A named dimension, such as "N" in ONNX, has the same size in all inputs.
 
     Raises EngineError("input") if the model does not allow a shape.
     """
@@ -236,7 +236,7 @@ def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], boo
 
 
 class InputSet:
-    """The arrays of all inputs, for one inference after another."""
+    """The arrays of all inputs of a model, for one inference after the other."""
 
     def __init__(self, steps: Dict[str, "_Steps"]) -> None:
         self._steps = steps
@@ -253,7 +253,7 @@ class InputSet:
         return {name: steps.at(position) for name, steps in self._steps.items()}
 
     def at(self, name: str, position: int) -> Any:
-        """Return the array of the input `name` for inference number `position`."""
+        """Return the array of the input `name` for inference number `position`, counted from 0."""
         return self._steps[name].at(position)
 
     def elements(self) -> List[int]:
@@ -304,7 +304,7 @@ class _Steps:
         self.count = len(self._sizes)
 
     def size(self, position: int) -> int:
-        """Return the number of elements in the array for inference number `position`."""
+        """Return the number of elements in the array for inference number `position`, counted from 0."""
         return self._sizes[position % self.count]
 
     def at(self, position: int) -> Any:
@@ -522,10 +522,10 @@ def set_images(tensors: Sequence[Tensor], spec: Dict[str, Any]) -> None:
 
 
 def bound(adapter: Any, spec: Dict[str, Any], opened: Callable[[], None] = lambda: None) -> Any:
-    """Open the model that `spec` names, and return a function that runs it with its first inputs.
+    """Open the model at the path `spec["model"]`, and return a function that runs it with its first inputs.
 
-    Calls `opened` when the interpreter or session exists, before anything is allocated. Raises EngineError if that
-    fails.
+    `adapter` is the runtime's adapter. Calls `opened` when the interpreter or session exists, before anything is
+    allocated. Raises EngineError if that fails.
     """
     adapter.open(spec)
     set_images(adapter.inputs, spec)

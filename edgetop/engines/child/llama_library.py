@@ -40,7 +40,7 @@ class _Parameters(ctypes.Structure):
 
 
 class _Batch(ctypes.Structure):
-    """struct llama_batch."""
+    """llama.cpp's `struct llama_batch`: tokens to process at once."""
 
     _fields_ = [
         ("n_tokens", ctypes.c_int32),
@@ -49,13 +49,13 @@ class _Batch(ctypes.Structure):
 
 
 class _Message(ctypes.Structure):
-    """struct llama_chat_message."""
+    """llama.cpp's `struct llama_chat_message`: a role such as "user", and a text."""
 
     _fields_ = [("role", ctypes.c_char_p), ("content", ctypes.c_char_p)]
 
 
 class _ChainParameters(ctypes.Structure):
-    """struct llama_sampler_chain_params."""
+    """llama.cpp's `struct llama_sampler_chain_params`: the options of a sampler."""
 
     _fields_ = [("no_perf", ctypes.c_bool)]
 
@@ -115,7 +115,7 @@ def library_path() -> str:
 
 
 class Llama:
-    """The loaded library. Its attributes are the library's functions, by their names in C."""
+    """llama.cpp's library, loaded. Its attributes are the library's functions, by their names in C."""
 
     def __init__(self) -> None:
         """Load the library. Raises EngineError("runtime") if it cannot be loaded or lacks a function."""
@@ -253,7 +253,8 @@ class Llama:
     def batches(self, tokens: Any) -> Tuple[Any, ...]:
         """Return a prompt's tokens as llama.cpp's batches.
 
-        The batches refer to `tokens`, which the caller must keep.
+        `tokens` is a ctypes array from `tokens_of`. The batches refer to this array, so the caller must keep
+        it.
         """
         base, size, most = ctypes.addressof(tokens), ctypes.sizeof(ctypes.c_int32), self.batch_size
         return tuple(

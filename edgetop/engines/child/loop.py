@@ -27,7 +27,7 @@ Clock = Callable[[], int]
 
 
 class Control:
-    """Requests from edgetop's main process to the loop, which reads them between two inferences."""
+    """What edgetop's main process asks of the loop, such as a stop. The loop reads it between two inferences."""
 
     def __init__(self) -> None:
         self.stop_requested = False
@@ -36,7 +36,7 @@ class Control:
 
 
 class Loop:
-    """Repeats a call, times each run, and sends a record of each run to the outlet."""
+    """Runs one call again and again, times each run, and sends a record of it to edgetop's main process."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class Loop:
     ) -> None:
         """Prepare to repeat `call`, which runs one inference.
 
-        `outlet` takes the records, and `control` says when to stop. If `next_call` is given, it prepares the next input
-        and returns the call that runs it. `make_pace` returns when inferences of a phase start (see pace.py), or None
-        to run back to back. `stream` is the number of this loop among parallel loops. `clock` returns ns. `waiter`
-        waits between inferences.
+        `outlet` sends the records to edgetop's main process, and `control` says when to stop. If `next_call` is
+        given, it prepares the next input and returns the call that runs it. `make_pace` returns when inferences
+        of a phase start (see pace.py), or None to run back to back. `stream` is the number, from 0, of this
+        loop among parallel loops. `clock` returns ns. `waiter` waits between inferences.
         """
         self.clock = clock
         self._make_pace = make_pace

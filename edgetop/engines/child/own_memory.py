@@ -20,7 +20,7 @@ _FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "Rs
 
 
 def report(outlet: Any, stage: str, arena: Optional[Tuple[int, str]] = None) -> None:
-    """Send the present resident memory to `outlet`, as the memory at the end of `stage`.
+    """Send the present resident memory, as that at the end of `stage`, to edgetop's main process by `outlet`.
 
     `stage` is a constant of this module, such as MODEL. `arena` is the memory of the runtime's tensors, as the pair
     (bytes, "tensors" or "growth") that `tensor_arena` describes; None if unknown. Nothing is sent if the memory cannot

@@ -52,7 +52,7 @@ class Duty:
 
 
 class Closed:
-    """A pace in which the next inference starts when the previous one is done, after a pause and within the duty cycle.
+    """Plans each inference to start when the previous one is done, after a pause and within the duty cycle.
 
     No inference is planned to start while another one runs. So no inference waits.
     """
@@ -76,7 +76,7 @@ class Closed:
 
 
 class Open:
-    """A pace in which inferences start at planned times. If a planned time is past, the inference starts at once."""
+    """Plans inferences at times that are known before. If such a time is past, the inference starts at once."""
 
     is_open = True
 
@@ -109,7 +109,7 @@ class Open:
 
 
 class Turns:
-    """A pace that runs back to back within given spans of time.
+    """Plans inferences back to back, but only within given spans of time.
 
     Another engine runs between these spans (an A/B session).
 
@@ -182,9 +182,9 @@ def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
 def pace_of(spec: Dict[str, Any], stream: int) -> Any:
     """Return the object that plans the starts of one phase, or None to run back to back.
 
-    `stream` is the number of this loop among parallel loops. Each loop has the whole rate of `spec`. Fixed starts of
-    parallel loops are evenly spaced, like those of cameras that are not synchronised. Poisson starts have another seed
-    in each loop.
+    `stream` is the number, from 0, of this loop among parallel loops. `spec` has the fields of `EngineSpec` by
+    name. Each loop has the whole rate in `spec`. Fixed starts of parallel loops are evenly spaced, like those of
+    cameras that are not synchronised. Poisson starts have another seed in each loop.
     """
     if spec.get("turns"):
         return Turns(spec["turns"])

@@ -13,10 +13,10 @@ NEVER = 2**63 - 1
 
 
 class Lanes:
-    """The outlet that the loops of several threads share. Each loop is one stream.
+    """Sends the records of several loops, each in a thread, through one outlet. Each loop is one stream.
 
-    An inference that began early may end after others that began later have been sent. So this outlet also reports up
-    to which start all streams have sent their records. The reader can then put the records into the order of their
+    An inference that began early may end after others that began later have been sent. So it also reports up to
+    which start all streams have sent their records. The reader can then put the records into the order of their
     starts.
     """
 
@@ -97,9 +97,10 @@ class Streams:
         return "stop" if "stop" in ends else str(ends[0])
 
     def _run(self, stream: int, ends: List[Any], phase: int, runs: Optional[int], how: Dict[str, Any]) -> None:
-        """Run loop number `stream` to its end, and put the reason into `ends`.
+        """Run loop number `stream` to its end, and set `ends[stream]` to the reason, such as "stop".
 
-        If the loop raises, put the error into `ends` and stop all loops. `how` has further parameters of `Loop.repeat`.
+        If the loop raises, set `ends[stream]` to the error and stop all loops. `how` has further parameters of
+        `Loop.repeat`.
         """
         try:
             ends[stream] = self._loops[stream].repeat(phase, runs=runs, **how)

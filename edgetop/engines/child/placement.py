@@ -38,7 +38,7 @@ def count_migrations() -> None:
 
 
 class Placement:
-    """Where one thread runs. Create it and use it in that thread."""
+    """Shows on which CPU one thread runs. Create it and use it in that thread."""
 
     def __init__(self, folder: str = CPUS, *, is_main: bool = True) -> None:
         """Begin to look. `folder` is the kernel's folder of CPUs.

@@ -47,7 +47,7 @@ def parse_metrics(text: str) -> Dict[str, float]:
 
 
 class Slot:
-    """What is known of the request that one of the server's slots processes."""
+    """The request that one of the server's slots processes, as far as known."""
 
     def __init__(self, task: int, now_ns: int) -> None:
         self.task = task
@@ -98,7 +98,8 @@ class ServerWatch:
     ) -> None:
         """Read the server once. Raises EngineError("input") if it cannot be reached, or shows no figures.
 
-        `frames` and `outlet` take what is found. `control` says when to stop. `wait` sleeps for some seconds.
+        `frames` sends tokens and requests, and `outlet` other messages, to edgetop's main process. `control`
+        says when to stop. `wait` sleeps for some seconds.
         """
         self.bursts: Optional[Any] = None
         self.clock = frames.clock

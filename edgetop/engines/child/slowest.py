@@ -35,7 +35,7 @@ Counted = Tuple[int, int, int, int, Optional[int], Optional[int], int, int]
 
 
 class Slowest:
-    """Reports the slow inferences of one thread. Create it and use it in that thread."""
+    """Reports the slowest inferences of one thread. Create it and use it in that thread."""
 
     def __init__(self, outlet: Any, schedstat: str = "/proc/thread-self/schedstat") -> None:
         self._outlet = outlet

@@ -1,4 +1,4 @@
-"""Packs tokens and requests of a language model into frames for edgetop's main process."""
+"""Pack tokens and requests of a language model into frames for edgetop's main process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Clock = Callable[[], int]
 
 
 class TokenFrames:
-    """Sends tokens in batches, and each request at once."""
+    """Sends tokens to edgetop's main process in batches, and each request at once."""
 
     def __init__(self, outlet: Any, clock: Clock = time.monotonic_ns) -> None:
         self.clock = clock

@@ -58,7 +58,7 @@ def _threads(session, options):
 
 
 class _SessionState:
-    """What this file notes about a session of the program. It is an attribute of the session."""
+    """Notes about one runtime session of the program. The object is stored as an attribute of that session."""
 
     __slots__ = ("calm", "flags", "number", "record", "ring", "same", "shapes", "text")
 

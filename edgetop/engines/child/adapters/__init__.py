@@ -21,7 +21,7 @@ ON_THE_CPU = ("CPU", "XNNPACK")
 
 
 class Runtime(NamedTuple):
-    """A runtime that edgetop supports itself: the formats that it runs, and which class adapts it."""
+    """A runtime that edgetop supports, such as ONNX Runtime: its model formats, and the class that adapts it."""
 
     formats: Tuple[str, ...]  # formats of models that it runs; the first one is its own
     module: str  # that must be importable
@@ -125,7 +125,8 @@ def _install_hint(name: str) -> str:
 def open_helper(spec: Dict[str, Any], service: str) -> Any:
     """Start a helper process that profiles operators, and return it. Raises ProfilingError if it does not start.
 
-    `spec` is the engine's specification. `service` is the name of a module in `profilers`, such as "onnx_trace".
+    `spec` has the fields of `EngineSpec` by name. `service` is the name of a module in `profilers`, such as
+    "onnx_trace".
     """
     from ..profilers.helper import Helper  # noqa: PLC0415  most engines never start a process
 

@@ -1,4 +1,4 @@
-"""LiteRT's own accelerators: a compiled model on the GPU or the NPU. The timed call is `CompiledModel.run_by_index`.
+"""Run models on LiteRT's own accelerators, GPU and NPU. The timed call is `CompiledModel.run_by_index`.
 
 The accelerators are tried without the CPU first. LiteRT then refuses a model if they cannot run every operator. So a
 model that it accepts runs on them as a whole. With the CPU for the rest, LiteRT accepts every model. Without an NPU it
@@ -50,7 +50,7 @@ class CompiledLiteRt:
         self._left = ""  # why the accelerators do not run the whole model; "" if they do
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Compile the model that `spec` names. Calls `imported` as soon as the runtime has been imported.
+        """Compile the model at the path `spec["model"]`. Calls `imported` as soon as the runtime has been imported.
 
         Raises EngineError("input") if this build of LiteRT cannot do what `spec` requests.
         """
@@ -81,7 +81,7 @@ class CompiledLiteRt:
         self.inputs = self._tensors()
 
     def _choose_signature(self, asked: str) -> None:
-        """Choose the signature named `asked`, or the first one if it is "".
+        """Choose the signature (a named graph of the model) `asked`, or the first one if it is "".
 
         Raises EngineError("input") if it is unknown.
         """
@@ -178,7 +178,7 @@ class CompiledLiteRt:
     def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
         """Return a tuple (name, array, scale, zero point) for each output of the last inference.
 
-        Scale and zero point are always 0, since a compiled model does not report them.
+        Scale and zero point are always 0, since a compiled model does not report them. `_done` is not used.
         """
         details, found = self._model.get_output_tensor_details(self._signature["key"]), []
         for name, buffer in zip(self._signature["outputs"], self._buffers[1]):

@@ -1,4 +1,4 @@
-"""llama.cpp. The timed calls are `llama_decode` and the sampler, one token after the other (see generation.py)."""
+"""Run language models in llama.cpp. The timed calls are `llama_decode` and the sampler (see generation.py)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class LlamaCpp:
         return ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Load the library and the model that `spec` names, and make a context. Raises EngineError if that fails.
+        """Load the library and the model at the path `spec["model"]`, and make a context.
+
+        Raises EngineError if that fails.
 
         Calls `imported` as soon as the library is loaded.
         """

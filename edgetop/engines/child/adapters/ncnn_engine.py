@@ -1,4 +1,4 @@
-"""ncnn. The timed work is a new extractor, its inputs, and the extraction of all outputs.
+"""Run models in ncnn. The timed work is to make an ncnn extractor, set its inputs and extract all outputs.
 
 API: https://github.com/Tencent/ncnn/blob/master/python/src/main.cpp. A model is two files, `NAME.param` and `NAME.bin`.
 """
@@ -23,7 +23,7 @@ _SWITCHES = {  # options of `--provider CPU:...`, which are members of ncnn::Opt
 
 
 class Layer:
-    """A line of ncnn's param file: a layer's type and name, and the names of the tensors that it reads and writes."""
+    """A layer in ncnn's param file: its type and name, and the names of the tensors that it reads and writes."""
 
     def __init__(self, line: str) -> None:
         """Parse a line of a param file. Raises ValueError or IndexError if it is malformed."""
@@ -167,7 +167,7 @@ class Ncnn:
         return time.monotonic_ns() - begin, timed
 
     def another(self) -> "Ncnn":
-        """Return an engine with the same model, for one more thread. The two may run at the same time."""
+        """Return a second engine with the same model, for one more thread. Both may run at the same time."""
         other = Ncnn()
         other.__dict__.update(self.__dict__, _mats=[])
         return other

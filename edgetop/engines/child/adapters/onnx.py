@@ -1,4 +1,4 @@
-"""ONNX Runtime. The timed call is `session.run(None, feeds)`.
+"""Run models in ONNX Runtime. The timed call is `session.run(None, feeds)`.
 
 API: https://onnxruntime.ai/docs/api/python/api_summary.html
 """
@@ -61,7 +61,9 @@ class OnnxRuntime:
         return import_runtime("onnxruntime")
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Load the model that `spec` names into a session. Calls `imported` as soon as the runtime has been imported.
+        """Load the model at the path `spec["model"]` into a session.
+
+        Calls `imported` as soon as the runtime has been imported.
 
         Raises EngineError("input") for an option that ONNX Runtime does not have, and EngineError("model") with ONNX
         Runtime's message if the model cannot be loaded.
@@ -115,7 +117,10 @@ class OnnxRuntime:
             raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error))) from None
 
     def _limit_ids(self, spec: Dict[str, Any]) -> None:
-        """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables."""
+        """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables.
+
+        `spec` has the fields of `EngineSpec` by name. A table is a tensor of which an id selects a row.
+        """
         ids = [one for one in self.inputs if one.has_ids and random_count(source_of(one, spec["inputs"]))]
         lengths = table_lengths(spec["model"], [one.name for one in ids]) if ids else {}
         for one in ids:
@@ -161,7 +166,7 @@ class OnnxRuntime:
     def _shares_loops(self) -> bool:
         """Whether ONNX Runtime computes single operators on several threads.
 
-        True only if the model runs on the CPU alone.
+        Always False if any part of the model may run elsewhere than on the CPU.
         """
         is_on_cpu = self._session.get_providers() == ["CPU" + SUFFIX]
         return is_on_cpu and self._spec["threads"] != 1 and len(os.sched_getaffinity(0)) > 1

@@ -31,7 +31,10 @@ class WireError(ValueError):
 
 
 class Wire:
-    """Reads the fields of protocol buffer messages in the bytes of a file."""
+    """Reads the fields of protocol buffer messages in the bytes of a file.
+
+    A `span` is the position of a message or field: (first byte, byte after the last).
+    """
 
     def __init__(self, data: Any) -> None:
         self.data = data
@@ -40,8 +43,8 @@ class Wire:
     def inside(self, span: Span, *numbers: int) -> Iterator[Span]:
         """Yield the position of each field that a path of field numbers leads to, in the message at `span`.
 
-        For example, `inside(span, 7, 1)` yields all fields 1 of all fields 7. A position is a pair: first byte, and
-        byte after the last.
+        For example, `inside(span, 7, 1)` yields all fields 1 of all fields 7. A position is (first byte, byte
+        after the last).
         """
         if not numbers:
             yield span

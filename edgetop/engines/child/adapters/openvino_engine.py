@@ -1,4 +1,4 @@
-"""OpenVINO. The timed call is `InferRequest.infer()` with the inputs set before.
+"""Run models in OpenVINO. The timed call is `InferRequest.infer()` with the inputs set before.
 
 API: https://docs.openvino.ai/2025/api/ie_python_api/api.html. Properties are those of
 openvino/runtime/properties.hpp.

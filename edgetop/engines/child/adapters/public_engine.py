@@ -1,4 +1,4 @@
-"""Engines that are written against the public interface (edgetop/engine_interface.py): edgetop's own and plug-ins.
+"""Adapt engines that are written against the public interface (engine_interface.py): edgetop's own and plug-ins.
 
 A plug-in is a package that someone else wrote. This module checks everything that a plug-in returns. So a wrong value
 ends the engine with one line that names the plug-in, instead of an error somewhere else.
@@ -35,7 +35,7 @@ def from_plugin(name: str) -> "PublicEngine":
 
 
 class PublicEngine:
-    """Gives an engine of the public interface the methods that edgetop's loop calls, and checks what it returns."""
+    """Adapter for one engine of the public interface. It checks everything that the engine returns."""
 
     serves_all_streams = True  # by copies
 
@@ -69,7 +69,7 @@ class PublicEngine:
         return _text(ask()) if callable(ask) else ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Import the engine and open the model that `spec` names. Raises EngineError if that fails.
+        """Import the engine and open the model at the path `spec["model"]`. Raises EngineError if that fails.
 
         Calls `imported` as soon as the engine's package is imported.
         """
@@ -190,9 +190,12 @@ class PublicEngine:
             raise EngineError(stage, text) from None
 
     def _checked(self, given: Any, what: str, most: int, convert: Callable[[Any], Any]) -> List[Any]:
-        """Return the elements of a list that the engine's method `what` returned, each converted by `convert`.
+        """Return the elements of the list `given`, each converted by `convert`.
 
-        Raises EngineError("runtime") if it is not a list, has more than `most` elements, or cannot be converted.
+        The engine's method named `what` has returned the list.
+
+        Raises EngineError("runtime") if `given` is not a list, has more than `most` elements, or cannot be
+        converted.
         """
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes)) or len(given) > most:
             raise self._nonsense(what, "no list of at most %d elements" % most)
@@ -207,7 +210,7 @@ class PublicEngine:
 
 
 class _Profiler:
-    """Runs instrumented inferences of an engine that times its own operators."""
+    """Profiler for an engine that times its own operators."""
 
     way = "the engine's own times of its operators"
 

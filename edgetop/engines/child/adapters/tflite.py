@@ -24,7 +24,7 @@ from . import ON_THE_CPU, import_runtime, open_helper, package_version
 
 
 class _Interpreter:
-    """The common part of the adapters for the two packages, which differ in name and import path."""
+    """Adapter for an `Interpreter`. Its subclasses are for the two packages that have this class."""
 
     name = ""
     module = ""
@@ -50,7 +50,7 @@ class _Interpreter:
         return ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Create the interpreter of the model that `spec` names.
+        """Create the interpreter of the model at the path `spec["model"]`.
 
         Calls `imported` as soon as the runtime has been imported.
 
@@ -84,6 +84,8 @@ class _Interpreter:
     def _choose_signature(self, asked: str) -> None:
         """Choose the graph of the signature named `asked`, or the file's first graph if `asked` is "".
 
+        A signature is an entry point that the model's file names.
+
         Raises EngineError("input") if the model has no such signature.
         """
         try:
@@ -104,6 +106,8 @@ class _Interpreter:
 
     def _limit_ids(self) -> None:
         """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables.
+
+        A table is a tensor of which an id selects a row.
 
         Call this before a delegate takes operators.
         """
@@ -235,7 +239,7 @@ class _Interpreter:
         return self.interpreter.invoke  # type: ignore[no-any-return]
 
     def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Return a tuple (name, array, scale, zero point) for each output of the last inference.
+        """Return a tuple (name, array, scale, zero point) for each output of the last inference. `_done` is not used.
 
         A scale of 0 says that the output is not quantised.
         """
@@ -333,7 +337,7 @@ class TfliteRuntime(_Interpreter):
 
 
 def _by_name(details: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
-    """Return the interpreter's details of the inputs by name.
+    """Return the descriptions of the inputs by name. `details` is what `get_input_details` of the interpreter returns.
 
     A missing or repeated name gets its number, as in `input:1`.
     """

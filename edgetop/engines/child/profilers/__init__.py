@@ -87,7 +87,7 @@ class _Run:
 
 
 class Profile:
-    """Collects the operators' times of some instrumented runs. `run` is the run that was begun last."""
+    """Collects the operators' times in some runs of the model. `run` is the run that was begun last."""
 
     def __init__(self) -> None:
         self.runs: List[_Run] = []

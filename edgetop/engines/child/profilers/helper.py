@@ -32,7 +32,8 @@ class Helper:
     def __init__(self, spec: Dict[str, Any], service: str) -> None:
         """Start the process, which uses the class `Service` of the module `service` of this package.
 
-        `spec` is the engine's specification. Raises ProfilingError if the process does not start or refuses to profile.
+        `spec` has the fields of `EngineSpec` by name. Raises ProfilingError if the process does not start or
+        refuses to profile.
         """
         control_read, self._control_fd = os.pipe()
         self._data_fd, data_write = os.pipe()

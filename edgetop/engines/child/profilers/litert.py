@@ -69,7 +69,7 @@ class Service:
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
         """Load the library and the model. Raises ProfilingError if the library is missing or cannot run the model.
 
-        `spec` is the engine's specification. `adapter` is a LiteRT adapter, which prepares the inputs.
+        `spec` has the fields of `EngineSpec` by name. `adapter` is a LiteRT adapter, which prepares the inputs.
         """
         if spec["delegates"]:
             raise ProfilingError("LiteRT's profiler cannot be had with --delegate")

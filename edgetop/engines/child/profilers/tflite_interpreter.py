@@ -150,7 +150,7 @@ class InterpreterProfiler:
     def listen(self, allowance: Allowance) -> Dict[str, Any]:
         """Run the model as often as `allowance` allows, and return the result of `Profile.describe`.
 
-        It must be attached.
+        The profiler must be attached.
         """
         profile = Profile()
         self._name_of = self._name_of or names_of(self._interpreter)  # only possible once tensors are allocated

@@ -142,7 +142,7 @@ class Service:
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
         """Make a model of each operator. Raises ProfilingError if no operator can be run alone.
 
-        `spec` is the engine's specification. `adapter` is the adapter of the runtime.
+        `spec` has the fields of `EngineSpec` by name. `adapter` is the adapter of the runtime.
         """
         self._spec = spec
         self._adapter = adapter
