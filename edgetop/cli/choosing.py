@@ -17,8 +17,7 @@ from edgetop.session.manifest import Manifest
 def recorded(given: str | None) -> Path:
     """Return the folder of the recorded session `given`, a name, path or id.
 
-    If None, return that of the newest session. The name of the newest session is printed to stderr. Raises InputError
-    if there is no session.
+    None means the newest session, whose name is then printed to stderr. Raises InputError if there is no session.
     """
     if given is not None:
         return locate(given, recordings_home())
@@ -31,9 +30,9 @@ def recorded(given: str | None) -> Path:
 def running(given: str | None, *, newest: bool) -> Path:
     """Return the folder of the running session `given`, a name, path or id.
 
-    If None, return that of the only running one. If several run, the user chooses on a terminal; without a terminal,
-    InputError is raised. `newest` makes the newest session the default of that choice. It also prints the name of a
-    session that runs alone.
+    None means the only running session. If several run, the user chooses one on the terminal. With `newest`, the newest
+    session is the default of that choice, and the name of a session that runs alone is printed. Raises InputError
+    if there is no session, or no terminal to choose on.
     """
     home = recordings_home()
     sessions = live_sessions(home, Path.cwd()) if given is None else []

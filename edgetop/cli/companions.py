@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def taken(kind: type[T], given: Given) -> T:
-    """Return an object of the dataclass `kind`, with its fields taken from `given`, the parsed options by name."""
+    """Return an object of the dataclass `kind`. Each field gets the parsed option of the same name in `given`."""
     return kind(**{each.name: given[each.name] for each in fields(kind)})  # type: ignore[arg-type]
 
 
 @frozen
 class Asked:
-    """One option on the command line, together with all other options there. A rule about options judges it."""
+    """What a rule judges: one option that is on the command line, together with the values of all options."""
 
     option: str
     """The option as users write it: `--live`."""
@@ -79,7 +79,7 @@ class Companion(click.Option):
 def option(*declarations: str, rules: Sequence[Rule] = (), **attributes: Value) -> click.Option:
     """Return a click option with rules about other options.
 
-    `declarations` and `attributes` are those of click.Option.
+    `declarations` (such as "--csv") and `attributes` are passed to click.Option.
     """
     return Companion(declarations, rules, **attributes) if rules else click.Option(declarations, **attributes)
 
@@ -176,7 +176,7 @@ def not_beside(*others: str, unless: str = "", message: str = "", advice: str = 
 def rings(asked: Asked) -> InputError | None:
     """Check the option `--notify`.
 
-    Return an error if there is no terminal to ring or if the run leaves it, else None.
+    Return an error if there is no terminal to ring, or if the run will leave its terminal (`--detach`), else None.
     """
     is_terminal = sys.stderr.isatty() if asked.given.get("headless") else standard_streams.has_screen()
     if is_terminal and not asked.given.get("detach"):

@@ -140,7 +140,8 @@ _FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # fields of Config w
 def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: bool) -> object:
     """Return the setting `key` in the form that `Config` stores it. Raises SettingError if `value` is not valid.
 
-    `keys` are the key bindings of the previous file, which new ones extend. `for_screen` also checks themes and keys.
+    `value` is as the TOML file has it. `keys` are the key bindings of the previous file, which new ones extend.
+    `for_screen` also checks themes and keys.
     """
     if key not in _TYPES:
         raise SettingError(f"unknown setting {key}", nearest_hint(key, _TYPES))
@@ -163,10 +164,10 @@ def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: boo
 
 
 def _keys(table: Mapping[str, object], before: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the keys by the id of the action that they trigger. Keys in `table` replace those in `before`.
+    """Return the key bindings: a dict from the id of an action to the keys that trigger it, separated by commas.
 
-    The keys in `table` are as users write them; those in the result are Textual's names. Raises SettingError for an
-    unknown id or key, and for a key with two actions.
+    `table` has the new bindings, with keys as users write them. They replace those in `before`. The keys in `before`
+    and in the result are Textual's names. Raises SettingError for an unknown id or key, and for a key with two actions.
     """
     from edgetop.ui.key_commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415

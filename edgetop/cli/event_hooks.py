@@ -1,8 +1,8 @@
 """Event hooks: commands of the user that run at events such as throttling (`--on-event`).
 
 Each hook has its own thread, so the session never waits for it. What a command prints becomes an event of the session.
-A hook runs at most once a minute, for at most half a minute, and at a lower priority than the engine. Events in between
-are counted. The next run, or the end of the session, reports how many were skipped.
+A hook runs at most once a minute, for at most half a minute, and at a lower priority than the engine. Other
+events are skipped, and the next run or the end of the session reports their number.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ class AddEvent(Protocol):
 
 
 class _Worker:
-    """One hook, with the thread that runs its command."""
+    """One hook (a command of the user for an event), with the thread that runs the command."""
 
     def __init__(self, hook: Hook, add_event: AddEvent, timeout_s: float) -> None:
         self.hook = hook

@@ -218,7 +218,7 @@ def image_size(text: str) -> tuple[int, int]:
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Return one to four numbers.
+    """Return one to four numbers, which commas separate.
 
     >>> numbers("123.675,116.28,103.53")
     (123.675, 116.28, 103.53)

@@ -39,7 +39,7 @@ def raise_problems(problems: Sequence[str], rest: str) -> None:
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str], indent: str = ""
 ) -> Iterator[str]:
-    """Yield the lines of a text table. `heads` are the headings, and `words` are those of columns to align left.
+    """Yield the lines of a text table. `heads` are all headings, and `words` the headings of columns to align left.
 
     >>> list(table(["name", "ms"], [["a", "1.5"]], words=["name"]))
     ['name   ms', 'a     1.5']
@@ -87,7 +87,7 @@ def print_failures(reasons: Sequence[str]) -> bool:
 
 
 def print_json(document: object, default: Callable[[object], object] | None = None) -> None:
-    """Print a JSON document on stdout. `default` converts values that JSON does not support, as in `json.dumps`."""
+    """Print `document` on stdout as JSON. `default` converts values that JSON lacks, as in `json.dumps`."""
     click.echo(json.dumps(document, indent=1, default=default))
 
 
@@ -111,7 +111,7 @@ def csv_output_of(path: str | None, *, as_json: bool, force: bool) -> "NamedOutp
 def write_csv(output: "NamedOutput | StreamOutput", rows: Iterable[Iterable[object]]) -> None:
     """Write rows as CSV (UTF-8, RFC 4180). None becomes an empty field.
 
-    Raises OutputError if they cannot be written.
+    Raises OutputError if `output` cannot be written.
     """
     text = io.StringIO()
     csv.writer(text).writerows(rows)

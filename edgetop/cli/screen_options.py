@@ -63,7 +63,7 @@ class ScreenChoices:
 
     @classmethod
     def of(cls, given: Given) -> "ScreenChoices":
-        """Return the screen options, taken from all parsed options of a command by name."""
+        """Return the screen options, taken from `given`, all parsed options by name."""
         return cls(
             given["refresh"], given["theme"], given["ascii_only"], given["config_file"], given.get("notify", False)
         )

@@ -32,8 +32,8 @@ class CommandWork(Generic[T]):
     def __init__(self, parse: Callable[[str], T], *arguments: str, columns: int | None = None) -> None:
         """Start the command `edgetop ARGUMENTS`.
 
-        `parse` makes the result from what it prints. `columns` is the width of its output; None for its own choice.
-        Raises OSError if it cannot be started.
+        `parse` makes the result from the output of the command. `columns` is the width of that output in characters;
+        None for its default. Raises OSError if the command cannot be started.
         """
         self._parse = parse
         self._result: T | str | None = None

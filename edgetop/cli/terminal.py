@@ -213,14 +213,14 @@ def move_into_scope(command: tuple[str, ...]) -> None:
 
 @frozen
 class LogoutEffect:
-    """What happens to the run when its user logs out, and what to do about it."""
+    """How a logout of its user affects a run: a command that restarts the run so that it survives, and a message."""
 
     command: tuple[str, ...] = ()  # prefix of the command line to start the run again; () to leave it
     message: str = ""  # message for the user; "" if a logout does no harm
 
 
 def logout_effect(root: Root, uid: int, environment: Mapping[str, str] = os.environ) -> LogoutEffect:
-    """Return what happens to the run when the user `uid` logs out, and what to do about it.
+    """Return how a logout of the user with the id `uid` affects the run.
 
     `root` is where this machine's files are read. `environment` holds the environment variables.
     """

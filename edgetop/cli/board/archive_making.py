@@ -1,4 +1,4 @@
-"""Making of the archive of `edgetop bundle-for`: wheels for another platform, unpacked into one zip file.
+"""Makes the archive of `edgetop bundle-for`: one zip file with edgetop and its packages for another platform.
 
 The archive has the folders of a virtual environment. Its `__main__.py` is `archive_program.py`. pip evaluates markers
 such as `python_version < "3.11"` for the Python in which it runs, and not for the Python of the board. So the
@@ -43,8 +43,8 @@ DATE = (2020, 1, 1, 0, 0, 0)  # of every member, so that the same packages make 
 
 @frozen
 class Target:
-    """A board: its architecture as `uname -m` prints it, its Python such as "3.11", and its oldest glibc such as 28 for
-    2.28.
+    """The board for which an archive is made: its architecture as `uname -m` prints it, its Python such as "3.11", and
+    the oldest C library that it may have, such as 28 for glibc 2.28.
     """
 
     architecture: str
@@ -117,7 +117,10 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def _identity(members: dict[str, Path]) -> str:
-    """Return a hash of the archive's files and of the program that starts them, as 16 hex digits."""
+    """Return a hash of the archive's files and of the program that starts them, as 16 hex digits.
+
+    `members` has the path of each file by its name in the archive.
+    """
     total = hashlib.sha256(Path(archive_program.__file__).read_bytes())
     for name, path in sorted(members.items()):
         total.update(f"{name}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -167,7 +170,7 @@ def _copy_own(packages: Path) -> None:
 def download(needs: Sequence[str], target: Target, packages: Path) -> None:
     """Download and unpack wheels for the board `target` into the folder `packages`. Raises InputError.
 
-    `needs` are requirements, such as "numpy>=1.26". What they need themselves is downloaded too.
+    `needs` are requirements, such as "numpy>=1.26". Their own requirements are downloaded too.
     """
     if util.find_spec("pip") is None:
         _run(_uv_command(target, packages), needs)

@@ -1,4 +1,4 @@
-"""The requirements of packages on another Python, found with pip's parser of requirements."""
+"""Finds missing requirements of unpacked packages, judged for the Python of another machine."""
 
 import importlib
 import re
@@ -8,10 +8,11 @@ from typing import Any
 
 
 def missing(packages: Path, python: str, architecture: str) -> list[str]:
-    """Return the requirements that the packages in the folder `packages` have, and that are not in the folder.
+    """Return the missing requirements of the packages in the folder `packages`, such as "numpy>=1.26".
 
-    `python` is a version such as "3.11", on Linux, and `architecture` is what `uname -m` prints. A requirement counts
-    only if its marker holds for this Python. Extras that a requirement asks for are followed.
+    A requirement is missing if the folder has no package of that name. `python` is the version of the Python on Linux
+    that is going to use the packages, such as "3.11". `architecture` is what `uname -m` prints there. Requirements
+    for other platforms and for extras that no package asks for are left out.
     """
     # pip's own copy, which has no types: `packaging` itself may not be installed.
     requirements: Any = importlib.import_module("pip._vendor.packaging.requirements")

@@ -1,11 +1,11 @@
-"""Start edgetop from the archive that `edgetop bundle-for` made; `__main__.py` of that archive.
+"""Starts edgetop from the archive that `edgetop bundle-for` made. This file is the `__main__.py` of that archive.
 
     python3 edgetop.pyz ARGUMENTS ...        unpacks the archive once, below the user's cache
     python3 FOLDER ARGUMENTS ...             FOLDER: the unpacked archive
 
-The unpacked folder becomes a virtual environment of the Python that runs this, so the engine's process finds its
-packages too. It needs neither pip nor a network. It imports nothing of edgetop, whose packages are not there yet, and
-runs on Python 3.6, where it says which Python is needed.
+The unpacked folder becomes a virtual environment of the Python that runs this file, so the engine's process finds its
+packages too. Neither pip nor a network is needed. The file imports nothing of edgetop, because the archive is not
+unpacked yet. On a Python as old as 3.6, it says which Python is needed.
 """
 
 import errno
@@ -23,7 +23,7 @@ USAGE, NOT_WRITTEN = 2, 4  # exit codes of edgetop
 
 
 class Refused(Exception):  # noqa: N818  nothing is wrong with the program
-    """The archive cannot be started here. The message says why, and `code` is the exit code."""
+    """Raised if the archive cannot be started on this board. The message says why, and `code` is the exit code."""
 
     def __init__(self, text: str, code: int = USAGE) -> None:
         super().__init__(text)
@@ -31,7 +31,7 @@ class Refused(Exception):  # noqa: N818  nothing is wrong with the program
 
 
 class Contents(NamedTuple):
-    """What `edgetop bundle-for` wrote about the archive: for which board it was made, and its size."""
+    """What `edgetop bundle-for` noted in an archive: its id, the board that it fits, and its unpacked size in bytes."""
 
     id: str  # another one for other files
     architecture: str
@@ -122,7 +122,7 @@ def _unpacked(archive: str, contents: Contents) -> str:
 
 
 def _environment(folder: str, contents: Contents) -> str:
-    """Make the folder a virtual environment, if it is none yet. Return the path of its interpreter.
+    """Turn `folder` into a virtual environment, unless it is one. Return the path of its interpreter.
 
     A venv is the file pyvenv.cfg, a link to the interpreter, and a folder of packages
     (https://docs.python.org/3/library/site.html).

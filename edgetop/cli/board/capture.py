@@ -54,7 +54,7 @@ def refuse(path: Path, option: str, *, yes: bool, force: bool) -> None:
 
 
 def write(path: Path, option: str, packed: bytes, *, force: bool) -> None:
-    """Write an archive to `path`, so that only its owner may read it. `packed` are its bytes.
+    """Write an archive to `path`, with permissions that let only its owner read it. `packed` is its whole content.
 
     `option` is the option that gave the path, for error messages. Raises InputError if the file exists and `force` is
     false, or OutputError if it cannot be written.
@@ -70,7 +70,7 @@ def write(path: Path, option: str, packed: bytes, *, force: bool) -> None:
 
 
 def listing(capture: Capture) -> Iterator[str]:
-    """Yield the lines of text that list an archive: its files by folder, the number of links, and its notes."""
+    """Yield lines of text that list the content of an archive: files by folder, the number of links, and notes."""
     yield "In the capture:"
     for folder, paths in itertools.groupby(capture.files, key=lambda path: path.rpartition("/")[0]):
         yield f"  {clean(folder or '.')}: {clean(' '.join(path.rpartition('/')[2] for path in paths))}"

@@ -58,7 +58,7 @@ OF_THIS_MACHINE: dict[str, Examine] = {
 
 @frozen
 class DoctorOptions:
-    """The options of `edgetop doctor`."""
+    """The parsed options of `edgetop doctor`."""
 
     as_json: bool = False
     governor: str | None = None

@@ -63,8 +63,10 @@ def _head(document: Document) -> Iterator[str]:
 
 
 def _external(one: Document) -> str:
-    """Return a text about an external file of weights, such as "16 MiB: 4 tensors" or "MISSING: 4
+    """Return a text about a separate file with weights, such as "16 MiB: 4 tensors" or "MISSING: 4
     tensors need 16 MiB".
+
+    `one` is the entry of that file in the inspection document of its model.
     """
     tensors = f"{one['tensors']} tensor{'' if one['tensors'] == 1 else 's'}"
     needs = f"{tensors} need{'s' if one['tensors'] == 1 else ''} {formatting.size(one['needed_bytes'])}"

@@ -135,7 +135,7 @@ def _arguments(model_format: str, folder: Path) -> list[str]:
 
 
 class _TimeOverError(Exception):
-    """A run has taken too long, and is to be ended."""
+    """Raised when a run takes too long and must be ended."""
 
 
 def _outcome(run: ChildRun, until_s: float) -> Outcome | None:

@@ -1,7 +1,7 @@
 """The observer effect on this board: how much slower a model runs because edgetop watches it.
 
-Edgetop and a bare loop run the same model in turns. In each round, the figures are divided by the figures of the bare
-loop. So a drift of the board's clocks does not change the ratios.
+Edgetop and a bare loop (without edgetop) run the same model in turns. In each round of turns, edgetop's figures are
+divided by the bare loop's figures. So a drift of the board's clocks does not change the ratios.
 """
 
 import statistics
@@ -37,7 +37,7 @@ COLUMNS, ROWS = 160, 50  # the largest screen of the README's table
 
 @frozen
 class Turn:
-    """One turn of a model: the number of inferences, their latency and their throughput."""
+    """The result of one turn, the time in which one program runs the model alone: inferences, latency, throughput."""
 
     count: int
     p50_ms: float
@@ -58,7 +58,7 @@ Round = Mapping[str, Turn]  # by condition
 
 @frozen
 class Turns:
-    """What to run: the model, the number of rounds, and the length of each turn."""
+    """The plan of a measurement: the model, the number of rounds, the length of a turn, and a folder for results."""
 
     model: Path
     rounds: int
@@ -68,7 +68,7 @@ class Turns:
 
 
 def measure(turns: Turns, tell: Callable[[str], None]) -> list[Round]:
-    """Run all rounds and return them. In each round, the bare loop and edgetop run in another order.
+    """Run all rounds and return them. In each round, the bare loop and edgetop take turns in another order.
 
     `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails.
     """

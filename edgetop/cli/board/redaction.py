@@ -24,7 +24,7 @@ _PATH = re.compile(r"(?<![\w./~$-])/(?:[\w.@+-]+)(?:/[^\s\"'()\[\],;:]*)?")
 
 
 class Redaction:
-    """Removes texts that identify this machine or its user."""
+    """Replaces, in texts and JSON values, whatever identifies this machine or its user."""
 
     def __init__(self, root: Root) -> None:
         self._private = Private(root, (name for name in _names() if name not in OF_EVERYONE))
@@ -44,11 +44,11 @@ class Redaction:
         return _PERHAPS_IPV6.sub(_without_ipv6, _IPV4.sub(_blank, text))
 
     def document(self, document: Document) -> Document:
-        """Return the JSON object with all its texts redacted, keys too. Numbers stay unchanged."""
+        """Return the JSON object with all its texts redacted as by `text`, keys too. Numbers stay unchanged."""
         return {self.text(key): self.value(value) for key, value in document.items()}
 
     def value(self, value: object) -> object:
-        """Return the JSON value with all texts in it redacted."""
+        """Return a JSON value (text, number, list, object or None) with all texts in it redacted as by `text`."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -81,7 +81,7 @@ def _plain_path(match: "re.Match[str]") -> str:
 
 
 def _names() -> Iterator[str]:
-    """Yield the names of this user and this host. They may come from a directory service and not from /etc/passwd."""
+    """Yield the names of this user and this host, also those that are not in /etc/passwd. Some may be ""."""
     for variable in ("USER", "LOGNAME", "SUDO_USER", "HOSTNAME"):
         yield os.environ.get(variable, "")
     with contextlib.suppress(KeyError, OSError):  # no variable, and no entry for this number

@@ -32,7 +32,7 @@ PARTS = ("doctor", "sensors", "sensors_loaded", "soaks", "observer")  # of the d
 
 @dataclass
 class Report:
-    """The results of the steps that were done so far."""
+    """What the steps of `edgetop board-report` have found so far: a note on each step, figures, and board files."""
 
     steps: list[Document] = field(default_factory=list)
     document: Document = field(default_factory=lambda: dict.fromkeys(PARTS))
@@ -101,7 +101,7 @@ def _measured(folder: Path, loaded_s: float, *, yes: bool) -> Report:
 
 
 class _Steps:
-    """Runs the steps: asks the user, does the step, and notes its result."""
+    """Runs steps of `edgetop board-report`: asks the user, does the step, and notes whether it was done."""
 
     def __init__(self, report: Report, *, yes: bool) -> None:
         self._report, self._yes = report, yes
@@ -151,10 +151,10 @@ def _soak(report: Report, soaks: report_steps.Soaks) -> None:
 
 
 def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None, document: Document) -> Iterator[str]:
-    """Yield lines that describe the written file: its figures in words, then the names of the files in it.
+    """Yield lines that describe the written report: its main figures, then the names of the files in it.
 
-    `packed` is the size of the file in bytes. `loaded` has the board's files as they were while the model ran, or
-    None.
+    `packed` is the size of the report in bytes. `document` is the report as JSON. `capture` has the board's
+    files. `loaded` has those files as they were while the model ran, or is None.
     """
     yield f"In {clean(str(path))}, {size(packed)}, which only you may read:"
     yield f"  {REPORT}: the figures of these steps; made by {document['versions'][0]}"
@@ -191,7 +191,7 @@ def _observer_words(observer: Document) -> Iterator[str]:
 def _spread_words(spread: Document, rounds: int) -> str:
     """Return a ratio as text, such as "1.02 (1.01 to 1.05)": the median, the least and the greatest.
 
-    With one round, only the median is given.
+    `spread` has these as `median`, `min` and `max`. If `rounds` is 1, only the median is given.
     """
     between = f" ({spread['min']:.2f} to {spread['max']:.2f})" if rounds > 1 else ""
     return f"{spread['median']:.2f}{between}"

@@ -54,7 +54,7 @@ def capture() -> Capture:
 
 
 def refused_files(found: Capture) -> int:
-    """Return the number of files that this user may not read, among the board's files in the capture `found`."""
+    """Return how many of the board's files this user is not allowed to read. `found` lists these files."""
     lines = found.files.get(UNREADABLE, b"").decode().splitlines()
     return sum(1 for line in lines if line.split(maxsplit=1)[0] in REFUSED)
 
@@ -62,7 +62,7 @@ def refused_files(found: Capture) -> int:
 def sudo_of(found: Capture) -> str | None:
     """Return the path of sudo, or None if sudo is missing or would not help.
 
-    It helps if this user is not root and may not read some files of the capture `found`.
+    It helps if this user is not root and is not allowed to read some of the board's files, listed in `found`.
     """
     return shutil.which("sudo") if os.geteuid() != 0 and refused_files(found) else None
 

@@ -25,7 +25,7 @@ OWN = {"--json": False, "--headless": False, "--fail-if": True, "--patience": Tr
 
 
 class FleetCommand(click.Command):
-    """A command whose arguments may end with `stop`, or with `run` and its arguments."""
+    """The click command of `edgetop fleet`. Its arguments may end with `stop`, or with `run MODEL ...`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         valued = {name for param in self.params if isinstance(param, click.Option) and not param.is_flag
@@ -40,10 +40,9 @@ class FleetCommand(click.Command):
 
 
 def _sorted_out(args: list[str], order: list[str]) -> tuple[list[str], list[str]]:
-    """Return `(arguments, order)`: options of `fleet` that the user wrote after `run` or `stop` are moved to the
-    arguments.
+    """Move options of `fleet` from `order` to `args`, and return both lists as `(args, order)`.
 
-    `args` are the words before `run` or `stop`, and `order` is that word with all words after it.
+    `args` are the words on the command line before `run` or `stop`. `order` is that word with all words after it.
     """
     kept: list[str] = []
     words = iter(order)

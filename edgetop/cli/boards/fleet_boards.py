@@ -1,4 +1,4 @@
-"""The boards of `edgetop fleet`, and what is done on all boards at once: start a model, or stop.
+"""Finds the boards of `edgetop fleet`, and starts or stops a model on all boards at once.
 
 Boards are named on the command line or in a TOML file. Each board has its own ssh connection. A failed board is shown
 with the reason. The model is copied once to each board, into a folder named by the model's SHA-256, and verified
@@ -124,7 +124,7 @@ class Done:
 
 
 def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> list[str]:
-    """Run a command on the board. Return the lines of its output (stdout and stderr).
+    """Run the shell command `command` on the board. Return the lines of its output (stdout and stderr).
 
     `model` is a file for its standard input. Raises CannotError if the command fails, or has not ended after
     `timeout_s` seconds.
@@ -167,7 +167,7 @@ def _shell(script: str) -> str:
 
 
 def _each(boards: Sequence[Address], do: Callable[[Address], Done]) -> Iterator[Done]:
-    """Call `do` for each board, for at most AT_ONCE boards at the same time. Yield each result when it is ready."""
+    """Call `do` for each board, for at most 16 boards at the same time. Yield each result when it is ready."""
 
     def done(address: Address) -> Done:
         try:

@@ -55,7 +55,7 @@ NOT_THERE = (
 
 @frozen
 class FleetOptions:
-    """The options of `edgetop fleet`."""
+    """The parsed options of `edgetop fleet`."""
 
     file: Path | None
     groups: tuple[str, ...]

@@ -28,7 +28,7 @@ DASH = "-"
 
 @frozen
 class LakeOptions:
-    """The options of `edgetop lake`."""
+    """The parsed options of `edgetop lake`."""
 
     since: str | None  # a day, as 2026-11-20
     model: str | None
@@ -109,7 +109,9 @@ def _sql(question: str, statement: str | None, options: LakeOptions, chosen: Cho
 
 
 def cell(name: str, value: object) -> str:
-    """Return a value as text. `name` is its column. A share (0..1) is shown in percent, and None as a dash.
+    """Return a value of an answer as text. `value` is a number, a text or None, and `name` is its column.
+
+    A share (0..1) is shown in percent, and None as a dash.
 
     >>> cell("throttled_share", 0.25), cell("p99_ms", 12.3456), cell("board", None)
     ('25 %', '12.35', '-')
@@ -192,7 +194,10 @@ def _table(title: str, answer: Answer, most: int) -> str:
 
 
 def _boards(worst: Records) -> Iterator[Chart]:
-    """Yield two charts: bars of the boards with the highest p99, and p99 against the throttled share for all boards."""
+    """Yield two charts: bars of the boards with the highest p99, and p99 against the throttled share for all boards.
+
+    `worst` has a record for each board and model, with keys such as `p99_ms`, the highest p99 first.
+    """
     known = [one for one in worst if one["p99_ms"] is not None]
     if not known:
         return

@@ -229,7 +229,8 @@ def command(**given: Value) -> int:
 def _variants(given: Given) -> "tuple[Variant, Variant]":
     """Return the variants A and B: each model with the common options and with its own options.
 
-    Raises InputError if there is neither a second model nor an option for one variant.
+    `given` holds the parsed options by name. Raises InputError if there is neither a second model nor an
+    option for one variant.
     """
     from edgetop.cli.running.run_request import ModelChoice, Variant  # noqa: PLC0415  --help needs none of it
 

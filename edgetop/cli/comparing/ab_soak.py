@@ -72,9 +72,9 @@ def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int)
 
 
 def counterbalanced(repeat: int, seed: int) -> str:
-    """Return the order of the sessions, `repeat` of each variant. A slow drift then affects A and B alike.
+    """Return the order of the sessions, such as "ABBAABBA" or "BAABBAAB": `repeat` sessions of each variant.
 
-    The order is ABBAABBA... or BAABBAAB..., which `seed` decides.
+    A slow drift then affects A and B alike. `seed` decides which variant is first.
     """
     first = random.Random(seed).choice(("ABBA", "BAAB"))  # noqa: S311  the same for a seed
     return (first * repeat)[: 2 * repeat]

@@ -140,7 +140,7 @@ def _are_sweeps(sessions: Sequence[str]) -> bool:
 
 
 def _agreement(groups: Sequence[Group], sessions: Sequence[str]) -> Agreements | None:
-    """Return how well the second group of models or programs ranks as the first one does.
+    """Return how well the ranking of models (or programs) in the second group agrees with that in the first group.
 
     None unless there are two groups with several models each. Raises InputError if two sweeps have no model in common.
     """
@@ -206,7 +206,7 @@ def sweep_sessions(name: str) -> list[str]:
 def _work(model: Model) -> ModelWork:
     """Return figures of the model's file, such as its number of parameters.
 
-    All are None if the file has changed since.
+    All are None if the file has changed since the session, or cannot be inspected.
     """
     from hashlib import sha256  # noqa: PLC0415  4 MiB of OpenSSL, which a sweep does without until it is over
 

@@ -58,7 +58,7 @@ OPTIONS = (
 class FitOptions:
     """The parsed options of `edgetop fit`.
 
-    An option can be given several times; each time holds a list of session names.
+    `on`, `from_` and `predict` can be given several times. Each of their items is a list of session names.
     """
 
     on: tuple[list[str], ...]
@@ -124,9 +124,9 @@ def _figure(of: str | None, samples: "Sequence[Sample]") -> tuple[str, str]:
 
 
 def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[str]:
-    """Yield the lines of the result. Control characters in names are made visible.
+    """Yield the result of `edgetop fit` as lines of text. Control characters in names are made visible.
 
-    `of` and `key` come from `_figure`, such as `p50` and `p50_ms`.
+    `of` and `key` come from `_figure`, such as `p50` and `p50_ms`. `whole` is the fit over all measured models.
     """
     from edgetop.cli.output import table  # noqa: PLC0415
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415

@@ -132,7 +132,7 @@ class Trials:
 def least_that(runs_well: Callable[[int], bool], likely: int, resolution: int) -> int | None:
     """Return the least multiple of `resolution` with which `runs_well` is true.
 
-    None if even 8 x `likely` is too little. A binary search that begins at `likely`. All sizes are in bytes.
+    The binary search begins at `likely`. Return None if even 8 x `likely` is too little. All sizes are in bytes.
 
     >>> least_that(lambda size: size >= 70, likely=50, resolution=10)
     70

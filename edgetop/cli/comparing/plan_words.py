@@ -18,7 +18,8 @@ def plan_words(
     """Return lines of text about the runs to go, their duration and their folder.
 
     `folder` is None in a dry run, which does not look at the board. `heat` is the hottest sensor and its temperature in
-    °C, or None. `each` None does not list the runs. Otherwise it is the command of the program, or () for models.
+    °C, or None. `each` is the command of the watched program, or () for models. With None, the runs are not listed one
+    by one.
     """
     left = sum(one.state == "planned" for one in plan.runs)
     combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)

@@ -42,7 +42,11 @@ _OF_RUN = passed_on(
 
 # ParamType is generic in some versions of Click only.
 def listed(what: click.ParamType) -> Callable[[str], tuple[Value, ...]]:  # type: ignore[type-arg]
-    """Return a function that parses comma-separated values of the type `what`, such as `1,2,4`, into a tuple."""
+    """Return a function that parses comma-separated values of the type `what` into a tuple.
+
+    >>> listed(click.INT)("1,2,4")
+    (1, 2, 4)
+    """
 
     def parse(given: str) -> tuple[Value, ...]:
         return tuple(what.convert(part.strip(), None, None) for part in given.split(","))

@@ -40,7 +40,7 @@ _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib"
 
 @frozen
 class Outputs:
-    """Where the result is written, beside or instead of its text on stdout."""
+    """The forms in which to write the result of a sweep, beside or instead of text on stdout. None: not wanted."""
 
     as_json: bool
     csv_file: NamedOutput | None

@@ -1,6 +1,6 @@
-"""Runs a sweep: one session after another, and prints a row of a table for each.
+"""Runs a sweep: records one session after another, and prints a table row for each.
 
-It can continue without its terminal.
+A sweep can continue after its terminal is gone.
 """
 
 import contextlib
@@ -233,10 +233,10 @@ def resume_sweep(
 
 
 def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: SweepOptions) -> list[str]:
-    """Return `orders`, checked: options that run or load something, as words such as `--delegate=lib.so`.
+    """Check `orders`, and return it: options that run or load something, as words such as `--delegate=lib.so`.
 
-    They may come only from the command line, never from a plan. Raises InputError if an option is missing, or was not
-    used when the sweep began.
+    These options may come only from the command line, never from a plan. Raises InputError if an option is missing,
+    or was not used when the sweep began.
     """
     asked = [name for name in plan.asked if name in ORDERS]
     given = [word.partition("=")[0] for word in orders]
@@ -378,9 +378,9 @@ class Sweep:
             self._say(self._row_of(next(each for each in self._plan.runs if each.session == one.session)))
 
     def _run_one(self, one: Run) -> Document | None:
-        """Do one run.
+        """Do one run. Return None if it was stopped and must be repeated.
 
-        Return the changes to its entry in the plan, or None if the run was stopped and must be repeated.
+        Otherwise return the changes to its entry in the plan, such as `{"state": "failed", "reason": "..."}`.
         """
         folder = self._folder / one.session
         _clear(folder)

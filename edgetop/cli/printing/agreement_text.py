@@ -1,4 +1,4 @@
-"""Shows how well figures measured on one side (such as a desk) predict those on the other (such as a device)."""
+"""Shows how well figures measured in one group (such as models on a desk) predict those in another (on a device)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ NAME_CELLS = 32
 def agreement_lines(found: Agreements, names: Sequence[str]) -> Iterator[str]:
     """Yield the lines of a text table for each figure, such as p50, with the models as rows.
 
-    `names` are the names of the two sides. Control characters in names are made visible.
+    `names` are the names of the two groups of sessions. Control characters in names are made visible.
     """
     here, there = (shortened(clean(name), NAME_CELLS // 2) for name in names)
     for one in found.agreements:
@@ -35,9 +35,10 @@ def left_out_words(found: Agreements) -> str:
 
 
 def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
-    """Yield two sentences on one figure: how alike both sides order the models, and the line through the points.
+    """Yield two sentences on one figure: how alike both groups rank the models, and the line through the points.
 
-    If there is no line, one sentence says why. `here` and `there` are the names of the two sides.
+    A point has the figures of one model in both groups. If there is no line, one sentence says why. `here` and `there`
+    are the names of the two groups.
     """
     figure, line = FIGURES[one.key], one.line
     if line is None:
@@ -52,7 +53,7 @@ def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
 def agreement_heads(one: Agreement, here: str, there: str) -> list[str]:
     """Return the headings of the table of models. The first is the unit of the figures, such as `ms`.
 
-    `here` and `there` are the names of the two sides.
+    `here` and `there` are the names of the two groups of sessions.
     """
     return [FIGURES[one.key].unit, here, there, "line", "residual", "off if left out"]
 
@@ -72,7 +73,7 @@ def agreement_rows(one: Agreement) -> Iterator[list[str]]:
 def agreement_csv(found: Agreements, names: Sequence[str]) -> Iterator[Sequence[object]]:
     """Yield rows `(key, unit, session or model, value)` for the CSV file of a comparison.
 
-    `names` are the names of the two sides.
+    `names` are the names of the two groups of sessions.
     """
     there = clean(names[1])
     for one in found.agreements:

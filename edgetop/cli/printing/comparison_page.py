@@ -83,9 +83,9 @@ def write_comparison(
 
 
 def _agreement(found: Agreements, names: Sequence[str]) -> Iterator[str]:
-    """Yield an HTML section for each figure: how alike both sides order the models, and a table of the models.
+    """Yield an HTML section for each figure: how alike both groups rank the models, and a table of the models.
 
-    `names` are the names of the two sides.
+    `names` are the names of the two groups of sessions.
     """
     here, there = names
     for one in found.agreements:

@@ -121,10 +121,11 @@ def _found(folder: Path, judge: Judge | None) -> Document | None:
 
 
 def worst(comparison: Comparison | None, name: str) -> dict[str, float]:
-    """Return how well the outputs of combination `name` agree with the first combination's, and how accurate they are.
+    """Return how well the outputs of one variant agree with those of the first variant, and how accurate they are.
 
-    The keys are `same_top`, `snr_db`, `top-1`, `top-5` and `metric`. If a model has several outputs, the lowest value
-    of `same_top` and `snr_db` counts. Unknown values are absent.
+    `name` is the name of the variant in the comparison. The keys of the result are `same_top`, `snr_db`, `top-1`,
+    `top-5` and `metric`. Unknown values are absent. If a model has several outputs, the lowest `same_top` and `snr_db`
+    count.
     """
     if comparison is None or name not in comparison.names:
         return {}

@@ -80,7 +80,7 @@ def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Seq
 
 
 def escaped(text: object) -> str:
-    """Return text escaped for HTML, with control characters made visible."""
+    """Return `text` (or `str(text)`) escaped for HTML, with control characters made visible."""
     return escape(clean(str(text)))
 
 
@@ -169,7 +169,7 @@ def shade(chart: Chart, spans: Iterable[tuple[float, float]]) -> None:
 
 
 def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Chart:
-    """Return a chart of horizontal bars. The first name is on top."""
+    """Return a chart of horizontal bars, the first on top. `names` label the bars, and `values` are their lengths."""
     from bokeh.plotting import figure  # noqa: PLC0415
 
     chart = figure(

@@ -127,10 +127,10 @@ def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart)
 
 
 def _heat_cells(columns: Sequence[HeatColumn], latency: LatencyAxis) -> dict[str, list[float]]:
-    """Return the cells of a heat map as columns by name, without empty cells.
+    """Return the cells of a heat map that are not empty, as a table: a list of values for each field of a cell.
 
-    `columns` hold the latencies at each time, and `latency` is the vertical axis. The top row stands for all longer
-    latencies.
+    Fields are such as `left`, `right` (s), `bottom`, `top` (ms) and `share` (percent). `columns` hold the latencies at
+    each time, and `latency` is the vertical axis. The top row stands for all longer latencies.
     """
     edges = [*(latency.row_edges(HEAT_ROWS) / 1e6).tolist(), ABOVE * latency.high_ns / 1e6]
     names = ("left", "right", "bottom", "top", "alpha", "share", "count", "p50", "p99", "max")

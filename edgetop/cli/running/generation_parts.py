@@ -30,7 +30,7 @@ BUFFER_BYTES = 64 * 1024 * 1024  # of other intermediate results and of the runt
 
 @frozen
 class Need:
-    """The bytes of memory that a language model needs, estimated from its file."""
+    """The memory in bytes that a language model needs, estimated from its file: weights, context, calculations."""
 
     weights: int
     kv_per_token: int | None  # None if the model has recurrent layers

@@ -110,7 +110,7 @@ class Bar:
 class Lines:
     """Makes a progress line whenever the verdict changes, and every ten seconds.
 
-    There is no line while a model loads within 3 s.
+    There is no line in the first 3 s while the model loads.
     """
 
     every_s = 2.0  # not shorter, since each call costs the same however little is new
@@ -199,7 +199,7 @@ def percentile_words(statistics: Statistics, quantile: float) -> str:
 
 
 def progress_bar(view: MonitorView) -> str:
-    """Return a bar such as `[######------]` that shows how much of the measurement is done. "" if it has no set end."""
+    """Return a bar such as `[######------]` of how much of the measurement is done. "" without a planned end."""
     progress, totals = view.progress, view.latency.totals
     shares = []
     if progress.duration_ns:

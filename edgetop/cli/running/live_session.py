@@ -66,9 +66,9 @@ class LiveSession:
             self.on_signal(number)
 
     def follow(self, folder: FolderHandle) -> None:
-        """Use this folder for the recording from now on: register it, and listen for orders from other processes there.
+        """Use this folder for the recording from now on: register it, and accept `edgetop stop` and `attach` there.
 
-        A failure becomes an event. The run continues without.
+        If that fails, an event says so, and the run continues.
         """
         self.folder = folder
         if self._server:
@@ -120,7 +120,7 @@ class LiveSession:
 
     @property
     def is_running(self) -> bool:
-        """Whether the session runs and nobody has ordered its end. False while the recording is being completed."""
+        """Whether the session runs and nobody has asked for its end. False while the recording is being completed."""
         is_over = self.feed.is_over or self.analysis.progress.view().phase == "over"
         return not (is_over or self.conductor.is_stopping or self.conductor.outcome)
 

@@ -26,7 +26,7 @@ class OtherProcesses:
     def find(self, name: str) -> OtherProcess | None:
         """Return the process called `name`, or None.
 
-        Of several, the one that used the most CPU time per second of its life.
+        If several have this name, return the one that used the most CPU time per second of its life.
         """
         self._found = {process.pid: process for process in psutil.process_iter()}
         described = [of for process in self._found.values() if (of := _if_named(process, name))]

@@ -378,8 +378,8 @@ def model_request(options: Given) -> "RunRequest":
 def request_of(given: Given, subject: "ModelSubject | DemoSubject", **noted: Value) -> "RunRequest":
     """Return the request for a session, made from the command-line options of `run` or `demo`.
 
-    `subject` is the model to run. `noted` sets fields of the request's `Keeping` part, such as `labels`, in place of
-    the options.
+    `given` holds the parsed options by name. `subject` is the model to run. `noted` sets fields of the
+    request's `Keeping` part, such as `labels`, in place of the options.
     """
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
 

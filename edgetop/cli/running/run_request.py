@@ -94,7 +94,10 @@ class ModelChoice:
 
     @classmethod
     def of(cls, given: Given) -> "ModelChoice":
-        """Make the choice from a command's parsed options, by name. Raises InputError if an input is named twice."""
+        """Return the chosen model, taken from `given`, the parsed options by name.
+
+        Raises InputError if an input is named twice.
+        """
         return cls(
             path=given["model"],
             engine=given["engine"],
@@ -118,7 +121,7 @@ class ModelChoice:
 
 @frozen
 class ModelSubject:
-    """One model to run, in its own process or in a thread of this process."""
+    """What a session runs: one model, in its own process or in a thread of this process."""
 
     model: ModelChoice
     isolation: str = "process"  # or "thread"
@@ -126,7 +129,7 @@ class ModelSubject:
 
 @frozen
 class DemoSubject:
-    """One model to run on a simulated board."""
+    """What a demo session runs: one model, on a simulated board."""
 
     model: ModelChoice
     scenario: "Scenario"
@@ -142,7 +145,7 @@ class Variant:
 
 @frozen
 class VariantsSubject:
-    """Two variants, A and B, that run in turns: two models, or one model with two settings."""
+    """What an A/B session runs in turns: two variants, A and B, which are two models or one model with two settings."""
 
     variants: tuple[Variant, Variant]
     until: float  # end when the interval of the ratio of p50 is this narrow, as a share
@@ -152,7 +155,7 @@ class VariantsSubject:
 
 @frozen
 class ProgramSubject:
-    """A program to watch, which runs its own inferences."""
+    """What a session watches: a program that runs its own inferences."""
 
     program: "WatchedProgram | WatchedProcess | WatchedContainer"
     limit: Limit = Limit()  # for a program that edgetop starts

@@ -374,7 +374,7 @@ def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int,
     """Return the numbers of the CPUs to pin the engine to, or () for no pinning.
 
     If edgetop itself is pinned to `monitor_cpus`, the engine is pinned to all CPUs. Otherwise it would inherit
-    `monitor_cpus`. Raises InputError if this process may not use the requested CPUs.
+    `monitor_cpus`. Raises InputError if this process is not allowed to use the requested CPUs.
     """
     here = os.sched_getaffinity(0)
     for option, cpus in (("--engine-cpus", choice.cpus), ("--monitor-cpus", monitor_cpus)):

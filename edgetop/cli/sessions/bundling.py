@@ -1,4 +1,4 @@
-"""Making of a bundle: a redacted copy of a session, reports made from this copy, its board, and versions.
+"""Makes a bundle, one ZIP file: a redacted copy of a session, reports made from this copy, its board, and versions.
 
 All files of the bundle are made from the redacted copy. So nothing is redacted twice or forgotten.
 """

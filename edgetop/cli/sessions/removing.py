@@ -1,7 +1,4 @@
-"""Deletion of sessions that a user named. All are found and listed first.
-
-After a question, they are deleted one by one.
-"""
+"""Deletes sessions that a user named. All sessions are found and listed before the first is deleted."""
 
 import contextlib
 import shlex

@@ -33,7 +33,7 @@ GAP = "  "
 
 @frozen
 class Listed:
-    """A session in the list. The names of the fields are JSON keys, which are a contract (edgetop help attach)."""
+    """One session in the list of `edgetop sessions`. Its fields are named as in `--json` (edgetop help attach)."""
 
     name: str
     path: str

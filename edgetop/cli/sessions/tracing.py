@@ -1,4 +1,4 @@
-"""Reading of a session and of a power meter's log, to print the energy and power of the session's inferences."""
+"""Reads a session and the log of a power meter, and prints the energy and power of the session's inferences."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -133,10 +133,10 @@ def _stop_sweep(folder: Path) -> int:
 
 
 def _stop(folder: "FolderHandle") -> "Answer":
-    """Order the session to stop, wait for its end, and return its answer: an error message and an exit code.
+    """Tell the session to stop, wait for its end, and return its answer: an error message and an exit code.
 
-    A session that is just starting or ending takes no orders, so try for 10 s. Raises InputError if it never takes the
-    order.
+    A session that is just starting or ending does not accept this, so try for 10 s. Raises InputError if all tries
+    fail.
     """
     from edgetop.control.control_socket import Answer, NotRunningError, give, refuse_stopped  # noqa: PLC0415
     from edgetop.control.lock_holders import lock_holder  # noqa: PLC0415

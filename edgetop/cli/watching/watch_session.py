@@ -219,7 +219,7 @@ def without_hooks(words: Sequence[str]) -> list[str]:
 def watch_request(given: Given, program: Program) -> "RunRequest":
     """Return the request for a session that watches `program`, made from the command-line options of `edgetop watch`.
 
-    Raises InputError if options cannot be used together.
+    `given` holds the parsed options by name. Raises InputError if options cannot be used together.
     """
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
 
@@ -304,8 +304,8 @@ def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
 def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | None:
     """Return the id of the running process to watch.
 
-    None if a program is started instead, or if processes were only listed (`--all`). Raises InputError if the options
-    contradict each other.
+    None if `command`, the words of a program to start, is not empty, or if processes were only listed (`--all`). Raises
+    InputError if the options contradict each other.
     """
     if not command and options.dockerfile:
         raise InputError("--dockerfile needs a command to run", "edgetop watch --dockerfile FILE -- COMMAND")
@@ -338,7 +338,7 @@ def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | No
 
 
 def refuse_where_unseen(words: Sequence[str]) -> None:
-    """Raise InputError if running processes cannot be watched: the kernel lacks uprobes, or this user may not use them.
+    """Raise InputError if running processes cannot be watched: the kernel lacks uprobes or denies their use.
 
     `words` is the command line of edgetop, which the error shows with sudo.
     """
