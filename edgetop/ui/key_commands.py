@@ -232,7 +232,7 @@ def _profile(screen: MonitorScreen) -> None:
 
 
 def open_mark(screen: CommandedScreen, mark: Callable[[str], None]) -> None:
-    """Ask for a note, and call `mark` with it. `mark` stores the note as a mark at the present time."""
+    """Ask for a note, and call `mark` with it, unless the user cancels. An empty note becomes "mark"."""
     from edgetop.ui.dialogs import InputDialog
 
     dialog = InputDialog(

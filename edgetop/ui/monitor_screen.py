@@ -452,7 +452,7 @@ class MonitorScreen(Screen[None]):
     def _point(self, begin: float, end: float) -> None:
         """Handle the mouse on a timeline: a click shows the values at that time, and a drag zooms to the dragged span.
 
-        `begin` and `end` are where the button was pressed and released, as shares of the timeline from 0 to 1.
+        `begin` and `end` are the left and the right end of the drag, as shares of the timeline from 0 to 1.
         """
         axis = self.view.axis
         begin_s, end_s = (axis.from_s + part * (axis.to_s - axis.from_s) for part in (begin, end))

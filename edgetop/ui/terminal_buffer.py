@@ -49,8 +49,8 @@ class TerminalBuffer:
     def changes(self, x: int, y: int, pieces: Pieces, width: int) -> list[tuple[int, int, list[Cell]]]:
         """Return what must be sent to draw a row: (column, row, cells) for each part that differs from the terminal.
 
-        The parts count as sent afterwards. `pieces` is the content of row `y` from column `x` on, `width` cells wide.
-        Cells beyond the edge of the terminal are cut off, because they would wrap.
+        It also remembers these parts as sent. `pieces` is the content of row `y` from column `x` on, `width` cells
+        wide. Cells beyond the edge of the terminal are cut off, because they would wrap.
         """
         if self._size and (y >= self._size.height or x >= self._size.width):
             return []

@@ -110,8 +110,8 @@ def _start_words(group: Sequence[Event], view: MonitorView) -> str:
 def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
     """Return a group of events as one entry of the list. `words` is its text.
 
-    If `words` is "", a group of three and more shows its most severe message and the number of lines. A smaller group
-    shows all its events.
+    If `words` is "", a group of three or more events shows its most severe message and the number of lines. A smaller
+    group shows each of its events.
     """
     newest, shown = group[0], group
     if len(group) >= LEAST_FOLDED or words:

@@ -203,7 +203,7 @@ def _whole_cells(texts: Iterable[str]) -> int:
 def identity_line(
     view: MonitorView, area: Area, recording: str, *, is_trouble: bool = False, frozen: Verdict | None = None
 ) -> Line:
-    """Return the second line of the screen: what to try against a trouble, then model, runtime and board.
+    """Return the second line of the screen: advice against the present problem, then model, runtime and board.
 
     `recording` is the text at its right end, on the recording or on a problem of the connection. `is_trouble` makes
     that text a warning.

@@ -166,7 +166,10 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:
-    """Return a warning on operators that ran on the CPU although another provider was preferred, or []."""
+    """Return a line that warns of operators that ran on the CPU although another provider was preferred.
+
+    Return [] if there are none.
+    """
     matches = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
     if not matches:
         return []

@@ -81,7 +81,10 @@ def _cells(track: TrackView, area: Area) -> list[Piece]:
 
 
 def _source(track: TrackView) -> str:
-    """Return where the values come from, such as `firmware estimate: /sys/...`. The kind comes first if it is known."""
+    """Return where the values of a sensor come from, such as `firmware estimate: /sys/class/hwmon/hwmon0`.
+
+    The part before the colon is left out if it is unknown how the sensor measures.
+    """
     accuracy = track.info.accuracy
     return f"{accuracy.replace('-', ' ')}: {track.info.source}" if accuracy else track.info.source
 
