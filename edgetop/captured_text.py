@@ -211,7 +211,7 @@ def separators_of(header: str) -> Separators:
 
 @frozen
 class LeftOut:
-    """Input that a reader did not use: how much of it, and why."""
+    """How much of its input a reader did not use, and why."""
 
     count: int
     of: int | None  # number of all of them; None if it says nothing

@@ -62,7 +62,7 @@ class CompleteEngine(Engine, Protocol):
     def unusable(self) -> str:
         """Return why the runtime cannot work on this machine, or "" if it can.
 
-        It is a static method, because no model has been opened yet.
+        The method is static, because no model has been opened yet.
         """
 
     def reshape(self, shapes: Mapping[str, Sequence[int]]) -> None:

@@ -1,6 +1,6 @@
 """The errors of edgetop, written for the user: what happened, where, what to do.
 
-They are printed in one place, `edgetop.cli.main`, as one line on stderr.
+`edgetop.cli.main` prints every error, as one line on stderr.
 """
 
 import errno
@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 
 
 class EdgetopError(Exception):
-    """An error that ends edgetop. Its message is for people, and its exit code for scripts."""
+    """An error that ends edgetop. Its message is for the user, and its exit code for scripts."""
 
     exit_code = EXIT_USAGE
 
@@ -54,7 +54,7 @@ class RecordingError(OutputError):
 class ReaderLeftError(EdgetopError):
     """Raised if the reader of standard output has closed it, as `head` does.
 
-    It is not a failure, and nothing is printed.
+    This is no failure, and nothing is printed.
     """
 
     exit_code = EXIT_DONE

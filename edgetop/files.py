@@ -82,7 +82,7 @@ def hold(fd: int) -> bool:
 def remove_partials(path: Path) -> None:
     """Remove incomplete versions of the file or folder `path` that killed processes left behind.
 
-    Versions that a running process is writing are locked. They stay.
+    A version that a running process is writing is locked, and stays.
     """
     left = re.compile(rf"\.{re.escape(path.name[:200])}\.[0-9a-f]{{16}}\.partial")
     with contextlib.suppress(OSError):

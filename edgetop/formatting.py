@@ -1,7 +1,7 @@
-"""Units, rounding and foreign text. Raw values are only formatted here.
+"""Units, rounding and foreign text: makes text for the user from raw values (ns, bytes, °C).
 
-All other modules work with raw values (ns, bytes, °C). `clean` makes text from models, files, sensors and logs safe to
-show, so that a terminal cannot take it for an instruction.
+All other modules work with raw values. `clean` makes text from models, files, sensors and logs safe to show, so that a
+terminal cannot take it for an instruction.
 """
 
 import itertools
@@ -235,7 +235,7 @@ def percent(share: float) -> str:
 
 
 def share_text(share: float, *, settled: bool) -> str:
-    """Format a share (0 to 1) in percent. It gets a question mark unless it is `settled`, that is, can be trusted.
+    """Format a share (0 to 1) in percent. Unless `settled` says that the share can be trusted, a question mark follows.
 
     >>> share_text(0.0213, settled=False), share_text(0.5, settled=True)
     ('2.1 ?', '50.0  ')

@@ -59,7 +59,7 @@ def as_component(text: str, default: str = "unnamed") -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path exists. It is False if this user may not look there, where `Path.exists` would raise OSError."""
+    """Whether a path exists. False if this user is not allowed to look there (`Path.exists` would raise OSError)."""
     with contextlib.suppress(OSError):
         return path.exists()
     return False

@@ -62,7 +62,7 @@ def _is_open(fd: int) -> bool:
 def output(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
     """Return a stream that writes to the descriptor `fd`. A write that fails raises OutputError or ReaderLeftError.
 
-    It has the encoding of the stream `like`, or UTF-8. Closing it does not close the descriptor.
+    The stream has the encoding of the stream `like`, or UTF-8. Closing it does not close the descriptor.
     """
     return _text(_Output(fd), like)
 
@@ -70,7 +70,7 @@ def output(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
 def talk(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
     """Return a stream that writes to the descriptor `fd`. Its writes never raise an error.
 
-    It has the encoding of the stream `like`, or UTF-8. Closing it does not close the descriptor.
+    The stream has the encoding of the stream `like`, or UTF-8. Closing it does not close the descriptor.
     """
     return _text(_Talk(fd), like)
 
@@ -88,7 +88,7 @@ def _text(raw: io.FileIO, like: io.TextIOWrapper | Any) -> io.TextIOWrapper:
 
 
 class _Output(io.FileIO):
-    """A file whose first failing write raises an error. Everything written later is discarded."""
+    """A file for output. The first write that fails raises an error, and everything written later is discarded."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd, "w", closefd=False)

@@ -105,7 +105,7 @@ class Settings:
 
 @frozen
 class Run:
-    """One session of a sweep: planned, or over."""
+    """One session of a sweep. It is planned or over."""
 
     repetition: int  # from 1
     settings: Settings
@@ -199,7 +199,7 @@ def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: s
 def write_plan(folder: Path, plan: Plan) -> None:
     """Write the plan to its file in `folder`. Raises OSError.
 
-    Values of options that run or load something are left out, so that a plan from somebody else cannot give orders.
+    Values of options that run or load something are left out, so that a plan from somebody else cannot run commands.
     """
     document = {"format_version": FORMAT_VERSION, **asdict(without_orders(plan))}
     write_file(folder / FILE, json.dumps(document, indent=1))
@@ -318,7 +318,10 @@ def _models(plan: Plan) -> list[str]:
 
 
 def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return the figures that the live table shows. `report` is the document of `report --json`."""
+    """Return the figures that the live table of a sweep shows, by name, such as `p50_ms`. An unknown one is None.
+
+    `report` is the document of `report --json`.
+    """
     latency, method = report["latency"], report["session"]["methodology"]
     zones = [zone["max"] for zone in report["temperature"].values() if zone["max"] is not None]
     return {
@@ -356,7 +359,7 @@ class Wanted:
 
 @frozen
 class Candidate:
-    """One combination of settings, with the medians of what its sessions measured."""
+    """One combination of settings that a sweep tried, with the medians of its sessions' figures."""
 
     settings: Settings
     name: str
@@ -369,10 +372,10 @@ class Candidate:
 
     @property
     def what_ran(self) -> tuple[object, ...]:
-        """Return a key that is equal for two combinations if the same really ran.
+        """Return a tuple that is equal for two combinations of settings if both really ran the same.
 
-        It consists of the settings and the providers (what ran the operators) that were used. The provider that was
-        requested does not count.
+        The tuple has the settings and the providers (what ran the operators) that were used, not the requested
+        provider.
         """
         name, _, options = (self.settings.provider or "").partition(":")
         is_used = name.lower() in (one.lower() for one in self.ran_on)
@@ -406,8 +409,9 @@ class Choice:
 
 
 def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
-    """Return the best candidate, the candidates that no other beats in everything, and why some are excluded.
+    """Return the best candidate, the candidates on the Pareto front, and why some are excluded.
 
+    A candidate is on the front unless another is better in latency, energy or memory and worse in none of them.
     Candidates that failed do not count. `wanted` says what to optimise, and the limits.
     """
     worked = [one for one in candidates if one.reason is None]

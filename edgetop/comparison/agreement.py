@@ -1,8 +1,8 @@
 """How well measurements on a desk computer agree with measurements on the device, over several models or programs.
 
-On the desk computer they ran under limits. Both sides ran the same models or commands. Each figure gets three answers:
-whether both sides have the same order (Kendall's tau), which line leads from one side to the other, and how far each
-model is from the line.
+The desk computer was limited, to act like the device. Both sides ran the same models or commands. Each figure gets
+three answers: whether both sides have the same order (Kendall's tau), which line predicts the device's figure from the
+desk's, and how far each model is from the line.
 """
 
 import math
@@ -106,7 +106,7 @@ def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> A
 def _by_identity(samples: Sequence[Sample]) -> dict[tuple[object, ...], list[Sample]]:
     """Return sessions grouped by what ran: a model with certain settings, or a command.
 
-    The keys identify what ran. A session whose model has no hash is left out.
+    A key is a tuple that is equal for equal runs. A session whose model has no hash is left out.
     """
     found: dict[tuple[object, ...], list[Sample]] = {}
     for one in samples:

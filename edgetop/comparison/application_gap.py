@@ -1,8 +1,8 @@
 """Explain why an application is slower than a loop that only runs its model: causes with their shares, and the rest.
 
-All times are means per inference (or per frame) in ms, because only means add up. Counted causes come first (calls of a
-new shape). Then come causes that were measured as waits of calls. The last ones are estimated from clocks and inputs.
-No cause explains more than what is left of the difference.
+All times are means per inference (or per frame) in ms, because only means add up. Counted causes come first, such as
+calls of a new shape. Then come causes that were measured as waits of calls. The last causes are estimated from clocks
+and inputs. No cause explains more than what is left of the difference.
 """
 
 import math
@@ -56,7 +56,7 @@ LONG_PAUSE_MS = 1.0
 
 @frozen
 class Evidence:
-    """What is known about a session that may explain its latency."""
+    """The data of one session (the application or the loop) that may explain its latency."""
 
     manifest: Manifest
     inferences: Inferences  # successful inferences, in the order of their begins
@@ -155,7 +155,10 @@ STAGE_ADVICE = "the loop has no such stage: make it shorter"
 
 
 class _Search:
-    """Searches the causes of the gap, one kind after another. `left_ms` is the time that is not explained yet."""
+    """Searches the causes of the gap (application minus loop), one kind after another.
+
+    `left_ms` is the time that is not explained yet.
+    """
 
     def __init__(self, app: Evidence, loop: Evidence, paced: Evidence | None, number: int | None) -> None:
         """Begin without causes.
@@ -186,8 +189,8 @@ class _Search:
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
         """Return `(off_ms, queued_ms)`: the time per call off the CPU, and the part of it spent waiting for a CPU.
 
-        A time is None if unknown. `of` is the prefix of the sensors' names, such as `call/0-`. The CPU time of a call
-        is known from samples. The rest of the mean latency of all calls is their time off the CPU.
+        A time is None if unknown. `of` is the prefix of the sensors' names, such as `call/0-`. The time off the CPU is
+        the mean latency of all calls less their CPU time, which is known from samples.
         """
         cpu_ms, off_ms, queued_ms = (self.app.mean(of + name) for name in ("cpu", "off-cpu", "run-queue-wait"))
         all_ms = off_ms if cpu_ms is None else max(0.0, self.mean_ms - cpu_ms)
@@ -257,8 +260,7 @@ class _Search:
         """Add the cause that the application's inputs are larger than the inputs of the loop.
 
         `sized` says how the time depends on the size. `equal` is what `beyond_equal_size` returned: how much slower all
-        calls are than calls of the loop's size. It is None if unknown. `looped` is the number of input elements in the
-        loop.
+        calls are than calls of the loop's size; None if unknown. `looped` is the number of input elements in the loop.
         """
         text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
         if equal is not None:
@@ -275,7 +277,8 @@ class _Search:
     def _sized_calls(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
         """Return three arrays: latency in ms, number of input elements, and whether the shape is new.
 
-        They have one entry for each call whose input size is known. A shape is new if it differs from the call before.
+        The arrays have one entry for each call whose input size is known. A shape is new if it differs from the call
+        before.
         """
         number = self.number or 0
         sensor, changed = f"input/{number}-elements", f"call/{number}-reshaped"

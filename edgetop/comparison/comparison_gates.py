@@ -142,8 +142,8 @@ def is_of(name: str, key: str) -> bool:
 def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Value, Value]]) -> RelativeResult:
     """Return the result of a gate on a figure of the model's outputs. The worst output counts.
 
-    `rows` has, for each output: the unit, the value of the baseline, and the value of the session. The result has no
-    interval, because the figure is exact for its inputs.
+    `rows` has `(unit, value of the baseline, value of the session)` for each output. The result has no interval,
+    because the figure is exact for its inputs.
     """
     changes = []
     for unit, before, after in rows:

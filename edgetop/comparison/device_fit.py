@@ -70,7 +70,7 @@ FIGURES: Mapping[str, FitFigure] = {
 
 @frozen
 class Kind:
-    """What all models of one line have in common: runtimes, precision and family."""
+    """The properties that all models of one fitted line have in common: runtimes, precision and family."""
 
     from_runtime: str
     on_runtime: str
@@ -85,7 +85,7 @@ class Kind:
 
 @frozen
 class Pair:
-    """A measured figure, such as p50, of one model or program on both machines."""
+    """One model or program with a figure, such as p50, that was measured on both machines."""
 
     name: str
     identity: str  # hash of the model's file, or the command of the program
@@ -184,7 +184,7 @@ def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
 def kendall(x: Floats, y: Floats) -> float:
     """Return how similar the orders of `x` and `y` are (Kendall's tau-b): 1 for the same order, -1 for the reverse.
 
-    It is 0 if the orders are unrelated, or if all values of one side are equal.
+    The result is 0 if the orders are unrelated, or if all values of one side are equal.
 
     >>> kendall(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]))
     0.6666666666666666

@@ -45,7 +45,10 @@ def _load(one: Sample) -> str:
 
 @frozen
 class Condition:
-    """A condition that should be the same in all sessions, such as the power mode. `read` gives None if unknown."""
+    """One condition that should be the same in all sessions, such as the power mode.
+
+    `read` returns its value in a session, or None if unknown.
+    """
 
     code: str
     what: str
@@ -102,8 +105,8 @@ def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:
 def warmth(sample: Sample, other: Sample) -> float:
     """Return the difference of two sessions' start temperatures, as a share of the rise of temperature in `sample`.
 
-    For example, 0.5 means half of the rise. It is at most WARMTH_MOST. It is 0 if it is unknown, or if `sample` hardly
-    warmed up.
+    For example, 0.5 means half of the rise. The share is at most WARMTH_MOST. The result is 0 if the share is unknown,
+    or if `sample` hardly warmed up.
     """
     apart, began = _start_apart(sample, other), sample.session.methodology.start_temperatures
     ends = ((name, zone.end) for name, zone in sample.report.temperature.items() if name in began)
@@ -116,7 +119,7 @@ def warmth(sample: Sample, other: Sample) -> float:
 def _start_apart(one: Sample, other: Sample) -> float | None:
     """Return by how many °C `one` started warmer than `other`, or None if unknown.
 
-    It is the temperature zone with the largest difference that counts.
+    The temperature zone with the largest difference counts.
     """
     mine, theirs = (sample.session.methodology.start_temperatures for sample in (one, other))
     return max((mine[name] - theirs[name] for name in mine.keys() & theirs.keys()), key=abs, default=None)
@@ -161,7 +164,7 @@ def _alone(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _in_turns(groups: Sequence[Group]) -> bool:
-    """Whether all samples are variants of one A/B session. They share the board and its other processes then."""
+    """Whether all samples are variants of one A/B session, so that all had the same board and other processes."""
     views = {id(one.in_turns) if one.in_turns else None for group in groups for one in group.samples}
     return len(views) == 1 and None not in views
 
@@ -241,7 +244,7 @@ def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Yield the warnings of single reports that apply to some of the sessions but not to all."""
+    """Yield the warnings in the reports of single sessions that apply to some of the sessions but not to all."""
     everyone = [one for group in groups for one in group.samples]
     found: dict[str, tuple[Notice, list[str]]] = {}
     for one in everyone:

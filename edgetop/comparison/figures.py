@@ -38,7 +38,7 @@ MOST_STREAMS, STREAM_CELLS = 12, 20  # compared streams; width of a name
 
 @frozen
 class Fact:
-    """A property of a session, such as its runtime, that a comparison shows but does not compare."""
+    """One property of a session, such as its runtime, that a comparison shows but does not judge."""
 
     key: str
     label: str
@@ -81,7 +81,7 @@ class Figure:
     def error(self, sample: Sample) -> Number:
         """Return the standard error of the figure within one session, or None if unknown.
 
-        It is on the scale of comparison: of the logarithm, unless the figure is compared as a difference.
+        The error is on the scale of comparison: of the logarithm, unless the figure is compared as a difference.
         """
         low, high = (self.interval and self.interval(sample)) or (None, None)
         if low is None or high is None or (low <= 0 and not self.is_difference):
@@ -108,16 +108,17 @@ class Figure:
         return math.hypot(apart, RUN_TO_RUN, crowding, half * warmth)
 
     def is_settled(self, sample: Sample) -> bool:
-        """Whether the figure comes from enough inferences to be trusted. It can only be False for a percentile."""
+        """Whether the figure comes from enough inferences to be trusted. Always true unless it is a percentile."""
         latency = _stream_latency(sample, self.stream) if self.stream else sample.report.latency
         name = self.key.partition("[")[0].removesuffix("_ms")
         return (latency.settled or {}).get(name, True) if latency else True
 
 
 def _at(path: str) -> Callable[[Sample], Any]:
-    """Return a function that reads a value of a report, given its dotted path, such as `power.mean_w`.
+    """Return a function that reads a value from the report of a session.
 
-    The function returns None if a part of the path is None.
+    `path` is the dotted path of the value, such as `power.mean_w`. The function returns None if a part of the path is
+    None.
     """
 
     def read(sample: Sample) -> Any:

@@ -32,7 +32,7 @@ NON_FINITE = "non_finite_share"  # end of the key of the row with each side's sh
 
 @frozen
 class Judge:
-    """How to judge outputs, besides comparing them with the baseline: by labels and by the user's own metric."""
+    """How the outputs are judged, besides comparing them with the baseline: by labels and by the user's own metric."""
 
     labels: Array | None = None  # true classes, one for each row of classes, in the order of the inferences
     metric: Metric | None = None  # metric of the user
@@ -41,7 +41,7 @@ class Judge:
 
 @frozen
 class Agreement:
-    """How well one output of a model agrees with the same output of the baseline."""
+    """How well one output of a session's model agrees with the same output of the baseline session."""
 
     name: str  # name of the output in the baseline
     max_abs: float | None = None
@@ -100,7 +100,7 @@ def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
 def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
     """Return the array rearranged to `shape`, or None if that is not possible.
 
-    It may have the channels on another axis, first or last, or additional axes of size one.
+    The array may have the channels on another axis, first or last, or additional axes of size one.
     """
     if array.shape == shape:
         return array
@@ -120,7 +120,7 @@ def _fits(has: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 class _Sums:
-    """Sums over all inferences from which the agreement of two outputs is computed."""
+    """Adds up over all inferences what the agreement of two outputs is computed from."""
 
     def __init__(self) -> None:
         self._count = self._one_only = self._rows = self._same = self._elements = 0
@@ -188,10 +188,11 @@ def _has_order(scores: Array) -> Array:
 
 
 def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
-    """Return `(name, accuracies)` of the first output with classes, or None if there is none.
+    """Return `(name, accuracies)` of the first output that has class scores, or None if there is none.
 
     The accuracies are a dict such as `{"top-1": 0.71, "top-5": 0.9}`: the share of rows whose label is among the
-    highest classes. "top-5" needs more than five classes. Raises InputError if the labels do not match the output.
+    highest classes. "top-5" needs more than five classes. `labels` has the correct class of each row. Raises InputError
+    if the labels do not match the output.
     """
     found = ((p, class_scores(kept.numbers(0, p))) for p in range(len(kept.outputs)))
     place, first = next(((p, scores) for p, scores in found if scores is not None), (0, None))

@@ -193,12 +193,12 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
 def _needs(
     base: Group, other: Group, figure: Figure, found: Contrast | None, level: float
 ) -> tuple[int | None, float | None]:
-    """Return `(sessions, seconds)`, the measuring that makes a difference certain: sessions per side, and total time.
+    """Return `(sessions, seconds)`: how much measuring would make the difference certain, per side and in total.
 
     A difference is certain if its interval excludes 0, or lies within the limits of "the same". A number is None if it
     cannot be computed. If sessions have too few inferences, `sessions` is None, and `seconds` is how long the present
     sessions would have to be in total. `found` is the present difference. `level` is the share of intervals that may
-    miss the true value.
+    miss the true value, such as 0.05.
     """
     samples = (*base.samples, *other.samples)
     lasted_s = [(one.session.duration_ns or 0) / 1e9 for one in samples]

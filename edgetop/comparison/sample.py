@@ -2,7 +2,7 @@
 
 The two variants of an A/B session are two samples. Each has the inferences of its own turns. Their ratio is measured
 turn by turn, so it is known far better than for two sessions. Measurements of a process or the whole board (memory,
-CPU, heat) do not belong to one variant. They are left out of both samples.
+CPU, heat) belong to both variants, so they are left out of both samples.
 """
 
 import statistics
@@ -66,9 +66,9 @@ class Sample:
 
     @property
     def crowding(self) -> float:
-        """Return the logarithm of the factor by which other processes may have slowed the session.
+        """Return the logarithm of the factor by which other processes may have slowed the session; 0 for no slowdown.
 
-        It is estimated from their share of the CPU cores. 0 means no slowdown.
+        The factor is estimated from the share of the CPU cores that these processes used.
         """
         others = (self.others_pct or 0.0) / 100 / (self.session.board.cores or 1) + (self.steal_pct or 0.0) / 100
         return float(np.log1p(max(others, 0.0)))

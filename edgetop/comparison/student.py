@@ -29,7 +29,7 @@ LONE_FREEDOM = 6
 
 @frozen
 class Side:
-    """The values of one figure in the sessions of one side of a comparison, on the scale on which they are compared."""
+    """One side of a comparison: the values of one figure in its sessions, on the scale on which they are compared."""
 
     values: Sequence[float]
     lone: float | None = None  # for a single session: standard deviation between such runs; None if unknown
@@ -59,7 +59,7 @@ class Contrast:
 def contrast(first: Side, second: Side) -> Contrast | None:
     """Return the difference of the two sides' means with its uncertainty, or None if the uncertainty is unknown.
 
-    It is unknown if each side has one session, and one of them has no estimate of the spread between runs.
+    The uncertainty is unknown if each side has one session, and one of them has no estimate of the spread between runs.
     """
     difference = float(np.mean(second.values)) - float(np.mean(first.values))
     sizes = len(first.values), len(second.values)

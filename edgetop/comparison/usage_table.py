@@ -31,7 +31,7 @@ class UsageRow:
 def usage_row(name: str, usages: Iterable[UsageFigures | None]) -> UsageRow | None:
     """Return a row called `name` about the resources that one or several sessions used.
 
-    Return None if it is unknown for all of them. `usages` has None for a session without such figures.
+    `usages` has None for a session without such figures. The result is None if all are None.
     """
     known = [asdict(usage) for usage in usages if usage is not None]
     return UsageRow(name, tuple(_together(key, [one[key] for one in known]) for key in KEYS)) if known else None

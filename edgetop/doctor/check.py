@@ -58,7 +58,7 @@ BOOTED = "run/systemd/system"  # exists if systemd runs the machine: sd_booted(3
 
 @frozen
 class Facts:
-    """What checks know about the board and about the measurement that is planned."""
+    """The input of all checks: what is known about the board and about the planned measurement."""
 
     root: Root
     board: "Board"

@@ -15,7 +15,8 @@ CALLED = "counters"
 def check_counters(facts: Facts, calls: Calls | None = None) -> list[Check]:
     """Return a check for what can be counted, and one for each thing that cannot, with the command that would help.
 
-    All of them are ok, because a benchmark needs no counters. Counters of this process are opened to find out.
+    All these checks have the status ok, because a benchmark needs no counters. To find out, counters of this process
+    are opened.
     """
     found = engine_counters.discover_engine(os.getpid(), shares_process=False, root=facts.root, calls=calls)
     checks = []

@@ -66,7 +66,7 @@ def ask(root: Root) -> bool | None:
 def _from_files(root: Root) -> bool | None:
     """Return the setting KillUserProcesses from logind's configuration files, or None if no file sets it.
 
-    Files in `logind.conf.d` override the main file. They are read in the order of their names, whatever their folder.
+    Files in `logind.conf.d` override the main file. The order of their names counts, whatever their folder.
     """
     snippets = {name: folder for folder in FOLDERS for name in root.names(f"{folder}/logind.conf.d")}
     paths = [f"{folder}/logind.conf" for folder in FOLDERS]

@@ -52,7 +52,7 @@ UPROBES = "uprobes"
 
 
 def check_uprobes(_: Facts) -> list[Check]:
-    """Return a check of whether `edgetop watch --pid` can work. It is always ok: a benchmark does not need it."""
+    """Return a check of whether `edgetop watch --pid` can work. It is always ok: a benchmark needs no `watch --pid`."""
     if why := perf.why_not():
         return [ok(UPROBES, f"none: {why}", "edgetop watch -- COMMAND needs none")]
     return [ok(UPROBES, "edgetop watch --pid can watch programs that run already, as root")]
@@ -61,7 +61,7 @@ def check_uprobes(_: Facts) -> list[Check]:
 def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
     """Return one check about all devices that cannot be opened. `closed` are these devices.
 
-    It is at most a warning, because edgetop also measures without them.
+    The worst status is a warning, because edgetop also measures without these devices.
     """
     if not closed:
         return [ok(PERMISSIONS, "every device found here can be opened")]
@@ -74,7 +74,7 @@ def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
 def find_closed(
     devices: Sequence[tuple[str, str, str]] = DEVICES, may: Callable[[str, int], bool] = os.access
 ) -> Iterator[Missing]:
-    """Yield the devices that the user may not open.
+    """Yield the devices that the user is not allowed to open.
 
     Permissions are tested without opening, which could wake the hardware. `devices` has `(file name pattern, purpose,
     usual group)` for each kind. `may` tests permissions as access(2) does.
@@ -142,8 +142,8 @@ def file_system(folder: Path, mountinfo: str) -> str | None:
 def measure(folder: Path, kind: str | None, now_s: Callable[[], float] = time.monotonic) -> Disk:
     """Return the free space on the disk of `folder`, and how long each flush to it took in s. Raises OSError.
 
-    At most 640 KiB are written, within about two seconds. `kind` is the type of the file system. It is stored in the
-    result.
+    At most 640 KiB are written, within about two seconds. `kind` is the type of the file system, such as `ext4`, for
+    the result.
     """
     flushes: list[float] = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
@@ -246,9 +246,9 @@ def check_runtimes(facts: Facts) -> list[Check]:
 
 
 def read_inventory(python: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
-    """Return which Python, NumPy and runtimes the interpreter `python` has, as a dict.
+    """Return which Python, NumPy and runtimes the interpreter `python` has.
 
-    It is the output of `child/__main__.py --inventory`. Raises OSError or ValueError.
+    The dict is the output of `child/__main__.py --inventory`. Raises OSError or ValueError.
     """
     try:
         done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file

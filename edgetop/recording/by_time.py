@@ -1,7 +1,7 @@
 """Reading of a recording by time: all data up to a moment, or the data between two moments.
 
-A view of a day-long session opens in a fraction of a second, because it is made from the table of seconds. Only the
-last inferences are read one by one. They make the figures of short spans exact.
+Most figures come from the table with one row per second, so a day-long session opens in a fraction of a second. Only
+the last inferences are read one by one, to make the figures of short spans exact.
 """
 
 from bisect import bisect_right
@@ -29,16 +29,16 @@ START: Place = (0, 0)
 
 
 class TimedTable:
-    """The rows of one table in the order in which they were created.
+    """One table of a recording, in which rows are found by session time.
 
-    Rows are read from the disk when they are needed.
+    Rows are in the order in which they were created. They are read from the disk when they are needed.
     """
 
     def __init__(self, pieces: Sequence[Piece], times: Times, cached_rows: int) -> None:
         """Use `pieces`, the parts of one table in order.
 
-        `times` takes rows and returns when each of them became available, in ns of session time. At most about
-        `cached_rows` rows stay in memory.
+        `times` takes the rows of a part and returns an array: the session time in ns at which each row became
+        available. At most about `cached_rows` rows stay in memory.
         """
         self._pieces = pieces
         self._times = times
@@ -52,10 +52,10 @@ class TimedTable:
         return len(self._pieces), 0
 
     def place(self, t_ns: int) -> Place:
-        """Return the place after the last row that was available at `t_ns`, as (piece number, row number).
+        """Return the place after the last row that was available at session time `t_ns`.
 
-        `t_ns` is in ns of session time. A row that came late also delays the rows after it, so that the order is
-        kept.
+        A place is (piece number, row number), both from 0. A row that came late also delays the rows after it, so that
+        the order is kept.
         """
         number = bisect_right(self._firsts, t_ns) - 1
         while 0 <= number < len(self._pieces):
@@ -108,7 +108,7 @@ class TimedTable:
         return whole[:filled]
 
     def read(self, number: int) -> Any:
-        """Return all rows of piece `number`. The most recently used pieces stay in memory."""
+        """Return all rows of piece `number`, counted from 0. The most recently used pieces stay in memory."""
         rows = self._cache.pop(number, None)
         if rows is None:
             rows = self._pieces[number].read()
@@ -127,11 +127,10 @@ CACHED_PIECES = 3
 
 
 class SecondsTable:
-    """The table of seconds of a recording, by time. All of the table is in memory, except most of its histograms.
+    """The table of a recording with one row per second. All of it is in memory, except most latency histograms.
 
-    A histogram takes a thousand bytes, and all other values of a second take a hundred. No screen needs single
-    histograms of seconds that are older than SEPARATE_S. So SUMMED_S older histograms are added up into one. The
-    results of an analysis do not change.
+    A histogram takes a thousand bytes, and the rest of a row a hundred. The last SEPARATE_S rows have their own
+    histograms. Older histograms are added up, SUMMED_S at a time, which changes no result of an analysis.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -160,10 +159,10 @@ class SecondsTable:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """The session times in ns, sorted, up to which reading is fastest: shortly after the end of each piece of the
-        table.
+        """Session times in ns, in ascending order: shortly after the end of each piece of the table.
 
-        Half a second after the end, most inferences of the piece have ended too.
+        Reading up to one of these times is fastest. Half a second after a piece ends, most of its inferences have ended
+        too.
         """
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
 
@@ -266,7 +265,7 @@ class RecordingByTime:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """The session times in ns, sorted, up to which reading is fastest."""
+        """Session times in ns, in ascending order. Reading the session up to one of them is fastest."""
         return self._seconds.stops_ns
 
     def whole(self) -> Batch:
@@ -280,8 +279,8 @@ class RecordingByTime:
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
         """Return a batch that brings a screen from the moment `begin` to the moment `end`.
 
-        The screen must already show the data before `begin`. The batch has only the first and the last profiling
-        rounds.
+        The screen must already show the data before `begin`. Of the profiling rounds, the batch has only the first and
+        the last ones.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
@@ -311,9 +310,10 @@ class RecordingByTime:
         return joined(chain.from_iterable(self.tables["operators"].between(begin, end)))
 
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
-        """Return the first profiling rounds, which serve as the baseline, and the last ones.
+        """Return the first profiling rounds between two places, which serve as the baseline, and the last ones.
 
-        Reading all of them would take half a second more.
+        A place is (piece number, row number) in the table of operators. Reading all rounds would take half a second
+        more.
         """
         operators = self.tables["operators"]
         first, number = 0, 0

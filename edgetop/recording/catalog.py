@@ -34,7 +34,7 @@ def pieces(folder: Path) -> list[tuple[str, int]]:
 
 @frozen
 class RowGroup:
-    """The catalog's entry for one row group of a table."""
+    """One row group (block of rows) of a table: where its data lies, and its entry in a Parquet footer."""
 
     table: str
     piece: int
@@ -50,7 +50,7 @@ class RowGroup:
 
 
 class Catalog:
-    """The writer of the catalog. It only appends entries, each as a frame with a checksum."""
+    """Writes the catalog. Entries are only appended, each as a frame with a checksum."""
 
     def __init__(self, folder: Path, size: int = 0) -> None:
         """Open the catalog in `folder`, or create it. Raises OSError.
@@ -78,7 +78,7 @@ class Catalog:
 
 @frozen
 class CatalogContent:
-    """The entries of a catalog (a list of row groups) that are valid."""
+    """What is valid in a catalog: an entry for each row group (block of rows) of the unfinished tables."""
 
     groups: list[RowGroup]  # in the order of their rows
     size: int  # length in bytes up to the end of the last valid entry

@@ -31,9 +31,10 @@ from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECO
 
 
 class _NoPandas:
-    """An import finder that makes `import pandas` fail, because pyarrow imports pandas when it makes its first array.
+    """An import finder that makes `import pandas` fail. Otherwise pyarrow imports pandas for its first array.
 
-    Edgetop does not need pandas. It would take 40 MiB, and a broken installation of it would end the recording.
+    Edgetop does not need pandas. Importing it would take 40 MiB, and a broken installation of it would end the
+    recording.
     """
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002
@@ -52,7 +53,7 @@ SYMBOL = pa.dictionary(pa.int32(), pa.string())
 
 
 def table_schema(columns: list[tuple[str, Any, str]], absent: tuple[str, ...] = ()) -> pa.Schema:
-    """Return an Arrow schema of columns, given as `(name, type, meaning)`.
+    """Return an Arrow schema. `columns` has `(name, Arrow type, meaning)` for each column.
 
     Only the columns named in `absent` may contain nulls.
     """
@@ -213,8 +214,8 @@ Columns = dict[str, Any]
 def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str] = ()) -> pa.Table:
     """Return rows of the table `name`, such as "readings", as an Arrow table with the columns of the format.
 
-    `rows` has the type of the table's field in a `Batch`. `sensor_ids` are needed for readings, whose sensors are
-    indices in this list.
+    `rows` is the value of the field `name` of a `Batch`. Readings name their sensor by its index in `sensor_ids`, which
+    other tables do not need.
     """
     schema = SCHEMAS[name]
     if name == "inferences":
@@ -281,10 +282,10 @@ def _figures(seconds: Seconds) -> Columns:
 
 
 def from_arrow(name: str, table: pa.Table, sensor_ids: Sequence[str] = ()) -> Any:
-    """Return the rows of an Arrow table, in the type that a `Batch` has for them.
+    """Return the rows of the Arrow table `table` as the value of the field `name` of a `Batch`.
 
-    `name` is the table's name, but not "operators"; use `bursts_from_arrow` for that. Readings of sensors that are
-    not in `sensor_ids` are left out.
+    `name` is the table's name, but not "operators"; use `bursts_from_arrow` for that. Readings of sensors that are not
+    in `sensor_ids` are left out.
     """
     if name == "inferences":
         return _inferences(table)
@@ -360,9 +361,10 @@ def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.vo
 
 
 def _with_histograms(rows: npt.NDArray[np.void], bucket: pa.ChunkedArray, bucket_count: pa.ChunkedArray) -> Seconds:
-    """Return a `Seconds` of `rows`, with a list of buckets and a list of counts for each row.
+    """Return a `Seconds` of `rows` with their histograms.
 
-    Raises ValueError if a list of buckets and its list of counts differ in length.
+    `bucket` has, for each row, the list of its bucket numbers, and `bucket_count` the list of their counts. Raises
+    ValueError if two such lists differ in length.
     """
     offsets, buckets = _lists(bucket.combine_chunks())
     other_offsets, counts = _lists(bucket_count.combine_chunks())
@@ -422,7 +424,7 @@ def sound_rows(table: pa.Table) -> pa.Table:
 def bursts_from_arrow(pieces: Iterable[pa.Table], shared: dict[Infos, Infos] | None = None) -> tuple[Burst, ...]:
     """Return the profiling rounds in consecutive parts of the `operators` table. A round may continue in the next part.
 
-    Rounds with equal lists of operators share one list object. `shared` has the lists that are known so far; new
+    Rounds with equal lists of operators share one list object. `shared` maps each known list to the object to use; new
     lists are added to it.
     """
     infos: dict[Infos, Infos] = {} if shared is None else shared

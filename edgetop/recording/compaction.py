@@ -55,8 +55,9 @@ class WaitingRows:
     """Collects rows, and writes them to the tables in row groups of the right size."""
 
     def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
-        """Collect rows that come from the journal file with the name `source`. The sensors in readings are indices in
-        `sensor_ids`.
+        """Collect rows that come from the journal file with the name `source`.
+
+        Readings name their sensor by its index in `sensor_ids`.
         """
         self._tables = tables
         self._source = source
@@ -76,7 +77,10 @@ class WaitingRows:
             self.put(name, getattr(batch, FIELDS[name]))
 
     def put(self, name: str, rows: Any) -> None:
-        """Add rows of the table `name`, and write the row groups that became full. Raises OSError."""
+        """Add rows of the table `name`, and write the row groups that became full. Raises OSError.
+
+        `rows` is the value of the field `name` of a `Batch`.
+        """
         if name == "readings":
             valid = (rows["sensor"] < len(self._sensor_ids)) & ~np.isnan(rows["value"])
             rows = rows if valid.all() else rows[valid]

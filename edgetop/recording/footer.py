@@ -1,9 +1,9 @@
 """Making of Parquet footers for row groups that were written one at a time.
 
-A Parquet file has its index, the footer, at its end. So a file that still grows cannot be read, and a writer that
-dies leaves nothing readable. Here Arrow encodes each row group as a file of its own. The catalog keeps the index
-entry of each row group. A footer can be made from these entries at any time; only the offsets in an entry change.
-Thrift's compact protocol and the field numbers are those of parquet-format:
+A Parquet file has its index, the footer, at its end. So a file that still grows cannot be read, and a writer that dies
+leaves nothing readable. Here Arrow encodes each row group as a file of its own. The catalog keeps the entry of each row
+group (the structure RowGroup of the footer). A footer can be made from these entries at any time; only the offsets in
+an entry change. Thrift's compact protocol and the field numbers are those of parquet-format:
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
@@ -46,15 +46,18 @@ def split(file: bytes) -> tuple[bytes, bytes]:
 
 
 def row_groups_of(footer: bytes, shift: int) -> list[bytes]:
-    """Return the index entries of all row groups in a Parquet footer.
+    """Return the encoded RowGroup structures of a Parquet footer, in order.
 
-    Offsets in the entries are increased by `shift`, the number of bytes by which the data was moved.
+    Their offsets are increased by `shift`, the number of bytes by which the data was moved.
     """
     return [_shifted(group, shift) for group in _parsed(footer)[_FILE_ROW_GROUPS][1][1]]
 
 
 def columns_in(row_group: bytes) -> int:
-    """Return the number of columns of a row group, from its index entry. Raises ValueError if the entry is invalid."""
+    """Return the number of columns of a row group. Raises ValueError if `row_group` is invalid.
+
+    `row_group` is the encoded RowGroup structure of a Parquet footer.
+    """
     try:
         return len(_parsed(row_group)[_GROUP_COLUMNS][1][1])
     except (KeyError, TypeError, IndexError):
@@ -62,10 +65,9 @@ def columns_in(row_group: bytes) -> int:
 
 
 def shifted(row_group: bytes, shift: int) -> bytes:
-    """Return the index entry `row_group`, with its offsets increased by `shift`, in bytes. Use it if the data was
-    moved.
+    """Return `row_group` with its offsets increased by `shift`, because its data was moved by that many bytes.
 
-    Raises ValueError if the entry is invalid.
+    `row_group` is the encoded RowGroup structure of a Parquet footer. Raises ValueError if it is invalid.
     """
     return _shifted(_parsed(row_group), shift)
 
@@ -91,8 +93,8 @@ def _move(fields: Struct, field: int, shift: int) -> None:
 def footer_of(template: bytes, rows: int, row_groups: Sequence[bytes]) -> bytes:
     """Return the end of a Parquet file: the footer with `row_groups`, the footer's length, and the magic bytes.
 
-    `row_groups` are index entries of row groups. `rows` is the number of all their rows. `template` is the footer of
-    a file with the same columns.
+    `row_groups` are encoded RowGroup structures. `rows` is the number of rows in all of them. `template` is the footer
+    of a file with the same columns.
     """
     fields = _parsed(template)
     fields[_FILE_NUM_ROWS] = _I64, rows

@@ -1,8 +1,8 @@
-"""The journal of a recording. Every batch is first written into it, within a second.
+"""The journal of a recording. Every batch is first written into the journal, within a second.
 
-It consists of numbered files in `journal/`, the segments. A segment contains frames. There is one writer and any
-number of readers. The rows of a full segment are moved into tables, and the segment is removed (`compaction`). So the
-journal of a writer that died contains just the rows that the tables lack.
+The journal consists of numbered files in `journal/`, the segments. A segment contains frames. There is one writer and
+any number of readers. The rows of a full segment are moved into tables, and the segment is removed (`compaction`). So
+the journal of a writer that died contains just the rows that the tables lack.
 
 After a disk error, the writer begins a new segment, so that nothing is ever appended to an incomplete frame.
 """
@@ -70,7 +70,7 @@ def segments(folder: Path) -> list[int]:
 
 
 class Journal:
-    """The writer of the journal: numbered files (segments), one after another."""
+    """Writes the journal of one session as numbered files (segments)."""
 
     def __init__(self, folder: Path, fsync_interval_ns: int, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Write files of about `segment_bytes` into `folder`.
@@ -166,7 +166,7 @@ class Journal:
 
 
 class _Reference:
-    """The deflate dictionary for several successive frames. It consists of the beginnings of some earlier payloads."""
+    """Chooses the deflate dictionary for several successive frames: the beginnings of some earlier payloads."""
 
     def __init__(self) -> None:
         self.run = 0
@@ -230,9 +230,7 @@ class BackgroundSync:
 
 @frozen
 class Missing:
-    """How much data was in damaged frames of the journal. It is computed from counts in the frames before and after
-    them.
-    """
+    """How much data was in damaged frames of the journal, computed from counts in the frames around them."""
 
     ns: int = 0  # session time
     inferences: int = 0  # single inferences
@@ -242,9 +240,8 @@ class Missing:
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
         """Return how much is missing after one more frame was read.
 
-        `before` says how much had been written before that frame; the frame itself has this count. `read` says how
-        much was read before the frame; None if unknown. `is_damaged` says that bytes were skipped since the last
-        frame.
+        `before` is what that frame says had been written before it. `read` is what was read before it; None if unknown.
+        `is_damaged` says that bytes were skipped since the last frame.
         """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
@@ -257,8 +254,8 @@ class Missing:
     def lost(self, tally: Tally | None) -> Lost | None:
         """Return what is missing as a `Lost`, or None if nothing is missing.
 
-        `tally` counts all data that was written; None if unknown. If it counts no single inferences, they were not
-        recorded. The result then has the inferences that the missing seconds counted.
+        `tally` counts all data that was written; None if unknown. If it has no single inferences, they were not
+        recorded, and the result has the inferences that the missing seconds counted.
         """
         inferences = self.inferences if tally is None or tally.inferences else self.counted
         if not (self.ns or inferences) and self.is_counted:
@@ -287,9 +284,7 @@ class TableJob:
 
 @dataclass(slots=True)
 class JournalState:
-    """What was learned from the journal's frames so far, besides the batches. One object is used for all segments in
-    order.
-    """
+    """What was learned from the journal's frames so far, besides the batches. All its files share one object."""
 
     tally: Tally | None = None  # of everything written up to the last batch; None if unknown
     missing: Missing = field(default_factory=Missing)
@@ -299,7 +294,7 @@ class JournalState:
 
 
 class SegmentReader:
-    """A reader of the batches in one file of the journal, which may still be growing."""
+    """Reads the batches in one file of the journal, which may still be growing."""
 
     def __init__(self, file: Descriptor, end: int | None = None, state: JournalState | None = None) -> None:
         """Read an open journal file up to the byte offset `end`; None means up to its current end.
@@ -378,11 +373,11 @@ def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader
 
 
 class FellBehindError(Exception):
-    """A part of the journal was removed before it was read. The reader must start again from the tables."""
+    """Raised if a part of the journal was removed before it was read. The reader must start again from the tables."""
 
 
 class Follower:
-    """A reader of every batch that a writer appends to the journal, from a given place on."""
+    """Reads every batch that a writer appends to the journal, from a given place on."""
 
     def __init__(self, folder: Path, number: int = 0, offset: int = 0, file: Descriptor | None = None) -> None:
         """Start at byte `offset` of journal file `number`; by default at the beginning of the journal in `folder`.
@@ -482,9 +477,9 @@ class Unwritten:
 
 
 class UnwrittenNote:
-    """A note of how much data the disk did not accept.
+    """A note on the disk of how much data the disk did not accept.
 
-    It is the name of an empty file, because a name needs no space.
+    The note is the name of an empty file, because a name needs no space.
     """
 
     def __init__(self, journal: Path) -> None:

@@ -1,8 +1,8 @@
 """Frames: the parts of an append-only file, each with a checksum.
 
 A frame is a header, a payload and one checksum over both. So a reader detects an incomplete end (power loss, a full
-disk) and damage in the middle (an SD card). A reader can follow a file that grows. An incomplete frame at the end is
-read at the next call.
+disk) and damage in the middle (an SD card). The file may still be growing. An incomplete frame at its end is read at
+the next call.
 """
 
 import os
@@ -54,7 +54,7 @@ def varint(number: int) -> bytes:
 
 
 def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: int = 0) -> bytes:
-    """Return the bytes of a frame with this payload. The other parameters are the fields of `Frame`."""
+    """Return the bytes of a frame with this payload. The parameters are the fields of `Frame`."""
     head = _HEADER.pack(MAGIC, flags, run.to_bytes(3, "little"), len(payload), unpacked_bytes, number, 0)[:_CHECKED]
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
 
@@ -116,10 +116,9 @@ class FrameReader:
         return Frame(flags, number, unpacked, payload, int.from_bytes(run, "little"))
 
     def next_reference(self, run: int) -> Frame | None:
-        """Return the next frame with the deflate dictionary for `run`, a series of frames; None if there is no such
-        frame.
+        """Return the next frame that holds the deflate dictionary of a series of frames, or None if there is none.
 
-        The reader does not move.
+        `run` is the number of the series. The reader's position stays.
         """
         onward = FrameReader(self._fd, self._end, self.offset)
         return next((frame for frame in onward.read() if frame.has(REFERENCE) and frame.run == run), None)

@@ -74,7 +74,7 @@ def pack_part(kind: int, data: bytes) -> bytes:
 
 
 def split(payload: bytes) -> Parts:
-    """Return the parts of a payload, by the numbers of their kinds.
+    """Return the parts of a payload as bytes, by the number of each part's kind.
 
     Raises ValueError if a part is incomplete or occurs twice.
     """
@@ -246,7 +246,7 @@ def _pack_streams(streams: StreamSeconds) -> bytes:
 def _with_streams(seconds: Seconds, data: bytes, most: int) -> Seconds:
     """Return `seconds` with statistics of single streams, decoded from `data`.
 
-    `most` is the largest length of a column.
+    `most` is the largest number of values that a column may have.
     """
     columns = Columns(data, most)
     lengths = columns.take(len(seconds))
@@ -269,7 +269,7 @@ def _pack_tokens(tokens: TokenSeconds) -> bytes:
 def _with_tokens(seconds: Seconds, data: bytes, most: int) -> Seconds:
     """Return `seconds` with the figures of their tokens, decoded from `data`.
 
-    `most` is the largest length of a column.
+    `most` is the largest number of values that a column may have.
     """
     columns = Columns(data, most)
     tokens = TokenSeconds(columns.take_table(TOKEN_SECOND), _take_seconds(columns), _take_seconds(columns))
@@ -364,7 +364,7 @@ READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
 def pack_interval(fsync_interval_ns: int) -> bytes:
     """Return a payload part with the writer's interval between syncs, in ns.
 
-    It tells a recovery how much data a power loss may have cost. It precedes the parts of the batch.
+    From the interval, a recovery knows how much data a power loss may have cost. The part precedes the batch's parts.
     """
     return pack_part(INTERVAL, _INTERVAL.pack(fsync_interval_ns))
 
@@ -377,7 +377,7 @@ def interval_of(parts: Parts) -> int | None:
 def pack_partial(second: Seconds) -> bytes:
     """Return payload parts with a second that is not complete yet, or b"" if `second` has no row.
 
-    They are needed in recordings without single inferences.
+    Recordings without single inferences need these parts.
     """
     if not len(second):
         return b""
@@ -410,9 +410,9 @@ class Tally:
 
 
 def pack_tally(before: Tally, after: Tally) -> bytes:
-    """Return a payload part that says how much was written before a frame, and how much including the frame.
+    """Return a payload part that says how much had been written before a frame, and after it.
 
-    From it, a reader can tell how much data is missing.
+    From these counts, a reader can tell how much data is missing.
     """
     since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
     own = after.inferences - before.inferences, after.counted - before.counted
@@ -420,7 +420,7 @@ def pack_tally(before: Tally, after: Tally) -> bytes:
 
 
 def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally]:
-    """Return how much had been written before the frame with these parts, and how much including it.
+    """Return `(before, after)`: how much had been written before the frame with these parts, and after it.
 
     `until_ns` is the frame's session time. Raises ValueError if the part with these counts is missing or incomplete.
     """

@@ -363,7 +363,7 @@ class TableFile:
         """Return the rows of the row groups `numbers`, and how many implausible rows were left out.
 
         Only rows of `operators` are checked here. Readings of sensors that are not in `sensor_ids` are left out too.
-        `infos` has the lists of operators that profiling rounds share; new lists are added.
+        `infos` maps each known list of operators to the object that profiling rounds share; new lists are added.
         """
         with _arrow_errors():
             schema = SECONDS_OF_ALL if self.name == "seconds" else ALL_SCHEMAS[self.name]

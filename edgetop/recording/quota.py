@@ -34,7 +34,7 @@ _MOST_NAMED = 5
 
 @frozen
 class Now:
-    """The current times of this machine's clocks."""
+    """The times that the clocks of this machine show now."""
 
     boot: str | None
     monotonic_ns: int
@@ -174,7 +174,7 @@ def is_pushed(folder: Path, session_id: str) -> bool:
 
 
 def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]:
-    """Return the folders in the order in which they may be removed.
+    """Return the folders in the order in which they are to be removed. `sessions` has the manifest of each folder.
 
     Sessions that were copied to a lake come first. Within each group, the oldest comes first.
     """

@@ -162,15 +162,15 @@ class Recording:
 
     @property
     def _ran(self) -> int | None:
-        """The number of inferences that the table of seconds should count; None if unknown.
+        """The number of inferences that the table of seconds should count.
 
-        It is also None for an imported session that has only a summary.
+        None if unknown, or for an imported session that has only a summary.
         """
         is_summary = self.manifest.was_imported and not self._measured and not self._counted
         return None if is_summary else self.manifest.methodology.measure_runs
 
     def _uncounted(self) -> Lost | None:
-        """Return the inferences that an undamaged table of seconds lacks, or None if it lacks none."""
+        """Return the inferences that are missing in an undamaged table of seconds, or None if none is missing."""
         ran = self._ran
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
             return None
@@ -179,7 +179,7 @@ class Recording:
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
         """Yield the plausible rows of the table `name` within `span`, in parts of limited size.
 
-        The parts have the type that a `Batch` has for this table. A profiling round may continue in the next part.
+        A part has the type of the field `name` of a `Batch`. A profiling round may continue in the next part.
         """
         for rows in self._snapshot.rows(name, span):
             if len(kept := within(span, self._plausible(name, rows))):

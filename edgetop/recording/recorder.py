@@ -312,9 +312,7 @@ def _reason(error: OSError) -> str:
 
 
 class _Gap:
-    """Counts the rows that were dropped because the disk did not accept them. A gap is a time in which it accepts
-    nothing.
-    """
+    """Counts the rows that were dropped in gaps: times in which the disk accepted nothing."""
 
     def __init__(self) -> None:
         self.first: OSError | None = None
@@ -335,7 +333,7 @@ class _Gap:
         self.ns_before += self._ns
 
     def lost_before(self) -> Lost | None:
-        """Return the data that was lost in gaps that are over, or None if nothing was lost."""
+        """Return the data that was lost in past gaps (times in which the disk accepted nothing), or None."""
         why = "the disk took nothing for a time: it was full, or failed"
         return Lost(self.ns_before / NS, self.missing_before, why) if self.ns_before else None
 

@@ -1,8 +1,8 @@
 """Completing the session of a writer that died.
 
 The session's rows are in the journal and in unfinished table files. Three things are missing: the last, incomplete
-second, the event of the end, and the final names of the tables. The files of the journal are removed only when all
-data is on the disk. So a recovery may be killed at any moment and repeated.
+second, the event of the end, and the final names of the tables. The journal's files are removed only when all data is
+on the disk. So a recovery may be killed at any moment and repeated.
 """
 
 import json
@@ -153,10 +153,11 @@ def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: 
 
 
 def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Lost | None:
-    """Return the data that a dead writer had not written yet. `death` is the reason why it did not finish.
+    """Return the data that a dead writer had not written yet.
 
-    Only the engine knows how long the run went on. The writer may have been stopped, or have waited for the disk, for
-    any time before it died. If the journal was changed well after its last batch, more had been written.
+    `death` is the reason why the writer did not finish, such as "power-loss". Only the engine knows how long the run
+    went on. The writer may have been stopped, or have waited for the disk, for any time before it died. If the journal
+    was changed well after its last batch, more had been written.
     """
     if death == "writer-killed" and (note := _end_note(snapshot.folder)):
         until_ns = note[0] - last.manifest.clock.origin_monotonic_ns

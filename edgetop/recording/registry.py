@@ -210,7 +210,7 @@ def _distinct_names(folders: Sequence[Path]) -> str:
 
 
 def _other_owner(folder: Path) -> int | None:
-    """Return the uid of the owner of `folder` if it belongs to another user and may not be entered; otherwise None."""
+    """Return the uid of the other user who owns `folder`, if this user is not allowed to enter it, else None."""
     try:
         status = folder.stat()
     except (OSError, ValueError):
@@ -224,7 +224,7 @@ MAX_OUTCOME_BYTES = 4096
 
 @frozen
 class Outcome:
-    """A session's result in short. It is stored beside the tables, so that `edgetop sessions` need not read the tables.
+    """The short result of one session. It is stored beside the tables, so that `edgetop sessions` is fast.
 
     The stored file may be deleted at any time, since it can be made again. It is valid only for the manifest and the
     version of edgetop from which it was made.

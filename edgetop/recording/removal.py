@@ -61,7 +61,7 @@ class Removed:
 
 
 class SessionFiles:
-    """The files that edgetop wrote into a session's folder. It reaches them only through descriptors of that folder."""
+    """The files that edgetop wrote into one session's folder, reached only through descriptors of that folder."""
 
     def __init__(self, folder: Path) -> None:
         """Open the folder. Raises OSError if that fails, or if `folder` is a link."""
@@ -196,7 +196,7 @@ def _require(expected: Mapping[str, Stamp], folder: int) -> None:
 
 
 def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
-    """Whether the file `name` may be removed: a copy of it is verified, or it can be made from other files.
+    """Whether the file `name` can be removed without loss: a copy of it is verified, or other files suffice to make it.
 
     The note of `edgetop push` stays.
     """

@@ -81,7 +81,7 @@ WHOLE = Span()
 
 @frozen
 class Piece:
-    """Consecutive rows of a table, which `read` reads from the disk. Unreadable rows are left out."""
+    """A part of a table: consecutive rows, which `read` reads from the disk. Unreadable rows are left out."""
 
     first_ns: int  # the earliest time of a row
     last_ns: int  # the latest
@@ -90,16 +90,14 @@ class Piece:
 
 
 def times(rows: Any) -> Any:
-    """Return the session time in ns of each row, as an array."""
+    """Return the session time in ns of each row of any table of a `Batch`, as an array."""
     if isinstance(rows, tuple):
         return np.array([row.t_ns for row in rows], np.int64)
     return (rows.rows if isinstance(rows, Seconds) else rows)["t_ns"]
 
 
 def joined(name: str, pieces: Sequence[Any]) -> Any:
-    """Return the rows of consecutive parts of the table `name` as one. The parts of a divided profiling round are
-    joined.
-    """
+    """Return the rows of consecutive parts of the table `name` as one. Parts of one profiling round are joined."""
     if not pieces:
         return NO_ROWS[name]
     if name == "seconds":
@@ -111,7 +109,7 @@ def joined(name: str, pieces: Sequence[Any]) -> Any:
 
 
 def between(rows: Any, begin: int, end: int) -> Any:
-    """Return the rows at positions `begin` to `end - 1`."""
+    """Return the rows at positions `begin` to `end - 1`. `rows` is any table of a `Batch`."""
     if isinstance(rows, Seconds):
         place = np.arange(len(rows))
         return rows.where((place >= begin) & (place < end))
@@ -119,7 +117,7 @@ def between(rows: Any, begin: int, end: int) -> Any:
 
 
 def where(rows: Any, wanted: Mask) -> Any:
-    """Return the rows for which `wanted` is true."""
+    """Return the rows for which `wanted` is true. `rows` is any table of a `Batch`."""
     if wanted.all():
         return rows
     if isinstance(rows, tuple):
@@ -128,16 +126,16 @@ def where(rows: Any, wanted: Mask) -> Any:
 
 
 def within(span: Span, rows: Any) -> Any:
-    """Return the rows whose time lies in `span`."""
+    """Return the rows whose time lies in `span`. `rows` is any table of a `Batch`."""
     return where(rows, span.holds(times(rows))) if len(rows) else rows
 
 
 def in_order(rows: Any) -> Any:
-    """Return the rows sorted by time, if another program may have written them in another order.
+    """Return the rows sorted by time, in case another program wrote them in another order.
 
-    Seconds are always sorted, and duplicates are dropped. Edgetop writes other rows in the order of their creation,
-    in which some are always late. So other rows are sorted only if a row is late by nearly the whole time that the
-    rows span.
+    `rows` is any table of a `Batch`. Seconds are always sorted, and duplicates are dropped. Edgetop writes other rows
+    in the order of their creation, in which some are always late. So they are sorted only if a row is late by nearly
+    the whole time that the rows span.
     """
     if len(rows) < 2:
         return rows
@@ -209,7 +207,7 @@ def _have_sound_streams(seconds: Seconds) -> Mask:
 def add_up(seconds: Seconds, streams: StreamSeconds) -> Mask:
     """Return, for each second, whether the rows of its streams add up to its number of inferences.
 
-    They must also be in ascending order of stream, without duplicates, and have the second's time.
+    The rows must also be in ascending order of stream, without duplicates, and have the second's time.
     """
     rows, owner = streams.seconds.rows, streams.owner
     fits = rows["t_ns"] == seconds.rows["t_ns"][owner]

@@ -1,4 +1,4 @@
-"""The folder of a session: its place, its manifest and its lock. Only its owner may read it."""
+"""The folder of a session: its place, its manifest and its lock. Only its owner is allowed to read it."""
 
 import fcntl
 import json
@@ -101,9 +101,9 @@ def set_aside(folder: Path, name: str) -> None:
 
 
 class FolderHandle:
-    """A folder held open by a descriptor.
+    """A folder that a descriptor holds open.
 
-    It stays the same folder if it is moved or if another folder takes its path.
+    The handle leads to the same folder if that is moved, or if another folder takes its path.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -226,7 +226,7 @@ def parsed_manifest(path: Path, text: str) -> Manifest:
 
 
 class WriterLock:
-    """The lock that a session's writer holds as long as it runs. The kernel releases the lock however the writer ends.
+    """The lock on a session's folder. Its writer holds it as long as it runs, and the kernel then releases it.
 
     Only one child process inherits it (flock(2)): the one that writes the tables.
     """
@@ -234,9 +234,9 @@ class WriterLock:
     def __init__(self, folder: Path, *, for_recovery: bool = False) -> None:
         """Take the lock of the session in `folder`. Raises RecordingError if a writer holds it, or OSError.
 
-        With `for_recovery`, the lock is taken to complete the session of a dead writer. If other processes do the
-        same, this waits for them. A byte in the lock file tells a recovery from a writer. A recovery first takes the
-        shared lock, which it gets only if no writer runs. Then it writes the byte and takes the exclusive lock. A
+        `for_recovery` says that this process completes the session of a dead writer (a recovery). If other processes do
+        the same, this waits for them. A recovery first takes the shared lock, which it gets only if no writer runs.
+        Then it writes a byte into the lock file, which tells a recovery from a writer, and takes the exclusive lock. A
         session never gets a second writer, so the byte stays.
         """
         self.fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
@@ -280,5 +280,5 @@ def is_live(folder: Path) -> bool:
 
 
 def _is_recovery(fd: int) -> bool:
-    """Whether the lock file `fd` was locked by a recovery. The writer is dead then."""
+    """Whether a process that completes a dead writer's session took the lock. `fd` is the open lock file."""
     return os.fstat(fd).st_size > 0

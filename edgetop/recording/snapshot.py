@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # loads Arrow
 
 
 class Problems:
-    """The parts of a recording that could not be read. Each problem is listed once."""
+    """Collects the parts of a recording that could not be read. Each problem is listed once."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -68,7 +68,7 @@ class Problems:
 
 
 class InferencesSince:
-    """The inferences after a given time, and the last inference of each stream before it."""
+    """Collects the inferences after a given time, and the last inference of each stream before it."""
 
     def __init__(self) -> None:
         self.pieces: list[Inferences] = []  # the first may begin before
@@ -79,7 +79,7 @@ class InferencesSince:
             self.pieces.append(inferences)
 
     def begin(self, end_ns: int, split_by: SplitBy) -> None:
-        """Move the given time to `end_ns`. Earlier inferences are dropped, except the last one of each stream."""
+        """Change the given time to `end_ns`. Earlier inferences are dropped, except the last one of each stream."""
         while len(self.pieces) > 1 and self.pieces[1]["t_ns"][0] < end_ns:
             self._last = latest(join([self._last, self.pieces.pop(0)]), split_by)
 
@@ -134,7 +134,7 @@ class MissingSeconds:
 def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> SecondAggregator:
     """Return an aggregator that makes rows of seconds in the same way as the session's writer.
 
-    It begins with second number `first_second`. `last` has the last counted inference of each stream before it.
+    Its first row is second number `first_second`. `last` has the last counted inference of each stream before it.
     """
     load = manifest.load
     return SecondAggregator(load.deadline_ns, first_second, last, is_paced=load.is_paced, split_by=manifest.split_by)
@@ -162,7 +162,7 @@ class Snapshot:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         """Open the journal and the unfinished table files of a session.
 
-        Raises FileNotFoundError if the writer finishes meanwhile. Take another snapshot then.
+        Raises FileNotFoundError if the writer finishes meanwhile. The caller then takes another snapshot.
         """
         self.folder = folder
         self.problems = Problems()

@@ -45,7 +45,7 @@ BLOCK = "sys/block"  # the whole disks; partitions are below them
 
 @frozen
 class Enclosure:
-    """How a program is put into the cgroup that limits it. It is empty if the limit needs no cgroup."""
+    """How a program is put into the cgroup that limits it. All fields are empty if the limit needs no cgroup."""
 
     way: str = ""  # how it is limited: "systemd scope", "cgroup v2", "cgroup v1"; "" without a cgroup
     prefix: tuple[str, ...] = ()  # put before the command that starts the engine or program

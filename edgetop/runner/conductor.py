@@ -1,8 +1,8 @@
 """The conductor runs a session, on a thread of its own.
 
-It takes a step twice a second, or four times if there is much data. In each step, it collects the engine's inferences
-and the sensors' readings into a batch. It passes the batch to the recorder and to the screen, and decides whether the
-session is over. It draws no screen and formats nothing.
+The conductor takes a step twice a second, or four times if there is much data. In each step, it collects the engine's
+inferences and the sensors' readings into a batch. It passes the batch to the recorder and to the screen, and decides
+whether the session is over. It draws no screen and formats nothing.
 """
 
 import contextlib
@@ -152,7 +152,7 @@ class Conductor:
         self._wake.set()
 
     def hurry(self) -> None:
-        """End the engine or program at once. Call this when it was told to stop before and still runs."""
+        """End the engine or program at once. Call this if it still runs after `stop`."""
         self._is_urgent = True
         self._wake.set()
 
@@ -270,8 +270,8 @@ class Conductor:
     def _watch_backlog(self, asked_ns: int, *, is_behind: bool) -> None:
         """Add an event when edgetop falls seconds behind the engine, and another one when it has caught up.
 
-        `asked_ns` is the session time at which the engine was asked for records. `is_behind` says that it has more
-        records than it returned.
+        `asked_ns` is the session time at which edgetop asked the engine for records. `is_behind` says that the engine
+        has more records than it returned.
         """
         if not is_behind:
             self._asked_ns = asked_ns

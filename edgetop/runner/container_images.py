@@ -1,7 +1,7 @@
 """Make the container image in which a program is watched: pull it, build it from a Dockerfile, prepare it (`--setup`).
 
-The result of `--setup` is an image of its own, `edgetop-setup:HASH`. It is made once for each image, command, folder
-and content of the files that the command names. `docker image rm` removes it.
+The result of `--setup` is an image of its own, `edgetop-setup:HASH`. Each combination of image, command, folder and
+content of the files that the command names gets one such image. `docker image rm` removes it.
 """
 
 import contextlib

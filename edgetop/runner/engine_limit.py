@@ -14,7 +14,7 @@ DEFAULT_PERIOD_US = 100_000  # of a quota, as in the kernel: Documentation/sched
 
 @frozen
 class Limit:
-    """The resources that the engine, or a watched program with all its children, may use. None means no limit."""
+    """What the engine, or a watched program with all its children, is allowed to use. None means no limit."""
 
     cpus: int | None = None  # number of CPUs it is pinned to, and of threads if that option is not given
     memory_bytes: int | None = None
@@ -35,7 +35,7 @@ class Limit:
 
     @property
     def quota_us(self) -> int | None:
-        """The CPU time in microseconds that the engine may use in each period of `period_us`. None means no limit."""
+        """The CPU time in us that the engine is allowed in each period of `period_us`. None means no limit."""
         return None if self.quota_pct is None else round(self.quota_pct / 100 * self.period_us)
 
 

@@ -1,4 +1,4 @@
-"""Counts of a session's inferences while it runs. They are stored in its manifest (its description)."""
+"""Counts of a session's inferences while it runs, for its manifest (its description)."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ STREAMS_EVERY_NS = 10_000_000_000
 
 
 class InferenceCounts:
-    """Counts of one session's inferences, by phase. If several models or threads run at the same time, also by stream.
+    """Counts one session's inferences by phase and by stream.
 
-    A stream is one of these models or threads.
+    A stream is one of several models or threads that run inferences at the same time.
     """
 
     def __init__(self, streams: int, *, follows: bool = False) -> None:

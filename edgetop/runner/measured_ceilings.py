@@ -30,7 +30,7 @@ VERSION = 1
 
 @frozen
 class Kind:
-    """The conditions under which measured limits hold. The same board in another power mode has other limits."""
+    """The conditions under which measured FLOP/s and bytes/s hold, such as the board, power mode and runtime."""
 
     board: str | None
     cpu: str | None
@@ -57,7 +57,7 @@ class Measured:
 
 
 def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
-    """Return the highest FLOP/s and bytes/s, measured with small test models. This takes about three seconds.
+    """Return the highest FLOP/s and bytes/s, measured with small test models in about three seconds.
 
     `spec` describes the engine, and `engine_for` creates one. Raises EdgetopError if the test model cannot be run or
     its operators cannot be timed.
@@ -122,13 +122,19 @@ def default_path() -> Path:
 
 
 def stored(kind: Kind, path: Path) -> Ceilings | None:
-    """Return the limits that were stored last for this kind of run in the file at `path`, or None if it has none."""
+    """Return the highest FLOP/s and bytes/s that were stored last for this kind of run; None if there are none.
+
+    `path` is the file that `store` writes.
+    """
     wanted = kind.to_json()
     return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
 
 
 def store(measured: Measured, path: Path) -> None:
-    """Write measured limits to the file at `path`. They replace older ones of the same kind. Raises OSError."""
+    """Write measured FLOP/s and bytes/s to the file at `path`. They replace older ones of the same kind.
+
+    Raises OSError.
+    """
     kind = measured.kind.to_json()
     entries = [entry for entry in _entries(path) if entry.get("kind") != kind][1 - MAX_STORED :]
     content = {"version": VERSION, "ceilings": [*entries, {"kind": kind, **measured.ceilings.to_json()}]}

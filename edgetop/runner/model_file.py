@@ -43,7 +43,7 @@ def sha256(path: str) -> str | None:
 
 
 class Digest(Protocol):
-    """The interface of a hash object of hashlib. Python has no public type for it."""
+    """The interface of a hash object of `hashlib`. Python has no public type for it."""
 
     def update(self, data: bytes, /) -> None: ...
 
@@ -64,7 +64,7 @@ def _empty_digest(file_bytes: int) -> Digest:
 
 
 class Work:
-    """The FLOPs and bytes of the model's operators, computed from the model's file on a thread during the warm-up.
+    """Computes the FLOPs and bytes of the model's operators from the model's file, on a thread during the warm-up.
 
     What cannot be computed in time stays unknown.
     """
@@ -72,8 +72,8 @@ class Work:
     def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:
         """Prepare to read the file of `model`.
 
-        `ask` asks the runtime for tensor shapes that do not follow from the file. It is called on the thread that
-        reads.
+        `ask` asks the runtime for tensor shapes that do not follow from the file. The thread that reads the file calls
+        it.
         """
         self._model = model
         self._ask = ask

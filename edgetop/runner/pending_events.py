@@ -1,4 +1,4 @@
-"""The events of a session that have happened but were not yet passed on. Any thread may add events."""
+"""The events of a session that happened but are not in a batch yet. Any thread may add events."""
 
 import threading
 from dataclasses import replace
@@ -16,7 +16,7 @@ _STANDING = frozenset({
 
 
 class PendingEvents:
-    """The events since the last call of `take`, with the session time of each."""
+    """Collects events with their session times, until `take` returns them."""
 
     def __init__(self, clock: Clock, origin_ns: int) -> None:
         """Begin without events. `origin_ns` is time 0 of the session, in ns of CLOCK_MONOTONIC."""
@@ -54,10 +54,10 @@ class PendingEvents:
         return tuple(events)
 
     def follow(self, origin_ns: int) -> int:
-        """Continue with the next session (`--rotate`).
+        """Continue with the next session (`--rotate`). Return how many ns its time 0 is after this session's time 0.
 
-        Return the time in ns from this session's time 0 to the next one's. `origin_ns` is time 0 of the next session,
-        in ns of CLOCK_MONOTONIC. Events added since the last `take` belong to the next session.
+        `origin_ns` is time 0 of the next session, in ns of CLOCK_MONOTONIC. Events added since the last `take` belong
+        to the next session.
         """
         with self._lock:
             shift_ns = origin_ns - self.origin_ns

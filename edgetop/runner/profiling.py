@@ -41,7 +41,7 @@ POLL_S = 0.01
 
 @dataclass(slots=True)
 class Profiled:
-    """What was measured while a model was profiled.
+    """The results of profiling a model: the times of its operators, and the latencies of plain inferences.
 
     Inferences whose operators are timed are called instrumented. A few of them run together, as a burst.
     """
@@ -102,7 +102,7 @@ class Profiled:
     def crossing_ns(self) -> float | None:
         """Return the time per inference in ns for moving data between CPU and accelerators, or None if unknown.
 
-        It is the median over the bursts to use.
+        The result is the median over the bursts (groups of timed inferences) to use.
         """
         times = [burst.crossing_ns for burst in self.bursts if burst.crossing_ns is not None]
         return float(np.median(times)) if times else None
@@ -166,7 +166,7 @@ class Profiling:
         return self.profiled
 
     def _poll(self) -> Inferences:
-        """Take what the engine has reported, and wait a moment. Return the measured inferences since the last call."""
+        """Take what the engine has reported, and wait a moment. Return the measured inferences that it reported."""
         update = self._engine.poll()
         for message in update.messages:
             _take(message, self.profiled)

@@ -1,7 +1,7 @@
 """Rotation of sessions (`--rotate`): a new session begins while the engine runs on without a pause.
 
-Two steps may have to wait for a disk, so threads do them. A session's recording is created before the previous session
-ends. It is completed after the next session has begun.
+Two steps may have to wait for a disk, so threads do them. One creates a session's recording before the previous session
+ends. The other completes a recording after the next session has begun.
 """
 
 import threading
@@ -38,7 +38,7 @@ class Recorder(Protocol):
 
 @frozen
 class Following:
-    """The recording of the next session, created and still empty."""
+    """The recording of the next session: created, and still empty."""
 
     name: str  # of the session
     session_id: str

@@ -1,7 +1,7 @@
 """The sensors of the running session: of the board, of the engine's process, and samples by the engine itself.
 
-The same sampler reads the sensors for all sessions of a rotation. This module converts its times to the time of the
-running session.
+One sampler reads the sensors for all sessions of a rotation. This module converts the sampler's times to the time of
+the running session.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,9 +43,9 @@ class SessionSensors:
         self._sampler.start()
 
     def of_engine(self, pid: int) -> Sequence[Source]:
-        """Begin to read the sensors of the engine's process `pid`. Return what they are read from.
+        """Begin to read the sensors of the engine's process `pid`. Return the sources from which they are read.
 
-        They replace the sensors of the engine's earlier process, if there was one.
+        The new sensors replace those of the engine's earlier process, if there was one.
         """
         found = self._engine_sensors(pid)
         if self._is_engine_away:  # it was reported with the first process what cannot be read
@@ -101,7 +101,10 @@ class SessionSensors:
         )
 
     def engine_reloads(self) -> None:
-        """Prepare for another process of the engine in place of the present one. Lost sensors are not reported then."""
+        """Prepare for another process of the engine in place of the present one.
+
+        The loss of the present process's sensors is then not reported.
+        """
         self._is_engine_away = True
 
     def of_one_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:

@@ -123,7 +123,7 @@ class SessionState:
     def time_left_s(self) -> float:
         """Return the seconds that are left to measure, or infinity if the session has no limit.
 
-        They follow from the session's duration, or from its number of inferences at the present pace.
+        The limit is the session's duration, or its number of inferences at the present pace.
         """
         ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._counts.measured_runs
         left_ns = [math.inf]
@@ -177,8 +177,9 @@ class SessionState:
     def data_dependent(self, types: Mapping[str, int], inputs: Mapping[str, Collection[str]]) -> None:
         """Add a warning if the work of operators depends on the values of an input, and that input is made up.
 
-        The warning is added at most once. `types` is the number of such operators by type. `inputs` has, by type, the
-        names of the inputs that matter. An operator whose type is not in `inputs` may depend on any input.
+        The warning is added at most once. `types` has the number of such operators by operator type. `inputs` has, by
+        operator type, the names of the inputs that matter. An operator whose type is not in `inputs` may depend on any
+        input.
         """
         made_up = list(filter(is_made_up, self.manifest.load.input.split(", ")))
         if self._dependence_reported or not types or not made_up:
@@ -230,7 +231,8 @@ class SessionState:
     def watch_wall_clock(self) -> None:
         """Compare the wall clock with the session time. If the wall clock has stepped, store a new pair of times.
 
-        It steps, for example, when NTP sets it after boot. The pair is stored in the manifest, and an event is added.
+        A step happens, for example, when NTP sets the clock after boot. The pair is stored in the manifest, and an
+        event is added.
         """
         now = both_times(self._clock)
         step = now.offset - self._wall.offset

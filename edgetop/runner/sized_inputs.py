@@ -14,7 +14,7 @@ from edgetop.session.sized_calls import SizedCalls
 
 
 class SizedInputs:
-    """Wraps an engine. It reports the input sizes of some inferences as samples, if inputs differ in size."""
+    """Wraps an engine, and reports the input sizes of some of its inferences as samples, if inputs differ in size."""
 
     def __init__(self, engine: Engine) -> None:
         self.isolation = engine.isolation

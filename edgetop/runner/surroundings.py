@@ -1,6 +1,6 @@
 """The conditions of a session: temperatures at the start, other processes, and the engine's scheduler and CPUs.
 
-They are needed to compare two sessions. Each is read once, or derived from readings that are made anyway.
+A comparison of two sessions needs these conditions. Each is read once, or derived from readings that are made anyway.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class Surroundings:
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
     def follow(self) -> "Surroundings":
-        """Return the conditions for the next session of the same engine. Its measured phase begins at once."""
+        """Return the conditions for the next session of the same engine, whose measured phase begins at once."""
         following = Surroundings()
         air = {sensor: celsius for sensor, celsius in self._temperatures.items() if sensor.startswith(AIR)}
         following.__dict__.update(self.__dict__, _temperatures=air)
@@ -75,10 +75,10 @@ class Surroundings:
                 self._cpus = float(len(os.sched_getaffinity(self._pid)))
 
     def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
-        """Take the start temperatures from `readings`.
+        """Take the start temperatures from `readings`: the last before measuring began, or else the first after.
 
-        They are the last ones before measuring began, or the first ones after. If the next survey of other processes is
-        due, it is made here as well.
+        `sensors` are the session's sensors, which readings name by index. If the next survey of other processes is due,
+        it is made here as well.
         """
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)
@@ -111,10 +111,7 @@ class Surroundings:
                        background=self._background, background_unseen=self._unseen)  # fmt: skip
 
     def background(self) -> tuple[BackgroundProcess, ...]:
-        """Return the CPU time that each other process used since measuring began, the busiest process first.
-
-        It is in percent of a core.
-        """
+        """Return the CPU time of each other process since measuring began, in percent of a core, the busiest first."""
         if self._began_ns is None:
             return ()
         found = [pair for source in self._process_surveys for pair in source.survey()]
@@ -124,7 +121,7 @@ class Surroundings:
 def _scheduler(pid: int) -> str | None:
     """Return a process's scheduling policy, such as `SCHED_OTHER, nice 0` or `SCHED_FIFO, priority 50`.
 
-    Return None if the process is gone, or if this user may not examine it.
+    Return None if the process is gone, or if this user is not allowed to examine it.
     """
     try:
         number = os.sched_getscheduler(pid)

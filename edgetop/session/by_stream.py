@@ -10,9 +10,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 class ByStream:
-    """The statistics of each stream's seconds. The rows of a stream are made at the first request for them, and then
-    kept.
-    """
+    """The statistics of one table of seconds for each stream. A stream's rows are made when first requested."""
 
     def __init__(self, seconds: Seconds) -> None:
         self.seconds = seconds

@@ -84,17 +84,18 @@ def format_utc(moment: datetime) -> str:
 
 @frozen
 class WallTime:
-    """The conversion from session time to wall time.
+    """Converts session time to wall time.
 
-    It uses the last setting of the wall clock for the whole session. The clock of a board without a battery starts in
+    The last setting of the wall clock counts for the whole session. The clock of a board without a battery starts in
     1970, until NTP sets it.
     """
 
     origin_us: int  # wall time of the session's origin, in microseconds since 1970
 
     def microseconds(self, t_ns: Any) -> Any:
-        """Return the wall time in microseconds since 1970. `t_ns` is a session time: an integer or an array, and so is
-        the result.
+        """Return the wall time in microseconds since 1970.
+
+        `t_ns` is a session time in ns, as an integer or an array. The result has the same form.
         """
         return self.origin_us + t_ns // 1000
 
@@ -126,8 +127,8 @@ def wall_time_at(anchor: Anchor) -> WallTime | None:
 def boot_id() -> str | None:
     """Return the kernel's random id of this boot (random(4)), or None if the kernel has none.
 
-    It always comes from the real /proc. A changed id shows that a recording ended by a loss of power and not because
-    its process was killed.
+    The id always comes from the real /proc. If it changed, a recording ended by a loss of power and not because its
+    process was killed.
     """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -23,7 +23,7 @@ _ABSENT: Any = object()
 
 
 class _Key(NamedTuple):
-    """A field of an event's class, and the key of the event's data that holds its value."""
+    """How one field of an event's class is stored: under which key of the event's data, and with which types."""
 
     field: str
     key: str
@@ -34,7 +34,7 @@ class _Key(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A field whose value is a dataclass. Its data keys begin with a prefix."""
+    """A field of an event's class whose value is a dataclass. Its data keys begin with a prefix."""
 
     field: str
     shape: "_Shape"
@@ -53,7 +53,7 @@ class _Shape:
     has_kinds: bool
 
     def read(self, data: Mapping[str, object]) -> dict[str, Any]:
-        """Return the values of an object's fields, by field name.
+        """Return the fields of an object of this class by name. `data` is the JSON object of an event.
 
         Raises ValueError if `data` does not fit the class.
         """
@@ -76,8 +76,9 @@ class _Shape:
         return values
 
     def plain(self, body: object) -> dict[str, object]:
-        """Return the data of `body`, an object that this program made. For an object that was read from data, use
-        `changes`.
+        """Return the data of `body`, an event body that this program made.
+
+        For a body that was read from data, use `changes`.
         """
         data: dict[str, object] = {}
         for each in self.in_order:
@@ -89,9 +90,7 @@ class _Shape:
         return {**data, **getattr(body, self.others)} if self.others else data
 
     def changes(self, body: object, read_from: Mapping[str, object]) -> dict[str, object]:
-        """Return the data of those fields of `body` that differ from `read_from`, the data from which
-        `body` was read.
-        """
+        """Return the data of the fields of `body` that changed. `read_from` is the data from which it was read."""
         found = {}
         for each in self.keys:
             value = getattr(body, each.field)
@@ -133,7 +132,7 @@ def _shape(of: Any, prefix: str = "") -> _Shape:
 def decoded(kind: str, data: Mapping[str, object]) -> Body:
     """Return the body of an event: an object of the class for `kind` with the fields of `data`.
 
-    It is an `UnknownEvent` if the kind is unknown or the data does not fit the kind.
+    The body is an `UnknownEvent` if the kind is unknown or the data does not fit the kind.
     """
     of = KINDS.get(kind)
     if of is None:
@@ -151,8 +150,8 @@ def decoded(kind: str, data: Mapping[str, object]) -> Body:
 def data_of(body: Body) -> dict[str, Any]:
     """Return the data of an event as a dict for a file.
 
-    If the event was read from data, the result is that data, with the fields that were replaced since. Keys that this
-    version does not know are kept.
+    For an event that was read from data, the result is that data, updated with the fields that changed since. Keys that
+    this version does not know are kept.
     """
     if isinstance(body, UnknownEvent):
         return dict(body.data)

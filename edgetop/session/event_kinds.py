@@ -19,12 +19,12 @@ PhaseName = Literal["program", "first", "idle", "warmup", "measure"]
 
 
 def _optional() -> Any:
-    """Return a field that is left out of the data if it is None."""
+    """Return a dataclass field that is left out of the event's data if it is None."""
     return field(default=None, metadata={"is_written": lambda _, value: value is not None})
 
 
 def _of_phases(*names: PhaseName) -> Any:
-    """Return a field that is left out of the data if it is None.
+    """Return a dataclass field that is left out of the event's data if it is None.
 
     In the phases `names` it is written as null instead.
     """
@@ -32,7 +32,7 @@ def _of_phases(*names: PhaseName) -> Any:
 
 
 def _of_kind(name: str) -> Any:
-    """Return a field that is written only if the event's kind is `name`."""
+    """Return a dataclass field that is written only if the event's kind is `name`."""
     return field(default=None, metadata={"is_written": lambda body, _: body.kind == name})
 
 
@@ -45,7 +45,7 @@ def _part(prefix: str = "", **default: Any) -> Any:
 
 
 def _all_other_keys() -> Any:
-    """Return a field that holds all keys of the data that belong to no other field of the class."""
+    """Return a dataclass field that holds all keys of the event's data that belong to no other field of the class."""
     return field(default_factory=dict, metadata={"others": True})
 
 
@@ -510,7 +510,7 @@ class RecordingTrouble(Body):
 
 @frozen
 class RecordingRestored(Body):
-    """The recording can be written again. `inferences` and `rows` are the numbers of those that it lacks."""
+    """The recording can be written again. `inferences` and `rows` say how many of them are missing in it."""
 
     kind = "recording-restored"
     began_ns: int | None = None  # when it failed

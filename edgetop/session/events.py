@@ -1,8 +1,8 @@
 """Events, notices and orders.
 
 An event is something that happened. The log pane, the event table and the report show the same events. A notice says
-how far the numbers can be trusted. An order tells a running session to do something; the screen, the control socket
-or another machine sends it.
+how far the numbers can be trusted. An order is a command to a running session, such as "stop". It comes from the
+screen, the control socket or another machine.
 """
 
 from collections.abc import Mapping
@@ -77,7 +77,7 @@ class Order:
 
 
 class TakesOrders(Protocol):
-    """An object that carries out orders such as "stop".
+    """An object that carries out orders: commands of the user to a running session, such as "stop".
 
     `order` is safe to call from any thread, and returns at once.
     """

@@ -212,7 +212,7 @@ class Methodology:
 
 @frozen
 class WatchedStream:
-    """One stream of a watched program: one runtime session, with its model. Figures are updated every ten seconds."""
+    """One model that a watched program runs, with the figures of its inferences, updated every ten seconds."""
 
     name: str  # path of the model, or the program's name for it; "" if unknown
     runs: int = 0  # measured inferences that did not fail

@@ -22,7 +22,7 @@ class Output:
 class KeptOutputs:
     """The stored outputs of a session.
 
-    An array is read from the disk on request, since all of them can take 256 MiB.
+    All arrays together can take 256 MiB, so each is read from the disk on request.
     """
 
     outputs: tuple[Output, ...]  # in the model's order

@@ -10,7 +10,7 @@ Phase = Literal["loading", "program", "first", "idle", "warmup", "measure", "ove
 
 
 class Phases:
-    """The phases of a session (load, warm-up, measured ...), from its events.
+    """Derives the phases of a session (load, warm-up, measured ...) from its events.
 
     If a phase begins twice, or the session ends twice, the last event counts. Adding an event a second time changes
     nothing, so several parts of the analysis can share one object.

@@ -1,5 +1,6 @@
-"""How much other programs may use a machine before its figures are doubtful. The doctor, warnings and comparisons use
-it.
+"""The limits of CPU use by other programs, above which a machine's figures are doubtful.
+
+The doctor, warnings and comparisons use these limits.
 """
 
 # Mean CPU use of other processes, of one core, that is a warning. Choice: about as much as an idle desktop or

@@ -204,7 +204,7 @@ def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
 
 
 class Overlap:
-    """How many inferences are in progress at the same time: the most, the mean, and the share of time without any.
+    """Counts how many inferences are in progress at the same time: the most, the mean, and the time without any.
 
     Inferences must be added in the order of their starts.
     """

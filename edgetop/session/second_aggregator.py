@@ -130,7 +130,7 @@ class _Statistics:
     def second(self, t_ns: int, inferences: Inferences) -> Seconds:
         """Return the row of the second that begins at `t_ns`.
 
-        `inferences` are all its inferences of the measured phase.
+        `inferences` are all inferences of the measured phase that began in this second.
         """
         counted = measured(inferences)
         second = self._service.second(t_ns, counted["latency_ns"])
@@ -156,7 +156,7 @@ class _Statistics:
 def _repeated(one: Seconds, count: int) -> Seconds:
     """Return the rows of `count` successive seconds without inferences.
 
-    `one` is the row of the first of these seconds.
+    `one` has the row of the first of these seconds.
     """
     rows = np.repeat(one.rows, count)
     rows["t_ns"] += np.arange(count) * NS
@@ -168,10 +168,7 @@ class Summary:
     """Makes the rows of successive seconds for one kind of time, such as latency or the time between tokens."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
-        """Begin. `last_ns` are the times in ns before the first second.
-
-        Only the last of them is used, for the jitter.
-        """
+        """Begin with the times before the first second: `last_ns`, in ns. Only the last one is used, for the jitter."""
         self._last_ns: int | None = None
         self.skip(last_ns)
 

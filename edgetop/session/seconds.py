@@ -203,9 +203,10 @@ def has_runs(seconds: Seconds) -> npt.NDArray[np.bool_]:
 def _gathered(
     offsets: npt.NDArray[np.int32], places: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return the index of each item of the chosen lists, with the place at which each list then begins before it.
+    """Return `(offsets, items)`: `items` are the indices of all items of the chosen lists, one list after the other.
 
-    List i has the items `offsets[i]:offsets[i + 1]`. `places` are the numbers of the chosen lists, in order.
+    List i has the items `offsets[i]:offsets[i + 1]`. `places` are the numbers of the chosen lists, in order. The
+    returned offsets say in the same way where each chosen list begins in `items`.
 
     >>> [array.tolist() for array in _gathered(np.array([0, 2, 5], np.int32), np.array([1, 0]))]
     [[0, 3, 5], [2, 3, 4, 0, 1]]
@@ -229,7 +230,7 @@ def emptied(seconds: Seconds) -> Seconds:
 
 
 def none_in(seconds: Seconds) -> TokenSeconds:
-    """Return token figures for these seconds as if no token had been generated."""
+    """Return token figures for the rows of `seconds`, as if no token had been generated."""
     bare = replace(emptied(seconds), response=None, tokens=None)
     return TokenSeconds(np.zeros(len(seconds), TOKEN_SECOND), bare, bare)
 

@@ -1,4 +1,4 @@
-"""A sample of the model calls whose inputs vary in size. Each gives two readings at the same time: size and latency.
+"""A sample of the model calls whose inputs vary in size. Each call gives two readings: its size and its latency.
 
 Latencies can be compared only at equal size. The table of seconds does not have the sizes.
 """
@@ -25,9 +25,7 @@ def sensors_of(stream: int) -> tuple[str, str]:
 
 
 class SizedCalls:
-    """Chooses at random which calls of a session are sampled. The choice depends only on how many calls each request
-    has.
-    """
+    """Chooses at random which calls of a session are sampled. The same numbers of calls give the same choice."""
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(0)

@@ -72,9 +72,7 @@ class Plan:
 
 @frozen
 class Planner:
-    """Plans when A and B run, after each load of both models. `duration_ns` is the whole session, with the time for
-    loading.
-    """
+    """Plans when A and B run, after each load of both models. `duration_ns` is the whole session, loading included."""
 
     duration_ns: int
     seed: int  # of the order of turns
@@ -145,7 +143,7 @@ def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tu
 def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_ns: int = SHORTEST_NS) -> Plan:
     """Return the turns of an A/B session in which each model is loaded once, beginning at `begin_ns`.
 
-    `latency_ns` is the time of one inference, and `duration_ns` that of the session. `seed` seeds the random order.
-    `least_ns` is the shortest turn. Raises ValueError if the session is too short.
+    `latency_ns` is the time of one inference, and `duration_ns` is the time of the session. `seed` seeds the random
+    order. `least_ns` is the shortest turn. Raises ValueError if the session is too short.
     """
     return Planner(duration_ns, seed, least_ns).first(begin_ns, latency_ns)

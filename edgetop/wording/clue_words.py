@@ -31,7 +31,7 @@ _NAMES = {LOAD_OF_OTHERS: "load of other processes", OTHER_CALLS: "the share of 
 def clue_words(clue: Clue, begin_s: int | None = None) -> str:
     """Return one piece of evidence for the cause of a slowdown, as a sentence with its time.
 
-    `begin_s` is a time, in seconds of the session, that is already shown beside the sentence. It is not repeated.
+    `begin_s` is a time, in seconds of the session, that stands beside the sentence and is therefore not repeated in it.
     """
     words = _words(clue, "" if clue.at_s is None or clue.at_s == begin_s else f" at {clock_time(clue.at_s * NS)}")
     return f"also {clue.also}, {percent(clue.also_share or 0.0)} of the time: {words}" if clue.also else words

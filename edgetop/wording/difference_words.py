@@ -11,7 +11,7 @@ MOST_FIGURES = 6  # in a sentence
 
 @frozen
 class Compared:
-    """One figure, such as p50, of a session or group compared with the same figure of the baseline."""
+    """One figure, such as p50, of a session or group, compared with the same figure of the baseline."""
 
     label: str
     verdict: str  # slower, faster, higher, lower, same or unknown

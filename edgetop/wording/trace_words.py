@@ -29,7 +29,7 @@ def trace_unknown_words(view: TraceView) -> str:
 
 
 def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Document:
-    """Return the result of a power trace as JSON. `operators` gives names to the operators of the model, by position.
+    """Return the result of a power trace as JSON. `operators` are the model's operators, by position.
 
     The keys must stay the same, because programs of users read them (`edgetop help power`).
     """
@@ -85,7 +85,7 @@ def alignment_words(alignment: Alignment) -> str:
 
 
 def trace_lines(view: TraceView, operators: Sequence[OperatorFigures]) -> Iterator[str]:
-    """Yield the result of a power trace as lines of text. `operators` gives names to the operators, by position."""
+    """Yield the result of a power trace as lines of text. `operators` are the model's operators, by position."""
     yield f"aligned    {alignment_words(view.alignment)}"
     if view.unknown or view.energy_j is None:
         yield f"energy     not known: {trace_unknown_words(view)}"

@@ -33,10 +33,10 @@ NEW_MODE = 0o666  # less the umask, as of every file that a user's commands make
 
 
 class NamedOutput:
-    """A file or folder to write. It has a temporary name in the same folder until it is complete."""
+    """A file or folder that an export writes. Until it is complete, it has a temporary name in the same folder."""
 
     def __init__(self, path: Path, *, force: bool = False, elsewhere: str = ELSEWHERE) -> None:
-        """Prepare to write to `path`. Raises InputError if something exists there and may not be replaced.
+        """Prepare to write to `path`. Raises InputError if something exists there that must not be replaced.
 
         `force` allows replacing an existing file. `elsewhere` is the advice in error messages, such as "name another
         place with -o".

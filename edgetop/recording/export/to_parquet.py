@@ -304,8 +304,8 @@ class _Wide:
         """Return, for each cell, whether all inferences of the cell's second were recorded.
 
         `found` has the number of recorded inferences in each cell. `counted` has the number of inferences that ran in
-        each second, and `second` that second's first cell. Inferences can be missing because of `--max-size` or a
-        failed disk.
+        each second. `second` has the number of each second's first cell. Inferences can be missing because of `--max-
+        size` or a failed disk.
         """
         each = self._grid.per_second
         recorded = np.add.reduceat(found, np.arange(0, len(found), each))

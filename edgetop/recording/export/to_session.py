@@ -91,7 +91,7 @@ class _Counts:
 
 
 def _moved(rows: Any, by_ns: int) -> Any:
-    """Return a copy of the rows with all times reduced by `by_ns`."""
+    """Return a copy of the rows of any table of a `Batch`, with all times reduced by `by_ns`."""
     if isinstance(rows, tuple):
         return tuple(replace(burst, t_ns=burst.t_ns - by_ns) for burst in rows)
     if isinstance(rows, Seconds):
@@ -135,7 +135,7 @@ def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Mani
 def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
     """Return the number of warm-up runs in the exported span, or None if it is unknown.
 
-    It is known for a cut from the session's beginning, or if single warm-up inferences were recorded in the span.
+    The number is known for a span from the session's beginning, or if single warm-up inferences were recorded.
     """
     if counts.inferences and (span.begin_ns <= 0 or counts.warmup_runs):
         return counts.warmup_runs

@@ -111,7 +111,7 @@ def _finite(value: object) -> object:
 
 
 def _text_of(lines: pa.StringArray) -> memoryview:
-    """Return the bytes of all lines together, without a copy. Arrow stores texts one after the other."""
+    """Return the bytes of all lines together, without a copy: Arrow stores texts one after the other."""
     if not len(lines):
         return memoryview(b"")
     _, offsets, data = lines.buffers()
