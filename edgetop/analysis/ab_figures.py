@@ -128,7 +128,7 @@ class QuadEvents:
                 yield quad
 
     def _edges(self, plan: Plan, quad: int) -> list[int]:
-        """Return the times in ns at which the quad's turns begin, followed by the end of its last turn."""
+        """Return the times in ns at which the turns of quad number `quad` begin, then the end of the last turn."""
         return [plan.begin_ns + (4 * quad + turn) * plan.turn_ns for turn in range(5)]
 
     def _letters(self, plan: Plan, quad: int) -> str:
@@ -273,7 +273,7 @@ class Ratio:
 class VariantFigures:
     """The figures of variant A or B.
 
-    Each figure is the median over the quads. The field names are keys of the JSON document.
+    Each figure is the median over the quads (of four turns). The field names are keys of the report's JSON document.
     """
 
     name: str

@@ -46,7 +46,7 @@ class Analysis(Folds):
         return analysis
 
     def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> "MonitorView":
-        """Return the view of the present moment: everything that a screen shows.
+        """Return everything that a screen shows at the present moment.
 
         `window_ns`: the latency figures cover this many ns before now; None for all of the time since the last reset.
         `lens`: the part of the session that timelines show. `kinds`: kinds of sensors, such as "temp". Each sensor of
@@ -149,7 +149,7 @@ class Analysis(Folds):
 
 
 class _Part(Generic[T]):
-    """A part of a view, as a descriptor. The part is computed when it is first read, and then stored in the view."""
+    """A descriptor for one part of a `MonitorView`. The part is computed at the first reading, and then stored."""
 
     def __init__(self, make: "Callable[[MonitorView], T]") -> None:
         self._make = make

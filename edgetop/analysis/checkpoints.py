@@ -47,9 +47,10 @@ class Checkpoints:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:  # as in the class above, whose results have many forms
-        """Return how to pickle a value. An array is pickled with the name of its dtype instead of the dtype itself.
+        """Return how to pickle `value`, any object: for an array, a `(function, arguments)` pair that makes it again.
 
-        Otherwise `ufunc.at` would be slow in numpy 2 on the unpickled array.
+        The pair contains the name of the dtype and not the dtype itself, with which `ufunc.at` would be slow in numpy
+        2. For other values, the result is NotImplemented: they are pickled as usual.
         """
         if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and value.flags.c_contiguous:
             return _array, (pickle.PickleBuffer(value.data), value.dtype.str, value.shape)

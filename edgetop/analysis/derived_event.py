@@ -10,7 +10,7 @@ SOURCE = "analysis"
 
 @frozen
 class DerivedEvent(Event):
-    """An event without a message.
+    """An event that the analysis found, such as the beginning of a slowdown. It has no message yet.
 
     `edgetop.wording.event_words` makes the message from the fields `body` and `about`.
     """

@@ -171,7 +171,7 @@ def _averages(info: SensorInfo) -> bool | None:
 
 
 class PowerRails:
-    """The energy of every rail (supply line), integrated over time from the readings of its power sensor."""
+    """Integrates the power of every rail (supply line) over time, from the readings of its power sensor."""
 
     def __init__(self, phases: Phases | None = None) -> None:
         self._phases = phases or Phases()
@@ -229,7 +229,7 @@ class PowerRails:
         )
 
     def _precise(self, rail: RailView, until_ns: int) -> RailView:
-        """Return the rail with the confidence intervals of its means. These are expensive to compute."""
+        """Return the rail with the confidence intervals of its means up to the session time `until_ns`, in ns."""
         integrals = self._integrals.by_id[rail.track.info.id]
         precise, idle = (integral.precise(integral.until(until_ns)) for integral in integrals)
         interval_s, is_even = integrals[_MEASURED].intervals()
@@ -239,7 +239,8 @@ class PowerRails:
 def _weight(rail: RailView) -> tuple[bool, float]:
     """Return a sort key for the rails of a board without a total. The rail with the greatest key is the leading rail.
 
-    A sum comes before all parts. Of two parts, the part that draws more power has the greater key.
+    A sum of rails has a greater key than any single part of the board. Of two parts, the part that draws more power has
+    the greater key.
     """
     return rail.track.info.role != PART, rail.mean_w or rail.track.value or 0.0
 

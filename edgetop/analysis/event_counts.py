@@ -32,7 +32,7 @@ LEAST_COVERED = 0.5
 
 @frozen
 class EventFigures:
-    """What was counted for one inference, on average. The field names are keys of the JSON document.
+    """What was counted for one inference, on average. The field names are keys of the report's JSON document.
 
     A field is None if the event was not counted, or was counted in less than half of the measured phase.
     """

@@ -61,7 +61,7 @@ class UnavailableError(Exception):
 
 
 class Faults:
-    """The internal errors of one analysis. The keys are the names of the unavailable folds and figures."""
+    """Stores the internal errors of one analysis, by the names of the folds and figures that they make unavailable."""
 
     def __init__(self) -> None:
         self.found: dict[str, Fault] = {}
@@ -95,7 +95,7 @@ class Faults:
         return self.first(names) or next(iter(self.found.values()))
 
     def first(self, names: Iterable[str]) -> Fault | None:
-        """Return the first fault that affects one of these folds or figures, or None if all of them work."""
+        """Return the first fault that affects one of the folds or figures `names`, or None if all of them work."""
         return next((fault for name, fault in self.found.items() if name in set(names)), None)
 
     def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
@@ -171,7 +171,7 @@ class Guard:
         return found
 
     def _guarded(self, attribute: str, function: Callable[..., Guarded]) -> Callable[..., Guarded]:
-        """Return a version of a fold's function that catches errors. `attribute`: the function's name.
+        """Return a version of `function`, a method of a fold, that catches errors. `attribute`: the method's name.
 
         Until an error occurs, the returned function is nearly as quick as the function itself.
         """
@@ -241,11 +241,9 @@ def guarded(name: str, fold: T, faults: Faults, readers: tuple[str, ...] = ()) -
 
 @contextmanager
 def noting() -> Iterator[set[str]]:
-    """Yield an empty set.
+    """Yield an empty set that gets the names of the failed folds and figures read within this context.
 
-    At the end of the context, the set contains the names of the failed parts that were read in it.
-
-    The parts are folds and figures of the analysis.
+    A fold is a part of the analysis.
     """
     outer, read = _notes.names, set[str]()
     names = _notes.names = [] if outer is None else outer

@@ -50,7 +50,7 @@ class EventTold:
 
 @frozen
 class QueueGrew:
-    """Inferences were requested faster than the engine could run them."""
+    """The finding that inferences were requested faster than the engine could run them."""
 
     asked_hz: float
     done_hz: float
@@ -110,7 +110,7 @@ class StillWarming:
 
 @frozen
 class SettingDiffers:
-    """The user declared another governor or power mode (in a label of the session) than the board has."""
+    """The finding that the user declared another governor or power mode, in a label, than the board has."""
 
     setting: str  # "governor" or "power-mode"
     declared: str
@@ -123,7 +123,7 @@ class SettingDiffers:
 
 @frozen
 class HalvesDiffer:
-    """The p99 latency of the second half of the session differs from the p99 of the first half."""
+    """The finding that the p99 latency of the second half of the session differs from the p99 of the first half."""
 
     first_ns: float
     second_ns: float
@@ -133,7 +133,7 @@ class HalvesDiffer:
 
 @frozen
 class ClockLimitMoved:
-    """The limit of a clock changed during the session, by the user, the firmware or heat."""
+    """The finding that the limit of a clock changed during the session, by the user, the firmware or heat."""
 
     sensor: str
     low_mhz: float
@@ -145,7 +145,7 @@ class ClockLimitMoved:
 
 @frozen
 class ModeUnsustainable:
-    """The board ran in a power mode without a limit, which it may not be able to sustain."""
+    """The finding that the board ran in a power mode without a limit, which it may not be able to sustain."""
 
     power_mode: str
 
@@ -154,7 +154,7 @@ class ModeUnsustainable:
 
 @frozen
 class NotSustained:
-    """The board did not hold the speed of the burst, the first steady 30 s."""
+    """The finding that the board did not hold the speed of the burst, the first steady 30 s."""
 
     drift_ratio: float  # sustained p50 over burst p50
 
@@ -181,7 +181,7 @@ class MonitorCost:
 
 @frozen
 class SustainedShort:
-    """There are sustained figures, but the session was too short for the board to reach a steady temperature."""
+    """The finding that the session, which has sustained figures, was too short for a steady temperature."""
 
     measured_ns: int
     session: SessionKind = "run"
@@ -191,7 +191,7 @@ class SustainedShort:
 
 @frozen
 class PowerShort:
-    """Power was measured, but the session was too short for the board to reach a steady temperature."""
+    """The finding that the session, which has power figures, was too short for a steady temperature."""
 
     measured_ns: int
     session: SessionKind = "run"
@@ -201,7 +201,7 @@ class PowerShort:
 
 @frozen
 class OneInput:
-    """In a long run, every inference got the same input arrays, which edgetop made."""
+    """The finding that every inference of a long run got the same input arrays, which edgetop made."""
 
     source: str  # "random" or "zeros", or several with the names of the inputs
 
@@ -232,7 +232,7 @@ Doubt = (
 
 @frozen
 class FellBack:
-    """Operators that did not run on the preferred provider."""
+    """Operators that did not run on the preferred provider, such as the accelerator."""
 
     operators: tuple[OperatorView, ...]  # the most expensive first
     preferred: str  # the provider
@@ -243,7 +243,7 @@ class FellBack:
 
 @frozen
 class Crossings:
-    """The inference crosses between providers, because each provider runs what the provider before it cannot run."""
+    """The finding that inferences change between providers (such as a GPU and the CPU), as none can run all of it."""
 
     providers: tuple[str, ...]
     partitions: int
@@ -296,7 +296,7 @@ class NotFused:
 
 @frozen
 class SmallForDelegate:
-    """The model is so fast that handing an inference over to a delegate may take most of its time."""
+    """The finding that the model is so fast that handing an inference over to a delegate may take most of its time."""
 
     inference_ns: float
     providers: tuple[str, ...]  # to which it is handed over
@@ -306,7 +306,7 @@ class SmallForDelegate:
 
 @frozen
 class ThreadImbalance:
-    """The thread that runs the model often waits for the engine's other threads."""
+    """The finding that the thread that runs the model often waits for the engine's other threads."""
 
     threads: ThreadView
     most: str  # the operator in which it waited most
@@ -316,7 +316,7 @@ class ThreadImbalance:
 
 @frozen
 class ThreadsMoved:
-    """Threads of the engine moved from one CPU to another."""
+    """The finding that threads of the engine moved from one CPU to another."""
 
     moves_per_s: float  # of inference
 

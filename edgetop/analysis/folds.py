@@ -180,7 +180,7 @@ class Folds:
         self._reported: frozenset[str] = frozenset()  # Names of the faults that were already reported.
 
     def _begin(self, name: str) -> Any:  # a fold of the class in FOLDS
-        """Return a new fold behind its guard. `name` is a key of FOLDS, such as "latency"."""
+        """Return a new fold in a `Guard`, which catches its errors. `name` is a key of FOLDS, such as "latency"."""
         given: tuple[object, ...] = (self._rules,) if name == "alerts" else ()
         given += (self._bare_tracks,) if name in READ_TRACKS else ()
         given += (self.phases,) if name in ASK_PHASES else ()

@@ -98,9 +98,8 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None =
 def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
     """Return the clock to show, or None if there is none.
 
-    The firmware's clock comes first. Next comes the clock whose cap fell furthest. Otherwise the result is a clock of
-    the fastest group, namely the clock that was fastest on average. The clock that is fastest at the moment would
-    change each second. `groups`: the clocks of each group.
+    The order of preference: the firmware's clock, the clock whose cap fell furthest, and the clock of the fastest group
+    that was fastest on average. `groups`: the clocks of each group.
     """
     clocks = [clock for group in groups for clock in group]
     firmware = next((clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK), None)

@@ -250,8 +250,8 @@ def sound_use(use: ThreadUse) -> ThreadUse | None:
 def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burst, BurstInfo]]:
     """Return the last profiling rounds that show the present state, the oldest first.
 
-    These are the last LEAST_BURSTS rounds. If they have fewer than LEAST_RUNS inferences, earlier rounds that took
-    about as long are added.
+    `bursts` has all rounds with their figures, in order of time. The result has the last LEAST_BURSTS rounds. If they
+    have fewer than LEAST_RUNS inferences, earlier rounds that took about as long are added.
     """
     newest_first = list(reversed(bursts))
     recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]

@@ -1,7 +1,7 @@
 """The latency of calls by the size of their inputs: tokens, batch, image size.
 
-If there are many calls in a second, only a sample of them is recorded with the size, so the counts are no numbers of
-calls. In older recordings, a size is recorded only if it differs from the size of the previous call.
+If there are many calls in a second, only a sample of them is recorded with the size. So the counts are less than the
+numbers of calls. In older recordings, a size is recorded only if it differs from the size of the previous call.
 """
 
 import math

@@ -182,7 +182,7 @@ class LatencyHeat:
         self._kept[key] = column
 
     def _sum_of_bins(self, from_s: int, to_s: int, border_s: int) -> "_Sum | None":
-        """Return the sum of the bins that begin between two session seconds, or None if no bin begins there.
+        """Return the sum of the bins that begin between session seconds `from_s` and `to_s`, or None if there are none.
 
         Only bins before the second `border_s` count. If the time is shorter than a bin, the result is the bin that
         contains it.

@@ -18,7 +18,7 @@ _MOST_PARTS = 64
 class LatestInferences:
     """The latest inferences of the measured phase: as many whole seconds as are needed for EXACT_INFERENCES inferences.
 
-    The selection does not depend on how the inferences were cut into batches.
+    The same inferences are stored however they were cut into batches.
     """
 
     def __init__(self, since_ns: int = 0) -> None:
@@ -67,7 +67,7 @@ class LatestInferences:
     def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[np.generic]]]:
         """Return the state for pickling, in a form that compresses well.
 
-        It has one array for each column. Times are stored as differences.
+        The dict in the state has one array for each column of the inferences. Times are stored as differences.
         """
         held = self._held()
         columns = {name: np.ascontiguousarray(held[name]) for name in INFERENCE.names or ()}

@@ -65,7 +65,7 @@ WHOLE_FROM, GIB_FROM = 10, 1000  # MiB/h that are written without decimals
 
 @frozen
 class StageView:
-    """The engine's memory in MiB at the end of one step of its run. The field names are keys of the JSON document."""
+    """The engine's memory in MiB at the end of one step of its run. Field names are keys of the JSON report."""
 
     stage: str  # "interpreter", "runtime", "model", "first" or "steady"
     rss_mib: float
@@ -77,7 +77,7 @@ class StageView:
 
 @frozen
 class Slope:
-    """A change per unit of time, with its 95 % confidence interval."""
+    """The slope of a line: a change per unit of time, with its 95 % confidence interval."""
 
     value: float
     low: float

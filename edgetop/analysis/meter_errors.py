@@ -152,9 +152,10 @@ def _combined(
     limits: tuple[float | None, float | None, float | None, float | None], meter: Meter, source: str,
     *, is_tolerance_assumed: bool,
 ) -> MeterError:  # fmt: skip
-    """Return the error of a power.
+    """Return the error of a measured power, combined from its four kinds of error.
 
-    `limits`: its greatest errors in W from shunt, gain, offset and steps; None for none.
+    `limits`: the greatest errors in W from shunt, gain, offset and steps, in this order; None for an error that the
+    meter does not have.
     """
     shunt, gain, offset, steps = (None if limit is None else COVERAGE * limit / math.sqrt(3) for limit in limits)
     total = math.hypot(*(half for half in (shunt, gain, offset, steps) if half is not None))

@@ -184,7 +184,10 @@ def _mean(held: Floats, fit: _Fit) -> Floats:
 
 
 def _survival(over_ns: float | Floats, shape: float | Floats, scale: float | Floats) -> Floats:
-    """Return the probability that an inference above the threshold exceeds the threshold by more than `over_ns`."""
+    """Return the probability that an inference above the threshold exceeds the threshold by more than `over_ns`.
+
+    `shape` (without unit) and `scale` (in ns) are the parameters of the Pareto law.
+    """
     is_exponential = np.abs(shape) < 1e-6
     power = np.where(is_exponential, 1.0, shape)
     left = np.maximum(1 + power * over_ns / scale, 1e-300)  # Beyond the end of a bounded law.

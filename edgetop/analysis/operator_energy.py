@@ -93,7 +93,7 @@ class OperatorEnergies:
 
 @frozen
 class _Sums:
-    """The normal equations of some readings, one set of equations for each lag.
+    """The least-squares equations of some power readings: one set for each assumed delay (lag) of the readings.
 
     The last row and the last column are for the time between inferences.
     """
@@ -369,7 +369,10 @@ def _less(whole: _Sums, block: _Sums) -> _Sums:
 
 
 def _lengths(shares: Floats, groups: Sequence[tuple[int, int]]) -> Floats:
-    """Return the share (0 to 1) of each group of operators in the time of an inference."""
+    """Return the share (0 to 1) of each group of operators in the time of an inference.
+
+    `shares`: the share of each operator. `groups`: `(first, last + 1)` of each group.
+    """
     length = np.array([shares[first:end].sum() for first, end in groups])
     return np.asarray(length / length.sum())
 

@@ -180,10 +180,10 @@ class Tally:
 
 
 def half_widths(values: Floats) -> Floats | None:
-    """Return half of the 95 % interval of each column's median, or None if there are too few rows.
+    """Return half of the 95 % interval of the median of each column of `values`, or None if there are too few rows.
 
-    It is computed by Student's t from the standard deviation. So a single outlier makes the interval wide, and the
-    share does not count as settled.
+    The interval is computed by Student's t from the standard deviation. So a single outlier makes the interval wide,
+    and the share does not count as settled.
     """
     count = len(values)
     if count < LEAST_BURSTS:
@@ -212,5 +212,5 @@ def _key(info: OperatorInfo) -> Key:
 
 
 def _longer(values: Floats, length: int) -> Floats:
-    """Return the values, followed by as many zeros as are needed for the length `length`."""
+    """Return `values`, followed by as many zeros as are needed for the length `length`."""
     return np.append(values, np.zeros(max(0, length - len(values))))

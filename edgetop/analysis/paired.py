@@ -45,11 +45,11 @@ class Difference:
 
 
 def undisturbed(values: Floats) -> Floats:
-    """Return the values without outliers. With few values, nothing is left out.
+    """Return `values`, differences within pairs, without outliers. With few values, nothing is left out.
 
-    An outlier is a pair of measurements between which something happened. On a CPU that other programs use too, a
-    median can be several times higher in one turn than in the next. The limit is so far out that 95 % intervals stay
-    correct, even with heavy tails (tests/analysis/test_paired.py).
+    An outlier is the difference of a pair of measurements between which something else happened, such as other load. On
+    a CPU that other programs use too, a median can be several times higher in one turn than in the next. The limit is
+    so far out that 95 % intervals stay correct, even with heavy tails (tests/analysis/test_paired.py).
     """
     if len(values) < 2 * LEAST_PAIRS:  # With so few values, outliers cannot be told.
         return values

@@ -108,7 +108,7 @@ class Precision:
         self._lowest, self._highest = min(self._lowest, low), max(self._highest, high - 1)
 
     def _make_room(self, first_s: int, last_s: int) -> int:
-        """Make the blocks longer until the given session seconds fit in. Return the number of the first block."""
+        """Make the blocks longer until seconds `first_s` to `last_s` fit. Return the number of the first block."""
         first = first_s >> self._doublings if self._first is None else self._first
         while (last_s >> self._doublings) - first >= MOST_BLOCKS:
             pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # If the first block is odd, it stays alone.
@@ -278,7 +278,11 @@ def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) 
 
 
 def _halves(blocks: Floats, first_bucket: int, extremes_ns: tuple[int, int]) -> Interval | None:
-    """Return the p99 in ns of the first and of the second half of the inferences, or None if there are too few."""
+    """Return the p99 in ns of the first and of the second half of the inferences, or None if there are too few.
+
+    `blocks`: latency histograms of successive blocks of time, without the buckets below `first_bucket`. `extremes_ns`:
+    the shortest and the longest latency.
+    """
     weight = blocks.sum(axis=1)
     is_later = np.cumsum(weight) - weight / 2 > weight.sum() / 2
     found = []

@@ -122,7 +122,7 @@ class RailEnergy:
         self._t_ns, self._watts, self._ahead = np.array([until_ns], np.int64), np.array([last_w]), None
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
-        """Return the readings of the phase, and the first reading after its end."""
+        """Return `(t_ns, watts)` without the readings after the phase, except the first one after its end."""
         if self._ended_ns == NEVER_NS:
             return t_ns, watts
         count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1
@@ -339,7 +339,7 @@ def _strips(t_ns: Ints, low: Floats, high: Floats, from_ns: int, to_ns: int, bri
 
 
 def _added(start: float, values: Floats) -> float:
-    """Return the sum of `start` and all values.
+    """Return the sum of `start` and all `values`.
 
     The values are added one by one, so that the result does not depend on how readings were cut into batches.
     """

@@ -19,7 +19,7 @@ from edgetop.session.typed_json import Document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
-    """The figures of one operator over all profiling rounds. The field names are keys of the JSON document.
+    """The figures of one operator over all profiling rounds. The field names are keys of the report's JSON document.
 
     `energy_mj` is measured. `energy_mj_estimate` assumes that all operators draw the same power.
     """

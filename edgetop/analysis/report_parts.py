@@ -1,6 +1,6 @@
-"""The parts of a session's report that are made from several views, and the functions that make them.
+"""The parts of a session's report that combine several results of the analysis.
 
-The field names are keys of the JSON document. An unknown value is None.
+The field names of the classes are keys of the report's JSON document (`--json`). An unknown value is None.
 """
 
 import math

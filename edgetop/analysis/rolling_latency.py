@@ -194,10 +194,10 @@ class RollingLatency:
         return self.statistics(now_ns) if window_ns is None else self._window(window_ns, now_ns)[0]
 
     def recent(self, now_ns: int) -> Recent:
-        """Return a summary of the last RECENT_S seconds. For a slow model or pace, it covers SLOW_RECENT_S seconds.
+        """Return a summary of the last RECENT_S seconds before `now_ns`, or SLOW_RECENT_S for a slow model or pace.
 
-        It is computed only from rows of seconds, because every reader of a session has these. With single inferences, a
-        replay or a remote screen would come to another result than the run itself.
+        The summary is computed only from rows of seconds, because every reader of a session has them: a run, its replay
+        and a remote screen get the same result.
         """
         found = Recent()
         for window_s in (RECENT_S, SLOW_RECENT_S):

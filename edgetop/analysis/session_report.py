@@ -172,7 +172,10 @@ class _StreamParts:
 
 
 def _part(make: Callable[[_Parts], Part], metadata: Mapping[str, object] | None = None) -> Part:
-    """Return a dataclass field for `Report`. `make`: the function that makes the field's value."""
+    """Return a dataclass field for `Report`.
+
+    `make`: the function that makes the field's value. `metadata`: further metadata of the field, such as OMIT.
+    """
     return field(metadata={"make": make, **(metadata or {})})
 
 

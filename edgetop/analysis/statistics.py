@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Figures of inferences that make sense over several models together, such as counts. Percentiles do not."""
+    """Figures of inferences that make sense for several models together, such as counts but not percentiles."""
 
     count: int
     mean_ns: float  # Mean service time of an inference.

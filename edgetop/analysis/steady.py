@@ -80,7 +80,7 @@ def _is_steady(level: npt.NDArray[np.int64]) -> bool:
 
 
 def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
-    """Return the figures of the inferences between two session seconds, or None if there are no inferences.
+    """Return the figures of the inferences in session seconds `from_s` to `to_s`, or None if there are no inferences.
 
     `rows`: the rows of exactly these seconds in the table of seconds.
     """
@@ -100,7 +100,7 @@ def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
 
 
 def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> float:
-    """Return the least value such that all values up to it have the share `quantile` (0 to 1) of the weight.
+    """Return the weighted quantile: the least of `values` up to which lies the share `quantile` (0 to 1) of `weights`.
 
     Sorting the seconds of ten minutes took half of the time of a screen refresh. So only values near the quantile are
     sorted. A pivot from a sample discards about half of the values at a time.

@@ -104,7 +104,7 @@ def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
 def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
     """Return the verdict of the stream that slowed down most, with the names of all streams in the same state.
 
-    `state`: this state. `of`: `(name, verdict)` for each of these streams.
+    `state`: the state that these streams have. `of`: `(name, verdict)` for each of these streams.
     """
     ordered = sorted(of, key=lambda pair: -(pair[1].p50_change or 0.0))
     begins = [verdict.since_ns for _, verdict in of if verdict.since_ns is not None]

@@ -79,7 +79,7 @@ class StreamFolds:
 
 @frozen
 class Moment:
-    """The session time that views of streams show."""
+    """A session time, for which the figures of streams are computed."""
 
     until_ns: int  # The present or, if the session is over, its end.
     is_over: bool

@@ -77,7 +77,7 @@ def column_width(span_s: float, columns: int) -> int:
 def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
     """Return a time axis of about the last ten minutes.
 
-    It shows the whole session if `whole`, or if the session is shorter.
+    `whole`: True shows the whole session. A session of less than ten minutes is always shown as a whole.
 
     `now_s`: the present session time in s. `columns`: the number of columns. The axis moves by a whole column at a
     time, so that a chart is redrawn as a whole only then.
@@ -92,7 +92,7 @@ def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
 class Lens:
     """The part of a session that timelines show: its length, and how far back it ends.
 
-    Zooming and panning change it.
+    Zooming and panning return a new lens.
     """
 
     span_s: int | None = None  # None: chosen by the age of the session.
@@ -102,7 +102,7 @@ class Lens:
     def between(self, begin_s: float, end_s: float, now_s: float) -> "Lens":
         """Return the lens that shows the session seconds `begin_s` to `end_s`.
 
-        A short span gets some time around it.
+        A short span gets some time around it. `now_s`: the present session time in s.
         """
         span = max(LEAST_SPAN_S, round(end_s - begin_s))
         to_s = max(span, round((begin_s + end_s + span) / 2))
@@ -145,7 +145,7 @@ class Lens:
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
         """Return a lens of the length `span`, in s, with the same middle.
 
-        A lens that ends at the present continues to do so.
+        `now_s`: the present session time in s. A lens that ends at the present continues to do so.
         """
         if not self.back_s:
             return replace(self, span_s=span)
@@ -156,7 +156,7 @@ class Lens:
     def moved(self, step: int, now_s: float, *, whole: bool) -> "Lens":
         """Return a lens that is moved by a quarter of the axis, but not beyond the session.
 
-        `step`: -1 moves it back in time, 1 moves it forward.
+        `step`: -1 moves it back in time, 1 moves it forward. `now_s`: the present session time in s.
         """
         span = self._span(now_s, whole=whole)
         back_s = self.back_s - step * max(1, span // PANS)
@@ -234,7 +234,7 @@ class Points:
 
 
 class Timeline:
-    """The low, mean and high value of several quantities in each second, with the weight of the second."""
+    """Stores the low, mean and high value of several quantities in each second, with the weight of the second."""
 
     def __init__(self, tracks: int = 1, *, has_top: bool = True) -> None:
         """Begin without values. `tracks`: the number of quantities.
@@ -355,7 +355,10 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Return low, middle, high and top along a time axis on which every second has the same number of values."""
+        """Return low, middle, high and top (rows) along an axis on which every second has the same number of values.
+
+        `track`: the number of the quantity.
+        """
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
         place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)

@@ -225,7 +225,8 @@ def _line(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def _coarse(overview: Overview, starts: Ints, lengths: Ints) -> tuple[float, float]:
     """Return `(offset, bin_s)`: the offset at which the mean power follows the share of the time in inferences best.
 
-    Both are in s. `bin_s` is the length of the compared bins, and so the precision of the offset.
+    Both are in s. `starts` and `lengths` of the inferences are in ns. `bin_s` is the length of the compared bins, and
+    so the precision of the offset.
     """
     last_ns = float(starts[-1] + lengths[-1])
     joined = math.ceil(max(len(overview.watts), last_ns / overview.bin_s / NS) / MOST_COMPARED)
@@ -244,9 +245,9 @@ def _coarse(overview: Overview, starts: Ints, lengths: Ints) -> tuple[float, flo
 
 
 def _busy_ns(at_ns: Floats, starts: Ints, lengths: Ints) -> Floats:
-    """Return, for each of several times, how many ns inferences ran up to this time.
+    """Return, for each time in `at_ns`, how many ns inferences ran up to this time.
 
-    All arguments are in ns.
+    `starts` and `lengths` are those of the inferences. All arguments are in ns.
     """
     before = np.concatenate([[0], np.cumsum(lengths)])
     place = np.searchsorted(starts, at_ns, side="right") - 1
@@ -258,7 +259,7 @@ def _busy_ns(at_ns: Floats, starts: Ints, lengths: Ints) -> Floats:
 class _Fold:
     """A part of the power trace in full resolution, and the inferences that may have run during it.
 
-    It computes how well the progress of the inferences explains the power at an offset.
+    The object computes how well the progress of the inferences explains the power at an offset.
     """
 
     def __init__(self, window: Window, starts: Ints, lengths: Ints, expected_s: float) -> None:

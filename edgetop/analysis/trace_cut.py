@@ -49,7 +49,10 @@ class OperatorPart:
 
 @frozen
 class TraceView:
-    """What a power trace says about the inferences of a session. Unknown figures are None, and `unknown` says why."""
+    """The energy, power and peaks of the inferences of a session, from a power trace.
+
+    An unknown figure is None, and `unknown` says why.
+    """
 
     alignment: Alignment
     samples: int  # In the inferences that are covered.
@@ -71,7 +74,7 @@ class TraceView:
 class TraceCut:
     """Adds up the energy of inferences from a power trace.
 
-    `add` the pieces in the order of time; `view` has the result.
+    Pass the pieces of the trace to `add` in the order of time. `view` returns the result.
 
     The memory does not grow with the length of the trace.
     """
@@ -193,7 +196,7 @@ class TraceCut:
 
 
 def _mean(joules: Floats) -> Mean:
-    """Return the mean energy, with its 95 % interval from the means of successive blocks."""
+    """Return the mean of energies in J, with its 95 % interval from the means of successive blocks."""
     means = np.array([block.mean() for block in np.array_split(joules, BLOCKS)])
     return Mean(float(joules.mean()), T_19 * float(means.std(ddof=1)) / math.sqrt(BLOCKS), BLOCKS)
 

@@ -34,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def hold_last(values: Floats, most: int | None = None) -> Floats:
-    """Return a copy in which each NaN is replaced by the last number before it in its row.
+    """Return a copy of `values` in which each NaN is replaced by the last number before it in its row.
 
     `most`: how many columns before the NaN the number may be at most; None for any distance.
     """

@@ -36,7 +36,7 @@ TOGETHER = 0.05
 class UsageFigures:
     """The resources used in the measured phase, which lasted `total_time_ms`.
 
-    The field names are keys of the JSON document.
+    The field names are keys of the report's JSON document.
 
     For a watched program, the figures cover its whole run, with all its children. A value is None if the board does not
     report it, or if the phase was too short for its sensors.

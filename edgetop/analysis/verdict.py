@@ -1,9 +1,9 @@
 """The verdict on a session: its present state, since when this state holds, and past troubles.
 
-Only this module judges it. The first line of the screen, `--headless`, the report, its JSON, the list of sessions and
-`edgetop stop` show this one value, in the words of `edgetop.wording.verdict_words`. If there are several troubles, the
-state is the most serious one. Of equally serious troubles, the cause comes before its effect: a board that throttles is
-overloaded because it throttles. STEADY is a claim. It requires that there is no sign of trouble.
+Only this module makes the verdict. The first line of the screen, `--headless`, the report, its JSON, the list of
+sessions and `edgetop stop` show this one value, in the words of `edgetop.wording.verdict_words`. If there are several
+troubles, the state is the most serious one. Of equally serious troubles, the cause comes before its effect: a board
+that throttles is overloaded because it throttles. STEADY is a claim. It requires that there is no sign of trouble.
 """
 
 import copy
@@ -179,7 +179,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
-    """Return the verdicts if the recording has failed and if inferences have stopped. Empty if all is well."""
+    """Return a verdict if the recording has failed, and one if inferences have stopped. Empty if all is well."""
     if seen.progress.phase == "over":
         return []
     verdicts = []
@@ -253,10 +253,10 @@ def _change(seen: Evidence) -> float | None:
 
 
 def _logged_change(seen: Evidence) -> float | None:
-    """Return the change of p50 from the burst to now as a share (0.1 is 10 % slower), as the log of slowdowns has it.
+    """Return the change of p50 from the burst to now to show in a verdict, as a share (0.1 is 10 % slower).
 
-    The result is None if the change is unknown, or if the inputs have another size than in the burst. The burst is the
-    first steady 30 s.
+    The burst is the first steady 30 s. During a slowdown, the result is the change that the slowdown has in the list of
+    slowdowns. The result is None if the change is unknown, or if the inputs have another size than in the burst.
     """
     change, slowdowns = _change(seen), _open_slowdowns(seen)
     ratio = slowdowns[-1].latency_ratio if slowdowns else None

@@ -164,7 +164,7 @@ class Scatters:
 
 @frozen
 class NothingRecent:
-    """No inference ran in the last minute."""
+    """The reason that no inference ran in the last minute."""
 
 
 @frozen
@@ -182,7 +182,7 @@ class BaselineDone:
 
 @frozen
 class FirstInference:
-    """The first inference has not ended yet."""
+    """The reason that the first inference has not ended yet."""
 
 
 @frozen

@@ -146,7 +146,7 @@ KEYS = (
 
 
 def keys(text: str) -> tuple[str, ...]:
-    """Return the column names in a list such as `board,version`, as a tuple.
+    """Return the column names in `text`, a list such as `board,version`, as a tuple.
 
     Raises InputError if sessions cannot be grouped by one of the columns.
     """

@@ -64,7 +64,7 @@ def label_text(key: str, value: str) -> str:
 
 
 def _throttle_cause(report: Report) -> str | None:
-    """Return the cause of throttling that lasted longest, or "none" without throttling. None if it is unknown."""
+    """Return the cause that throttled the board longest, "none" without throttling, or None if it is unknown."""
     if report.throttled is None:
         return None
     lasted: dict[str, int] = {}
@@ -76,7 +76,7 @@ def _throttle_cause(report: Report) -> str | None:
 def _seconds(report: Report, share: float | None = 1.0) -> float | None:
     """Return a share of the measured time, in s, or None if the share or the time is unknown.
 
-    `share`: 1.0 is all of it.
+    `share`: 0 to 1; 1.0 is all of the measured time.
     """
     total_ms = report.usage.total_time_ms if report.usage else None
     return None if share is None or total_ms is None else share * (total_ms / 1e3)
@@ -204,7 +204,7 @@ TABLES = {TABLE: SCHEMA, **ALL_SCHEMAS}
 
 
 def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:
-    """Return an Arrow dataset of one table. `paths`: its files in the lake, as `Place.files` lists them.
+    """Return a `pyarrow` dataset of one table. `paths`: the table's files in the lake, as `Place.files` lists them.
 
     Files with unexpected names are left out. A session that was pushed while it ran may have both pieces and a whole
     table. Its pieces are then left out.

@@ -45,7 +45,7 @@ DATE = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 
 
 class Place:
-    """A lake's folder or bucket. All paths that methods take or return are relative to this folder or bucket."""
+    """Reads and writes the files of one lake, a folder or a bucket. All paths of files are relative to it."""
 
     def __init__(self, target: str, *, tries: int = TRIES, pause: Callable[[float], None] = time.sleep) -> None:
         """Open the lake. `target`: a folder or a URI, such as "s3://bucket/path".
@@ -77,7 +77,7 @@ class Place:
         return sorted(info.base_name for info in self.retry(lambda: self.fs.get_file_info(selector)))
 
     def refuse_none(self) -> None:
-        """Raise InputError if there is no lake here, and OutputError if the lake cannot be read."""
+        """Raise InputError if this folder or bucket contains no lake, and OutputError if it cannot be read."""
         if not self.names("sessions"):
             raise InputError(f"{self.target}: no lake (no table of sessions)", "edgetop push makes one")
 
@@ -172,7 +172,7 @@ def _nowhere(_: bytes) -> None:
 
 
 def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int | None = None) -> str:
-    """Return the SHA-256 of an open file as a hexadecimal text, and pass its blocks to `sink`.
+    """Return the SHA-256 of `file`, an open binary file, as a hexadecimal text, and pass its blocks to `sink`.
 
     `most`: the result is "" if the file has more bytes than this; None for no limit.
     """
@@ -232,10 +232,10 @@ def _held(partial: Path) -> int:
 
 
 def _is_held(fd: int, partial: Path) -> bool:
-    """Lock a file with flock(2). Return whether it is locked, belongs to this user, and is still at the path `partial`.
+    """Lock the open file `fd` with flock(2). Return whether it is locked, this user's, and still at the path `partial`.
 
-    Any other file at this path is removed: in a folder that others can write to, the path may also be a link, or a
-    second name of a file elsewhere.
+    Any other file at this path is removed. In a folder that other users can write to, the path could also be a link, or
+    a second name of a file elsewhere.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -294,7 +294,7 @@ def _resolved(target: str) -> tuple[Any, str]:
 def uri_of(target: str) -> str:
     """Return the URI of a lake in the form that Arrow understands.
 
-    For Google, it limits the library's own retries, which would last 15 minutes.
+    For Google's storage, the URI limits the library's own retries, which would last 15 minutes.
 
     >>> uri_of("az://c@a.example/x"), uri_of("gs://bucket/x")
     ('abfs://c@a.example/x', 'gs://bucket/x?retry_limit_seconds=5')

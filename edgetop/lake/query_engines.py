@@ -36,7 +36,7 @@ def refuse_missing(engine: str) -> None:
 
 
 def ask(place: Place, sql: str, *, engine: str = "duckdb", since: str = "", ray: str = "") -> Answer:
-    """Run a query on the lake at `place`, and return its result.
+    """Run the SQL query `sql` on the lake at `place`, and return its result.
 
     `engine`: "duckdb" or "daft". `since`: a day, YYYY-MM-DD; files of earlier days are not opened. `ray`: the address
     of a Ray cluster, for Daft; "" for this process. Raises InputError if the query or the engine fails.
@@ -95,7 +95,7 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
 
 
 def _io(place: Place) -> Any:
-    """Return Daft's I/O settings if the lake has its own S3 endpoint, otherwise None.
+    """Return Daft's I/O settings (`IOConfig`) if the lake has its own S3 endpoint, otherwise None.
 
     Daft finds credentials by itself.
     """

@@ -6,7 +6,7 @@ file that the lake already has is compared and not sent again. On this machine, 
 session's folder.
 
 Files that a run stored beside its tables (outputs, the log of its screen) go into `files/`, and come back with the
-session. After a push, only files that were verified in the lake may be removed here.
+session. `remove` deletes here only files that were verified in the lake.
 
 A running session is pushed in complete pieces of ten minutes (`follow`). The file name of a piece is
 `SESSION.BEGIN-END.parquet`, in seconds of session time. The piece of the table `seconds` is written last, so that a
@@ -240,8 +240,8 @@ def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span =
 def _partition(place: Place, manifest: Manifest, board: str) -> str:
     """Return the folder in the lake in which the session is, or the folder of its first day if the lake lacks it.
 
-    The two may differ if the board set its clock after its first pieces were pushed. Raises InputError if the lake has
-    the session under another board.
+    The two may differ if the board set its clock after its first pieces were pushed. `board`: the id of the board in
+    the lake. Raises InputError if the lake has the session under another board.
     """
     days = dict.fromkeys((manifest.began_utc[:10], manifest.created_utc[:10]))
     for day in days:
@@ -277,7 +277,8 @@ def _opened(path: Path) -> BinaryIO:
 def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: str) -> None:
     """Write a marker file into the session's folder, which says that the lake has the session.
 
-    The marker allows a quota of the disk to delete this copy. Raises RecordingError if the folder cannot be written.
+    The marker allows `--sessions-quota` to delete this copy. `board` and `session` are ids in the lake. Raises
+    RecordingError if the folder cannot be written.
     """
     marker = {
         "session": session,
@@ -321,9 +322,10 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
 
 
 def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[str, Any]]:
-    """Return the manifest and the list of files from a row of `sessions`, after checking both.
+    """Return `(manifest, files)` of a session, after checking both. `row`: its row of `sessions`, by column name.
 
-    Raises InputError if one of them is invalid.
+    `files` is a dict by table or file name, with `[size in bytes, SHA-256]`. Raises InputError if one of the two is
+    invalid.
     """
     try:
         manifest = parsed_manifest(Path(SESSION), row[MANIFEST])

@@ -1,4 +1,4 @@
-"""Metrics over HTTP (`--metrics`). It is imported only for that option, because its libraries take some MiB.
+"""Serves metrics over HTTP (`--metrics`). Import this module only for that option: its libraries take some MiB.
 
 A scrape (a request for metrics) holds the lock of the analysis while it collects values, as a screen does. The run does
 not wait for it.
@@ -56,7 +56,7 @@ class Endpoint:
     def __init__(
         self, host: str, port: int, token: str | None = None, certificate: Path | None = None, key: Path | None = None
     ) -> None:
-        """Listen on this host and port. Raises InputError if that is impossible.
+        """Listen on this host (a name or an address) and port. Raises InputError if that is impossible.
 
         `token`: the bearer token that clients must send; None for no token. `certificate` and `key`: PEM files for TLS;
         None for plain HTTP. One file may contain both.
@@ -144,8 +144,8 @@ class Endpoint:
     async def _request(self, accepted: socket.socket) -> tuple[asyncio.StreamWriter, bytes | None]:
         """Read the head of a request, after the TLS handshake if TLS is on. Return `(writer, head)`.
 
-        `writer` is for the answer. `head` is None if it is too long. Raises OSError or EOFError if the client leaves or
-        does not speak TLS.
+        `writer` is for the answer. `head` has the request line and the headers; None if they are too long. Raises
+        OSError or EOFError if the client leaves or does not speak TLS.
         """
         reader, transport = asyncio.StreamReader(limit=MOST_REQUEST_BYTES), None
         protocol = asyncio.StreamReaderProtocol(reader)

@@ -1,7 +1,7 @@
 """The metrics of a session as values, with names, labels, base units, and histograms that can be added over boards.
 
-An unknown value is left out, and is never 0. A family (the series with one name) has at most MOST series, whatever a
-board has.
+An unknown value is left out, and is never 0. A family (all series with the same name) has at most MOST series, however
+many sensors a board has.
 """
 
 import time

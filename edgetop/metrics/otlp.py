@@ -43,7 +43,7 @@ _UNITS = {
 
 
 class Collector:
-    """An OpenTelemetry collector that receives the metrics over HTTP."""
+    """Sends metrics over HTTP to an OpenTelemetry collector (a server that receives metrics)."""
 
     def __init__(self, url: str) -> None:
         logger = logging.getLogger("opentelemetry")  # it would write onto the screen
@@ -78,8 +78,8 @@ OPERATION = {"gen_ai.operation.name": "text_completion", "gen_ai.provider.name":
 def metrics_data(found: Sequence[Family], resource: Resource, now_ns: int) -> sdk.MetricsData:
     """Return the metrics as a data object of OpenTelemetry's SDK.
 
-    `resource`: what the metrics are about. `now_ns`: the present Unix time in ns. Sums are cumulative from the
-    beginning of the session.
+    `resource`: the attributes of this run, such as the name and the version of the program. `now_ns`: the present Unix
+    time in ns. Sums are cumulative from the beginning of the session.
     """
     started = next((family for family in found if family.name == PREFIX + STARTED), None)
     begin_ns = int(float(started.samples[0].value) * 1e9) if started else now_ns  # type: ignore[arg-type]
@@ -129,8 +129,8 @@ def exponential(counts: histogram.Counts) -> tuple[int, int, list[int]]:
     """Return `(scale, offset, counts)` of an OTLP exponential histogram. `counts`: the counts of a session's histogram.
 
     Bucket i of the result contains values above 2^((offset + i) / 2^scale) s, up to and including 2^((offset + i + 1) /
-    2^scale) s. All values of a session's bucket go where its middle is. So a value is at most half the width of that
-    bucket, 0.4 %, on the wrong side of a bound.
+    2^scale) s. All values of a session's bucket are counted in the bucket that contains its middle. So a value may be
+    counted on the wrong side of a bound, but is at most 0.4 % (half a session's bucket) away from it.
     """
     bucket = np.flatnonzero(counts)
     middle_s = histogram.lower_edge_ns(bucket + np.array([[0], [1]])).mean(axis=0) / 1e9

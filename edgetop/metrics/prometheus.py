@@ -2,8 +2,8 @@
 
 The formats are version 0.0.4, which the textfile collector reads
 (https://prometheus.io/docs/instrumenting/exposition_formats/), and OpenMetrics 1.0
-(https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md). They differ in the names of counter
-and info families, in units, and in the last line.
+(https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md). The two formats differ in the names
+of counter and info families, in units, and in the last line.
 
 Several runs can write into one folder. Each run takes the lowest free number, which becomes the label `run` of its
 series. So the next run continues the series of the previous run. A run keeps its number by a lock, which the kernel
@@ -94,7 +94,7 @@ class _Reads:
     def take(self, name: str) -> bool:
         """Whether the file `name` was read since the last call.
 
-        What happened to other files since then is forgotten.
+        Readings of other files since then are forgotten.
         """
         was_read = False
         with contextlib.suppress(OSError):  # BlockingIOError: no more; EBADF: not watched

@@ -134,8 +134,8 @@ class AlertNews:
     def _is_new(self, alert: Alert, now_ns: int) -> bool:
         """Whether the alert must be reported. If so, it is also counted as reported.
 
-        It must continue or have ended less than a minute before `now_ns`. If a reported alert began within its time, it
-        is the same alert with a corrected beginning, and is not reported again.
+        The alert must continue, or have ended less than a minute before `now_ns`. If an alert that began within its
+        time was reported before, this is the same alert with a corrected beginning, and is not reported again.
         """
         end_ns = now_ns if alert.end_ns is None else alert.end_ns
         if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):

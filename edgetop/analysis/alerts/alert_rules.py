@@ -89,7 +89,7 @@ class AlertRule:
 def parse_rule(text: str) -> AlertRule:
     """Return the rule that a text such as `temp>80C for=30s until=75C` describes.
 
-    Raises RefusedRuleError if it is no valid rule, and ValueError if a time in it cannot be read.
+    Raises RefusedRuleError if the text is no valid rule, and ValueError if a time in it cannot be read.
     """
     expression, words = _split(text)
     gate = parse_gate(" ".join(expression), PER_SECOND)
@@ -186,7 +186,7 @@ class Excursion:
 
 
 class Excursions:
-    """Finds the times in which the condition of a rule held, from one value per second."""
+    """Finds the times in which the condition of one rule held, from one value per second."""
 
     def __init__(self, rule: AlertRule, name: str = RULE) -> None:
         self.rule = rule
@@ -196,7 +196,7 @@ class Excursions:
         self._closed: deque[Excursion] = deque(maxlen=MAX_ALERTS)
 
     def fold(self, first_s: int, values: Floats) -> None:
-        """Take the values of further successive seconds. The first value is that of second `first_s` of the session.
+        """Take further values, one for each second from session second `first_s` on.
 
         The values are in the series' own unit, such as ms, not in the unit of the rule.
         """

@@ -79,9 +79,9 @@ Span = tuple[int, int | None]  # (from, until) in ns; the end is None while it c
 
 @frozen
 class Findings:
-    """Results of the analysis from which alerts are made.
+    """The results of the analysis from which alerts are made.
 
-    They are slowdowns, throttling, overloads, stalls, a memory leak, and the causes of missed deadlines.
+    These are slowdowns, throttling, overloads, stalls, a memory leak, and the causes of missed deadlines.
     """
 
     slowdowns: tuple[Slowdown, ...] = ()
@@ -154,7 +154,7 @@ def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> 
 
 
 class Incidents:
-    """The alerts made from single events: how the session ended, and when it could not be recorded."""
+    """Makes alerts from single events: the end of the session, and times in which the recording failed."""
 
     def __init__(self) -> None:
         self.alerts: deque[Alert] = deque(maxlen=MAX_ALERTS)  # Oldest first.

@@ -95,10 +95,10 @@ class InferenceValues:
         self._last: dict[str, float] = {}
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """Yield the values of these complete seconds, as pairs of the first second and a dict.
+        """Yield the values of `seconds` as pairs: the first session second, and a dict of arrays by series name.
 
-        The dict has an array with a value per second for each name, such as `p99`. A gap between seconds begins a new
-        pair. Latencies are response times if the load has such times.
+        An array, such as that of `p99`, has one value per second. A new pair begins after each gap between seconds. All
+        seconds must be complete. Latencies are response times if the load has such times.
         """
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
         rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]
@@ -132,7 +132,7 @@ class InferenceValues:
         return series
 
     def _held(self, name: str, values: Floats, ran: Bools) -> Floats:
-        """Return the values, with each second without inferences changed to the value of the second before it.
+        """Return `values`, one per second, in which seconds without inferences have the value of the second before.
 
         `name` is the name of the series, such as `p99`. `ran` says for each second whether it has inferences.
         """

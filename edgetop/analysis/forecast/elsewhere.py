@@ -1,4 +1,4 @@
-"""The heat forecast for another ambient temperature: whether and when the board would throttle there, and how much.
+"""The heat forecast for another ambient temperature: whether and when a board would throttle there, and by how much.
 
 Under the same load and in the same enclosure, a board is warmer by as much as its surroundings are (Incropera et al.,
 chapter 5: the equations are about the rise above ambient). So the fitted model is reused with a trip point that is
@@ -109,9 +109,9 @@ def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, un
 def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Crossings", until_ns: int) -> Elsewhere:
     """Return `result` with the time until the board throttles, and with the share of throughput that then remains.
 
-    `views` has three forecasts: for the least, the expected and the greatest change of temperature. `crossings` has the
-    times at which the trip point was reached for each of these changes. `until_ns` is the session time of the
-    forecasts.
+    `views` has three forecasts: for the least, the expected and the greatest change of the ambient temperature.
+    `crossings` has the times at which the trip point was reached for each of these changes. `until_ns` is the session
+    time of the forecasts.
     """
     assert result.sensor is not None
     gone_s, times = (until_ns - crossings.began_ns) / NS, []
@@ -134,7 +134,7 @@ def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Cr
 class _Crossings:
     """Finds when each thermal zone first reached its trip point, for several lowered trip points.
 
-    Times are those of the measured phase. `shifts` has the differences in °C by which the trip points are lowered.
+    Only readings of the measured phase count. `shifts` has the differences in °C by which the trip points are lowered.
     """
 
     def __init__(self, manifest: Manifest, shifts: tuple[float, ...]) -> None:

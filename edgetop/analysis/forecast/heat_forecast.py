@@ -297,8 +297,8 @@ class Forecast(TracksReader):
 def _is_rising(celsius: Floats, trip_c: float) -> bool:
     """Whether the temperature rose so much that the board is on its way to the trip point.
 
-    `celsius` has mean temperatures in order of time. The mean of its first tenth is compared with that of its last
-    tenth.
+    `celsius` has mean temperatures in order of time. The mean of the first tenth of them is compared with the mean of
+    the last tenth. `trip_c` is the trip point in °C.
     """
     few = max(len(celsius) // 10, 1)
     first, last = float(celsius[:few].mean()), float(celsius[-few:].mean())

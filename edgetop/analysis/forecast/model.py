@@ -264,7 +264,9 @@ def _diagonal(of: Floats) -> Floats:
 def _noise_c2(grid: _Grid, columns: Floats, products: Floats, normal: Floats, seen: Floats, wanted: Floats) -> float:
     """Return the variance of the readings around the best fit, in °C².
 
-    It is increased to allow for the correlation of successive readings.
+    The variance is increased to allow for the correlation of successive readings. `columns` is the matrix of the fit,
+    and `products` has the products of its rows. `normal` and `seen` are the two sides of the normal equations of each
+    pair of time constants. `wanted` has what the prior adds to `seen`.
     """
     trial = normal / TRIAL_NOISE_C2 + _diagonal(grid.precision)
     terms = np.linalg.solve(trial, (seen / TRIAL_NOISE_C2 + wanted)[..., None])[..., 0]
@@ -334,8 +336,8 @@ def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> lis
 def _most_probable(crossing_s: Floats, weight: Floats) -> tuple[float, float]:
     """Return the most probable time in s, and its probability: the share of boards that are within 20 % of the time.
 
-    `crossing_s` has the time of each board, which is infinite for never. If all are infinite, the result is infinity
-    and 0.
+    `crossing_s` has the time of each board, which is infinite for never. `weight` has the probability of each board. If
+    all times are infinite, the result is infinity and 0.
     """
     tried = np.unique(_quantiles(crossing_s, weight, tuple(np.linspace(LOW, HIGH, 19))))
     tried = tried[np.isfinite(tried)]

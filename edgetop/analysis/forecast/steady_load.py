@@ -108,7 +108,7 @@ class History:
         return np.asarray((np.nan_to_num(blocks.mean[self._throttling]) > 0).any(axis=0))
 
     def _only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
-        """Whether no load fell and no cooling became stronger at the block with index `at`.
+        """Whether at the block with index `at` each load rose or stayed, and each cooling weakened or stayed.
 
         The mean from this block on is compared with the mean of the blocks just before it.
         """

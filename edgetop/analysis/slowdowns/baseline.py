@@ -102,8 +102,8 @@ def partial_baseline(points: Points) -> Baseline | None:
 def _best_split(points: Points) -> tuple[int, float]:
     """Return the index of the point at which the latency changes most surely, and the size of the change.
 
-    The size is that of the logarithm of the latency, in millionths, and above 0 for a rise. The result is 0 and 0.0 if
-    the latency does not change.
+    The size is that of the logarithm of the latency, in millionths of a neper, and above 0 for a rise. The result is 0
+    and 0.0 if the latency does not change.
     """
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))

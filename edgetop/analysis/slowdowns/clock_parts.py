@@ -25,9 +25,9 @@ Pairs = Iterable[tuple[Channel, Tally]]
 def clock_part(pairs: Pairs, level: float, *, of_memory: bool | None = None) -> float | None:
     """Return the share (0..1) of a slowdown that follows from lower clocks, or None if no clock was read.
 
-    The clock that fell most counts. `pairs` has each signal with its figures before and during the slowdown. `level` is
-    the size of the slowdown in nepers: the logarithm of its latency ratio. `of_memory` chooses the clocks: True for
-    clocks of the memory, False for all others, None for all.
+    The clock that fell most counts. `pairs` has `(signal, figures)` pairs: the figures before and during the slowdown.
+    `level` is the size of the slowdown in nepers: the logarithm of its latency ratio. `of_memory` chooses the clocks:
+    True for clocks of the memory, False for all others, None for all.
     """
     parts = [
         math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, LEAST_LEVEL)
@@ -42,8 +42,8 @@ def weak_clocks(pairs: Pairs, level: float, causes: Collection[Cause]) -> frozen
     """Return which of the causes `clock-change` and `memory-clock` must be rejected.
 
     A cause is rejected if its clock explains too little of the slowdown, or if another cause lowered the clock. `pairs`
-    has each signal with its figures before and during the slowdown. `level` is the size of the slowdown in nepers.
-    `causes` are all causes that the evidence supports.
+    has `(signal, figures)` pairs: the figures before and during the slowdown. `level` is the size of the slowdown in
+    nepers. `causes` are all causes that the evidence supports.
     """
     pairs = tuple(pairs)
     weak: set[Cause] = set()

@@ -165,7 +165,7 @@ class Span:
 class Detector:
     """Finds the times in which the model is slow, from its median latency in windows of about a second.
 
-    They are listed in `spans` until the reader of that list removes them. If a slowdown continues, it is the last one.
+    The slow times are in the list `spans`, until its reader removes them. A slow time that continues is the last one.
     """
 
     baseline: Baseline | None = None
@@ -255,8 +255,8 @@ class Detector:
     def _slow_length(self, windows: Windows) -> int:
         """Return approximately how many of the last windows form a slowdown; 0 if they form none.
 
-        They form a slowdown if their latency is surely above the tolerated one. They also form one if it surely differs
-        from the latency before, and is probably above the tolerated one.
+        The windows form a slowdown if their latency is surely above the tolerated latency. They also do if their
+        latency surely differs from the latency before, and is probably above the tolerated latency.
         """
         level = _clipped(windows)[::-1]
         count, total = np.arange(1, len(level) + 1), np.cumsum(level)
@@ -318,8 +318,8 @@ class Detector:
         """Whether the windows are still slow without the two slowest ones, if each window is a second.
 
         An interruption of less than two seconds can slow those two, and is not a slowdown. If some windows are longer,
-        all windows count. `before_level` is the logarithm of the latency before the windows, in millionths above the
-        baseline.
+        all windows count. `before_level` is the logarithm of the latency before the windows, in millionths of a neper
+        above the baseline.
         """
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
         rest = np.sort(_clipped(windows))
@@ -333,8 +333,8 @@ class Detector:
     def _is_slow(level: float, count: int, before_level: float, sigma: float) -> bool:
         """Whether the latency `level`, the mean of `count` values, is slow and surely above `before_level`.
 
-        Both are logarithms of latencies, in millionths above the baseline. `sigma` is the standard deviation of the
-        values in nepers.
+        Both are logarithms of latencies, in millionths of a neper above the baseline. `sigma` is the standard deviation
+        of the values in nepers.
         """
         ratio = count * (level - before_level) ** 2 / (2 * (sigma * NEPER) ** 2)
         return level >= SLOWER and ratio >= REST_CERTAIN
@@ -343,8 +343,8 @@ class Detector:
         """Whether the inferences are still slow without those that an interruption of two seconds could have slowed.
 
         `points` has the inferences since the beginning of the slowdown. `border` divides slow inferences from others.
-        `before_level` is the latency before the slowdown. Both are logarithms of latencies, in millionths above the
-        baseline.
+        `before_level` is the latency before the slowdown. Both are logarithms of latencies, in millionths of a neper
+        above the baseline.
         """
         assert self.baseline is not None
         if math.exp(self.baseline.level / NEPER) >= REACHED_ONCE_S * NS:
@@ -373,8 +373,8 @@ class Detector:
         """Begin a slow time at about the window with index `first`. Return whether it began.
 
         It does not begin if the latencies of single seconds show no slowdown. `windows` has all windows up to now.
-        `floor` is the latency of an earlier slowdown out of which this one rises, as a logarithm in millionths, or 0 if
-        there is none.
+        `floor` is the latency of the slowdown in progress out of which the new one rises, as a logarithm in millionths
+        of a neper, or 0 if there is none.
         """
         level = median(windows["level"][first:]) - floor
         before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)
@@ -416,7 +416,7 @@ class Detector:
         """Return the second in which the latency began to rise. It is `start_s` or earlier.
 
         `start_s` is the second in which the slowdown begins. `level` is the latency in the slowdown, and `before_level`
-        the latency before it, both as logarithms.
+        the latency before it, both as logarithms in millionths of a neper.
         """
         second = self.points["second"]
         earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]
@@ -426,10 +426,10 @@ class Detector:
     def _late(self, points: Points, level: float, before_level: float) -> int:
         """Return by how many seconds the slowdown may have begun later than with the first inference in `points`.
 
-        `points` has all inferences since. `level` is the latency in the slowdown, and `before_level` the latency before
-        it, as logarithms in millionths. Outliers have a limited weight in the likelihood ratio (Huber 1964, Annals of
-        Mathematical Statistics 35). So an inference that is slower than the slowdown says as little about the beginning
-        as one halfway.
+        `points` has all inferences since then. `level` is the latency in the slowdown, and `before_level` the latency
+        before it, as logarithms in millionths of a neper. Outliers have a limited weight in the likelihood ratio (Huber
+        1964, Annals of Mathematical Statistics 35). So an inference slower than the slowdown counts no more than an
+        inference halfway between the two latencies.
         """
         scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
         slow, usual = (
@@ -532,8 +532,8 @@ class Detector:
 def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
     """Return the latencies of windows, limited so that an outlier counts less.
 
-    Latencies are logarithms, in millionths above the baseline. The limit is CLIP, or SPARSE_CLIP for windows of
-    SPARSE_S seconds or more.
+    Latencies are logarithms, in millionths of a neper above the baseline. The limit is CLIP, or SPARSE_CLIP for windows
+    of SPARSE_S seconds or more.
     """
     reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
     return np.asarray(np.clip(windows["level"], -reach, reach))

@@ -171,7 +171,7 @@ class EqualPosition:
     def recent_p50_ns(self, until_ns: int) -> float | None:
         """Return the median time per token of the last 10 s in ns, converted to the first position.
 
-        The result is None if there were no tokens. `until_ns` is the present session time.
+        The result is None if there were no tokens. `until_ns` is the present session time in ns.
         """
         return recent_p50_ns(self.rows, until_ns)
 
@@ -181,7 +181,8 @@ def _line(places: npt.NDArray[np.float64], medians: npt.NDArray[np.float64], wei
 ):  # fmt: skip
     """Return the value at 0 and the slope of a straight line fitted to weighted points. The slope is 0 or more.
 
-    `places` and `medians` are the coordinates of the points. The sum of the squares of the relative errors is least.
+    `places` and `medians` are the coordinates of the points, and `weights` are their weights. The sum of the squares of
+    the relative errors is least.
     """
     weights = weights / medians**2
     middle, mean = np.average(places, weights=weights), np.average(medians, weights=weights)

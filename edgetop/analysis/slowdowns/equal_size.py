@@ -214,7 +214,7 @@ def _set_median(row: Rows, log_ns: float) -> None:
 def recent_p50_ns(rows: Rows, until_ns: int) -> float | None:
     """Return the median latency of the last 10 s of the seconds `rows` in ns, or None if they have no inference.
 
-    `until_ns` is the present session time.
+    `until_ns` is the present session time in ns.
     """
     rows = rows[(rows["t_ns"] > until_ns - RECENT_S * NS) & (rows["count"] > 0)]
     if not len(rows):
@@ -235,7 +235,7 @@ def export(equal: EqualSize) -> list[list[float]]:
 
 
 def imported(steps: list[list[float]], shift: float) -> EqualSize:
-    """Return an object with what was learned about sizes, from the result of `export`.
+    """Return an object with what was learned about sizes. `steps` is the result of `export`.
 
     `shift` is the last known slowness: the logarithm of the latency divided by the usual latency. Raises ValueError if
     the values are impossible.

@@ -135,7 +135,8 @@ class Evidence:
         """Return an object that counts the evidence of a slowdown that began at `onset`.
 
         It contains the usual range of each signal in the half minute before. `floor` is the latency out of which the
-        slowdown rose, as a logarithm in millionths above the baseline. It is 0 unless another slowdown was in progress.
+        slowdown rose, as a logarithm in millionths of a neper above the baseline. It is 0 if no other slowdown was in
+        progress.
         """
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
@@ -177,7 +178,7 @@ class Evidence:
     def collect(self, windows: Sequence[SlowWindow], signals: Signals) -> None:
         """Count the seconds of these slow windows. `signals` gives the values of the sensors.
 
-        They must follow the seconds that were counted before.
+        `windows` must follow the seconds that were counted before.
         """
         if not windows or not self.channels:
             return
@@ -379,8 +380,8 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
     """Return the most probable cause of a slowdown, with its confidence.
 
     `level` is the size of the slowdown in nepers: the logarithm of its latency ratio. `named` is the cause that was
-    reported before, if any. It needs only half of the usual evidence, so that the reported cause does not change back
-    and forth.
+    reported before, if any. This cause needs only half of the usual evidence, so that the reported cause does not
+    change back and forth.
     """
     if not evidence.seconds:
         return Finding("unknown", 0.0, ())

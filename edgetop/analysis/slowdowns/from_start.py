@@ -182,8 +182,8 @@ class Limited:
     def count(self, signals: Signals, begin_s: int, end_s: int) -> int | None:
         """Count the seconds from `begin_s` to `end_s` in which a limit is in force, until the limitation is over.
 
-        It is over after RELEASED_S seconds without a limit. Return how many seconds were examined up to then, or None
-        if it is not over.
+        The limitation is over after RELEASED_S seconds without a limit. Return how many seconds were examined up to
+        then, or None if the limitation continues.
         """
         limits = read_limits(signals, begin_s, end_s)
         for place, is_limited in enumerate(limits.any.tolist()):
@@ -332,7 +332,8 @@ def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
 def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
     """Return in which seconds other processes slowed the engine, found from their load while all CPUs are busy.
 
-    Where that load is unknown, the kernel's CPU pressure decides. The result has one element per second.
+    Where that load is unknown, the kernel's CPU pressure decides. The result has one element per second. `values` has
+    arrays by sensor id, with the sensor's value in each second.
     """
     engine, others, pressure = values[ENGINE], values[OTHERS], values[PRESSURE]
     has_all = engine >= WHOLE * 100 * machine.wanted
@@ -367,7 +368,7 @@ def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clu
 class Contention:
     """Counts the seconds in which other processes took CPU time that the engine needed.
 
-    The sums are about a time of this kind that began with the measurement, up to its end.
+    The sums cover only contention that began with the measurement, up to the end of this contention.
     """
 
     recent: int = 0  # The last seconds, one bit each.
@@ -393,7 +394,7 @@ class Contention:
     def count(self, signals: Signals, from_s: int, until_s: int) -> None:
         """Count the seconds from `from_s` to `until_s` in which other processes took CPU time that the engine needed.
 
-        They must follow the seconds that were counted before. `signals` gives the values of the sensors.
+        The seconds must follow those that were counted before. `signals` gives the values of the sensors.
         """
         taken = read_taken(signals, from_s, until_s)
         for place, is_contended in enumerate(taken.is_contended.tolist()):
@@ -430,6 +431,6 @@ class Contention:
     def share(self) -> float:
         """Return the share (0..1) of seconds in which other processes took CPU time that the engine needed.
 
-        It is counted from the start of the measurement to the end of the contention.
+        The seconds from the start of the measurement to the end of the contention count.
         """
         return self.contended_s / max(1, self.seconds - (self.free_s if self.is_open else RELEASED_S))

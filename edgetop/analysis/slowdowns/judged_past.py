@@ -91,7 +91,7 @@ def export_state(judgement: Judgement) -> Document:
 
 
 def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
-    """Return the state of a search for slowdowns from a JSON document that `export_state` made.
+    """Return the state of a search for slowdowns from `document`, a JSON document that `export_state` made.
 
     `channels` are the signals of the sensors, which the document does not contain. `until_ns` is the present end of the
     session in ns. Raises ValueError if the document is impossible or from another version.
@@ -145,9 +145,9 @@ def _check_contention(of: Contention, opening_s: int, until_s: int) -> None:
 
 
 def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> None:
-    """Check the slowdown that continued at the export, and add the signals of the sensors to it.
+    """Check `given`, the slowdown that continued at the export, and add the signals `channels` to it.
 
-    Raises ValueError if the slowdown is impossible.
+    `until_s` is the present end of the session in s. Raises ValueError if the slowdown is impossible.
     """
     span = given.span
     require(0 <= span.after_s <= span.start_s <= until_s and 0 <= span.rise_s <= span.start_s)
@@ -172,9 +172,10 @@ def _check_evidence(of: Evidence, channels: int) -> None:
 
 # `rows` are what JSON gave.
 def _table(rows: Any, dtype: np.dtype[np.void], most: int, until: int) -> npt.NDArray[np.void]:
-    """Return the rows of a table as an array of the type `dtype`. Raises ValueError if a row is impossible.
+    """Return `rows`, a list of lists of numbers from a JSON document, as an array of the type `dtype`.
 
-    There may be at most `most` rows. Their times must be in order and before `until`, in the table's unit of time.
+    Raises ValueError if there are more than `most` rows or if a row is impossible. The first number of a row is its
+    time. Times must be in order and before `until`, in the table's unit of time.
     """
     require(isinstance(rows, list) and len(rows) <= most)
     names = dtype.names or ()

@@ -46,7 +46,7 @@ MAX_ROWS = 512  # Most rows stored before there is a burst, which is found withi
 class Judgement:
     """The state of the search for slowdowns, which advances second by second.
 
-    It is the same however the seconds were divided into batches.
+    The state is the same however the seconds were divided into batches.
     """
 
     until_s: int = 0
@@ -231,7 +231,7 @@ class Judgement:
         """Return a slowdown that began at the start and ended at the session second `to_s` (None: it continues).
 
         Its latency ratio follows from `level_sum`, the sum over `count` seconds of the logarithm of the median latency,
-        in millionths.
+        in millionths of a neper.
         """
         ratio = None
         if self.detector.baseline and count:
@@ -263,7 +263,7 @@ def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
 
 
 def _between(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return an observation with the stream whose calls most came between the calls of this one; None if it is unknown.
+    """Return an observation that names the stream with most calls between the calls of this stream; None if unknown.
 
     `start_s` and `end_s` are the times of the slowdown in session seconds.
     """

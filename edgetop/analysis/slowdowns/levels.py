@@ -69,8 +69,8 @@ OF_FIVE = 0.536  # Standard deviation of the median of five values, in standard 
 class WindowCutter:
     """Cuts seconds into windows with at least five inferences each.
 
-    A second with fewer inferences is joined with the next ones. If a second with five or more comes before these have
-    five, the incomplete window is dropped.
+    A second with fewer inferences is joined with the next ones. The joined seconds are dropped if a second with five or
+    more inferences follows before they have five together.
     """
 
     pending: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, SECOND))
@@ -159,7 +159,7 @@ def levels(latency_ns: npt.NDArray[np.int64]) -> Ints:
 
 
 def median(values: Ints | Floats) -> float:
-    """Return the median. `numpy.median` is ten times slower for the few values of a window."""
+    """Return the median of `values`. `numpy.median` is ten times slower for the few values of a window."""
     return float(medians(values[np.newaxis])[0])
 
 
@@ -214,7 +214,7 @@ class Noise:
         """Return how surely the latency rose: the log-likelihood ratio of a step against correlated noise.
 
         `rise` has the latencies after the step. `before` has those just before the step that were not added to the
-        noise. All are logarithms, in millionths.
+        noise. All are logarithms, in millionths of a neper.
         """
         calm = np.concatenate([self.levels, before])[-CALM:]
         return min(_rise_ratio(calm, rise, size) for size in SIZES)
@@ -225,7 +225,7 @@ class Noise:
         return EVERY - self.since
 
     def add(self, levels: Ints) -> None:
-        """Add latencies of a time in which nothing happened, as logarithms in millionths."""
+        """Add latencies of a time in which nothing happened, as logarithms in millionths of a neper."""
         joined = np.concatenate([self.levels, levels])
         self.levels, since = joined[-MAX_LEVELS:], self.since + len(levels)
         self.since = since % EVERY
@@ -236,8 +236,8 @@ class Noise:
 def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
     """Return the log-likelihood ratio of a step from the latencies `calm` to the latencies `rise`.
 
-    All are logarithms, in millionths. Means of `size` successive latencies are compared. The noise is an autoregression
-    of order one. The result is SURE if there are too few latencies to compare.
+    All are logarithms, in millionths of a neper. Means of `size` successive latencies are compared. The noise is an
+    autoregression of order one. The result is SURE if there are too few latencies to compare.
     """
     calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
     if len(calm) < LEAST_BLOCKS * size or not len(rise):
@@ -256,14 +256,14 @@ def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
 
 
 def _trimmed(levels: Ints) -> Floats:
-    """Return the values with outliers moved nearer to the median."""
+    """Return `levels` with outliers moved nearer to the median."""
     middle = median(levels)
     reach = OUTLIER_SCATTERS * 1.4826 * median(np.abs(levels - middle)) + 1
     return np.asarray(np.clip(levels, middle - reach, middle + reach), np.float64)
 
 
 def _scatter(levels: Ints | Floats) -> float:
-    """Return the standard deviation of logarithms of latencies, in nepers. `levels` has them in millionths.
+    """Return the standard deviation in nepers of `levels`, logarithms of latencies in millionths of a neper.
 
     It is computed from the median of successive differences, on which slow drift has hardly any effect.
     """
@@ -271,10 +271,10 @@ def _scatter(levels: Ints | Floats) -> float:
 
 
 def _estimate(levels: Ints) -> float:
-    """Return the scatter of logarithms of latencies in nepers, larger if successive ones are correlated.
+    """Return the scatter of logarithms of latencies in nepers, larger if successive latencies are correlated.
 
-    `levels` has them in millionths. Medians over blocks of correlated values scatter more than those of independent
-    values, and so show the correlation.
+    `levels` has the logarithms in millionths of a neper. Medians over blocks of correlated values scatter more than
+    those of independent values, and so show the correlation.
     """
     scatters = [_scatter(levels)]
     for size in BLOCKS:

@@ -97,8 +97,8 @@ class Mix:
     def risen(self, number: int, before_s: tuple[int, int], during_s: tuple[int, int]) -> Between | None:
         """Return the other stream that took more time than before between the calls of the stream `number`.
 
-        If several did, it is the one whose time rose most. `before_s` and `during_s` are the (begin, end) seconds of
-        the two times to compare. The result is None if there are no calls of the stream `number` in the second one.
+        Of several such streams, the result is the one whose time rose most. `before_s` and `during_s` are the (begin,
+        end) seconds of the two times to compare. The result is None if the stream `number` has no calls in `during_s`.
         """
         if number not in self._row:
             return None

@@ -18,7 +18,7 @@ from edgetop.session.events import Event
 
 @frozen
 class RecordedThrottle:
-    """The recorded beginning of one throttling, and its end if it was recorded."""
+    """One throttling of the board, as the run recorded it: its beginning, and its end if this was recorded."""
 
     t_ns: int
     cause: Cause
@@ -74,8 +74,8 @@ class RecordedThrottles:
     def adopted(self, spans: Spans) -> list[tuple[Span, RecordedThrottle | None]]:
         """Return a pair for each throttling, oldest first: its span, and what was recorded of it or None.
 
-        `spans` has the throttling that was found in readings. It is changed to the recorded times and causes, and gets
-        the throttling that only the recording has. A recorded end is ignored if later readings contradict it.
+        `spans` has the throttling that was found in readings. `spans` is changed to the recorded times and causes, and
+        gets the throttling that only the recording has. A recorded end is ignored if later readings contradict it.
         Throttling so old that `spans` has dropped it is not added again.
         """
         begins = [one.t_ns for one in self._latest]

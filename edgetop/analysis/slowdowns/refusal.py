@@ -1,6 +1,6 @@
 """Lists the causes of a slowdown that were examined and rejected, each with the reason.
 
-A user can see, for example, why a slowdown is not due to heat.
+They tell the user, for example, why a slowdown is not due to heat.
 """
 
 from typing import Literal, get_args

@@ -385,7 +385,7 @@ class Signals:
         self._places: list[int] = []  # of the rows, in the manifest
 
     def register(self, manifest: Manifest) -> None:
-        """Use the sensors in this manifest. It must have all sensors of the manifest before, and may have more."""
+        """Use the sensors in this manifest. It must contain all sensors of the manifest used before."""
         self._manifest = manifest
         board, load = manifest.board, manifest.load
         self.machine = Machine(

@@ -248,10 +248,10 @@ def _is_of_quota(
 ) -> bool:
     """Whether the inference was slow because its CPU quota stopped the engine.
 
-    `counted` is what the engine counted around the inference; None if nothing. `proven` is the cause that this proves,
-    or "". A proven wait for a CPU is due to the quota if the quota stopped the engine for most of this time. If nothing
-    was counted, the quota must have stopped the engine for at least `lost_ns`, the time by which the inference was
-    slower than usual. `seconds` are the first second of the inference and the second after its last one.
+    `counted` is what the engine counted around the inference; None if nothing. `proven` is the cause that `counted`
+    proves, or "". A proven wait for a CPU is due to the quota if the quota stopped the engine for most of this time. If
+    nothing was counted, the quota must have stopped the engine for at least `lost_ns`, the time by which the inference
+    was slower than usual. `seconds` are the first second of the inference and the second after its last one.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
     if not rows or proven not in ("", "contention", "fewer-cpus"):
@@ -273,7 +273,7 @@ def _usual(values: Floats) -> float | None:
 
 
 def _counts(second: int, signals: Signals, *names: str) -> tuple[dict[str, Floats], int]:
-    """Return the values of some sensors around a second, as a dict of arrays, and the index of the second in them.
+    """Return the values of some sensors around `second`, as a dict of arrays, and the index of the second in them.
 
     The arrays begin up to half a minute before the second, and end with the next second. `names` are the ids of the
     sensors. A sensor that the session does not have is NaN throughout.
@@ -349,7 +349,7 @@ _AS_TAIL = {
 
 
 def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
-    """Return the cause whose signal left its usual range in this second or the next one, or "unexplained".
+    """Return the cause whose signal left its usual range in session second `second` or the next, or "unexplained".
 
     `is_counted` says that the engine itself counted waits for a CPU. Then signals of contention are ignored.
     """

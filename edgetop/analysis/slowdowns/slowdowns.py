@@ -66,8 +66,8 @@ class Slowdowns(TracksReader):
     def join(self, first: "Slowdowns", number: int) -> None:
         """Make this the object for the stream `number` of a session.
 
-        `first` is the object for stream 0. Both must get the same batches, `first` always before this one, because its
-        signals are used here too.
+        `first` is the object for stream 0. Both must get the same batches, `first` always before this one, because the
+        signals of `first` are used here too.
         """
         self.signals, self._has_own_events = first.signals.of_stream(number), False
         self.settled_s = self._judgement.until_s = first.settled_s
@@ -171,8 +171,9 @@ class Slowdowns(TracksReader):
 def judged(batches: Iterable[Batch], from_s: int) -> Document:
     """Return the results on slowdowns and throttling as JSON, from which a remote viewer can continue.
 
-    They are the results at the first moment from the second `from_s` on at which no change is undecided. Each stream
-    has a moment of its own, and a stream without one is left out. `batches` is the data of the session.
+    The results are those of the first moment, at second `from_s` or later, at which no change of the latency is
+    undecided. Each stream has its own moment; a stream without such a moment is left out. `batches` has all data of the
+    session.
     """
     tracks, phases, mix = Tracks(), Phases(), Mix()
     first, throttles = Slowdowns(tracks, phases), Throttles(tracks, phases)

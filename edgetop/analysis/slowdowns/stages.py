@@ -110,7 +110,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Change:
-    """A change of the latency during a slowdown, of which it is not known yet whether it lasts.
+    """A new change of the latency during a slowdown. Later seconds will show whether the change lasts.
 
     `sum` says how far the latency of its windows (of about a second) is beyond `border`. It is Page's cumulative sum.
     """

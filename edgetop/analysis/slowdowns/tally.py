@@ -1,4 +1,4 @@
-"""The figures of one signal before and during a slowdown, with which its cause is found."""
+"""The figures of one signal before and during a slowdown, from which the cause of the slowdown is found."""
 
 from dataclasses import dataclass
 

@@ -137,7 +137,7 @@ def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
 
 @dataclass(slots=True)
 class Latency:
-    """The mean over some seconds of the logarithm of their median latency."""
+    """A mean latency: the mean of the logarithms of the median latencies of some seconds."""
 
     level_sum: int = 0  # of their logarithms, in millionths
     count: int = 0
@@ -175,7 +175,7 @@ class Span:
         return is_in if self.in_force else is_in & (t_ns < self.until_ns)
 
     def touches(self, second: Ints) -> Bools:
-        """Return an array that says for each of these session seconds whether the board was slowed in a part of it."""
+        """Return an array that says for each session second in `second` whether the board was slowed in part of it."""
         is_in: Bools = second >= self.start_ns // NS
         return is_in if self.in_force else is_in & (second <= max(self.start_ns, self.until_ns - 1) // NS)
 
@@ -194,7 +194,7 @@ class Mark(NamedTuple):
 class Spans:
     """The times in which the board was slowed, found reading by reading.
 
-    They are the same however the readings were divided into batches.
+    The times are the same however the readings were divided into batches.
     """
 
     spans: list[Span] = field(default_factory=list)  # The latest MAX_SPANS spans, in order of their beginnings.
@@ -383,7 +383,7 @@ class Spans:
     def measure(self, tracks: Tracks, rows: Rows, until_ns: int, board: Board) -> None:
         """Add clocks, temperatures and latencies up to the session time `until_ns` to the slowed times.
 
-        Those outside of slowed times are added to the figures for comparison. `rows` are seconds of type ROW, in order
+        Values outside of slowed times are added to the figures for comparison. `rows` are seconds of type ROW, in order
         of time.
         """
         self._measure_latency(rows[(rows["t_ns"] > self.row_ns) & (rows["t_ns"] + NS <= until_ns)])

@@ -1,9 +1,9 @@
 """The times in which the board reported that it was slowed (throttling), with their events and JSON.
 
-They count even if the latency did not rise. A run records the beginning and the end of each as events, once no late
-reading can change them. Every analysis, including that of the live screen, shows what was recorded. It finds more in
-the readings: the latest throttling of a run that continues or has crashed, and all of a session that another tool
-recorded.
+These times count even if the latency did not rise. A run records the beginning and the end of each time as events, once
+no late reading can change them. Every analysis, including that of the live screen, shows the recorded times. The
+analysis finds more times in the readings: the latest throttling of a run that continues or has crashed, and all of a
+session that another tool recorded.
 """
 
 import contextlib
@@ -244,7 +244,7 @@ class Throttles(TracksReader):
         )  # fmt: skip
 
     def _import_state(self, document: Mapping[str, object], board: Board) -> None:
-        """Continue from results that a remote board exported. Results of another version are ignored."""
+        """Continue from `document`, the results of `export_state` on a remote board. Other versions are ignored."""
         with contextlib.suppress(ValueError):
             state = FORM.read(_State, document.get("throttles"), "throttling")
             if state.version == VERSION and state.spans.is_credible(board):
@@ -259,7 +259,7 @@ class Throttles(TracksReader):
 def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> ThrottleSpan:
     """Return the throttling with the recorded times and figures in place of those from the readings.
 
-    `recorded` is None if there are no recorded ones.
+    `recorded` is None if nothing was recorded.
     """
     if recorded is None:
         return span
