@@ -74,8 +74,8 @@ def read_records(lines: Sequence[Any]) -> Generated:
 def _request(line: Any) -> tuple[Any, int]:
     """Return `(request, gap_ns)`, or `(None, 0)` if the request failed, was cancelled or lacks a latency.
 
-    `line` is the parsed JSON value of one line. `request` is an array with one row. `gap_ns` is the mean time between
-    its tokens.
+    `line` is the parsed JSON value of one line of the file. `request` is an array with one row. `gap_ns` is the mean
+    time between the request's tokens.
     """
     metadata, metrics = (line.get(key) if isinstance(line, dict) else None for key in ("metadata", "metrics"))
     if not isinstance(metadata, dict) or not isinstance(metrics, dict):

@@ -1,6 +1,6 @@
-"""The text of a file, with a mark on each line that its parser has understood.
+"""The text of a file, with a mark on each line that a parser has understood.
 
-The other lines can be counted and shown.
+The lines without a mark can be counted and shown.
 """
 
 import bisect
@@ -11,7 +11,7 @@ from edgetop.captured_text import LeftOut
 
 
 class Page:
-    """The text of one file, with a mark on each line that its parser has understood, and the parser's notes."""
+    """The text of one file, with a mark on each line that a parser has understood, and notes for the user."""
 
     def __init__(self, text: str, removed: tuple[str, ...] = ()) -> None:
         """Hold the text of a file, with no line marked yet.

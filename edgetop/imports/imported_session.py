@@ -64,7 +64,7 @@ RUNS = "runs"  # end reason of an imported session: all inferences of the file a
 
 @frozen
 class Imported:
-    """A measurement of another tool, ready to be written as a session."""
+    """One measurement of another tool, ready to be written as a session."""
 
     name: str
     model: str | None  # the model's name; None: the name in the files
@@ -303,7 +303,7 @@ def _inferences(times: Times) -> Iterator[Batch]:
 
 
 def _requests(made: Generated) -> Batch:
-    """Return a batch with the requests and what is known of their tokens.
+    """Return a batch (session data of a span of time) with the requests in `made` and what is known of their tokens.
 
     Each request gives at most two rows of tokens: one for its first token, and one with the mean time between its later
     tokens.

@@ -47,9 +47,9 @@ MANY = 12  # columns that an error message lists
 
 @frozen
 class Columns:
-    """The columns that the user chose, each as `NAME`, `NAME:UNIT`, or a number from 1.
+    """The user's choice of columns in a latency table, each as `NAME`, `NAME:UNIT`, or a number from 1.
 
-    With None, the names in the file decide which column is used.
+    A column that is None is found by the names in the file.
     """
 
     latency: str | None = None
@@ -186,7 +186,7 @@ def _latency_ns(cells: Sequence[str], place: int, unit: str, separators: Separat
 
 
 class _Rows:
-    """Counts the rows that are left out, and keeps the first of them for a message."""
+    """Counts rows that are left out of a latency table, and keeps the first of them for a message."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""
@@ -290,10 +290,10 @@ def _time_column(names: Sequence[str], asked: str | None, latency: int) -> _Time
 
 
 def _find(names: Sequence[str], asked: str) -> tuple[int, str | None]:
-    """Return `(position from 0, unit)` of the column that the user chose. The unit is None if nothing names it.
+    """Return `(position from 0, unit)` of the column that the user chose. The unit is None if it is unknown.
 
-    `asked` is what the user wrote, such as `latency`, `latency:ms` or `3`. Raises ValueError if `names` lacks that
-    column.
+    `names` are the columns' names. `asked` is what the user wrote: a name such as `latency` or `latency:ms`, or a
+    number from 1. Raises ValueError if there is no such column.
     """
     name, _, unit = asked.rpartition(":")
     unit = _LONG.get(unit, unit)
@@ -344,8 +344,8 @@ def _date(cell: str, _: Separators) -> int:
 def _checked(start_ns: Numbers | None, names: Sequence[str], time: _Time | None, page: Page) -> Numbers | None:
     """Return the start times as they were given, or None if the table has none or all of them are equal.
 
-    If times stand still or go back, a note is added to `page`. `time` is the column of the times, as `_time_column`
-    returns it.
+    If times stand still or go back, a note is added to `page`. `names` are the columns' names. `time` is `(position
+    from 0, function)` of the column of times, as `_time_column` returns it.
     """
     if start_ns is None or time is None:
         return None

@@ -28,7 +28,7 @@ NOTE = "a time between tokens is the mean of a repetition"
 def read_tests(tests: Sequence[Any]) -> Generated:
     """Return each repetition of each test as a request to a language model.
 
-    `tests` are the parsed JSON objects of the tests.
+    `tests` are the parsed JSON objects of the tests, as in `{"n_prompt": 512, "n_gen": 0, "samples_ns": [74601900]}`.
 
     If there is one prompt test and one generation test with equal numbers of repetitions, a request is one repetition
     of each. Tests that mix both are left out, with a note. Raises ValueError if the tests differ in their settings, or
@@ -82,9 +82,10 @@ def read_tests(tests: Sequence[Any]) -> Generated:
 
 
 def _checked(test: Any) -> Mapping[str, Any]:
-    """Return the test with its times rounded to whole ns.
+    """Return a test with its times rounded to whole ns.
 
-    Raises ValueError if a figure is missing or cannot be right.
+    `test` is the parsed JSON object, as in `{"n_prompt": 512, "n_gen": 0, "samples_ns": [74601900]}`. Raises ValueError
+    if a figure is missing or cannot be right.
     """
     if not isinstance(test, dict) or not test.keys() >= KEYS:
         raise ValueError("llama-bench's output has a test without n_prompt, n_gen or samples_ns")

@@ -1,6 +1,6 @@
 """The common form into which the files of all other tools are parsed.
 
-Values that a file does not have are None or absent.
+A value that a file does not have is None or absent.
 """
 
 import itertools
@@ -33,7 +33,7 @@ _COPIES = {TO_DEVICE: "inputs to the device", TO_HOST: "outputs to the host"}
 
 @frozen
 class Summary:
-    """Figures about all inferences of a run together. A figure that the tool did not print is absent or None."""
+    """Figures about all inferences of one run together. A figure that the tool did not print is absent or None."""
 
     figures: Mapping[str, JsonValue]  # by the keys of the report's `latency`: count, mean_ms, p50_ms, throughput_hz ...
     more: Mapping[str, JsonValue] = field(default_factory=dict)  # further figures, with the unit in the name
@@ -55,7 +55,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Times:
-    """The start and the duration of each inference, sorted by start. The first inference starts at time 0."""
+    """All inferences of one run, sorted by start, with start and duration of each. The first one starts at time 0."""
 
     start_ns: Numbers  # if `has_starts` is false, the end of the inference before
     latency_ns: Numbers
@@ -69,7 +69,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SensorLog:
-    """Readings of the sensors of a board or of a program. It has no inferences."""
+    """Readings of the sensors of one board or one program. It has no inferences."""
 
     sensors: tuple[SensorInfo, ...]
     times_ns: tuple[Numbers, ...]  # per sensor, the times of its readings; the log's first line is at 0
@@ -99,7 +99,7 @@ class Generated:
 
 @frozen
 class Layers:
-    """The time of each layer, summed over all inferences in which layers were timed."""
+    """The layers (operators) of one model. Each has its time, summed over all inferences in which layers were timed."""
 
     runs: int
     operators: tuple[Operator, ...]  # in run order
@@ -112,8 +112,8 @@ class Layers:
     def with_copies(self, times: Times, provider: str) -> "Layers":
         """Return the layers with two more: the copies of inputs to the device and of outputs back to the host.
 
-        With them, the shares of the layers refer to the whole latency. `times` has the durations of the copies.
-        `provider` names what runs the copies, such as `TensorRT`.
+        So the shares of the layers refer to the whole latency. `times` has the median durations of the copies in
+        `parts_ms`. `provider` names what runs the copies, such as `TensorRT`.
         """
         copies = {
             part: Operator(name, "Transfer", provider, self.runs, round(times.parts_ms[part] * 1e6) * self.runs)
@@ -126,7 +126,7 @@ class Layers:
 
 @frozen
 class Origin:
-    """The tool that wrote a file, and how the tool measured."""
+    """The tool that wrote a file, with the runtime that it used and the way in which it measured."""
 
     tool: str
     runtime: str | None  # None: the tool runs no model
@@ -139,7 +139,7 @@ Found = Times | Layers | Summary | SensorLog | Generated
 
 @frozen
 class Reading:
-    """What one file contains, and the tool that wrote it."""
+    """The content of one file, and the tool that wrote it."""
 
     origin: Origin
     found: tuple[Found, ...]
@@ -148,7 +148,7 @@ class Reading:
 
 @frozen
 class Measured:
-    """What the files of one import contain. They describe one run, or two runs of the same model."""
+    """The content of all files of one import. They describe one run, or two runs of the same model."""
 
     origin: Origin
     files: tuple[str, ...]  # the names of the files

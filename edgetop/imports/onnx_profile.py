@@ -1,7 +1,7 @@
 """Parse the profile that ONNX Runtime writes with `enable_profiling`: a Chrome trace of every kernel of every run.
 
-edgetop uses the same parser for its own profiling bursts. All inferences in the file were instrumented, so their
-duration is no measure of the latency.
+edgetop uses the same parser for the inferences that it profiles itself. All inferences in the file were instrumented,
+so their duration is no measure of the latency.
 """
 
 from bisect import bisect_left, bisect_right
@@ -26,10 +26,10 @@ _LAUNCHING = frozenset(("CUDA", "ROCM", "MIGraphX", "Tensorrt", "NvTensorRTRTX",
 
 
 def read_trace(entries: Sequence[Any], page: Page) -> Layers:
-    """Return the time of each operator of the model. `entries` are the events of the profile's JSON list.
+    """Return the time of each operator of the model.
 
-    At most the last 100 runs count. Notes about what is left out are added to `page`. Raises ValueError if the events
-    are not as ONNX Runtime writes them.
+    `entries` are the events of the profile's JSON list, each a dict. At most the last 100 runs count. Notes about what
+    is left out are added to `page`. Raises ValueError if the events are not as ONNX Runtime writes them.
     """
     try:
         runs = _runs(entries, page)
@@ -97,7 +97,7 @@ def _runs(entries: Sequence[Any], page: Page) -> list[dict[str, Any]]:
 
 
 def _note_others(entries: Sequence[Any], used: int, page: Page) -> None:
-    """Add a note to `page` that counts the events that are not read, such as those of loading the model.
+    """Add a note to `page` that counts the events that are not read, such as events about loading the model.
 
     `used` is the number of events that were read.
     """

@@ -176,7 +176,7 @@ def _delegate_of(row: _Row) -> str:
 
 
 def _operators(page: Page, rows: Sequence[_Row], provider: str, runs: int) -> Iterator[Operator]:
-    """Yield the operators in the rows of a table. Those that did not run in every inference are left out, with a note.
+    """Yield the operators in the rows of a table. An operator that some inference did not run is left out, with a note.
 
     `provider` runs all rows; with "", each row says which provider ran it. `runs` is the number of inferences.
     """

@@ -38,7 +38,7 @@ _WORDS = {"time": ("time", "seconds", "x"), "current": ("current",), "voltage": 
 
 @frozen
 class Scale:
-    """A column of an oscilloscope's log, with the factor that turns its values into A, V or W."""
+    """One column of an oscilloscope's log, with the factor that turns its values into A, V or W."""
 
     name: str
     factor: float
@@ -46,7 +46,7 @@ class Scale:
 
 @frozen
 class TraceSpec:
-    """The log of a power meter, as the user describes it on the command line."""
+    """The log of one power meter, as the user describes it on the command line."""
 
     path: Path
     format: str
@@ -79,7 +79,7 @@ class Piece:
 
 
 class PowerTrace:
-    """The log of a power meter, which can be read several times."""
+    """The log of one power meter, which can be read several times."""
 
     def __init__(self, spec: TraceSpec) -> None:
         """Read the beginning of the log, to find its columns. `spec` is the user's description of the log.

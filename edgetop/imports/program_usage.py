@@ -49,7 +49,7 @@ _PIDSTAT_HEAD = re.compile(r"^(?:#\s*Time|\S+(?: [AP]M)?)\s+UID\s+PID\s.*Command
 
 
 class _Rows:
-    """The samples of a program: for each sensor, pairs of time and value, and the newest counts of bytes."""
+    """Collects the samples of one program: pairs of time and value for each sensor, and the newest counts of bytes."""
 
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
@@ -134,10 +134,10 @@ def _sizes(text: str) -> tuple[float, float]:
 
 
 def read_stats(entries: Sequence[Mapping[str, Any]], interval_ns: int) -> SensorLog:
-    """Return the samples of `docker stats` or `podman stats`. `entries` are the parsed JSON objects.
+    """Return the samples of `docker stats` or `podman stats`.
 
-    The objects have no time, so `interval_ns` is assumed from each to the next. Raises ValueError if a value cannot be
-    read, or if there are no samples.
+    `entries` are the parsed JSON objects. They have no time, so `interval_ns` is assumed from each to the next. Raises
+    ValueError if a value cannot be read, or if there are no samples.
     """
     rows = _Rows()
     for place, entry in enumerate(entries):

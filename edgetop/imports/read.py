@@ -49,7 +49,7 @@ INTERVAL_NS = round(INTERVAL_S * 1e9)
 
 @frozen
 class Options:
-    """What the user says about the files on the command line."""
+    """The user's options for reading files of other tools, from the command line."""
 
     warmup_ns: int = trtexec.WARMUP_NS  # duration of the warm-up of trtexec
     interval_ns: int = INTERVAL_NS  # time between the lines of tegrastats
@@ -258,7 +258,7 @@ def _parsed(path: Path, text: str) -> Any:
 def _json_lines(text: str) -> list[Any] | None:
     """Return the JSON objects of a text that has one in each line, or None if the text has another form.
 
-    A text with a single object gives a list only if the object is of a tool that writes one object per line.
+    A single object counts only if it comes from a tool that writes one object per line.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not all(line.startswith("{") and line.rstrip().endswith("}") for line in lines):

@@ -23,7 +23,7 @@ _NOTES = {"load/cpu": "of all cores together, 100 for each", "mem/system-used": 
 
 
 class _Columns:
-    """Collects the values of each sensor over all lines, as an array of line numbers and an array of values.
+    """Collects the values of each sensor over all lines of a log: an array of line numbers and an array of values.
 
     Arrays save memory: a day has two million values.
     """
@@ -95,7 +95,7 @@ def read_log(page: Page, interval_ns: int) -> SensorLog:
 
 
 class _Parts:
-    """Counts lines that have parts of one kind, such as unknown ones. It keeps these parts of the first line."""
+    """Counts the lines that have parts of one kind, such as unknown parts. Keeps the parts of the first such line."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""  # the number of lines that have such parts, and those of the first one

@@ -49,8 +49,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
-    """Return the inferences in a file of `--exportTimes`. `entries` are the objects of its JSON list.
+    """Return the inferences in a file of `--exportTimes`.
 
+    `entries` are the objects of the file's JSON list, as in `{"startComputeMs": 1.0, "endComputeMs": 2.5, ...}`.
     `warmup_ns` is the duration of the warm-up: an inference whose computation began earlier counts as warm-up, as in
     trtexec. Raises ValueError if a value is missing or cannot be right.
     """
@@ -82,14 +83,14 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
 def _column(entries: Sequence[Any], *names: str) -> Floats:
     """Return one value in ms of each entry: the value under the first of `names` that the first entry has.
 
-    Raises ValueError if an entry lacks that value.
+    `entries` are JSON objects, as in `{"latencyMs": 2.5}`. Raises ValueError if an entry lacks that value.
     """
     name = next((name for name in names if name in entries[0]), names[0])
     return np.array([_number(entry, name, place) for place, entry in enumerate(entries)], np.float64)
 
 
 def _number(entry: Any, name: str, place: int) -> float:
-    """Return the time in ms under the key `name` of an entry.
+    """Return the time in ms under the key `name` of an entry, a JSON object as in `{"latencyMs": 2.5}`.
 
     `place` is the entry's number, for the message of the ValueError that is raised if there is no valid time.
     """
@@ -102,9 +103,10 @@ def _number(entry: Any, name: str, place: int) -> float:
 
 
 def read_profile(entries: Sequence[Any]) -> Layers:
-    """Return the time of each layer in a file of `--exportProfile`. `entries` are the objects of its JSON list.
+    """Return the time of each layer in a file of `--exportProfile`.
 
-    Raises ValueError if a value is missing or cannot be right.
+    `entries` are the objects of the file's JSON list: first `{"count": 100}`, then one for each layer, as in `{"name":
+    "conv1", "timeMs": 47.8, ...}`. Raises ValueError if a value is missing or cannot be right.
     """
     runs = entries[0]["count"]
     if not isinstance(runs, int) or isinstance(runs, bool) or not 0 < runs <= MAX_COUNT:

@@ -166,7 +166,7 @@ def read_output(page: Page) -> tuple[Found, ...]:
 def _of_averages(page: Page, averages: "list[re.Match[str]]") -> Summary:
     """Return the summary for TensorRT 5 and 6, which print nothing but means over a few inferences.
 
-    `averages` are the matches of these lines.
+    `averages` are the matches of the lines with these means.
     """
     runs = [count(match[1]) for match in averages]
     if not all(runs):

@@ -26,7 +26,7 @@ _ENDS = frozenset({"Shape", "Size", "SHAPE", "RANK"})  # their outputs follow fr
 
 @frozen
 class Deciding:
-    """The types of operators whose work depends on values, and the inputs that give these values."""
+    """The types of operators in one model whose work depends on values, and the model inputs that give these values."""
 
     types: Mapping[str, int]  # number of operators by type, the most first
     inputs: Mapping[str, frozenset[str]]  # names of the inputs that decide, by type; a type of unknown inputs is absent
@@ -64,7 +64,7 @@ def _deciding(operator: Operator, values: "_Values", *, is_base: bool) -> set[st
 
 
 class _Values:
-    """For each tensor, the model inputs on whose values it depends, as a bit mask: bit n stands for input n."""
+    """Knows on which model inputs the value of each tensor depends, as a bit mask: bit n stands for input n."""
 
     def __init__(self, names: list[str], inputs: tuple[int, ...]) -> None:
         self._names = names

@@ -15,8 +15,8 @@ from edgetop.session.caches import Cache, smallest_holding
 def inspection_document(inspection: Inspection, caches: Sequence[Cache] = ()) -> dict[str, Any]:
     """Return the document that `inspect --json` prints. Unknown values are None.
 
-    The keys are documented in edgetop/docs/inspect.md. `caches` are the caches of the CPU that will run the model,
-    lowest level first. They are empty if unknown.
+    The keys are documented in docs/inspect.md. `caches` are the caches of the CPU that will run the model, lowest level
+    first, or () if they are unknown.
     """
     totals, declared = inspection.totals, inspection.declared.graph
     precision = Counter(cost.dtype or "unknown" for cost in inspection.operators if not cost.is_folded)

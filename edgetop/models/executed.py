@@ -21,7 +21,7 @@ _LONGEST_MERGER = 6  # most operators that become one: convolution, normalisatio
 
 @frozen
 class Origin:
-    """The operators of the file that ran as one operator: one, or several that were fused, in the file's order."""
+    """The operators of a model's file that ran as one operator: a single one, or several that the runtime fused."""
 
     costs: tuple[OperatorCost, ...]
     has_other_dtypes: bool = False  # whether it runs on other dtypes than in the file, as after quantisation
@@ -95,10 +95,10 @@ def _kind(op_type: str) -> str:
 
 
 class _Named:
-    """Finds an operator of the file by its name. An ambiguous name gives None.
+    """Finds an operator of the model's file by its name. An ambiguous name gives None.
 
     A function that is called several times has the same names in each call. If the work is the same in all calls, each
-    `get` returns the operator of the next call, because the calls need not be told apart.
+    `get` returns the operator of the next call.
     """
 
     def __init__(self, named: Iterable[tuple[str, OperatorCost]]) -> None:

@@ -1,7 +1,8 @@
 """A model as it is in its file: tensors, operators in order of execution, and metadata.
 
 Tensors are identified by their index in `Graph.tensors`, called `place`, because names may be missing or equal in
-TFLite. An omitted optional input has the index -1. Measured operators are matched by position and name.
+TFLite. An omitted optional input has the index -1. Operators that a runtime measured are matched by position and name
+to the operators of the file.
 """
 
 import math
@@ -81,7 +82,7 @@ class Graph:
 
 @frozen
 class External:
-    """What a model needs of one file beside it: how many tensors are in the file, and how large it must be."""
+    """One file with weights beside a model's own file: how many tensors it has, and the least size that it needs."""
 
     tensors: int
     needed_bytes: int  # size that the file must have at least
@@ -148,9 +149,9 @@ def may_be_read(dtype: str | None, shape: Sequence[Dim] | None) -> bool:
 
 
 def stored_value(data: memoryview, dtype: str, shape: tuple[int, ...]) -> Array | None:
-    """Return a constant as an array, made from its bytes in the file.
+    """Return a constant as an array of `dtype` and `shape`, or None if the number of bytes does not match the shape.
 
-    `data` are the bytes, little-endian. Return None if their number does not match the shape.
+    `data` are the constant's bytes in the file, little-endian.
     """
     if len(data) != size_bytes(shape, dtype):
         return None

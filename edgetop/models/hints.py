@@ -1,4 +1,4 @@
-"""Hints that follow from the model's file alone, before it has run."""
+"""Hints for the user that follow from a model's file alone, before the model has run."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

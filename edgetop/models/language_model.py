@@ -105,7 +105,7 @@ def described(file: GgufFile) -> LanguageModel:
 
 
 class _Keys:
-    """Reads values of the file's metadata by type. A value of another type than expected counts as missing."""
+    """Reads values of a GGUF file's metadata by type. A value of another type than expected counts as missing."""
 
     def __init__(self, file: GgufFile) -> None:
         self._metadata = file.metadata

@@ -127,8 +127,8 @@ def _shape(kind: str, parameters: _Parameters, inputs: Sequence[Shape | None]) -
 def _convolved(parameters: _Parameters, shape: Shape) -> Shape | None:
     """Return the shape after a convolution, or None if the input does not have three dimensions.
 
-    `shape` is the input's shape. Parameter 0 is the number of output channels. Others: 1 and 11 kernel, 2 and 12
-    dilation, 3 and 13 stride.
+    `parameters` are the layer's parameters by number: 0 output channels, 1 and 11 kernel, 2 and 12 dilation, 3 and 13
+    stride. `shape` is the input's shape.
     """
     if len(shape) != 3:
         return None
@@ -140,8 +140,8 @@ def _convolved(parameters: _Parameters, shape: Shape) -> Shape | None:
 def _pooled(parameters: _Parameters, shape: Shape) -> Shape | None:
     """Return the shape after a pool, or None if the input does not have three dimensions.
 
-    `shape` is the input's shape. Parameters: 1 and 11 kernel, 2 and 12 stride, 4 global pool, 5 rounding mode (0 rounds
-    up).
+    `parameters` are the layer's parameters by number: 1 and 11 kernel, 2 and 12 stride, 4 global pool, 5 rounding mode
+    (0 rounds up). `shape` is the input's shape.
     """
     if len(shape) != 3:
         return None
@@ -164,8 +164,9 @@ def _windows(
 ) -> Shape:
     """Return (height, width) of the output of a convolution or pool.
 
-    `shape` is the input's shape. `dilation`, `stride` and `pads` (left, top, right, bottom) are numbers of parameters,
-    not their values. `rounds_up` says whether an incomplete last step of the window counts.
+    `parameters` are the layer's parameters by number, and `shape` is the input's shape. `dilation`, `stride` and `pads`
+    (left, top, right, bottom) are numbers of parameters, not their values. `rounds_up` says whether an incomplete last
+    step of the window counts.
     """
 
     def number(key: int | None, default: int) -> int:

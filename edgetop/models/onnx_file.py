@@ -18,7 +18,7 @@ from edgetop.models.reading_limits import MAX_DEPTH, MAX_OPERATORS, MAX_TENSORS,
 
 @dataclass(slots=True)
 class Function:
-    """An operator that the model itself defines by other operators (FunctionProto)."""
+    """One operator that the model itself defines by other operators (FunctionProto)."""
 
     name: str = ""
     domain: str = ""
@@ -39,7 +39,7 @@ class Function:
 
 
 class Drafts:
-    """The tensors of a graph while the graph is read, by name. A tensor may be used before it is defined."""
+    """The tensors of one graph while it is read, by name. A tensor may be used before it is defined."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
@@ -72,9 +72,9 @@ class Drafts:
 
 
 class Call:
-    """The tensors of one call of a function. They are found by their names in the function.
+    """One call of a function that the model defines: maps the names of the function's tensors to tensors.
 
-    The tensors themselves belong to the graph that contains the call.
+    The tensors belong to the graph that contains the call.
     """
 
     def __init__(self, graph: Drafts, function: Function, number: int, operator: Operator) -> None:
@@ -195,9 +195,9 @@ class _ModelReader:
     ) -> dict[int, int]:
         """Return the tensors that a graph reads but a surrounding graph defines.
 
-        The result maps the tensor's index in this graph to its index in the graph directly around it. Its dtype and
-        shape are copied from the definition. `given` are the tensors of this graph that are not made by an operator.
-        `around` are the surrounding graphs, the outermost first.
+        The result maps each tensor's index in this graph to its index in the graph directly around it. The tensor's
+        dtype and shape are copied from the definition. `given` are the tensors of this graph that are not made by an
+        operator. `around` are the surrounding graphs, the outermost first.
         """
         if not around:
             return {}
@@ -233,8 +233,8 @@ class _ModelReader:
     def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
         """Read operators from the bytes of their nodes.
 
-        The first operator gets the position `first`, the next ones count up. `scopes` hold the tensors by name: those
-        of surrounding graphs first, those of the present graph last.
+        The first operator gets the position `first`, the next ones count up. `scopes` hold the tensors by name, first
+        of the surrounding graphs, last of the present graph.
         """
         operators: list[Operator] = []
         for data in nodes:
@@ -265,7 +265,7 @@ class _ModelReader:
     def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
         """Read one operator. Return it with the function of the model that it calls, or None if it calls none.
 
-        `scopes` hold the tensors by name: those of surrounding graphs first, those of the present graph last.
+        `scopes` hold the tensors by name, first of the surrounding graphs, last of the present graph.
         """
         texts = {3: "", 4: "", 7: "", 8: ""}
         sides: dict[int, list[int]] = {1: [], 2: []}

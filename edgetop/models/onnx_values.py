@@ -48,7 +48,7 @@ class Attribute:
 
 
 def pair(value: wire.Value, budget: Budget) -> tuple[str, str]:
-    """Return `(key, value)` of a StringStringEntryProto."""
+    """Return `(key, value)` of the StringStringEntryProto whose bytes are in `value`. `budget` limits the work."""
     texts = wire.read(value, budget, {1: wire.text, 2: wire.text})
     return texts.get(1, ""), texts.get(2, "")
 
@@ -62,7 +62,10 @@ _TENSOR_LISTS: dict[int, wire.Reader] = {1: wire.numbers, 13: pair, **dict.fromk
 
 
 def read_tensor(value: wire.Value, budget: Budget) -> Constant:
-    """Return the constant in a TensorProto: name, dtype and shape, and the values if there are few."""
+    """Return the constant in a TensorProto: name, dtype and shape, and its elements if there are few.
+
+    `value` is a view of the message's bytes, and `budget` limits the work.
+    """
     # A tensor with more contents is too long to be read.
     known = wire.read(value, budget, _TENSOR, _TENSOR_LISTS, most=MAX_VALUE_ELEMENTS + 1)
     dtype, shape = DTYPES.get(known.get(2, 0)), checked_shape([dim for dims in known[1] for dim in dims])
@@ -87,7 +90,8 @@ def _end(beside: Mapping[str, str], stored_bytes: int | None) -> int | None:
 def read_sparse(value: wire.Value, budget: Budget) -> Constant:
     """Return the constant in a SparseTensorProto. Its name is the name of the tensor with its values.
 
-    Its stored size is the size of values and indices together.
+    `value` is a view of the message's bytes, and `budget` limits the work. The constant's stored size is the size of
+    values and indices together.
     """
     known = wire.read(value, budget, {1: read_tensor, 2: read_tensor}, {3: wire.numbers})
     values: Constant | None = known.get(1)
@@ -115,7 +119,10 @@ def checked_shape(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def read_info(value: wire.Value, budget: Budget) -> tuple[str, str | None, Shape | None]:
-    """Return `(name, dtype, shape)` of a ValueInfoProto. Dtype and shape are None for sequences, maps and optionals."""
+    """Return `(name, dtype, shape)` of a ValueInfoProto. Dtype and shape are None for sequences, maps and optionals.
+
+    `value` is a view of the message's bytes, and `budget` limits the work.
+    """
     known = wire.read(value, budget, {1: wire.text, 2: wire.message})
     dtype_and_shape = wire.read(known.get(2, memoryview(b"")), budget, {1: _tensor_type}).get(1, (None, None))
     return known.get(1, ""), *dtype_and_shape
@@ -192,7 +199,7 @@ _CONSTANT_KINDS: dict[str, type] = {
 def constant_of(attributes: Mapping[str, Any]) -> Constant | None:
     """Return the value of a `Constant` node, or None if its type is not supported.
 
-    `attributes` are the attributes of the node (onnx/docs/Operators.md).
+    `attributes` are the attributes of the node by name, such as `value_ints` (onnx/docs/Operators.md).
     """
     for name, value in attributes.items():
         if name == "value" and isinstance(value, Constant):

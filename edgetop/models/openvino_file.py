@@ -23,7 +23,7 @@ _Port = tuple[str, str]  # ids of a layer and of one of its output ports
 
 
 def read_openvino(data: memoryview) -> Model:
-    """Return the model in the bytes of the .xml file of an IR. Raises MalformedError."""
+    """Return the model in `data`, the bytes of the .xml file of OpenVINO's IR. Raises MalformedError."""
     if len(data) > MAX_BYTES:
         raise MalformedError(f"more than {MAX_BYTES // 2**20} MiB of XML")
     text = bytes(data)
@@ -119,8 +119,8 @@ def _ports(layer: ET.Element, side: str) -> list[ET.Element]:
 def _in_order(layers: list[ET.Element], sources: dict[_Port, _Port]) -> Iterator[ET.Element]:
     """Yield the layers in an order in which each comes after the layers whose outputs it reads.
 
-    `sources` has, for each input port, the output port that feeds it. Raises MalformedError if layers wait for each
-    other.
+    `sources` has, for each input port, the output port that feeds it. A port is `(id of the layer, id of the port)`.
+    Raises MalformedError if layers wait for each other.
     """
     by_id = {layer.attrib["id"]: layer for layer in layers}
     needs: dict[str, set[str]] = {number: set() for number in by_id}

@@ -53,13 +53,16 @@ class OperatorCost:
 
 
 def costs(model: Model) -> tuple[OperatorCost, ...]:
-    """Return the cost of each operator of the main graph, in order. `model` must come from `with_shapes`."""
+    """Return the cost of each operator of the main graph, in order.
+
+    `with_shapes` must have filled in the model's shapes.
+    """
     stored = StoredForms(model.graph)
     return tuple(_cost(model.graph, operator, stored) for operator in model.graph.operators)
 
 
 class StoredForms:
-    """Finds the constant in the file from which another constant is made by a change of type or layout.
+    """Finds, for a constant of a graph, the constant in the file from which it is made by a change of type or layout.
 
     For example, TFLite stores float16 weights and converts them with DEQUANTIZE. The precision of a model is the dtype
     of its stored constants.
@@ -140,9 +143,9 @@ def _counted(rule: Rule | None, node: Node) -> int | None:
 
 @frozen
 class Totals:
-    """Sums over the operators whose figure is known.
+    """Sums of the costs of several operators. An unknown cost is left out of its sum.
 
-    A field `..._unknown` is the number of operators whose figure is not.
+    A field `..._unknown` is the number of operators whose cost of that kind is unknown.
     """
 
     operators: int
@@ -162,7 +165,7 @@ class Totals:
 
 @frozen
 class Weights:
-    """The constants that are parameters of operators. Each constant counts once, even if several operators use it."""
+    """Number and size of one model's weights, the constants that are parameters of operators. Each counts once."""
 
     parameters: int
     bytes: int  # as operators read them: TFLite's float16 weights after DEQUANTIZE, at twice the stored size
@@ -204,7 +207,7 @@ def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
 def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
     """Return the number and size of the weights in all graphs of the model.
 
-    `model` must come from `with_shapes`. `operators` are the costs of its main graph.
+    `with_shapes` must have filled in the model's shapes. `operators` are the costs of the main graph's operators.
     """
     parameters = size = unknown = 0
     counts: Counter[str] = Counter()
@@ -253,9 +256,10 @@ def _start_states(graphs: Sequence[Graph]) -> set[Place]:
 
 
 def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
-    """Return where tensors are defined that an inner graph reads from a surrounding graph.
+    """Return, for each tensor that an inner graph reads from a surrounding graph, where that tensor is defined.
 
-    Keys and values are `(number of the graph, index of the tensor)`: where it is read, and where it is defined.
+    Keys and values are `(number of the graph, index of the tensor)`: the key in the inner graph, the value in the graph
+    that defines the tensor.
     """
     homes: dict[Place, Place] = {}
     within = {1 + inner for graph in graphs for operator in graph.operators for inner in operator.subgraphs}
@@ -276,7 +280,8 @@ def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
 def _unread(graphs: Sequence[Graph], captured: Mapping[Place, Place]) -> int:
     """Return the number of elements in constants that no operator reads.
 
-    Some exporters leave such constants in the file. `captured` says for tensors of inner graphs where they are defined.
+    Some exporters leave such constants in the file. `captured` is the result of `_captured`: where tensors of inner
+    graphs are defined.
     """
     read = {*captured, *captured.values()}
     for number, graph in enumerate(graphs):

@@ -1,8 +1,8 @@
 """Read the wire format of protocol buffers in place, field by field, without copying contents.
 
 Source: https://protobuf.dev/programming-guides/encoding/. A file may be cut short, hostile or larger than memory. So
-every length is checked against the end of the file. Contents are views of the mapped file. The number of fields is
-limited by a budget.
+every length is checked against the end of the file. Contents of fields are views of the mapped file. A budget limits
+the number of fields.
 """
 
 import struct
@@ -20,9 +20,10 @@ _NONE: Mapping[int, Reader] = {}
 
 
 def fields(value: Value, budget: Budget, steps: int = 1) -> Iterator[tuple[int, Value]]:
-    """Yield `(number, value)` of each field of a message. Raises MalformedError if the message is invalid.
+    """Yield `(number, content)` of each field of a message. The content is an int or a view of bytes.
 
-    `budget` limits the work: each field takes `steps` from it.
+    `value` is a view of the message's bytes. `budget` limits the work: each field takes `steps` from it. Raises
+    MalformedError if the message is invalid.
     """
     data = message(value)
     position, end = 0, len(data)
@@ -54,10 +55,12 @@ def read(
     each: int = 0,
     most: int = 2**62,
 ) -> defaultdict[int, Any]:
-    """Return values of a message's fields, by field number. Only fields that have a reader are read.
+    """Return the values of a message's fields, by field number. Only fields that have a reader are read.
 
-    `single` has readers for fields that occur once; if such a field is repeated, its last value counts. `repeated` has
-    readers for fields that give a list, of at most `most` items. Every field takes 1 + `each` steps from the budget.
+    `value` is a view of the message's bytes. A reader takes a field's content and `budget`, and returns the field's
+    value. `single` has readers for fields that occur once; if such a field is repeated, its last value counts.
+    `repeated` has readers for fields that give a list, of at most `most` items. Every field takes 1 + `each` steps from
+    the budget.
     """
     known: defaultdict[int, Any] = defaultdict(list)
     for number, part in fields(value, budget, 1 + each):
@@ -71,7 +74,7 @@ def read(
 
 
 def varint(data: memoryview, position: int) -> tuple[int, int]:
-    """Return `(number, position after it)` for the unsigned number of at most 64 bits at `position`.
+    """Return `(number, position after it)` for the unsigned number of at most 64 bits at `position`, in bytes from 0.
 
     Raises MalformedError if the number has no end.
     """
@@ -86,7 +89,7 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def signed(value: Value, _: Budget | None = None) -> int:
-    """Return the signed integer in an int64 or int32 field."""
+    """Return the signed integer of an int64 or int32 field. `value` is the field's unsigned content."""
     number = whole(value)
     return number - 2**64 if number >= 2**63 else number
 
@@ -104,7 +107,7 @@ def message(value: Value, _: Budget | None = None) -> memoryview:
 
 
 def text(value: Value, budget: Budget) -> str:
-    r"""Return the text in a string field. Bytes that are not UTF-8 become escapes, such as `\xff`."""
+    r"""Return the text of a string field from its bytes. Bytes that are not UTF-8 become escapes, such as `\xff`."""
     data = message(value)
     budget.spend(len(data) // 16)
     return bytes(data).decode("utf-8", "backslashreplace")
@@ -113,7 +116,7 @@ def text(value: Value, budget: Budget) -> str:
 def numbers(value: Value, budget: Budget) -> list[int]:
     """Return the integers in one occurrence of a repeated int64 or int32 field.
 
-    An occurrence holds a single integer, or a packed list of them.
+    `value` is the occurrence's content: a single integer, or a packed list of integers as bytes.
     """
     if isinstance(value, int):
         return [signed(value)]
@@ -126,7 +129,7 @@ def numbers(value: Value, budget: Budget) -> list[int]:
 
 
 def real(value: Value, _: Budget | None = None) -> float:
-    """Return the number in a float field (32 bits)."""
+    """Return the number of a float field from its 4 bytes."""
     data = message(value)
     if len(data) != 4:
         raise MalformedError("a float of another size")
@@ -134,7 +137,7 @@ def real(value: Value, _: Budget | None = None) -> float:
 
 
 def reals(value: Value, budget: Budget) -> list[float]:
-    """Return the numbers in one occurrence of a repeated float field: a single float, or a packed list of them."""
+    """Return the numbers in one occurrence of a repeated float field, from its bytes: one float or a packed list."""
     data = message(value)
     if len(data) % 4:
         raise MalformedError("floats of another size")

@@ -19,7 +19,7 @@ class MalformedError(Exception):
 
 
 class Budget:
-    """Limits the work of reading a file, in steps: fields, elements and offsets that are read."""
+    """Limits the work of reading one file. A step is a field, an element or an offset that is read."""
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self._left = steps

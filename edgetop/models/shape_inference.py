@@ -26,7 +26,7 @@ _CACHED_BY_TFLITE = {"DEQUANTIZE", "DENSIFY"}
 
 
 class Result(NamedTuple):
-    """The sizes, dtype and value that rules determined for one output of an operator. None means unknown."""
+    """What rules determined for one output of an operator: sizes, dtype and value. None means unknown."""
 
     sizes: Sizes | None = None
     dtype: str | None = None
@@ -112,7 +112,10 @@ def _possible(sizes: Sizes | None) -> Sizes | None:
 
 
 def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) -> list[T | None]:
-    """Return what `rule` gives for each of the first `number` outputs, with None where it fails or gives nothing."""
+    """Return what `rule` gives for each of the operator's first `number` outputs.
+
+    An output is None if the rule fails or gives nothing for it.
+    """
     results: list[T | None] = []
     with contextlib.suppress(*BROKEN_NODE):
         results = rule(node)
@@ -134,10 +137,9 @@ def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str,
 
 
 def _merged(result: Result, declared: Tensor) -> Tensor:
-    """Return the tensor with the sizes, dtype and value from a rule.
+    """Return `declared`, a tensor as the file declares it, with the sizes, dtype and value that a rule determined.
 
-    Sizes and dtype that the rule leaves open stay as declared. `declared` is the tensor as the file declares it
-    (value_info).
+    Sizes and dtype that the rule leaves open stay as declared.
     """
     sizes, stated = result.sizes, declared.shape
     shape: Shape | None = stated if sizes is None else sizes

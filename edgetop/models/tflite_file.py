@@ -35,7 +35,7 @@ def _read(kind: struct.Struct, data: memoryview, position: int) -> Any:
 
 
 class Table:
-    """A FlatBuffers table. `field` in its methods is the number of a field in the schema."""
+    """One table of a FlatBuffers file. `field` in its methods is the number of a field in the schema."""
 
     __slots__ = ("_budget", "_data", "_position", "_vtable", "_vtable_size")
 
@@ -68,7 +68,7 @@ class Table:
         return tuple(self._elements(field, scalar.size, lambda at: _read(scalar, self._data, at)))
 
     def bytes_of(self, field: int) -> memoryview:
-        """Return a view of a field that is a vector of bytes."""
+        """Return a view of the bytes of a field that is a vector of bytes."""
         start, length = self._vector(field, 1)
         return self._data[start : start + length]
 

@@ -1,6 +1,6 @@
-"""Sensors read the board. They are found by what files contain, and a missing value is a gap with a reason.
+"""Read the sensors of a board: temperatures, clocks, power, load, memory and the like.
 
-Each quantity or chip has a file with its own `discover`. All file access goes through a `Root` that is passed as an
-argument, so that a captured board is read exactly like a real one. Only data about the engine's and edgetop's processes
-comes from the real /proc.
+Each module is about one quantity or chip; its function `discover` searches the board's files for sensors. A value that
+cannot be read becomes a `Gap`, which says why. All files are read through a `Root`, which is this machine's `/` or the
+folder of a captured board. Only data about the processes of the engine and of edgetop comes from the real /proc.
 """

@@ -3,8 +3,8 @@
 Only devices that also measure humidity or pressure are read (BME280, BMP280, HTS221, Si7020, DHT11), because these
 measure the air. Other iio devices, such as an accelerometer, only report the temperature of their own chip.
 
-ABI: Documentation/ABI/testing/sysfs-bus-iio. A file `_input` has thousandths of a degree or percent. Otherwise the
-value in this unit is (`_raw` + `_offset`) * `_scale`.
+ABI: Documentation/ABI/testing/sysfs-bus-iio. A file `_input` has thousandths of a °C or of a percent. Without that
+file, (`_raw` + `_offset`) * `_scale` gives these thousandths.
 """
 
 import math

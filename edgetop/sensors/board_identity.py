@@ -74,7 +74,7 @@ def _dmi(root: Root, vendor: str, product: str) -> str | None:
 
 
 def _os(root: Root) -> str | None:
-    """Return the names of the distribution and of the board's software below it, or None if neither is known.
+    """Return the names of the distribution and of the vendor's system software, or None if neither is known.
 
     An example is `Ubuntu 22.04, L4T 36.4 (JetPack 6)`.
     """
@@ -91,7 +91,10 @@ def _os(root: Root) -> str | None:
 
 
 def _fields(root: Root, relative: str) -> dict[str, str]:
-    """Return the values of a file with lines `KEY=value`, by key. Quotes around a value are removed."""
+    """Return the values in a file with lines `KEY=value`, by key. Quotes around a value are removed.
+
+    `relative` is the file's path below the root, such as `etc/os-release`.
+    """
     lines = (line.partition("=") for line in root.text(relative).splitlines())
     return {key: value.strip("\"'") for key, _, value in lines}
 

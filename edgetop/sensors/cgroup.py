@@ -1,8 +1,8 @@
-"""The engine's cgroup: its memory, with peak, limit and what is left of it, its OOM kills, and its CPU quota.
+"""Sensors of the engine's cgroup: memory in use, its peak and limit, memory left, OOM kills, and the CPU quota.
 
-The real /proc/PID/cgroup names the cgroup, and /proc/PID/mountinfo shows where its files are. Limits of the cgroups
-above apply as well, so every level up to the mount is read. What is left of the memory is taken from the level with the
-least left. Other processes may share that level. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+The real /proc/PID/cgroup names the cgroup, and /proc/PID/mountinfo shows where its files are. Limits of the parent
+cgroups apply as well, so every level up to the mount point is read. The memory left is that of the level with the least
+left. Other processes may share that level. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
 scheduler/sched-bwc.rst.
 """
 
@@ -41,7 +41,7 @@ _OFF = Missing(
 
 @frozen
 class Files:
-    """The names of the files in a cgroup, which differ between version 1 and 2 of cgroups."""
+    """The names of the memory files in a cgroup's folder. Versions 1 and 2 of cgroups have one instance each."""
 
     current: str
     peak: str
@@ -62,16 +62,20 @@ V2 = Files("memory.current", "memory.peak", ("memory.max", HIGH), EVENTS, EVENTS
 
 @frozen
 class Group:
-    """The engine's cgroup, followed by the cgroups above it. Folders are relative to the root."""
+    """A chain of cgroups: the engine's own first, then each parent up to the mount point of the hierarchy.
+
+    `folders` are the cgroups' folders relative to the board's root, and `files` are the names of the files in each
+    folder.
+    """
 
     files: Files
     folders: tuple[str, ...]
 
 
 def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
-    """Return a reader of a cgroup's memory in use.
+    """Return a reader of the memory in use of the engine's cgroup, which is the first one in `group`.
 
-    Where the files exist, it also reads peak, limit, free rest and OOM kills.
+    Where the files exist, the reader also gives the peak, the limit, the memory left and the OOM kills.
 
     `now` returns the present time in seconds.
     """
@@ -129,7 +133,7 @@ _QUOTA_USED_UP = "the CPU quota is used up: the engine waits for its next period
 
 
 class Onset:
-    """Makes an event when a limit begins to be hit: a value is above 0 after `QUIET_READINGS` readings of 0."""
+    """Makes an event when a limit begins to be hit: a value above 0 follows `QUIET_READINGS` readings of 0."""
 
     def __init__(self, kind: Literal["cpu-quota", "memory-limit"]) -> None:
         self.events: list[SensorEvent] = []
@@ -146,10 +150,11 @@ class Onset:
 
 
 def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = time.monotonic) -> Reader:
-    """Return a reader of how much a CPU quota stops the engine: the share of its periods, and the ms per second.
+    """Return a reader of how much a CPU quota stops the engine: the percentage of quota periods, and the ms per second.
 
-    `folders` are the engine's cgroup and the cgroups above it that have a quota. Each of them can stop the engine. The
-    reader gives the highest of their values. `now` returns the present time in seconds.
+    `folders` are the folders, relative to `root`, of the engine's cgroup and its parents that have a quota. Each of
+    them can stop the engine, and the reader gives the highest of their values. `now` returns the present time in
+    seconds.
     """
     cpus = most_cpus(root)
     levels = [_Quota(root.file(f"{folder}/{CPU_STAT}"), cpus) for folder in folders]
@@ -167,7 +172,7 @@ def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = tim
 
 
 class _Quota:
-    """Computes from the counters of one cgroup how often and for how long its CPU quota stopped it."""
+    """Follows the CPU quota of one cgroup: computes how often and for how long the quota stopped its threads."""
 
     def __init__(self, file: File, cpus: int) -> None:
         """Begin to follow the file `cpu.stat` of a cgroup.
@@ -235,7 +240,10 @@ def _limited(root: Root, group: Group) -> dict[str, File]:
 
 
 def _hits(file: File) -> tuple[int, int]:
-    """Return `(times that memory.high was exceeded, times that the limit was reached)`, both since the cgroup began."""
+    """Return `(times that memory.high was exceeded, times that the limit was reached)`, both since the cgroup began.
+
+    `file` is the file with these counts, such as `memory.events`.
+    """
     text = file.read_text()
     if " " not in text:
         return 0, parse_int(text)
@@ -369,6 +377,9 @@ def _unescaped(path: str) -> str:
 
 def _levels(path: str, mounted_root: str, mount_point: str) -> tuple[str, ...] | None:
     """Return the folders from a cgroup's own up to the mount point, or None if the cgroup lies outside the mount.
+
+    `path` is the cgroup's path in its hierarchy. `mounted_root` is the part of the hierarchy that is mounted at the
+    folder `mount_point`.
 
     >>> _levels("/a/b", "/", "sys/fs/cgroup")
     ('sys/fs/cgroup/a/b', 'sys/fs/cgroup/a', 'sys/fs/cgroup')

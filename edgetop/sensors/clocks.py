@@ -1,8 +1,8 @@
 """The clocks of CPU, GPU, NPU and memory controller, and the highest clocks that are allowed now (caps).
 
-The CPU's clocks come from cpufreq, the others from devfreq. Two clocks are often readable only by root: that of Tegra's
-memory controller, which may be in debugfs alone, and on Intel's processors that of the uncore (mesh, last-level cache
-and memory controller; Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
+The CPU's clocks come from cpufreq, all other clocks from devfreq. Two clocks are often readable only by root: Tegra's
+memory controller, which may be in debugfs alone, and the uncore of Intel's processors (mesh, last-level cache and
+memory controller; Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 
 ABI: Documentation/admin-guide/pm/cpufreq.rst (kHz) and Documentation/ABI/testing/sysfs-class-devfreq (Hz).
 `scaling_cur_freq` is the clock that the governor asked for or that the hardware reports; caps of the firmware

@@ -50,7 +50,7 @@ _PLACE = re.compile(r"config:([0-9]{1,2}(?:-[0-9]{1,2})?(?:,[0-9]{1,2}(?:-[0-9]{
 
 @frozen
 class PmuEvent:
-    """An event that a CPU can count, with the numbers by which perf_event_open(2) knows the event."""
+    """One event that a CPU can count. perf_event_open(2) knows the event by the numbers `type` and `config`."""
 
     name: str  # one of EVENTS, or a name of an event of the kernel
     type: int
@@ -59,7 +59,7 @@ class PmuEvent:
 
 @frozen
 class CorePmu:
-    """The hardware counters (PMU) of one kind of core."""
+    """The hardware counters (PMU) of one kind of core, with the events that they can count."""
 
     name: str
     events: tuple[PmuEvent, ...]  # in the order of EVENTS; what the PMU does not count is left out
@@ -118,7 +118,8 @@ def event_in(pmu: CorePmu, name: str) -> bool:
 def _event(root: Root, pmu: str, number: int, event: str, names: tuple[str, ...]) -> PmuEvent | None:
     """Return the first of the events in `names` that a PMU lists, or None if it lists none of them.
 
-    `pmu` is the PMU's name in sysfs, and `number` its type. `event` is the name that the result gets.
+    `pmu` is the PMU's name in sysfs, and `number` is its type for perf_event_open(2). `names` are names of files in the
+    PMU's folder `events`. `event` is the name that the result gets.
     """
     for name in names:
         text = root.line(f"{FOLDER}/{pmu}/events/{name}")

@@ -2,7 +2,7 @@
 
 There is the load of the system, of the engine and of edgetop, and the time that a hypervisor took (stolen time). Each
 value is the difference of two readings, so the first read gives no value. The system's data comes from proc_stat(5)
-under the root. That of the engine and of edgetop comes from the real /proc.
+under the root, the engine's and edgetop's from the real /proc.
 """
 
 import contextlib

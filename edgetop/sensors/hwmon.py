@@ -62,11 +62,11 @@ _THERMOMETER = re.compile(
 
 
 def is_connected(root: Root, folder: str, chip: str) -> bool:
-    """Return whether a user has connected this thermometer to the board, because the board's own description lacks it.
+    """Return whether a user has added this thermometer to the board.
 
-    `folder` is the chip's hwmon folder, and `chip` its name, such as `lm75`. The description is the device tree. A chip
-    that was added with `new_device` has no node there (Documentation/i2c/instantiating-devices.rst). A Raspberry Pi has
-    none of these chips itself, so all of them are connected there. A PC has no device tree, so none is connected there.
+    A thermometer counts as added if the device tree, which describes the board, has no node for it
+    (Documentation/i2c/instantiating-devices.rst). On a Raspberry Pi all count as added, since it has none itself. On a
+    PC, which has no device tree, none does. `folder` is the chip's hwmon folder, and `chip` its name, such as `lm75`.
     """
     if not root.line(COMPATIBLE) or not _THERMOMETER.fullmatch(chip):
         return False
@@ -86,7 +86,7 @@ def is_external(root: Root, folder: str, chip: str) -> bool:
 
 
 class Input(NamedTuple):
-    """One temperature, fan or humidity that a chip measures."""
+    """One input of a hwmon chip, which measures a temperature, a fan's speed or a humidity."""
 
     info: SensorInfo
     file: File  # has its raw value
@@ -199,7 +199,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
 
 
 def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
-    """Return the temperature in °C at which the chip throttles ("passive") or shuts down ("critical"), under that name.
+    """Return the °C at which a chip throttles, as `{"passive": 95.0}`, or shuts down, as `{"critical": 95.0}`.
 
     {} if the driver does not report it. `crit` is the file with the chip's limit. `tcc_offset_c` is how far below its
     limit an Intel CPU throttles.

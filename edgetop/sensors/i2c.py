@@ -56,7 +56,7 @@ class Channel:
 
 @frozen
 class I2cSpec:
-    """The user's description of one chip."""
+    """One power chip on an I2C bus, as the user describes it with the option `--i2c`."""
 
     bus: int
     address: int
@@ -199,10 +199,10 @@ def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequen
 
 
 def _directed(measured: Measured, is_reversed: bool) -> Values:
-    """Return `(power in W, voltage in V, current in A)` of a channel.
+    """Return `(power in W, voltage in V, current in A)` of a channel, from its measurement.
 
-    With `is_reversed`, its shunt is wired the other way round, so the sign is changed. If power flows out of the board,
-    the power is a gap and the current is negative.
+    With `is_reversed`, the channel's shunt is wired the other way round, so the sign is changed. If power flows out of
+    the board, the power is a gap and the current is negative.
     """
     watts, volts, amperes = measured
     if is_reversed:

@@ -29,9 +29,9 @@ OVERFLOW = Gap("the chip's arithmetic overflowed")
 
 
 class Bus(Protocol):
-    """The methods of smbus2.SMBus that are used here.
+    """An I2C bus, with those methods of smbus2.SMBus that are used here.
 
-    They raise OSError: 121 or 6 if no chip answers, 110 if the bus is stuck.
+    The methods raise OSError: 121 or 6 if no chip answers, 110 if the bus is stuck.
     """
 
     def read_word_data(self, i2c_addr: int, register: int) -> int: ...
@@ -43,7 +43,7 @@ class Bus(Protocol):
 
 @frozen
 class Registers:
-    """Reads and writes the registers of the chip at one address. Words are sent high byte first."""
+    """Reads and writes the registers of the chip at one address of an I2C bus. Words are sent high byte first."""
 
     bus: Bus
     address: int
@@ -81,7 +81,7 @@ def signed(value: int, bits: int) -> int:
 
 
 class Measured(NamedTuple):
-    """The power, voltage and current of one channel. Power and current are negative if they flow out of the board."""
+    """One measurement of a channel: W, V and A. Power and current are negative if they flow out of the board."""
 
     watts: float | Gap
     volts: float
@@ -93,7 +93,10 @@ Channels = Sequence[Measured] | Gap
 
 @frozen
 class Chip:
-    """A kind of power chip, set to measure all the time the voltage of the bus and the voltage across the shunt."""
+    """One power chip: the settings to write to its registers, and the function that measures its channels.
+
+    With these settings, the chip measures the voltages of the bus and of the shunt all the time.
+    """
 
     name: str
     identity: tuple[tuple[int, int, int], ...]  # identifying registers as (number, content after the shift, shift)
@@ -118,10 +121,10 @@ class Chip:
 
 
 def averaging(single_s: float, within_s: float, averages: Sequence[int] = AVERAGES) -> tuple[int, float]:
-    """Return `(code, seconds)` of the most averaging that takes at most `within_s` seconds.
+    """Return the most averaging that fits in `within_s` seconds, as `(code for the chip's register, seconds it takes)`.
 
-    The code is what the chip's register takes. `single_s` is the duration of one conversion in seconds. `averages` has
-    the number of averaged conversions for each code. If even one conversion takes too long, nothing is averaged.
+    `single_s` is the duration of one conversion in seconds. `averages` has the number of averaged conversions for each
+    code. If even one conversion takes too long, nothing is averaged.
 
     >>> averaging(0.001, 0.02)
     (2, 0.016)
@@ -149,9 +152,9 @@ def _clipped(volts: float, limit: str) -> Measured:
 def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
     """Return the settings and the measuring function for an INA219 (SBOS448), which has no register that identifies it.
 
-    `shunt_ohm` is its shunt, and `within_s` is the time in seconds that averaging may take. `current_lsb` is the
-    current in A of the lowest bit; by default it follows from the shunt. Ready and overflow are bits of the bus
-    register. Reading the power clears ready.
+    `shunt_ohm` is the resistance of its shunt, and `within_s` is the time in seconds that averaging may take.
+    `current_lsb` is the current in A of the lowest bit; by default it follows from the shunt. Ready and overflow are
+    bits of the bus register. Reading the power clears ready.
     """
     # With 12 bits, the conversions of shunt and bus take 532 us each.
     code, window_s = averaging(2 * 532e-6, within_s, tuple(1 << code for code in range(8)))
@@ -173,9 +176,9 @@ def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
 def ina226(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
     """Return the settings and the measuring function for an INA226 (SBOS547).
 
-    `shunt_ohm` is its shunt, and `within_s` is the time in seconds that averaging may take. `current_lsb` is the
-    current in A of the lowest bit; by default it follows from the shunt. Ready and overflow are bits 3 and 2 of
-    register 06h; reading it clears ready.
+    `shunt_ohm` is the resistance of its shunt, and `within_s` is the time in seconds that averaging may take.
+    `current_lsb` is the current in A of the lowest bit; by default it follows from the shunt. Ready and overflow are
+    bits 3 and 2 of register 06h; reading it clears ready.
     """
     code, window_s = averaging(2 * 332e-6, within_s)  # conversion time code 2 for bus and shunt
     lsb_a = current_lsb or 2.5e-6 / shunt_ohm
@@ -243,9 +246,9 @@ def ina3221(shunts_ohm: Sequence[float | None], within_s: float) -> Chip:
 def ina228(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
     """Return the settings and the measuring function for an INA228 (SBOSA20), which has 20 bits.
 
-    `shunt_ohm` is its shunt, and `within_s` is the time in seconds that averaging may take. `current_lsb` is the
-    current in A of the lowest bit; by default it follows from the shunt. Ready, overflow and the checksum of its trim
-    memory are bits 1, 9 and 0 of register 0Bh.
+    `shunt_ohm` is the resistance of its shunt, and `within_s` is the time in seconds that averaging may take.
+    `current_lsb` is the current in A of the lowest bit; by default it follows from the shunt. Ready, overflow and the
+    checksum of its trim memory are bits 1, 9 and 0 of register 0Bh.
     """
     code, window_s = averaging(2 * 280e-6, within_s)  # code 3 for bus and shunt; the temperature is not converted
     lsb_a = current_lsb or 312.5e-9 / shunt_ohm

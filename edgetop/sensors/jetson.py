@@ -44,7 +44,10 @@ _DEVICE = re.compile(r"/([0-9a-f]{6,10})\.\w+/")
 
 @frozen
 class Mode:
-    """One power mode and the limits that it sets, such as `{("GPU", "MAX_FREQ"): 612000000}`."""
+    """One power mode of a Jetson with its limits.
+
+    `settings` has the limits as in `{("GPU", "MAX_FREQ"): 612000000}`, each in the unit of the kernel's file for it.
+    """
 
     name: str
     settings: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -140,7 +143,10 @@ def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iter
 
 
 def _number(root: Root, path: str) -> int | None:
-    """Return the number in a file, or the highest of several, or None if there is no number."""
+    """Return the number in a file, the highest one if there are several, or None if there is none.
+
+    `path` is the file's path below the root.
+    """
     words = (root.line(path) or "").split()
     numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 12]
     return max(numbers, default=None)

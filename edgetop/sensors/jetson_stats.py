@@ -74,7 +74,10 @@ class JetsonStats:
         return [accelerator_mib(answer, self._pid)]
 
     def _news(self) -> dict[str, Any] | Gap:
-        """Return the newest answer since the last call, or a gap with the reason why there is none."""
+        """Return the newest answer since the last call, or a gap with the reason why there is none.
+
+        An answer has the form `{"gpu_kib": {"4711": 2048}}`.
+        """
         if self._is_closed:
             return Gap("the session is over")
         if self._process is None:
@@ -168,10 +171,11 @@ class JetsonStats:
 
 
 def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
-    """Return the GPU memory of process `pid` in MiB, or a gap. `answer` is what jetson-stats said.
+    """Return the GPU memory of process `pid` in MiB, or a gap if it is unknown.
 
-    An answer has the memory of each process in KiB, by process id. A process that is not listed holds no GPU memory. An
-    empty table means that the service cannot read debugfs.
+    `answer` is what jetson-stats said, as in `{"gpu_kib": {"4711": 2048}}`: the memory of each process in KiB, by
+    process id. A process that is not listed holds no GPU memory. An empty table means that the service cannot read
+    debugfs.
     """
     table = answer.get("gpu_kib")
     if not isinstance(table, dict) or not table:

@@ -5,7 +5,7 @@ and optional digital channels, but no voltage. Monsoon (PyMonsoon, Monsoon/sampl
 `Time(ms),Main(mA),...,Main Voltage(V),` with a comma at the end of every line. Its time is in seconds although the
 header says ms (time.time() less the start), and with NumPy 2 its values are printed as `np.float64(812.3)`.
 
-Cells are separated by commas, semicolons, tabs or blanks (`edgetop.captured_text`), as the first line shows.
+Cells are separated by commas, semicolons, tabs or blanks; the first line shows which (`edgetop.captured_text`).
 """
 
 import math

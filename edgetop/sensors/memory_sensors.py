@@ -1,4 +1,4 @@
-"""Memory: that of the engine and of edgetop, the system's available memory, and memory that is in no resident set.
+"""Sensors of memory: the engine's, edgetop's, the system's available memory, and memory that the GPU holds.
 
 The figures of the engine and of edgetop come from the real /proc, those of the system from the board under the root.
 Reading `smaps_rollup` is expensive (1.5 ms at 512 MB, with the target's mmap lock held), so PSS and USS are read ten

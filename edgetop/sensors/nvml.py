@@ -108,7 +108,8 @@ def _trips(nvml: Any, handle: Any) -> dict[str, float]:
     """Return the temperatures in °C at which the GPU begins to throttle ("passive") and shuts down ("critical").
 
     A temperature that NVML does not report is left out. The GPU throttles from the lower of two limits: GPU_MAX, where
-    the driver begins, and SLOWDOWN, where the hardware does.
+    the driver begins, and SLOWDOWN, where the hardware does. `nvml` is the module `pynvml`, and `handle` is its handle
+    of the GPU.
     """
 
     def limit(name: str) -> float | None:
@@ -126,7 +127,8 @@ def _trips(nvml: Any, handle: Any) -> dict[str, float]:
 def _flags(nvml: Any, handle: Any, name: str, where: str) -> list[tuple[SensorInfo, Probe]]:
     """Return `(sensor, function that reads it)` for heat and for power: whether it slows the GPU down now.
 
-    [] if NVML does not report this. `name` is the GPU's name, such as `gpu0`, and `where` is the sensors' source.
+    [] if NVML does not report this. `nvml` is the module `pynvml`, and `handle` is its handle of the GPU. `name` is the
+    GPU's name, such as `gpu0`, and `where` is the sensors' source.
     """
     for function in _REASONS:
         ask = getattr(nvml, function, None)
@@ -157,7 +159,8 @@ def _reader(nvml: Any, name: str, probes: Sequence[tuple[SensorInfo, Probe]]) ->
 def _power_probe(nvml: Any, handle: Any) -> Probe | None:
     """Return a function that reads the power in W, or None if NVML does not measure it on this GPU.
 
-    If the GPU has an energy counter, the power is computed from it. So no peak between two reads is missed.
+    If the GPU has an energy counter, the power is computed from it. So no peak between two reads is missed. `nvml` is
+    the module `pynvml`, and `handle` is its handle of the GPU.
     """
     if _is_supported(nvml, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle)):
         counter = EnergyCounter()
@@ -170,7 +173,7 @@ def _power_probe(nvml: Any, handle: Any) -> Probe | None:
 def _is_supported(nvml: Any, probe: Callable[[], Any]) -> bool:
     """Return whether the GPU supports the call `probe`.
 
-    A call that fails for another reason may work later, so it counts as supported.
+    A call that fails for another reason may work later, so it counts as supported. `nvml` is the module `pynvml`.
     """
     try:
         probe()

@@ -31,7 +31,7 @@ _KILLED = re.compile(
 
 @frozen
 class OomKill:
-    """A process that the kernel's OOM killer has killed. What is unknown is None."""
+    """One process that the kernel's OOM killer has killed. What is unknown is None."""
 
     pid: int | None
     name: str | None
@@ -40,7 +40,7 @@ class OomKill:
 
 
 class OomKills:
-    """Finds the processes that the kernel's OOM killer kills in one cgroup."""
+    """Watches one cgroup, and finds the processes that the kernel's OOM killer kills there."""
 
     def __init__(self, folder: Path, counts: str, kmsg: Path = KMSG, proc: Path = Path("/proc")) -> None:
         """Begin to watch a cgroup. `folder` is its folder, and `counts` names the file there with a line `oom_kill N`.
@@ -59,7 +59,7 @@ class OomKills:
     def new(self) -> list[OomKill]:
         """Return the processes that were killed since the last call.
 
-        Those that could not be identified are one entry of None.
+        If some could not be identified, one entry stands for all of them, with None in its fields.
         """
         count, before, members = self._count(), self._known, self._members
         self._members = self._living()

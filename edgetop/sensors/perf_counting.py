@@ -54,13 +54,13 @@ NOT_COUNTED = (errno.ENOENT, errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV, errno
 
 
 class Calls(Protocol):
-    """The system calls that counting needs. Each raises OSError if it fails."""
+    """Makes the system calls that counting events needs. Each raises OSError if it fails."""
 
     def open(self, attributes: bytes, tid: int, group: int) -> int:
         """Begin to count an event of thread `tid` on any CPU, and return the event's file descriptor.
 
-        `attributes` describes the event, as the kernel wants it. `group` is the descriptor of the first event that is
-        counted together with this one, or -1.
+        `attributes` describes the event, in the bytes that the function `attributes` returns. `group` is the descriptor
+        of the first event that is counted together with this one, or -1.
         """
 
     def read_count(self, descriptor: int) -> bytes:
@@ -95,7 +95,7 @@ def attributes(event: PmuEvent, flags: int) -> bytes:
 
 
 class Count(NamedTuple):
-    """What an event counted, for how many ns it was switched on, and for how many of these ns it was counted."""
+    """One event's count, the ns for which the event was switched on, and the ns of these in which it was counted."""
 
     value: int
     enabled_ns: int
@@ -104,7 +104,7 @@ class Count(NamedTuple):
 
 @frozen
 class Grown:
-    """What the threads of a process counted between two reads."""
+    """What all threads of a process counted between two reads."""
 
     counts: Mapping[str, int]  # by event, of all threads; an event that was not counted all the time is left out
     ran_ns: Mapping[str, int]  # by PMU: the time in which threads ran on its cores
@@ -198,9 +198,9 @@ class ThreadCounters:
             self._open_group(tid, group, events)
 
     def _open_group(self, tid: int, group: _Group, events: Sequence[PmuEvent]) -> None:
-        """Begin to count, for one thread, the events that the CPU can count together.
+        """Begin to count, for one thread, those of `events` that the CPU can count together.
 
-        The others are noted in `lacking`.
+        The rest of the events are noted in `lacking`.
         """
         for event in events:
             if sum(len(one.descriptors) for groups in self._groups.values() for one in groups) >= MOST_DESCRIPTORS:

@@ -35,7 +35,7 @@ SHUNT_OF, SHUNT_OHM, MODULE_V = ("VDD_IN",), 0.005, 5.0
 
 @frozen
 class LogSpec:
-    """A power log, as the user describes it on the command line."""
+    """One power log, as the user describes it on the command line."""
 
     path: Path
     format: str
@@ -45,9 +45,9 @@ class LogSpec:
 
 
 class PowerLog:
-    """A source that follows one log file. `now_ns` returns the session time in ns.
+    """A source of power readings from one log file, which an instrument writes meanwhile.
 
-    `bin_s` is the span of a mean in seconds.
+    `now_ns` returns the session time in ns. `bin_s` is the span in seconds over which samples are averaged.
     """
 
     def __init__(self, spec: LogSpec, now_ns: Callable[[], int], bin_s: float = BIN_S) -> None:
@@ -109,7 +109,9 @@ class PowerLog:
         return [Backlog("a log has past samples", samples) for samples in (means, peaks)]
 
     def _take(self, line: str, done: list[tuple[int, float, float]]) -> None:
-        """Add the sample of one line to the present bin. Bins that thereby end are appended to `done`.
+        """Add the sample of one line to the present bin, a span over which samples are averaged.
+
+        Bins that thereby end are appended to `done` as `(session time in ns, mean in W, peak in W)`.
 
         A row without a sample is only counted. Raises ValueError if the log's time stands still.
         """
@@ -194,7 +196,7 @@ def _first_line(path: Path) -> str:
 
 
 class _Bins:
-    """Computes the mean and the peak of the samples in each bin, which is a span of session time.
+    """Computes the mean and the peak of a log's samples in each bin, which is a span of session time.
 
     A bin ends when a sample of a later one is added.
     """

@@ -25,7 +25,7 @@ _MAINS_NOTE = "what goes into the board and into its battery"
 
 
 class Supply:
-    """The files of one battery or other power supply."""
+    """One battery or other power supply, with the files that the kernel has for it."""
 
     def __init__(self, root: Root, name: str) -> None:
         self.name, self.folder = name, f"{SUPPLIES}/{name}"
@@ -78,7 +78,7 @@ def _plugged(supplies: Sequence[Supply]) -> str:
 
 
 def _battery_power(batteries: Sequence[Supply], others: Sequence[Supply]) -> Values:
-    """Return the power of all batteries of the board together in W, or a gap. The list has this one element.
+    """Return, as a list with one element, the power of all batteries of the board together in W, or a gap.
 
     It is a gap while a battery is charged. It is also a gap if one of `others`, the supplies that are no batteries, is
     plugged in: the batteries then give only a part of what the board draws.

@@ -28,7 +28,7 @@ _CPU = re.compile(r"^cpu[0-9]+ ", re.MULTILINE)
 
 
 class Stat(NamedTuple):
-    """Some fields of a process's file /proc/PID/stat."""
+    """One process's values from its file /proc/PID/stat, as far as they are used here."""
 
     name: str  # `comm`, of at most 15 characters; not the command line, which may contain private data
     parent: int
@@ -179,9 +179,9 @@ def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use]:
 def percent_by_name(before: Use, after: Use, span_s: float, cpus: int) -> dict[str, float]:
     """Return the CPU use between two surveys by name of process, in percent of a core.
 
-    `before` and `after` are the surveys: the ticks that each process had used. They are `span_s` seconds apart. All
-    ticks of a new process count. A process that used more than `cpus` CPUs can give is left out, because its counter
-    must be wrong.
+    `before` and `after` are the surveys, `span_s` seconds apart. A survey has `(name, CPU ticks used so far)` by
+    `(process id, start time)`. All ticks of a new process count. A process that used more than `cpus` CPUs can give is
+    left out, because its counter must be wrong.
     """
     percent: dict[str, float] = {}
     for process, (name, ticks) in after.items():

@@ -49,7 +49,7 @@ FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
 
 @frozen
 class RailPlan:
-    """Which power rails of a Jetson give its total power: one rail, or several that are added up."""
+    """How the total power of one kind of Jetson follows from its power rails: from one rail, or as a sum of several."""
 
     total: str | None  # None if no rail is the total, but the parts together approximate the module
     parts: tuple[str, ...]
@@ -110,7 +110,7 @@ NOT_CONNECTED = "NC"  # name of an unused channel in NVIDIA's device trees
 
 @frozen
 class Rail:
-    """One rail that a power chip measures."""
+    """One power rail that a power chip measures."""
 
     label: str  # its name in the device tree
     source: str
@@ -120,7 +120,7 @@ class Rail:
 
 @frozen
 class Chip:
-    """The rails that one power chip measures."""
+    """One power chip, with the power rails that it measures."""
 
     rails: tuple[Rail, ...]
     window_s: float = 0.0  # time over which the chip averages; reading more often gives nothing new

@@ -65,7 +65,7 @@ def discover(root: Root) -> Found:
 
 
 class NoAnswerError(OSError):
-    """The firmware could not be queried. `fix` is a command that would help, or None."""
+    """Raised if the firmware could not be queried. `fix` is a shell command that would help, or None."""
 
     def __init__(self, why: str, fix: str | None = None) -> None:
         super().__init__(why)
@@ -73,7 +73,7 @@ class NoAnswerError(OSError):
 
 
 class NotRegisteredError(NoAnswerError):
-    """The firmware answers, but does not know this query."""
+    """Raised if the firmware answers, but does not know the query."""
 
 
 def ask(root: Root, *question: str) -> str:
@@ -129,7 +129,7 @@ def parse_throttled(answer: str, prefix: str = "throttled=0x") -> int:
 def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
     """Return a reader of the throttle flags, such as under-voltage, or the reason why they cannot be read.
 
-    `since_boot` is the word that `vcgencmd get_throttled` gave, or None if that failed.
+    `since_boot` is the number that `vcgencmd get_throttled` gave, whose bits are flags, or None if that failed.
     """
     # The folder is `soc/soc:firmware` up to the Pi 4, and `soc@107c000000/soc@107c000000:firmware` on the Pi 5.
     names = [name for name in root.names(PLATFORM) if name.startswith("soc")]
@@ -153,11 +153,12 @@ def _word_in(file: File) -> int:
 def throttle_flags(word: Callable[[], int], source: str, first: int, since_boot: int | None) -> Reader:
     """Return a reader of each throttle flag now, of each flag since boot, and of whether heat limits the board.
 
-    Some bits of the word say that a flag was set in the past. If such a bit is new since the last read, its flag counts
-    as set now, because it was set between the two reads.
+    `word` reads the throttle word, a number whose bits are flags, and `first` is its first value. Some bits say that a
+    flag was set in the past. If such a bit is new since the last read, its flag counts as set now, because it was set
+    between the two reads.
 
-    `word` reads the throttle word, and `first` is its first value. `source` says where the word comes from.
-    `since_boot` is the firmware's word since boot, or None if the firmware could not be queried.
+    `source` says where the word comes from. `since_boot` is the firmware's word since boot, or None if the firmware
+    could not be queried.
     """
     before = since_boot if since_boot is not None else 0
     occurred_before, seen = first >> HAS_OCCURRED & ALL, (before | before >> HAS_OCCURRED) & ALL
@@ -188,10 +189,10 @@ def _bits(word: int) -> list[float]:
 
 
 def is_by_heat(now: int) -> bool:
-    """Return whether heat limits the board. `now` has the flags that are set now.
+    """Return whether heat limits the board.
 
-    If the flag for under-voltage is set too, throttling and a lower clock are due to the voltage
-    (raspberrypi/firmware#615).
+    `now` has a bit for each flag that is set: 1 under-voltage, 2 clock capped, 4 throttled, 8 temperature limit. With
+    under-voltage, throttling and a capped clock are due to the voltage (raspberrypi/firmware#615).
 
     >>> [is_by_heat(word) for word in (0x8, 0x2, 0x4, 0x5, 0x0)]
     [True, True, True, False, False]

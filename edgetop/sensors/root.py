@@ -1,4 +1,4 @@
-"""The file system from which a board's sensors are read: that of this machine (`/`), or a folder with a captured board.
+"""The file system from which a board's sensors are read: `/` of this machine, or a folder with a captured board.
 
 Files are read with `os.read` on a non-blocking descriptor. On EAGAIN, which gated thermal zones of a Jetson give,
 Python's buffered layers would raise TypeError or return nothing.
@@ -58,7 +58,10 @@ class Root:
         self.open_files = 0  # number of descriptors that `File` objects hold open
 
     def file(self, relative: str) -> "File":
-        """Return an object that reads one file many times."""
+        """Return an object that reads one file many times.
+
+        `relative` is the file's path below the root, such as `proc/stat`.
+        """
         return File(self, relative)
 
     def read_text(self, relative: str) -> str:
@@ -130,7 +133,10 @@ class Root:
             return False
 
     def is_denied(self, relative: str) -> bool:
-        """Return whether this user may not open the file. The file is not read, since that can take a driver long."""
+        """Return whether this user is not allowed to open the file.
+
+        The file is not read, since a read can take a driver long.
+        """
         try:
             os.close(self.open(relative))
         except OSError as error:

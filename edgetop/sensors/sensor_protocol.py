@@ -45,7 +45,7 @@ UNIT_OF_KIND = {
 
 @frozen
 class Gap:
-    """Stands for a value that could not be read, and says why."""
+    """Stands in the place of a value that could not be read, and says why."""
 
     reason: str
 
@@ -83,14 +83,14 @@ def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
 
 @frozen
 class Backlog(Gap):
-    """Values of earlier moments, such as those in a log. There is no value for the present moment."""
+    """A gap at the present moment that brings values of earlier moments, such as those in a log."""
 
     samples: tuple[tuple[int, float], ...] = ()  # (session time in ns, value), in order of time
 
 
 @frozen
 class SensorEvent:
-    """Something that a source reports besides values. It becomes an event of the session."""
+    """One thing that happened, such as a reached limit, as a source reports it. It becomes an event of the session."""
 
     body: Body
     message: str
@@ -112,13 +112,13 @@ class Source(Protocol):
     def read(self) -> Values:
         """Return a value for each of `sensors`, in their order.
 
-        If this raises OSError or ValueError, all of them are gaps.
+        If this raises OSError or ValueError, each value is taken as a gap.
         """
 
 
 @frozen
 class Reader:
-    """A source whose sensors are read by one function. Most sources are of this class."""
+    """A source whose sensors are all read by one function, `read`. Most sources are of this class."""
 
     sensors: tuple[SensorInfo, ...]
     read: Callable[[], Values]
@@ -175,7 +175,7 @@ class SurveysProcesses(Protocol):
 
 @runtime_checkable
 class Closable(Protocol):
-    """A source that must be closed in the end, for example because it runs a helper process."""
+    """A source that must be closed at the end, for example because it runs a helper process."""
 
     def close(self) -> None:
         """Release everything that the source holds. This may be called during a read."""
@@ -183,7 +183,7 @@ class Closable(Protocol):
 
 @frozen
 class Missing:
-    """Something that cannot be read on this board: what, why, and the command that would help."""
+    """One thing that cannot be read on this board: what it is, why, and a shell command that would help."""
 
     what: str
     why: str
@@ -192,7 +192,7 @@ class Missing:
 
 @frozen
 class Found:
-    """The sources of sensors that were found, and what cannot be read for which reason."""
+    """The result of a search for sensors: the sources that were found, and what cannot be read for which reason."""
 
     sources: tuple[Source, ...] = ()
     missing: tuple[Missing, ...] = ()
@@ -209,7 +209,7 @@ def sensor(kind: str, label: str, source: str, **more: object) -> SensorInfo:
     """Return the description of a sensor, with the unit of its kind and the id `kind/label`.
 
     `kind` is a key of `UNIT_OF_KIND`, such as `temp`. `label` tells sensors of a kind apart. `source` says where the
-    values come from. `more` are other fields of SensorInfo.
+    values come from. `more` are other fields of SensorInfo, such as `note="read as root"`.
     """
     return SensorInfo(id=f"{kind}/{label}", unit=UNIT_OF_KIND[kind], source=source, **more)  # type: ignore[arg-type]
 
@@ -217,10 +217,10 @@ def sensor(kind: str, label: str, source: str, **more: object) -> SensorInfo:
 def power_sensors(
     label: str, source: str, accuracy: str, role: str | None, note: str | None = None, meter: Meter | None = None
 ) -> tuple[SensorInfo, ...]:
-    """Return the descriptions of a rail's three sensors: power, voltage and current.
+    """Return the descriptions of a power rail's three sensors: power, voltage and current.
 
-    `accuracy` says what kind of instrument measures them, such as `on-board-monitor`. `role` is "total", "part" or
-    None, and `meter` is the instrument.
+    `label` is the rail's name, and `source` says where the values come from. `accuracy` says what kind of instrument
+    measures them, such as `on-board-monitor`. `role` is "total", "part" or None, and `meter` is the instrument.
     """
     power = sensor("power", label, source, role=role, accuracy=accuracy, note=note, meter=meter)
     return power, *(sensor(kind, label, source, accuracy=accuracy) for kind in ("volt", "current"))

@@ -27,7 +27,7 @@ Answer = tuple[Values | Gap, float]  # result of a read, and its duration in mic
 
 @frozen
 class Row:
-    """One sensor with its last value."""
+    """One sensor with its last value, as a row of a list of sensors."""
 
     info: SensorInfo
     value: float | Gap
@@ -61,7 +61,7 @@ class _Entry:
 
 
 class Survey:
-    """The sensors of a board, which are read only when a method is called."""
+    """Reads all sensors of one board when a method is called, and keeps the last value of each."""
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ _COMPUTED = frozenset({"thermal"})  # computed from other zones to control the f
 
 @frozen
 class Line:
-    """What one line of tegrastats says."""
+    """The content of one line that tegrastats printed."""
 
     time: datetime | None  # local time in whole seconds; None if the line has none
     memory_mib: int
@@ -138,8 +138,8 @@ def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
 def _engines(text: str, impossible: list[str]) -> dict[str, float]:
     """Return the load in percent and the clock in MHz of GPU, memory controller and codecs, by sensor id.
 
-    A part that is `off` is left out. So is a load of the memory controller without a clock: it was not measured, since
-    only root may read it. Loads above 100 % are appended to `impossible`.
+    `text` is the line. A part that is `off` is left out. So is a load of the memory controller without a clock: it was
+    not measured, since only root may read it. Loads above 100 % are appended to `impossible`, such as `GR3D_FREQ 120%`.
     """
     values: dict[str, float] = {}
     for name, percent, clocks in _ENGINE.findall(text):
@@ -171,7 +171,7 @@ def _temperatures(text: str) -> dict[str, float]:
 def _powers(text: str, impossible: list[str]) -> dict[str, float]:
     """Return the present power of each rail in W, by sensor id.
 
-    A power that cannot be right is appended to `impossible`.
+    A power that cannot be right is appended to `impossible` as text, such as `VDD_IN -5mW`.
 
     A number without mW and without a mean, such as `APE 150`, is a clock and not a power.
     """

@@ -1,4 +1,4 @@
-"""The kernel's thermal zones, with the trips that really throttle, and its cooling devices.
+"""The kernel's thermal zones, with the temperatures at which they really throttle, and its cooling devices.
 
 ABI: Documentation/ABI/testing/sysfs-class-thermal. Zones are found by their `type`, since their numbers change from
 boot to boot. A read may fail permanently (power-gated blocks of a Jetson give EAGAIN: prometheus/node_exporter#3071) or
@@ -56,7 +56,7 @@ def throttles(cooling_type: str) -> bool:
 
 
 class CoolingDevice:
-    """A cooling device of the kernel: a fan, or a limit on a clock.
+    """One of the kernel's cooling devices: a fan, or a limit on a clock.
 
     The sensor's label has the device's number and type, since several devices may have the same type.
     """
@@ -70,7 +70,7 @@ class CoolingDevice:
         self.info = sensor("cooling", label, source, **more)
 
     def state(self) -> float:
-        """Return how much the device does at present; 0 is nothing.
+        """Return the device's present state: 0 if it does nothing, and higher the more it cools.
 
         Raises OSError, or ValueError if the file is invalid.
         """

@@ -1,11 +1,11 @@
 """Whether heat slows down the board now, from cooling devices that throttle and from the counters of Intel CPUs.
 
-All are read together, so that `throttle/thermal` always agrees with them.
+All are read together, so that the sensor `throttle/thermal` always agrees with them.
 
-When a throttling event begins, its count rises; when it ends, its time rises (drivers/thermal/intel/therm_throt.c). So
-either shows throttling since the last read. Each CPU has these counters. CPUs of one core or package show the same
-values, so only one CPU of each is read. The file of an offline CPU is empty. AMD, ARM and most virtual machines have no
-such counters.
+The counters are of throttling events and of their time. An event's begin raises the first, and its end the second
+(drivers/thermal/intel/therm_throt.c). So a rise of either shows throttling since the last read. Each CPU has these
+counters. CPUs of one core or package show the same values, so only one CPU of each is read. The file of an offline CPU
+is empty. AMD, ARM and most virtual machines have no such counters.
 """
 
 import time
@@ -29,7 +29,7 @@ _OF_A_PC = ("Processor", "intel_powerclamp")
 
 
 class Counter:
-    """A counter that several files show alike. The first file that can be read is used."""
+    """One throttle counter, which several files show with the same value. The first file that can be read is used."""
 
     def __init__(self, root: Root, files: Sequence[str]) -> None:
         self._files = [root.file(file) for file in files]
@@ -59,7 +59,7 @@ class Counter:
 
 
 class Advance(NamedTuple):
-    """By how much the throttle counters grew since the last call."""
+    """How much a machine's throttle counters grew between two reads."""
 
     core_events: int | Gap
     package_events: int | Gap  # those of the cores if the CPU has no counters for packages
@@ -68,7 +68,7 @@ class Advance(NamedTuple):
 
 @frozen
 class ThrottleCounts:
-    """All throttle counters of a machine: events of each core and of each package, and the ms that throttling took."""
+    """All throttle counters of one machine: events of each core and package, and the ms that throttling took."""
 
     cores: Sequence[Counter]
     packages: Sequence[Counter]
@@ -179,7 +179,7 @@ def _flags(root: Root, counts: ThrottleCounts | None) -> tuple[SensorInfo, ...]:
 
 
 def _any(claims: Values) -> float | Gap:
-    """Return 1 if one of the values is above 0. Otherwise return the first gap among them, or 0 if there is none."""
+    """Return 1 if one of `claims` is above 0. Otherwise return the first gap among them, or 0 if there is none."""
     if any(not isinstance(claim, Gap) and claim > 0 for claim in claims):
         return 1.0
     return next((claim for claim in claims if isinstance(claim, Gap)), 0.0)

@@ -38,18 +38,18 @@ Now = Callable[[], float]
 
 
 def parse_net_dev(text: str) -> Counts:
-    """Return `(bytes received, bytes sent)` of each network interface by name. `text` is that of /proc/net/dev.
+    """Return `(bytes received, bytes sent)` of each network interface by name.
 
-    Raises ValueError if a line is cut off.
+    `text` is the content of /proc/net/dev. Raises ValueError if a line is cut off.
     """
     lines = [line.rpartition(":") for line in text.splitlines()]
     return {name.strip(): _counts(rest.split(), 0, 8) for name, colon, rest in lines if colon}
 
 
 def parse_diskstats(text: str) -> Counts:
-    """Return `(bytes read, bytes written)` of each disk and partition by name. `text` is that of /proc/diskstats.
+    """Return `(bytes read, bytes written)` of each disk and partition by name.
 
-    Raises ValueError if a line is cut off.
+    `text` is the content of /proc/diskstats. Raises ValueError if a line is cut off.
     """
     counts = {}
     for fields in filter(None, map(str.split, text.splitlines())):
@@ -111,10 +111,10 @@ class LinkSpeeds:
 
 
 def traffic_reader(kind: str, root: Root, now: Now = time.monotonic) -> Reader:
-    """Return a reader of two rates in bytes per second.
+    """Return a reader of two rates in bytes per second, of all hardware interfaces or whole disks together.
 
-    With `kind` "net" they are received and sent, with "disk" read and written. `now` returns the present time in
-    seconds.
+    With `kind` "net" the rates are of bytes received and sent, with "disk" of bytes read and written. `now` returns the
+    present time in seconds.
     """
     path, labels, parse, choose = _KINDS[kind]
     file, rates = root.file(path), (SumRate(LATE_S), SumRate(LATE_S))

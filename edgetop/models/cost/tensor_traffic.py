@@ -10,7 +10,7 @@ from edgetop.models.shapes.node import Node
 
 @frozen
 class MemoryPlan:
-    """The memory that a model's activations need with an ideal allocator, which leaves no gaps.
+    """The memory that one model's activations need with an ideal allocator, which leaves no gaps.
 
     Real allocators need as much or more. Inputs and outputs of the model count. Weights do not. Tensors of unknown size
     are left out, so the figures are lower bounds if `unknown` is above 0.
@@ -26,7 +26,7 @@ class MemoryPlan:
 def plan(graph: Graph) -> MemoryPlan:
     """Return how much memory the graph's activations need, if each tensor is freed after its last use.
 
-    `graph` must come from `with_shapes`, which fills in the shapes of all tensors.
+    `with_shapes` must have filled in the shapes of the graph's tensors.
     """
     buffers = _buffers(graph)
     sizes = {root: graph.tensors[root].size_bytes for root in set(buffers)}

@@ -16,7 +16,7 @@ class UnknownError(ValueError):
 
 @frozen
 class Node:
-    """An operator together with its tensors, whose shapes are filled in as far as they are known.
+    """One operator together with its tensors, whose shapes are filled in as far as they are known.
 
     An omitted optional tensor is None.
     """

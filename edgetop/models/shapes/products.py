@@ -135,7 +135,7 @@ WEIGHTS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvT
 
 @frozen
 class Window:
-    """How the window of a convolution or pool moves over its input. Tuples have an entry for each spatial axis."""
+    """How the window of one convolution or pool moves over its input. Tuples have an entry for each spatial axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]

@@ -1,7 +1,7 @@
-"""Collect the wanted files of a board, with limits on the time of each file and on the time and size of all.
+"""Collect the files of a board for a capture, with limits on the time of each file and on the time and size of all.
 
-A link is stored as a link to its final target, so that a replayed `Root` resolves it as the board's kernel does. A file
-is stored at its real path.
+A link is stored as a link to its final target, so that it leads to the same file as on the board. A file is stored at
+its real path.
 """
 
 import errno
@@ -39,7 +39,7 @@ _OF_A_PROCESS = re.compile(r"proc/\d+/")
 
 @frozen
 class Capture:
-    """The files of a captured board. Paths are relative to the board's root."""
+    """One captured board: contents of files and targets of links, each by its path relative to the board's root."""
 
     files: Mapping[str, bytes]
     links: Mapping[str, str]  # target relative to the link's folder
@@ -47,7 +47,7 @@ class Capture:
 
 
 class _Enough(Exception):  # noqa: N818  not an error: it ends the walk
-    """Ends the collecting, because the capture has reached its limit of time or size."""
+    """Raised to end the collecting, because the capture has reached its limit of time or size."""
 
 
 def collect(
@@ -198,9 +198,10 @@ MODE = 0o600
 
 
 def write_archive(packed: bytes, path: Path, *, force: bool) -> None:
-    """Write the result of `pack` to a file that only its owner may read. The file appears whole or not at all.
+    """Write the archive `packed`, as `pack` returns it, to a file that only the file's owner is allowed to read.
 
-    Raises FileExistsError if `path` exists and `force` is False, and other OSErrors.
+    The file appears whole or not at all. Raises FileExistsError if `path` exists and `force` is False, and other
+    OSErrors.
     """
     if os.path.lexists(path) and not force:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -212,8 +213,8 @@ def pack(
 ) -> bytes:
     """Return a captured board as the bytes of a compressed tar archive.
 
-    `loaded` is a second capture of the same board, made while it was busy. `documents` are other files for the archive,
-    by name.
+    `loaded` is a second capture of the same board, made while it was busy. `documents` has the contents of further
+    files for the archive, by file name.
     """
     packed = io.BytesIO()
     with (
@@ -251,7 +252,11 @@ def _tree_members(capture: Capture, tree: str) -> Iterator[tuple[tarfile.TarInfo
 
 
 def _member(name: str, kind: bytes, *, size: int = 0, mode: int = 0o644, target: str = "") -> tarfile.TarInfo:
-    """Return the entry of one file for a tar archive. It has no time, user or group."""
+    """Return the tar entry of a file or link, without time, user and group.
+
+    `kind` is the entry's type, such as `tarfile.REGTYPE`, `size` is its size in bytes, and `mode` its permission bits.
+    `target` is where a link points.
+    """
     info = tarfile.TarInfo(name)
     info.type, info.size, info.mode, info.linkname = kind, size, mode, target
     return info

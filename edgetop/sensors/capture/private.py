@@ -1,7 +1,7 @@
 """Remove texts that identify a board or its owner from a capture.
 
-The wanted files should not contain any. This is a second safety net: this board's private texts are replaced wherever
-they appear, and so is everything that has the form of an address.
+The files that a capture takes should not contain any. This is a second safety net: serial numbers, user names and the
+like of this board are replaced wherever they appear, and so is everything that has the form of an address.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ _VOCABULARY = (
 
 
 class Private:
-    """The texts that identify a board or its owner, kept in memory only to remove them from a capture."""
+    """Finds texts that identify a board or its owner, such as serial numbers, and removes them from file contents."""
 
     def __init__(self, root: Root, more_names: Iterable[str] = ()) -> None:
         """Find the identifying texts in the files of `root`, such as serial numbers and names of users.
@@ -61,7 +61,7 @@ class Private:
         self._words = _any_of(name for name in names if name.lower() not in vocabulary)
 
     def scrub(self, content: bytes) -> bytes:
-        """Return the content with every letter and digit of private texts replaced by `x`."""
+        """Return a file's content, with every letter and digit of identifying texts replaced by `x`."""
         for pattern in (_FORMS, self._identifiers, self._words):
             content = pattern.sub(lambda match: re.sub(rb"[^\W_]", b"x", match[0]), content) if pattern else content
         return content

@@ -18,7 +18,7 @@ _PATH = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}(/[A-Za-z0-9_.,:@+=#-]{1,120}){0
 
 @frozen
 class Unpacked:
-    """The contents of an archive that `edgetop sensors --capture` or `edgetop board-report` wrote."""
+    """One unpacked archive that `edgetop sensors --capture` or `edgetop board-report` wrote."""
 
     capture: Capture
     loaded: Capture | None = None  # the board while it was busy

@@ -1,7 +1,7 @@
-"""The files and commands that a capture takes. It opens no other file.
+"""List the files that a capture takes, and the commands whose output it takes. No other file is opened.
 
-A path is relative to the root; `*` matches within one name. Left out on purpose are serial numbers and UUIDs (device
-tree, DMI), names that users give to devices, and all data of processes; also `cpuinfo_cur_freq`, which on Tegra
+A path is relative to the board's root; `*` matches within one name. Left out on purpose are serial numbers and UUIDs
+(device tree, DMI), names that users give to devices, and all data of processes; also `cpuinfo_cur_freq`, which on Tegra
 measures and disturbs the clock, and `curr*_alarm`, since reading it clears alarms that an INA3221 has latched
 (drivers/hwmon/ina3221.c).
 """

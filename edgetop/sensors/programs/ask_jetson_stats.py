@@ -26,9 +26,9 @@ def main() -> None:
 
 
 def _take_stdout() -> TextIO:
-    """Return a text file that writes to standard output.
+    """Return a text file that writes to this program's standard output.
 
-    All other output, such as that of jetson-stats, is discarded.
+    All other output of the process, such as messages of jetson-stats, is discarded.
     """
     out = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
