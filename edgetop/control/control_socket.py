@@ -93,7 +93,7 @@ def _document(line: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def address(folder: Path) -> Iterator[str]:
-    """Yield a short path of the control socket in the session's folder `folder`. The path works until the block ends.
+    """Yield a short path of the control socket in the session's folder `folder`. It works until the `with` block ends.
 
     The folder's own path may be too long: a socket's path has at most 108 bytes (unix(7)). Raises OSError if the folder
     cannot be opened.

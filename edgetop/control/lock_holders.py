@@ -95,7 +95,7 @@ def _terminal(pid: int) -> int:
 
 
 def _terminal_name(number: int) -> str:
-    """Return the name of the terminal with this device number, such as `pts/3`.
+    """Return the name of the terminal with the device number `number`, such as `pts/3`.
 
     Bits 8 to 19 of the device number are the major number (proc_pid_stat(5)). Pseudo-terminals have major numbers from
     136 on (Documentation/admin-guide/devices.txt of the kernel).
@@ -116,7 +116,7 @@ def _own_processes() -> list[int]:
 
 
 def _holds(pid: int, status: os.stat_result) -> bool:
-    """Whether the process `pid` has a file open and locked. `status` is the file's stat(2) result.
+    """Whether the process `pid` has a file open and locked. `status` is the stat(2) result of that file.
 
     Sources in the kernel: fs/proc/fd.c, and show_fd_locks in fs/locks.c.
     """

@@ -75,7 +75,7 @@ class StreamsSeen:
 
 @frozen
 class Sampled:
-    """Values of a sensor that the engine itself measures, such as the times of the parts of a frame."""
+    """Values of a sensor that the engine itself measures, such as how long the stages of a frame took."""
 
     sensor: str  # id: kind and label
     samples: tuple[tuple[int, float], ...]  # (CLOCK_MONOTONIC in ns, value)
@@ -174,9 +174,9 @@ class Reached:
 
 @frozen
 class Backlog:
-    """Says that the data after this message had to wait in the engine, because edgetop did not read it at once.
+    """Says that the data after this message had to wait in the engine, because edgetop did not read the data at once.
 
-    With `is_over`, it says that the data after it did not wait any more.
+    With `is_over`, the message says that the waiting has ended: the data after it did not wait.
     """
 
     is_over: bool

@@ -27,9 +27,8 @@ class HangWatch:
     ) -> None:
         """Watch an engine with the specification `spec`.
 
-        `cpu_ns` returns the CPU time that its processes have used, in ns.
-
-        `clock` returns ns.
+        `cpu_ns` returns the CPU time that the engine's processes have used, in ns. `clock` returns the present time in
+        ns.
         """
         self._clock, self._cpu_ns = clock, cpu_ns
         self._rest_ns = _longest_rest_ns(spec)

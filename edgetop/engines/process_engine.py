@@ -51,8 +51,8 @@ class ProcessEngine:
 
         `python` is the path of the child's interpreter, by default edgetop's own. `close_timeout_s` is how many seconds
         the child has to end, and `hello_timeout_s` how many it has to start. `prefix` is a command that runs the
-        command after it within limits, and `memory_limit` is that limit of memory in bytes. `child` is a child that has
-        already been started and waits for a specification.
+        command after it within limits. `memory_limit` is the limit of memory in bytes, None for none. `child` is a
+        child that has already been started and waits for a specification; None to start one.
         """
         self._spec = spec
         self._hello_timeout_s = hello_timeout_s
@@ -114,9 +114,9 @@ class ProcessEngine:
         )
 
     def _why_hung(self, update: EngineUpdate) -> str:
-        """Return a sentence which says that the engine hangs, or "" if it does not.
+        """Return a sentence which says that the engine hangs, or "" if it does not hang.
 
-        `update` is what it has just sent.
+        `update` is what the engine has just sent.
         """
         began = any(isinstance(message, PhaseBegan) and message.phase == "measure" for message in update.messages)
         if began or update.messages or len(update.records):
@@ -185,7 +185,8 @@ class ProcessEngine:
     def _kill(self) -> None:
         """Kill the child and all processes of its group.
 
-        If `--engine-python` is a wrapper script, the interpreter is in the group as well.
+        The group matters if `--engine-python` is a wrapper script: the interpreter is then another process of the
+        group.
         """
         if self._child and self._child.process.poll() is None:  # otherwise the group's id may have been reused
             with contextlib.suppress(ProcessLookupError):

@@ -67,7 +67,7 @@ class TurnsEngine:
         """Prepare to run engines A and B in turns. The specifications of both must have `in_turns` set.
 
         `planner` plans the turns. `make_again` gets 0 for A or 1 for B, and returns an engine that loads its model
-        again; without it, each model is loaded once. `clock` returns ns.
+        again. If `make_again` is None, each model is loaded once. `clock` returns ns.
         """
         self._engines = engines
         self._planner = planner
@@ -121,10 +121,10 @@ class TurnsEngine:
         return self._in_order(EngineUpdate(join(records), tuple(messages), poll_within_s, is_behind))
 
     def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: C901, PLR0911  one case for each kind
-        """Return the messages that the session gets for a message of one engine. `side` is 0 for A and 1 for B.
+        """Return the messages that the session gets for `message` from one engine.
 
-        The session's start and phases are A's. After a model was loaded again, only the start, the end and problems are
-        passed on.
+        `side` is 0 for engine A and 1 for B. The start and the phases of the session are engine A's, so those of B are
+        dropped. After a model was loaded again, only the start, the end and problems are passed on.
         """
         name = f"{SIDES[side]}: load {self._load + 1}" if self._load else SIDES[side]
         match message:
@@ -168,7 +168,7 @@ class TurnsEngine:
     def _goes_on(self) -> bool:
         """Whether to load both models again.
 
-        True if that is possible, no stop was requested, and enough time is left.
+        True if `make_again` was given, no stop was requested, and enough time is left.
         """
         if self._stopping or self._first is None or self._make_again is None:
             return False
@@ -195,9 +195,9 @@ class TurnsEngine:
         return []
 
     def _go_on(self) -> list[Message]:
-        """Start the second engine when the first has warmed up, and begin the turns when both have.
+        """Start the second engine when the first has warmed up, and begin the turns when both have warmed up.
 
-        Return a message that the turns begin or that something failed, or [].
+        Return a message if the turns begin or if something failed, else [].
         """
         if self._stopping or self._measuring:
             return []

@@ -248,10 +248,10 @@ class Board:
         self.is_done = self._session is not None
 
     def _handle(self, received: remote.Received, *, is_first: bool) -> bool:
-        """Handle a message from the board. Return True as long as the link's first summary has not come, then False.
+        """Handle a message from the board. Return whether the link's first summary has still to come.
 
-        `is_first` is what the call before returned. The first summary repeats earlier events, which are not logged
-        again. Raises ValueError for an invalid message.
+        `is_first` is what the previous call returned, or True at first. The first summary repeats earlier events. These
+        are not logged again. Raises ValueError for an invalid message.
         """
         if isinstance(received, remote.Confirmed):
             self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")

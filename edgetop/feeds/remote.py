@@ -104,10 +104,11 @@ class Conversation:
         self, link: Link, where: str, position: Position | None, hello_s: float = HELLO_S,
         gates: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        """Greet the board over `link` and ask for the data after `position`, or for all data if it is None.
+        """Greet the board over `link` and ask for the data after `position`, or for all data if `position` is None.
 
-        `where` is the board's name. `hello_s` is how many seconds the board may take to answer. If `gates` is given,
-        summaries are asked for instead, with the state of these conditions in the form of `--fail-if`.
+        `where` is the board's name. `hello_s` is how many seconds the board may take to answer. `gates` are conditions
+        in the form of `--fail-if`, or None. With `gates`, the board is asked for summaries instead of data. Each
+        summary says whether the conditions hold.
 
         Raises InputError if the board refuses, and UnreachableError if a later attempt may succeed.
         """
@@ -143,7 +144,10 @@ class Conversation:
         self.session = begin.text("session")  # path to request when reconnecting
 
     def _quoted(self) -> str:
-        """Return what the board printed before it greeted, as the start of a sentence, or "" if it printed nothing."""
+        """Return what the board printed before its greeting, as the start of a sentence.
+
+        Returns "" if it printed nothing.
+        """
         noise = " ".join(self._parser.noise.decode("utf-8", "replace").split())
         return f'"{cut(clean(noise), MAX_QUOTED)}", ' if noise else ""
 
@@ -154,8 +158,8 @@ class Conversation:
     def _next(self, timeout_s: float) -> Frame:
         """Return the next message from the board.
 
-        Raises TimeoutError if nothing arrives for `timeout_s` seconds, or if the message is not complete that long
-        after its first bytes.
+        Raises TimeoutError if nothing arrives for `timeout_s` seconds, or if more than `timeout_s` seconds pass between
+        the first and the last byte of the message.
         """
         until_s = math.inf
         while not self._pending:

@@ -16,12 +16,12 @@ STOPS_AT_ONCE = 2  # stops to read at once when looking ahead, which takes a ten
 
 
 class ReplayFeed:
-    """A feed of a recorded session. It has the controls of the replay too, and plays until it is paused."""
+    """A feed of a recorded session, with the controls of a replay. It plays until it is paused."""
 
     trouble = ""
 
     def __init__(self, recording: Recording, clock: Clock, *, speed: float = 1.0, from_ns: int = 0) -> None:
-        """Read the recording's index. This takes a few tenths of a second for a session of a day.
+        """Read the index of `recording`. This takes a few tenths of a second for a session of a day.
 
         `speed` is how many seconds of the session are played per second. `from_ns` is the session time, in ns, where
         the replay begins.
@@ -122,9 +122,9 @@ class ReplayFeed:
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
-    """Return the important events of the recording, sorted by time, for the user to jump to.
+    """Return the important events of the recording, sorted by time. The user can jump to each.
 
-    Slowdowns and alerts are left out, because the analysis finds them itself.
+    Slowdowns and alerts are left out, because the analysis of the replay finds them again.
     """
     table = recording.tables["events"]
     events = (event for some in table.between(START, table.end) for event in some)

@@ -144,10 +144,10 @@ def parse_target(text: str) -> Target:
 
 
 def command_line(target: Target, over_there: str, *, attended: bool) -> list[str]:
-    """Return the command line of ssh, as a list. It runs the shell command `over_there` on the board.
+    """Return the command line of ssh, as a list. ssh will run the shell command `over_there` on the board `target`.
 
-    `attended` says whether ssh may ask for a password on the terminal. The option -T prevents a remote terminal, which
-    would change bytes. Forwardings in the user's configuration are disabled.
+    `attended` says whether ssh may ask for a password on the terminal. The option -T prevents a remote terminal,
+    because a terminal would change bytes. Forwardings in the user's configuration are disabled.
     """
     batch = () if attended else ("-o", "BatchMode=yes")
     return ["ssh", "-T", *batch, *_KEEPALIVE, "-o", "ClearAllForwardings=yes", "--", target.host, over_there]
@@ -170,11 +170,12 @@ class SshLink:
     def __init__(
         self, target: Target, session: str | None, remote_command: str, *, attended: bool, on_line: OnLine
     ) -> None:
-        """Start ssh, which runs `edgetop relay` on the board. Raises InputError if ssh cannot be started.
+        """Start ssh, which runs `edgetop relay` on the board `target`. Raises InputError if ssh cannot be started.
 
-        `session` is the path of the session on the board, or None for the newest one. `remote_command` starts edgetop
-        there; the board's shell interprets it, so `~` is the home folder there. `attended` says whether ssh may ask for
-        a password on the terminal. `on_line` gets each line that ssh prints on stderr, on another thread.
+        `session` is the path of the session on the board, or None for the newest session. `remote_command` starts
+        edgetop there. The board's shell interprets this command, so `~` is the home folder there. `attended` says
+        whether ssh may ask for a password on the terminal. `on_line` gets each line that ssh prints on stderr, on
+        another thread.
         """
         over_there = f"{remote_command} relay" + (f" -- {shlex.quote(session)}" if session else "")
         line = command_line(target, over_there, attended=attended)
@@ -256,9 +257,10 @@ class SshLink:
                 os.killpg(self._process.pid, number)
 
     def _ends_within(self, seconds: float) -> bool:
-        """Wait at most `seconds` for ssh to end, and return whether it has ended.
+        """Wait at most `seconds` for ssh to end, and return whether ssh has ended.
 
-        Its exit status is left unread, so that the number of its process group is not used again.
+        The exit status is left unread, so that the kernel does not give the number of ssh's process group to another
+        process.
         """
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:

@@ -71,10 +71,10 @@ class Ring:
         HEADER.pack_into(self._map, 0, MAGIC, VERSION, *fields)
 
     def name(self, text):
-        """Return the number of a name in the file, which is added if it is new.
+        """Return the number of a name in the file. A new name is added to the file.
 
-        `text` is `runtime TAB version TAB providers TAB model`. Each part may be empty. Names that do not fit into the
-        file all have the last number.
+        `text` is `runtime TAB version TAB providers TAB model`; each of the four may be empty. Names that do not fit
+        into the file all have the last number.
         """
         number = self._names.get(text)
         if number is None:
@@ -93,7 +93,10 @@ class Ring:
     def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0, cpu_us=0, number=0, *, thread=0):
         """Write one call to the file. `name` is the number that the method `name` returned. Times are in ns.
 
-        The call's sequence number is written last, so that a reader knows that the rest is complete.
+        `kind` says what the call is, such as CALL for an inference. `ok` is 0 if it failed, else 1. `flags` are bits,
+        such as RESHAPED. `cpu_us` is the CPU time in us. `number` is the frame's number, 0 for none. `thread` is the id
+        of the thread, 0 for the present one. The call's sequence number is written last, so that a reader knows that
+        the rest is complete.
         """
         sequence = self._next()
         place = sequence % SLOTS
@@ -183,7 +186,7 @@ def elements(shapes):
 
 
 class _Timed:
-    """Context manager that times an inference or a part of a frame.
+    """Context manager that times an inference or a stage of a frame.
 
     Each use is a new object, so that threads can nest them.
     """

@@ -1,6 +1,6 @@
-"""Encode batches (parts of a session's data) for a link. The form is a journal's frame with two parts more.
+"""Encode batches (parts of a session's data) for a link. The form is a journal's frame with two additions.
 
-The two parts are the aggregates of a long history, and the analysis that the board itself has made. All batches of one
+The additions are the aggregates of a long history, and the analysis that the board itself has made. All batches of one
 sender form one deflate stream, so repeated content costs little. The decoder trusts nothing: it raises ValueError for
 impossible values, and unpacks at most `MAX_UNPACKED` bytes of a batch.
 """
@@ -62,9 +62,9 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes what one Encoder, or several in succession, have encoded.
+    """Decodes the batches that one Encoder, or several in succession, have encoded.
 
-    Do not use it any more after it has raised ValueError.
+    After a method has raised ValueError, the object must not be used any more.
     """
 
     def __init__(self) -> None:
@@ -127,12 +127,11 @@ def _check(batch: Batch) -> None:
 
 
 def _check_seconds(seconds: Seconds, until_ns: int) -> None:
-    """Raise ValueError if any row of `seconds` has impossible values.
+    """Raise ValueError if any row of the table `seconds` has impossible values. A row has the figures of one second.
 
-    `until_ns` is the session time at the batch's end.
-
-    A row's histogram must have as many inferences as the row. Rows more than `OLD_S` seconds before `until_ns` need
-    not, because `past` may merge their histograms into those of other rows. The total must always agree.
+    `until_ns` is the session time at the batch's end. The histogram of a row counts latencies. Its total must be the
+    row's number of inferences. This is not required of rows more than `OLD_S` seconds before `until_ns`, because `past`
+    may merge the histograms of several rows into one row's. The totals over all rows must always agree.
     """
     rows, response = seconds.rows, seconds.response
     _require(_lie(rows["t_ns"], -NS, MAX_SESSION_NS - 1) and (rows["t_ns"] % NS == 0).all())
@@ -199,9 +198,9 @@ STREAMS_AT_ONCE, BUCKETS_AT_ONCE = 1_024, 100_000  # rows of streams, and bucket
 
 
 def thinned(batch: Batch, span_s: float) -> Batch:
-    """Return the part of a batch that is sent to a screen. `span_s` is how many seconds the batch covers.
+    """Return the data of `batch` that a screen needs. `span_s` is how many seconds the batch covers.
 
-    If there are many inferences, only the last one is sent. If there are many readings, only extremes are sent.
+    If there are many inferences, only the last one is kept. If there are many sensor readings, only extremes are kept.
     """
     is_few = len(batch.inferences) <= min(SINGLE_HZ * max(span_s, 1.0), MAX_SINGLE)
     return replace(
@@ -226,9 +225,9 @@ def _extremes(readings: Readings) -> Readings:
 
 
 def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
-    """Yield the events, but only the last `lines` of those that are log lines. Long messages are cut.
+    """Yield `events`, but of the log lines only the last `lines`. Long messages are cut.
 
-    One event stands for all log lines that were left out.
+    One further event stands for all log lines that were left out.
     """
     dropped = sum(event.kind == "log" for event in events) - lines
     for event in events:
@@ -243,7 +242,7 @@ def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
 
 
 def in_pieces(batch: Batch) -> Iterator[Batch]:
-    """Yield the batch in parts, each small enough for one frame. The first part has all single inferences."""
+    """Yield `batch` as several batches, each small enough for one frame. The first has all single inferences."""
     cuts = _cuts(batch.seconds)
     for number in itertools.count():
         first = number == 0
@@ -269,9 +268,9 @@ def _range(number: int, length: int) -> tuple[int, int]:
 
 
 def _cuts(seconds: Seconds) -> list[int]:
-    """Return the row indices at which to cut `seconds`, so that each part fits into a frame, such as [0, 128, 200].
+    """Return the row numbers at which to cut the table `seconds`, such as [0, 128, 200].
 
-    The first is 0, and the last is the number of rows.
+    Each piece then fits into a frame. The first number is 0, and the last is the number of rows.
     """
     share = np.full(len(seconds), 1 / SECONDS_AT_ONCE)  # of a frame, that a second needs
     if (streams := seconds.streams) is not None:

@@ -89,7 +89,7 @@ def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
 
 
 def _streams_in(manifest: Manifest) -> int:
-    """Return how many parallel streams have separate rows in the session's seconds, from 1 to 256."""
+    """Return how many parallel streams have their own figures in each second of the session, from 1 to 256."""
     if manifest.ab:
         return 2
     return min(max(1, len(manifest.watched.streams)), 256) if manifest.watched else 1
@@ -98,9 +98,8 @@ def _streams_in(manifest: Manifest) -> int:
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
     """Yield the batches from the session time `fine_ns` on in full detail.
 
-    The first one has the analysis of the time before.
-
-    Without a `judge`, or if it fails, no batch has an analysis.
+    The first has the analysis of the time before. `judge` makes the analysis. No batch has an analysis if `judge` is
+    None or fails.
     """
     late_ns = fine_ns + CONTEXT_S * NS
     judged = None
@@ -134,11 +133,12 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
 
 
 def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) -> Iterator[Seconds]:
-    """Yield merged seconds: rows that cover more than one second each.
+    """Yield tables whose rows each have the figures of several seconds.
 
-    `until_ns` is the session time, in ns, at which they end; it decides how many seconds a row covers. The p50 of a row
-    is a weighted mean, and its p99 the highest value. One histogram holds the latencies of many seconds, but only of
-    one stream. `streams` is the number of parallel streams; with more than a few, each row covers more seconds.
+    `pieces` are tables with one row a second. `until_ns` is the session time, in ns, at which they end. `streams` is
+    the number of parallel streams. The later `until_ns`, and the more streams, the more seconds does a row cover. The
+    p50 of a row is the weighted mean of the seconds' p50, and its p99 their highest p99. Latency histograms are merged
+    too, for each stream apart.
     """
     width = every_s = 1
     while max(HISTOGRAMS, COARSE_ROWS * FEW_STREAMS // max(FEW_STREAMS, streams)) * width * NS < until_ns:
@@ -150,7 +150,7 @@ def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) 
 
 
 def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
-    """Yield the same table in portions of exactly `rows` rows each. The last portion may be shorter."""
+    """Yield the rows of the tables `pieces` as tables of exactly `rows` rows each. The last table may be shorter."""
     waiting: list[Seconds] = []
     for piece in pieces:
         waiting.append(piece)
@@ -166,9 +166,9 @@ def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
 
 
 def _joined(seconds: Seconds, width: int) -> Seconds:
-    """Return the table `seconds` merged into rows of `width` seconds each.
+    """Return the table `seconds` with its rows, one a second, merged into rows of `width` seconds each.
 
-    The histograms must already be merged, over at least `width` seconds.
+    The latency histograms must already be merged, over at least `width` seconds.
     """
     if width == 1:
         return seconds
@@ -184,9 +184,9 @@ def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:
 
 
 def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
-    """Return the table `seconds` with the rows of each group merged into one row.
+    """Return the table `seconds` with each group of successive rows merged into one row.
 
-    `starts` are the indices of each group's first row.
+    `starts` are the row numbers at which the groups begin.
     """
     offsets = np.append(seconds.offsets[starts], seconds.offsets[-1])
     response = None if seconds.response is None else _merged(seconds.response, starts)
@@ -196,10 +196,9 @@ def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
 def _merged_streams(
     streams: StreamSeconds, starts: npt.NDArray[np.int64], t_ns: npt.NDArray[np.int64]
 ) -> StreamSeconds:
-    """Return the table `streams` with the rows of each group merged into one row.
+    """Return the table `streams` with each group of successive seconds merged, for each stream apart.
 
-    `starts` are the indices of each group's first second, and `t_ns` the session times at which the groups begin.
-    Only rows of the same stream are merged.
+    `starts` are the numbers of the seconds at which the groups begin. `t_ns` are the session times at which they begin.
     """
     key = (np.searchsorted(starts, streams.owner, side="right") - 1) * 256 + streams.number
     order = np.argsort(key, kind="stable")
@@ -213,9 +212,9 @@ def _merged_streams(
 
 
 def _joined_rows(rows: npt.NDArray[np.void], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """Return one merged row for each group of rows. It has the time of the group's first row.
+    """Return one merged row for each group of successive rows. The merged row has the time of the group's first row.
 
-    `starts` are the indices of each group's first row.
+    `starts` are the row numbers at which the groups begin.
     """
     joined: npt.NDArray[np.void] = rows[starts].copy()
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
@@ -246,10 +245,10 @@ _RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
 
 
 def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
-    """Return how many consecutive inferences missed their deadline: in the first, the last and the longest such series.
+    """Return three numbers of consecutive inferences that missed their deadline.
 
-    The first series begins with these rows, and the last one ends with them, so both may be 0. All three are ABSENT if
-    no row has these numbers.
+    The first number counts misses at the begin of `rows`, the second counts misses at their end, and the third is the
+    longest series. All three are ABSENT if no row has these numbers.
     """
     rows = rows[rows["miss_run_longest"] != ABSENT]
     if not len(rows):
@@ -296,9 +295,10 @@ def _aggregated(readings: Readings, width_ns: int) -> Aggregates:
 
 
 def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
-    """Return the events to send: at most `MAX_EVENTS`, the last log lines, and those of profiling.
+    """Return the events to send: at most `MAX_EVENTS`. These include the last log lines and the events of profiling.
 
-    Each of the first `BASELINE_BURSTS` profiling rounds has its event. All later ones share one event with their sum.
+    Each of the first `BASELINE_BURSTS` profiling rounds has its own event. All later rounds share one event with their
+    sum.
     """
     events = [event for piece in pieces for event in piece]
     lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
@@ -316,9 +316,10 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
 
 
 def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
-    """Return the totals of several profiling rounds, each of which is a few instrumented inferences.
+    """Return the totals of `bursts`, the results of several profiling rounds. A round is a few instrumented inferences.
 
-    Times of threads are summed over the undisturbed rounds. The other data on threads are the last undisturbed round's.
+    Times of threads are added up over the rounds that no other process disturbed. Further data on threads come from the
+    last of these rounds.
     """
     uses = [burst.threads for burst in bursts if burst.threads and not burst.disturbed_runs]
     summed = {name: sum(getattr(use, name) for use in uses) for name in ("all_ns", "wait_ns", "moves")}
@@ -334,7 +335,7 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:
     """Return the single inferences of the last whole seconds, at most `MAX_SINGLE`. They make recent percentiles exact.
 
-    `fine_ns` is the session time at which they begin at the earliest.
+    No inference before the session time `fine_ns`, in ns, is returned.
     """
     begins, held = [], []
     for seconds in recording.rows("seconds", Span(max(fine_ns, recording.end_ns - STEP_S * NS))):

@@ -136,9 +136,10 @@ def serve(
 ) -> None:
     """Send a session to a viewer until the session has ended or the viewer is gone.
 
-    `find` returns the session's folder. If it raises EdgetopError, the viewer gets the message. `give` carries out
-    the viewer's commands, such as a stop. `past` reads the session's past. `period_ns` is the time in ns between
-    two reads of the journal. `summarize` creates the `Summaries` for a viewer that asks for them.
+    `link` leads to the viewer. `find` returns the session's folder. If `find` raises EdgetopError, the viewer gets the
+    message. `give` carries out the viewer's commands, such as a stop. `past` reads the session's past. `clock` gives
+    the time. `period_ns` is the time in ns between two reads of the journal. `summarize` creates the `Summaries` for a
+    viewer that asks for them; None if there are none.
     """
     try:
         link.send(relay_frames.hello())
@@ -170,8 +171,8 @@ def _hello(link: Link) -> Frame:
 def _summaries(hello: Frame, summarize: Summarize) -> Summaries | None:
     """Return the object that makes summaries, or None if the viewer wants batches. `hello` is the viewer's first frame.
 
-    `summarize` creates the object from conditions of the form of `--fail-if`, which the viewer sends. Raises
-    EdgetopError if these are invalid.
+    `hello` has conditions in the form of `--fail-if`. `summarize` creates the object from these conditions. Raises
+    EdgetopError if a condition is invalid.
     """
     asked = hello.message.get("summaries")
     if asked is None:
@@ -251,7 +252,7 @@ class _Relay:
         return JournalTail(self._folder, follower, self._clock)
 
     def _send_past(self) -> JournalTail | None:
-        """Send the session's past. Return a reader of the rest of its journal, or None if the session is over.
+        """Send the session's past. Return a reader of what the session appends later, or None if the session is over.
 
         Raises EdgetopError if the past cannot be read.
         """
@@ -301,9 +302,9 @@ class _Relay:
             self._link.send(relay_frames.pack_line(relay_frames.ACK, number, pack_answer(answer)))
 
     def _take_order(self, frame: Frame) -> None:
-        """Start a thread that carries out the command in a COMMAND frame. A stop, for example, may take long.
+        """Start a thread that carries out the command in `frame`, because a command, such as a stop, may take long.
 
-        If too many commands are being carried out, this one is refused.
+        The command is refused if too many commands are being carried out.
         """
         number, line = frame.line
         if number in self._under_way or len(self._under_way) >= MAX_ORDERS:

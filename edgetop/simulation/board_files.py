@@ -26,9 +26,9 @@ class Family:
 
 
 def _device_tree(model: str, *compatible: str) -> Files:
-    """Return the files of a device tree by path, with this model and these `compatible` strings.
+    """Return the files of a device tree by path. `model` is the board's name, and `compatible` the names of its kind.
 
-    Their texts end in NUL (Documentation/devicetree/usage-model.rst).
+    The texts end in NUL (Documentation/devicetree/usage-model.rst).
     """
     base = "proc/device-tree"
     return {f"{base}/model": f"{model}\0", f"{base}/compatible": "".join(f"{name}\0" for name in compatible)}
@@ -50,7 +50,7 @@ def _temperature(number: int, celsius: float) -> Files:
 def _cooling_devices(types: Mapping[str, int]) -> Files:
     """Return the files of cooling devices by path.
 
-    `types` has each device's highest state by its type, such as "pwm-fan".
+    `types` has the highest state of each device by its type, such as "pwm-fan".
     """
     files: dict[str, str] = {}
     for number, (device_type, max_state) in enumerate(types.items()):
@@ -82,7 +82,7 @@ def _clock(mhz: float) -> Files:
 
 
 def _fan(machine: Machine) -> Files:
-    """Return the files of the fan by path. It is a pwmfan, the first hwmon chip."""
+    """Return the files of the fan by path. The fan is a pwmfan and the first hwmon chip."""
     return {
         f"{HWMON}/hwmon0/pwm1": f"{255 * machine.fan // len(FAN_TRIPS)}\n",
         f"{HWMON}/hwmon0/fan1_input": f"{machine.fan_rpm}\n",

@@ -16,9 +16,9 @@ from edgetop.simulation.scenarios import Scenario
 
 @frozen
 class Stage:
-    """A part of the board that stores heat (a thermal RC element).
+    """A mass in the board that stores heat (a thermal RC element), such as the chip.
 
-    `rise_c` is how many degrees warmer it is than the part that cools it.
+    `rise_c` is how many degrees warmer it is than the mass or the air that cools it.
     """
 
     capacitance_j_k: float
@@ -60,7 +60,7 @@ class StepWise:
     """The kernel's control of one cooling device by one temperature limit (drivers/thermal/gov_step_wise.c).
 
     Each poll makes at most one step: up if the temperature is above the limit and rising, down if it is below and
-    falling. It counts as above until it is below the limit by the hysteresis.
+    falling. Once above, the temperature counts as above until it is lower than the limit less the hysteresis.
     """
 
     trip: Trip
@@ -236,8 +236,8 @@ class Machine:
     def slowdown(self) -> float:
         """By which share inferences take longer, such as 0.5 for half as long again.
 
-        It is the highest clock divided by the effective clock, minus 1. The effective clock is the present one, less
-        the share that over-current events take.
+        The share is the highest clock divided by the effective clock, minus 1. The effective clock is the present
+        clock, less the share that over-current events take.
         """
         return self.hardware.fastest_mhz / (self.clock_mhz * (1 - self._share_lost)) - 1
 
@@ -273,9 +273,9 @@ class Machine:
         return 0 if self.is_fan_stuck else FULL_RPM * self.fan // len(FAN_TRIPS)
 
     def after(self, real_s: float, speed: float, busy: float) -> "Machine":
-        """Return the board `real_s` seconds later.
+        """Return the board's state `real_s` seconds later.
 
-        `speed` is how many seconds are simulated in each of these. `busy` is the CPU use, 0 to 1.
+        `speed` is how many seconds are simulated in each real second. `busy` is the CPU use, 0 to 1.
         """
         counted = self.over_current_events + self._over_current_hz * real_s
         machine = replace(self, busy=busy, over_current_events=counted)

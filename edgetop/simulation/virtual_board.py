@@ -55,7 +55,7 @@ Report = Callable[[str], None]
 
 
 class VirtualBoard:
-    """A simulated board, used in a `with` block, in which its files exist. Its time begins at `start`."""
+    """A simulated board. Its files exist within a `with` block. Its time begins at `start`."""
 
     def __init__(
         self,
@@ -68,12 +68,12 @@ class VirtualBoard:
         clock: Clock | None = None,
         state_file: Path | None = None,
     ) -> None:
-        """Prepare the board. Its time begins at `start`.
+        """Prepare the board for `scenario`, which says what fault occurs. Its time begins at `start`.
 
-        `speed` is how many seconds are simulated in a real one. `ambient_c` is the air's temperature in °C; None for
-        the scenario's. `cpus` are the numbers of the engine's CPUs, which a competing process shares. `place` is the
-        folder for its files, by default `home()`. `state_file` stores the board's heat, so that it is still warm in the
-        next session.
+        `speed` is how many seconds are simulated in a real second. `ambient_c` is the air's temperature in °C; None for
+        the scenario's. `cpus` are the numbers of the engine's CPUs. A competing process shares these. `place` is the
+        folder for the board's files, by default `home()`. `clock` gives the time. `state_file` stores the board's heat,
+        so that the board is still warm in the next session.
         """
         self._scenario, self._speed = scenario, speed
         self._cpus = tuple(cpus)
@@ -188,10 +188,10 @@ class VirtualBoard:
 
 
 def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> Machine:
-    """Return the board with the heat that `state_file` has, cooled for the time since that was written.
+    """Return the board with the heat that `state_file` has, cooled for the time since the file was written.
 
-    Without the file, return the board after it has been idle for long. `speed` is how many seconds are simulated in a
-    real one.
+    If there is no such file, return `machine`, the board, after it has been idle for long. `speed` is how many seconds
+    are simulated in a real second. `clock` gives the present time.
     """
     rested_s = SETTLED_S
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

@@ -43,9 +43,11 @@ class ContainerAccounts:
         has_begun_before: bool = False,
         root: Root = HOST,
     ) -> None:
-        """Begin to account for a container. `pid` is the id of its first process, and `container` the container's id.
+        """Begin to count what a container uses.
 
-        `memory_limit` is the limit of its memory in bytes, or None. `root` is where the kernel's files are.
+        `pid` is the id of its first process, and `container` the container's own id. `memory_limit` is the limit of the
+        container's memory in bytes, or None. `has_begun_before` says that the container already ran when watching
+        began: what it used before now does not count. `root` is where the kernel's files, such as /proc, are found.
         """
         self._pid, self._limit, self._root = pid, memory_limit, root
         now_ns = time.monotonic_ns()
@@ -87,7 +89,7 @@ class ContainerAccounts:
         self.ended_ns = now_ns
 
     def _count(self) -> None:
-        """Read all counters. If a file cannot be read any more, its last count stays."""
+        """Read all counters. A counter keeps its last value if its file cannot be read any more."""
         self._count_traffic()
         with self._lock:
             counts: dict[str, int | None] = {USED: self._cpu()}
@@ -108,11 +110,11 @@ class ContainerAccounts:
         self._counts |= {name: max(count, self._counts.get(name, 0)) for name, count in known.items()}
 
     def _count_traffic(self) -> None:
-        """Read how many bytes were read from and written to disks, from the first source that has them.
+        """Read how many bytes were read from and written to disks, from the first of two sources that is readable.
 
-        The first process's file `io` (proc_pid_io(5)) includes its descendants that have ended, and counts writes when
-        they are made. The cgroup includes descendants that still run, and counts writes when the page cache is written
-        back. Either may be missing or refused.
+        One source is the first process's file `io` (proc_pid_io(5)). It includes descendants that have ended, and
+        counts a write when it is made. The other source is the cgroup. It includes descendants that still run, and
+        counts a write when the page cache is written back.
         """
         fields = parse_counters(self._root.text(f"proc/{self._pid}/io").replace(":", ""))
         own, group = (fields.get("read_bytes"), fields.get("write_bytes")), self._io()
@@ -134,9 +136,10 @@ class ContainerAccounts:
         return [noted(kill, self._limit) for kill in killed]
 
     def total(self, until_ns: int = 0) -> Noted | None:
-        """Return an event with what the container used, or None while it runs.
+        """Return an event with what the container used, or None while the container runs.
 
-        If watching ends although the container runs, `until_ns` is that time on CLOCK_MONOTONIC, in ns; 0 otherwise.
+        `until_ns` is when watching ended, in ns of CLOCK_MONOTONIC, if the container still runs then. Its default 0
+        means that the container's own end counts.
         """
         end_ns = self.ended_ns or until_ns
         if not end_ns:
@@ -167,9 +170,9 @@ class ContainerAccounts:
 
 
 def _began_ns(pid: int, root: Root) -> int | None:
-    """Return when a process began, in ns of CLOCK_MONOTONIC, or None if that is unknown.
+    """Return when the process `pid` began, in ns of CLOCK_MONOTONIC, or None if that is unknown.
 
-    The kernel counts it in ticks of 10 ms on CLOCK_BOOTTIME.
+    The kernel gives the start in ticks of 10 ms of CLOCK_BOOTTIME. `root` is where the kernel's files are found.
     """
     try:
         ticks = int(parse_stat(root.read_text(f"proc/{pid}/stat")).began)
@@ -192,8 +195,8 @@ def _counters(
 ) -> tuple[Callable[[], int | None], Callable[[], tuple[int | None, int | None]]]:
     """Return two functions for a cgroup: one returns its CPU time in ns, the other its (bytes read, bytes written).
 
-    Both return None for what is unknown. `memberships` is the text of /proc/PID/cgroup, and `mounts` the text of
-    /proc/self/mountinfo.
+    Both functions return None for an unknown number. `root` is where the kernel's files are found. `memberships` is the
+    text of /proc/PID/cgroup, and `mounts` the text of /proc/self/mountinfo.
     """
     newer = next(iter(folders_of(memberships, mounts, "")), "")
     used, blocks = (next(iter(folders_of(memberships, mounts, name)), "") for name in ("cpuacct", "blkio"))

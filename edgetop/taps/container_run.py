@@ -52,7 +52,8 @@ class ContainerSpec:
 def mount(source: str, target: str, *, is_readonly: bool = False) -> str:
     """Return the value of `--mount` that shows the file or folder `source` of this machine in a container, at `target`.
 
-    The value is a line of CSV, in which commas and quotes are quoted.
+    `is_readonly` says whether the container may only read it. The value is a line of CSV, in which commas and quotes
+    are quoted.
 
     >>> mount("/a,b", "/b", is_readonly=True)
     'type=bind,"source=/a,b",target=/b,readonly'
@@ -117,9 +118,9 @@ class ContainerRun:
         ]
 
     def seek(self, is_over: Callable[[], bool]) -> None:
-        """Look for the container's first process in another thread, until it is found or `is_over` returns True.
+        """Look in another thread for the container's first process, until it is found or `is_over` returns True.
 
-        The attributes `pid` and `id` are set then.
+        When it is found, the attributes `pid` and `id` are set.
         """
         threading.Thread(target=self._seek, args=(is_over,), name="container-start", daemon=True).start()
 
@@ -133,10 +134,10 @@ class ContainerRun:
             time.sleep(LOOK_S)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the container's first process, without waiting for it.
+        """Send the signal `number` to the container's first process, without waiting for it.
 
         The kernel drops a signal for which the first process of a container has no handler (pid_namespaces(7)). Outside
-        of a container, the signal would end the process. So SIGKILL is sent in that case.
+        of a container, that signal would end the process. So SIGKILL is sent instead.
         """
         if number != signal.SIGKILL and self.pid and not _handles(self.pid, number):
             number = signal.SIGKILL
@@ -157,9 +158,9 @@ class ContainerRun:
 
 
 def _handles(pid: int, number: int) -> bool:
-    """Whether a process has a handler for the signal `number` (`SigCgt` in proc_pid_status(5)).
+    """Whether the process `pid` has a handler for the signal `number`. True if that is unknown.
 
-    True if that is unknown.
+    The source is `SigCgt` in proc_pid_status(5).
     """
     for line in HOST.text(f"proc/{pid}/status").splitlines():
         name, _, mask = line.partition(":")

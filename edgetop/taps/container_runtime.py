@@ -56,7 +56,7 @@ class Runtime:
     def ask(self, *words: str, within_s: float = ANSWER_S) -> "subprocess.CompletedProcess[str]":
         """Run docker or podman with the arguments `words`. Return its exit status and output.
 
-        If it cannot be started, or takes longer than `within_s` seconds, the exit status is NOT_STARTED.
+        The exit status is NOT_STARTED if the program cannot be started, or takes longer than `within_s` seconds.
         """
         order = [self.program, *words]
         try:

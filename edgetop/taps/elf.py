@@ -179,9 +179,9 @@ class Elf:
 
 
 def _places(texts: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Yield (position, name) for each place in a string table where one of `names` ends with NUL.
+    """Yield (position, name) for each place in the string table `texts` where one of `names` ends with NUL.
 
-    A name that is the end of a longer name is found there too, because both may share their bytes.
+    The end of a longer name counts as a place too, because two names may share their bytes.
     """
     for name in names:
         at = texts.find(name.encode() + b"\0")

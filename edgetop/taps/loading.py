@@ -54,9 +54,9 @@ def may_load(path: str) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Whether the group with the id `group` has no member but this user and root.
+    """Whether the group with the id `group` has no member except this user and root.
 
-    Most systems have a group for each user.
+    This is usual: most systems have a separate group for each user.
     """
     if group == 0:
         return True
@@ -75,10 +75,10 @@ class Loading:
     """A search, in another process, for the functions of a module that run a model. `close` ends it early."""
 
     def __init__(self, path: str, interpreter: str, sites: list[str], sha256: str) -> None:
-        """Start the search. Raises ValueError, with the reason, if it is not safe to load the module.
+        """Search the module at `path`. Raises ValueError, with the reason, if loading the module is not safe.
 
-        `path` is the module's path and `interpreter` the program of the watched process, which is not trusted. `sites`
-        are its folders of packages. `sha256` is the hash of the module's file, as hexadecimal digits.
+        `interpreter` is the path of the program that the watched process runs; it is not trusted. `sites` are the
+        watched process's folders of Python packages. `sha256` is the hash of the module's file, as hexadecimal digits.
         """
         self.path = path
         if not is_module(path):

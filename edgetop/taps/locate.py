@@ -26,9 +26,9 @@ MOST_SECONDS, MOST_MEMORY = 30, 8 * 2**30
 
 
 def file_offset(path: str, address: int | None) -> int | None:
-    """Return the position of a loaded function in the file at `path`, or None if it is not in this file.
+    """Return the position in the file at `path` of a loaded function, or None if the function is not in this file.
 
-    `address` is the function's address in memory; None for none.
+    `address` is the function's address in memory, or None if there is no function.
     """
     if address is None:
         return None
@@ -48,10 +48,10 @@ def builtin_of(function: Any) -> Any:
 
 
 def caller_of(function: Any) -> int | None:
-    """Return the address of the C function that Python calls for `function`, a method, or None.
+    """Return the address of the C function that Python calls for the method `function`, or None if unknown.
 
-    It is the second word of its PyMethodDef (methodobject.h). pybind11 uses one C function for all methods. That
-    function finds the method by its record and translates exceptions.
+    The address is the second word of the method's PyMethodDef (methodobject.h). pybind11 uses one C function for all
+    methods. That function finds the method by its record and translates exceptions.
     """
     definition = ctypes.c_void_p.from_address(id(builtin_of(function)) + 2 * WORD).value or 0
     return ctypes.c_void_p.from_address(definition + WORD).value
@@ -101,9 +101,9 @@ def located(path: str, folders: list[str]) -> dict[str, Any]:
 
 
 def version_in(folder: str) -> str:
-    """Return the package's version, such as "1.23.0", or "" if it is unknown.
+    """Return the version of ONNX Runtime that is installed in `folder`, such as "1.23.0", or "" if it is unknown.
 
-    It is in the name of a folder in `folder` that pip writes, such as onnxruntime_gpu-1.23.0.dist-info.
+    The source is the name of a folder that pip makes, such as onnxruntime_gpu-1.23.0.dist-info.
     """
     names = os.listdir(folder) if os.path.isdir(folder) else []
     infos = [name for name in names if name.startswith("onnxruntime") and name.endswith(".dist-info")]

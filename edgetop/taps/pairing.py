@@ -28,7 +28,7 @@ class Call(NamedTuple):
 
 @frozen
 class CallLayout:
-    """Where on the stack the call of a method has pybind11's function_call, which has the method's object.
+    """Says where the stack has the object whose method is called: in pybind11's structure function_call.
 
     See pybind11/attr.h.
     """

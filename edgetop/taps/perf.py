@@ -102,7 +102,7 @@ def may_set() -> bool:
 
 @frozen
 class Target:
-    """A process to watch, which stays the same even if its number is used again."""
+    """A process to watch. A later process with the same number is not taken for it."""
 
     pid: int
     pidfd: int
@@ -140,8 +140,9 @@ class Opener:
     def open(self, target: Target, tid: int, cpu: int, place: Place | None = None) -> int:
         """Return the descriptor of a new perf event for the thread `tid` of the process `target`, on the CPU `cpu`.
 
-        The event reports hits at `place`. Without a place, it reports only new threads and executed programs. Raises
-        OSError, with the reason, if the kernel or the program refuses.
+        The event reports each time that the thread reaches `place` in the program. If `place` is None, the event
+        reports only new threads and executed programs. Raises OSError, with the reason, if the kernel or the privileged
+        program refuses.
         """
         kind = DUMMY if place is None else RETURN if place.at_return else BEGIN
         offset, stack = (place.offset, place.stack_bytes) if place else (0, 0)
@@ -327,7 +328,7 @@ class Probes:
 
 
 def _taken(memory: mmap.mmap) -> bytes:
-    """Return the unread bytes of a buffer, and release them to the kernel. `memory` is the mapped buffer."""
+    """Return the unread bytes of the mapped buffer `memory`, and give their room back to the kernel."""
     head, tail = struct.unpack_from("<QQ", memory, _HEAD_AT)
     if head == tail:
         return b""

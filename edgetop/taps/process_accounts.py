@@ -1,4 +1,4 @@
-"""Two parts of what a program used: the exit of a child process, and the memory of a process with its descendants."""
+"""How a child process ended, and how much memory a process and its descendants use."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ MOST_PROCESSES = 64
 
 
 class ChildExit:
-    """Notes when a child of this process ends, with which exit status, and what it has used."""
+    """Notes when a child of this process ends, its exit status, and the CPU time and memory that it used."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -78,7 +78,7 @@ class ResidentMemory:
         """Measure the memory of the process and its descendants. `now_s` is the time of CLOCK_MONOTONIC in s.
 
         If there are several processes, their PSS is added up: memory that several processes share is divided among
-        these. If there is only one, its resident memory counts, which is `kib`, in KiB.
+        these. If there is only one process, its resident memory `kib`, in KiB, is the result.
         """
         pids = list(self._family.stats())[:MOST_PROCESSES]
         if len(pids) > 1:

@@ -62,8 +62,8 @@ def call_layout_of(memory: Memory, hit: Hit) -> CallLayout | None:
 def model_of(memory: Memory, function: Function, session: int) -> str:
     """Return the path of the model that a session object runs, or "" if it is unknown.
 
-    `memory` is the memory of the watched process. `function` is the watched function, and `session` the address of its
-    object.
+    `memory` is the memory of the watched process. `function` is the function that was called, and `session` the address
+    of the object.
     """
     if function.is_method:  # `session` is a Python object; its instance (pybind11/detail/common.h) has the session
         instance = memory.word(session + 2 * WORD)
@@ -83,7 +83,8 @@ def model_of(memory: Memory, function: Function, session: int) -> str:
 def _path_in(memory: Memory, address: int) -> str:
     """Return the path of a model from a std::string in the object at `address`, or "" if there is none.
 
-    The form of libstdc++ is expected: pointer, length, and the text or its capacity.
+    `memory` is the memory of the watched process. The string must have the form of libstdc++: pointer, length, and the
+    text or its capacity.
     """
     words = memory.words(address, SESSION_BYTES)
     for place, (text, length, capacity) in enumerate(zip(words, words[1:], words[2:], strict=False)):
@@ -98,8 +99,8 @@ def _path_in(memory: Memory, address: int) -> str:
 def _mapped_by(memory: Memory, address: int) -> str:
     """Return the path of the mapped model file into which the object at `address` points, or "" if there is none.
 
-    The object may point into the file directly, or through one other pointer. If the process maps only one model file,
-    the path is that file's.
+    `memory` is the memory of the watched process. The object may point into the file directly, or through one other
+    pointer. If the process maps only one model file, that file's path is returned.
     """
     files = [one for one in mappings(memory.pid) if one.path.lower().endswith(MODELS)]
     if len({one.path for one in files}) == 1:

@@ -1,9 +1,9 @@
 """The resources that a watched program used from its start to its end, and its processes that ran out of memory.
 
-All numbers are the kernel's. CPU time and block I/O are those of wait4(2): they are the process's and those of all
-descendants that were waited for. If the program has a separate cgroup of version 2, its CPU time is that of the cgroup,
-in which every descendant counts. The largest resident set is the kernel's high-water mark: while the process runs, its
-own (`VmHWM`, proc(5)), and at its end the largest process's (getrusage(2)).
+All numbers are the kernel's. CPU time and block I/O come from wait4(2), which counts the process and all descendants
+that were waited for. If the program has a separate cgroup of version 2, its CPU time is the cgroup's, in which every
+descendant counts. The largest resident set is the kernel's high-water mark: the process's own while it runs (`VmHWM`,
+proc(5)), and at its end the largest process's (getrusage(2)).
 """
 
 import resource
@@ -28,10 +28,10 @@ class ProgramAccounts:
     """The CPU time, memory and I/O that one program has used. The program is a child of this process."""
 
     def __init__(self, pid: int, began_ns: int, memory_limit: int | None = None, prefix: Sequence[str] = ()) -> None:
-        """Begin to account for the process `pid`, which began at `began_ns`, in ns of CLOCK_MONOTONIC.
+        """Begin to count what the process `pid` uses. It began at `began_ns`, in ns of CLOCK_MONOTONIC.
 
-        `prefix` is the command with which the program enters separate cgroups, and `memory_limit` their limit in bytes.
-        This waits until the program has entered all of them. Without limits, `prefix` is ().
+        `prefix` is the command with which the program enters separate cgroups; () without limits. `memory_limit` is the
+        limit of these cgroups in bytes, or None. This waits until the program has entered all of the cgroups.
         """
         self._pid, self._began_ns, self._limit = pid, began_ns, memory_limit
         # A child begins as a copy of this process, whose size counts as the child's for ever (exec_mmap of fs/exec.c).
@@ -48,10 +48,11 @@ class ProgramAccounts:
         self._exit = ChildExit(pid)
 
     def _enter(self, prefix: str) -> bool:
-        """Wait until the process is in its cgroups. Return False if it has ended before.
+        """Wait until the process is in its cgroups. Return False if the process has ended before.
 
-        With version 1 there may be a cgroup for each controller, and the process enters one after the other. It is in
-        all of them when its command line no longer begins with `prefix`.
+        `prefix` is the command that enters the cgroups. With version 1 there may be a cgroup for each controller, and
+        the process enters one after the other. The process is in all cgroups when its command line no longer begins
+        with `prefix`.
         """
         own, until_s = HOST.text("proc/self/cgroup"), time.monotonic() + ENTER_S
         while time.monotonic() < until_s:

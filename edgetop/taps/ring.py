@@ -135,9 +135,10 @@ class Ring:
         return CallName(runtime, version, names, model)
 
     def find_whole(self, *, is_last: bool = False) -> None:
-        """Find the calls that are complete, which `read` will take. `is_last` says that no process writes any more.
+        """Find the calls that are complete. `read` takes these.
 
-        Call this some time before `read`, so that what the writer has stored is visible then.
+        `is_last` says that no process writes to the file any more. Call this some time before `read`, so that what the
+        writer has stored is visible then.
         """
         before, after = self._jump
         if before >= 0 and int(self._read_slots(before, 1)["sequence"][0]) == before + 1:
@@ -163,7 +164,7 @@ class Ring:
     def _look_ahead(self, *, is_last: bool) -> None:
         """Skip calls that will never be complete, because they were overwritten or their writer died.
 
-        `is_last` says that no process writes any more.
+        `is_last` says that no process writes to the file any more.
         """
         sequences, places = self._all_sequences(), np.arange(layout.SLOTS)
         is_newer = sequences > self._position
@@ -197,7 +198,7 @@ class Ring:
     def read(self) -> Calls:
         """Return the valid calls that `find_whole` found, in the order in which they ended.
 
-        The next call returns later ones.
+        Each call is returned once.
         """
         number = self._whole - self._position
         if number <= 0:

@@ -72,10 +72,10 @@ class Rings:
         return self._lost_before + sum(ring.lost for ring in self._open.values())
 
     def read(self, *, is_over: bool) -> Iterator[tuple[list[tuple[Ring, Calls]], list[Ring]]]:
-        """Yield the new calls as (ring, calls) pairs, and the rings that have ended.
+        """Yield pairs: the new calls as a list of (ring, calls), and a list of the rings that have ended.
 
-        `is_over` says that no process writes any more. It yields once for each group of at most MAX_RINGS rings; ended
-        rings are removed before further rings are opened. The oldest ring of a group is the first.
+        `is_over` says that no process writes any more. One pair is yielded for each group of at most MAX_RINGS rings,
+        oldest ring first. Ended rings are removed before further rings are opened.
         """
         for _ in self._batches():
             rings = sorted(self._open.values(), key=lambda ring: ring.created_ns)
@@ -94,9 +94,9 @@ class Rings:
                 self._remove(ring)
 
     def _batches(self) -> Iterator[None]:
-        """Open new rings, until MAX_RINGS are open, and yield.
+        """Open new rings until MAX_RINGS are open, and yield.
 
-        If some of these were removed meanwhile, open further ones and yield again.
+        Repeat this as long as the caller has removed some of them.
         """
         assert self.folder
         names: list[str] = []

@@ -34,7 +34,7 @@ class Mapping(NamedTuple):
 
 @frozen
 class Function:
-    """A function of a runtime that runs a model once: its name, and where it is in which file."""
+    """A function of a runtime that runs a model once: its name, its file, and its position in that file."""
 
     runtime: str
     version: str
@@ -48,7 +48,7 @@ class Function:
         return self.returns_at is not None
 
     def succeeded(self, result: int) -> bool:
-        """Whether a call of this function succeeded. `result` is what it returned, as a number.
+        """Whether a call of this function succeeded. `result` is what the function returned, as a number.
 
         The number is the address of a Python object (0 is a failure), a pointer to an OrtStatus (0 is success), or a
         status of 32 bits (0 is success).

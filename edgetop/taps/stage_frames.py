@@ -33,7 +33,7 @@ Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) b
 
 @frozen
 class Part:
-    """A part of a frame, which is the work on one input: a stage, or a call of a model.
+    """A span of time within a frame, which is the work on one input: a stage, or a call of a model.
 
     Its thread may belong to any process.
     """
@@ -46,7 +46,7 @@ class Part:
 
 
 def _order(part: Part) -> tuple[int, int]:
-    """Return a sort key that sorts parts by their begins. If two begin at the same time, the longer one comes first."""
+    """Return a sort key: earlier spans come first. If two begin at the same time, the longer one comes first."""
     return part.start_ns, -part.end_ns
 
 
@@ -115,10 +115,10 @@ class Frames:
 
 
 def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
-    """Return the parts of the first frame, or [] if it may not be complete yet.
+    """Return the stages and calls of the first frame, or [] if the frame may not be complete yet.
 
-    A frame ends where its first stage is repeated. If that does not happen before `until_ns`, more parts may come. Set
-    `until_ns` to None if no further parts will come.
+    A frame ends where its first stage is repeated. Until that happens, more stages may come before the time `until_ns`.
+    `until_ns` is None if nothing more will come.
     """
     again = (place for place, part in enumerate(parts) if place and part.stage == parts[0].stage)
     end = next((place for place in again if parts[place].start_ns >= parts[0].end_ns), None)
@@ -128,7 +128,7 @@ def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
 
 
 def _add_samples(frame: list[Part], samples: Samples, *, has_number: bool) -> None:
-    """Add the durations of one frame to `samples`, in ms. `has_number` says whether the program numbers its frames.
+    """Add the durations of one frame, in ms, to `samples`. `has_number` says whether the program numbers its frames.
 
     The stages, the time between them and the waits for a thread add up to the frame's total.
     """
@@ -181,7 +181,7 @@ def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
     """Return the latency, the CPU time and the wait for a CPU, each in ms, of the calls that the Python hook measured.
 
     The third array is empty if the kernel does not count waits. A measured wait includes waits just before and after
-    the call. So it is limited to the time in which the thread was off the CPU.
+    the call. So each wait is limited to the latency less the CPU time.
     """
     calls = calls[calls["cpu_us"] > 0]
     took_ms, cpu_ms = (calls["end_ns"] - calls["start_ns"]) / 1e6, calls["cpu_us"] / 1e3

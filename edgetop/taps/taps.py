@@ -139,7 +139,8 @@ class Streams:
     def _add_sessions(self, ring: Ring, calls: Calls) -> None:
         """Store what reports in `calls` say of sessions: load time, number of threads, and inputs.
 
-        A report may come before or after the first call of its session.
+        `calls` come from the file `ring` of one process. A report may come before or after the first call of its
+        session.
         """
         loads = calls[calls["kind"] == layout.LOAD]
         if len(loads) and self.load_ns is None:
@@ -156,8 +157,8 @@ class Streams:
     def _add_sizes(self, ring: Ring, sizes: Calls) -> None:
         """Store reports of input sizes as sensor samples, and each model's last size for later calls.
 
-        `sizes` are reports from `ring`. A program reports the number of input elements when a call has another shape
-        than the call before.
+        `sizes` are reports from the file `ring` of one process. A program reports the number of input elements when the
+        shape of a call differs from the shape of the call before.
         """
         for name in np.unique(sizes["name"]).tolist():
             own = sizes[sizes["name"] == name]
@@ -167,17 +168,17 @@ class Streams:
             self._sizes[ring.number, name] = float(own["number"][-1])
 
     def _sizes_of(self, ring: Ring, name: int, start_ns: Times, sizes: Calls) -> Floats:
-        """Return the number of input elements of each call of one model, NaN where that is unknown.
+        """Return the number of input elements of each call of one model. An unknown number is NaN.
 
-        `name` is the model's number in `ring`. `start_ns` are the begins of the calls. `sizes` are the ring's reports
-        of sizes.
+        `ring` is the file that reports the calls, and `name` the model's number in it. `start_ns` are the times at
+        which the calls begin. `sizes` are the file's reports of sizes.
         """
         own = sizes[sizes["name"] == name]
         known = np.append(self._sizes.get((ring.number, name), np.nan), own["number"].astype(np.float64))
         return known[np.searchsorted(own["start_ns"], start_ns, side="right")]
 
     def _sample_sizes(self, number: int, calls: Calls, elements: Floats) -> None:
-        """Add sensor samples of the input sizes of calls. `number` is the number of their stream.
+        """Add sensor samples of the input sizes of `calls`. `number` is the number of the calls' stream (model).
 
         `elements` has the number of input elements of each call, NaN if unknown. As long as all calls have one size,
         only the first few calls are sampled.
@@ -209,12 +210,11 @@ class Streams:
             stream.inputs = self._inputs_of.get(key, stream.inputs)
 
     def _number(self, ring: Ring, name: int, began_ns: int) -> int:
-        """Return the number of the stream for a session of the program.
+        """Return the number of the stream (model) for a session of the program.
 
-        The session has the name number `name` in `ring`.
-
-        A new session gets a new stream, or continues the stream of an ended process with the same model. `began_ns` is
-        when its first call began.
+        The file `ring` reports the session's calls, and `name` is the session's number in this file. `began_ns` is when
+        its first call began. A new session continues the stream of an ended process with the same model, if there is
+        one. If there is none, the session gets a new stream.
         """
         key = ring.number, name
         if key not in self._numbers:
@@ -268,7 +268,7 @@ class Streams:
         return released
 
     def _recognise(self, number: int, stream: _Stream) -> None:
-        """Mark the first calls of a stream as warm-up, if they take clearly longer than later ones.
+        """Mark the first calls of `stream` as warm-up, if they take clearly longer than later calls.
 
         `number` is the number of `stream`.
         """
@@ -332,8 +332,9 @@ class Taps:
     ) -> str:
         """Return which limit has been reached: "duration", "runs", or "" for none.
 
-        `duration_ns` counts from the first inference, and `runs` are measured inferences; None means no limit.
-        `may_infer` says whether the program has loaded a runtime. If it has not, the duration counts from the start.
+        `duration_ns` is a limit in ns that counts from the first inference. `runs` is a limit of measured inferences.
+        None means no limit. `now_ns` is the present time on CLOCK_MONOTONIC. `may_infer` returns whether the program
+        has loaded a runtime. If it returns False, the duration counts from the start.
         """
         if self.began_ns is None:
             is_due = duration_ns is not None and now_ns - self.started_ns >= duration_ns
@@ -350,10 +351,11 @@ class Taps:
         *,
         is_over: bool = False,
     ) -> list[Message]:
-        """Return a message, once, if no inference has been seen for a while. `why` returns the reason for the message.
+        """Return one message, at most once, if no inference has been seen for 10 s or until the program's end.
 
-        The message is a warning if the program has loaded a runtime, which `may_infer` says, or if the program has
-        ended, which `is_over` says.
+        `now_ns` is the present time on CLOCK_MONOTONIC. `why` returns the reason, for a message while the program runs.
+        `may_infer` returns whether the program has loaded a runtime: the message is then a warning and not just
+        information. `is_over` says that the program has ended: the message is then always a warning.
         """
         if self.began_ns is not None or self._warned or (now_ns - self.started_ns <= QUIET_NS and not is_over):
             return []
@@ -370,9 +372,9 @@ class Taps:
 
     @property
     def has_hooked(self) -> bool:
-        """Whether calls were seen other than by the probe, which may report stages only.
+        """Whether the Python hook, the preload library or uprobes have reported calls.
 
-        These ways are the Python hook, the preload library and uprobes.
+        The probe does not count, because it may report stages only.
         """
         return bool(self._rings.sources - {"probe"})
 

@@ -27,8 +27,8 @@ MOST_PROCESSES = 2_000  # most processes to examine
 def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: bool, follows_children: bool) -> str:
     """Return a sentence that says which runtimes the process has loaded, and why edgetop sees no calls of these.
 
-    `preload` is the path of the library for C programs with which it was started, or None. `has_hook` says whether it
-    was started with the Python hook, and `has_reported` whether any process of the program reports calls.
+    `preload` is the path of the library for C programs with which the process was started, or None. `has_hook` says
+    whether it was started with the Python hook. `has_reported` says whether any process of the program reports calls.
     `follows_children` says whether --follow-children is set.
     """
     maps = mappings(pid)
@@ -60,8 +60,8 @@ def _runtimes(maps: list[Mapping]) -> set[str]:
 def _obstacles(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool) -> Iterator[str]:
     """Yield reasons why the Python hook and the preload library do not report calls of the process `pid`.
 
-    `maps` are the files that it has mapped. `preload` is the path of the library with which it was started, or None.
-    `has_hook` says whether it was started with the Python hook.
+    `maps` are the files that the process has mapped. `preload` is the path of the library for C programs with which it
+    was started, or None. `has_hook` says whether it was started with the Python hook.
     """
     user = _user(pid)
     if user not in (None, os.geteuid()):
@@ -138,9 +138,11 @@ def _user(pid: int) -> int | None:
 
 
 def _child_with_runtime(pid: int, preload: Path | None, *, has_hook: bool, follows_children: bool) -> str:
-    """Return a sentence on a child of the process that has loaded a runtime, and why its calls are not seen.
+    """Return a sentence on a child of the process that has loaded a runtime, and why the child's calls are not seen.
 
-    Returns "" if there is no such child. The parameters are the same as in `why_unseen`.
+    Returns "" if there is no such child. `preload` is the path of the library for C programs with which the program was
+    started, or None. `has_hook` says whether it was started with the Python hook. `follows_children` says whether
+    --follow-children is set.
     """
     for number, maps in _with_runtime(pid):
         with contextlib.suppress(OSError):
@@ -165,8 +167,9 @@ def _with_runtime(pid: int) -> Iterator[tuple[int, list[Mapping]]]:
 def _of_child(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool, follows: bool) -> str:
     """Return why calls of the child process `pid` are not seen, or that --follow-children would show them.
 
-    `maps` are the files that it has mapped. `follows` says whether --follow-children is set. `preload` and `has_hook`
-    are the same as in `why_unseen`.
+    `maps` are the files that the child has mapped. `preload` is the path of the library for C programs with which the
+    program was started, or None. `has_hook` says whether it was started with the Python hook. `follows` says whether
+    --follow-children is set.
     """
     if any(PYINSTALLER in one.path for one in maps):
         return next(_of_hook(pid, maps, has_hook=has_hook))

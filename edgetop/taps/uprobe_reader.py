@@ -166,11 +166,9 @@ class Tap:
             os.close(library)
 
     def _set(self, library: int, found: list[Function]) -> None:
-        """Set breakpoints at the begin and the return of the functions `found`.
+        """Set breakpoints at the begin and the return of the functions `found`. Raises OSError if one is refused.
 
-        `library` is a descriptor of their file.
-
-        Raises OSError if a breakpoint is refused.
+        `library` is the descriptor of the file that contains the functions.
         """
         ends: dict[int, int] = {}  # number of the return probe by offset, since methods share one
         places = []
@@ -201,7 +199,7 @@ class Tap:
             os.close(library)
 
     def _learn(self, hit: perf.Hit) -> None:
-        """Find out where on the stack a method's call has its session.
+        """Find out where on the stack a method's call has the object whose method is called (the session).
 
         `hit` is the begin of the method's first call.
         """
@@ -262,9 +260,9 @@ class Tap:
         return int(self._ring.name(text if others == 1 else f"{text}#{others}"))
 
     def _cost_ns(self) -> int:
-        """Return how many ns breakpoints add to a call of the most expensive function in use.
+        """Return how many ns the breakpoints add to one call of a watched function.
 
-        This includes the returns of other methods at the same place.
+        The most expensive kind of call counts. The time includes breakpoints that other methods hit at the same return.
         """
         one, both = self._costs_ns
         used = [watch for watch in self._pairing.begins.values() if watch.calls]
@@ -304,7 +302,7 @@ class Tap:
 
 
 def _only_model(pid: int) -> str:
-    """Return the path of the process's model, if it has mapped or its command line names just one, else ""."""
+    """Return the path of the only model file that the process has mapped or that its command line names, else ""."""
     with contextlib.suppress(OSError):
         with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
             words = file.read(65_536).decode("utf-8", "replace").split("\0")

@@ -33,7 +33,7 @@ class WatchedContainer:
     def __init__(self, name: str, duration_ns: int | None) -> None:
         """Find the container with the name or id `name`. Raises InputError if it does not run on this machine.
 
-        `duration_ns` is how long to watch it, in ns; None for until it ends.
+        `duration_ns` is how long to watch the container, in ns. None means until the container ends.
         """
         self.spec = _found(name, duration_ns)
         self.output: Path | None = None  # the output of a running container is not captured

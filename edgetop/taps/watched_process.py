@@ -238,10 +238,10 @@ class WatchedProcess:
         self._question: UnitQuestion | None = None  # pending question to systemctl
 
     def start_helpers(self, user: tuple[int, int] | None = None) -> None:
-        """Start the two helper processes that set and read uprobes, which needs root.
+        """Start the two helper processes that set and read uprobes (breakpoints). This needs root.
 
-        `user` has the ids of the user and the group that this process will have later; None for the present ones.
-        Raises InputError if the process cannot be watched.
+        `user` has the ids of the user and the group to which this process will change later; None if it will not
+        change. Raises InputError if the process cannot be watched.
         """
         owner = owner_of(self._pid)
         folder = self._taps.open()
@@ -282,7 +282,11 @@ class WatchedProcess:
         stdout: socket.socket | None = None,
         link: socket.socket | None = None,
     ) -> None:
-        """Start a helper process. `link` is a further socket that it inherits, or None."""
+        """Start a helper process with the command line `command`.
+
+        `stdin` is its standard input. `stdout` is its standard output, or None for no change. `link` is a further
+        socket that it inherits, or None.
+        """
         self._helpers.append(
             subprocess.Popen(  # noqa: S603  this interpreter and our own programs
                 command,
@@ -330,9 +334,9 @@ class WatchedProcess:
         return "; ".join(self._missing[:3]) or unmapped
 
     def _helper_news(self) -> list[Message]:
-        """Read the lines of the helper that reads uprobes, and return messages for the user about these.
+        """Read the lines of the helper that reads uprobes, and return messages for the user.
 
-        They say which runtimes' calls are seen, and which are not.
+        The messages say which runtimes' calls are seen, and which runtimes' calls are not.
         """
         assert self._link
         with contextlib.suppress(OSError):
@@ -376,7 +380,7 @@ class WatchedProcess:
     def _load(self, news: dict[str, Any]) -> list[Message]:
         """Start to find the functions of a module that the process has mapped. Return messages if that is not possible.
 
-        `news` is a line of the helper that reads uprobes, and has the module's path.
+        `news` is a line of JSON from the helper that reads uprobes, parsed. It has the module's path.
         """
         with contextlib.suppress(KeyError, TypeError):
             sites = [str(site) for site in news["sites"]][:8]
@@ -411,9 +415,9 @@ class WatchedProcess:
             self._link.send(json.dumps(what).encode() + b"\n")
 
     def _end_reason(self, messages: list[Message]) -> str:
-        """Return "exit" if watching is over, because the process has ended and no unit restarts it, else "".
+        """Return "exit" if the process has ended and no systemd unit restarts it, else "".
 
-        What has happened to a unit is appended to `messages`.
+        Messages about changes of the unit are appended to `messages`.
         """
         if self._began is not None and began(self._pid) == self._began:
             return ""
@@ -438,9 +442,9 @@ class WatchedProcess:
         return ""
 
     def _unit_state(self, unit: str, now_s: float) -> tuple[int, str] | None:
-        """Return (id of the unit's main process or 0, state of the unit), or None if they are not known yet.
+        """Return (id of the main process or 0, state such as "active") of the systemd unit named `unit`.
 
-        `now_s` is the present time in s.
+        Returns None if these are not known yet. `now_s` is the present time in s.
         """
         try:
             if self._question is None:

@@ -73,7 +73,10 @@ class Surroundings:
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """Restore this state during a `with` block: programs started there inherit it. Only for the main thread."""
+        """Context manager that restores this state. Programs that are started in the `with` block inherit it.
+
+        Only for the main thread.
+        """
         cpus = os.sched_getaffinity(0)
         handlers = {number: signal.signal(number, signal.SIG_IGN) for number in self.ignored}
         try:
@@ -222,10 +225,10 @@ class WatchedProgram:
             os.close(writes)
 
     def _command(self, folder: Path) -> list[str]:
-        """Return the command line to execute. The program reports its calls to `folder`.
+        """Return the command line to execute. The program will report its calls to files in `folder`.
 
-        With limits, the command enters a cgroup before it executes the program. The shell that enters the cgroup must
-        neither report calls nor change the program's environment.
+        With limits, a shell enters a cgroup before it executes the program. That shell must neither report calls nor
+        change the program's environment.
         """
         spec = self.spec
         if self._container:
@@ -250,10 +253,8 @@ class WatchedProgram:
     def _temporary_log(self) -> Path:
         """Create a temporary file for the program's output, and return its path.
 
-        It is removed when the program has ended.
-
-        It is for sessions that are not recorded. It is not in the shared memory of the rings, which it would fill if
-        edgetop is killed.
+        It is removed when the program has ended. It is for sessions that are not recorded. It is not in the shared
+        memory of the rings, because it would fill that memory if edgetop were killed.
         """
         file, name = tempfile.mkstemp(prefix="edgetop-output-")
         os.close(file)
@@ -290,9 +291,9 @@ class WatchedProgram:
         return EngineUpdate(records, tuple(messages), self._taps.poll_within_s)
 
     def _begun(self) -> list[Message]:
-        """Return [Started(...)] at the first call after the program's first process is known, else [].
+        """Return [Started(...)] at the first call after the program's first process is known. Return [] at other calls.
 
-        A container takes some tenths of a second until then.
+        A container takes some tenths of a second until its first process is known.
         """
         container = self._container
         if self._reported_start or not self.pid:
@@ -311,7 +312,7 @@ class WatchedProgram:
     def _never_began(self, status: int) -> Failed | None:
         """Return a message if the container could not be started, or was ended because a limit is not in force.
 
-        Returns None if it has run. `status` is the exit status.
+        Returns None if the container has run. `status` is its exit status.
         """
         container = self._container
         if not container:
@@ -407,9 +408,9 @@ class WatchedProgram:
             os.killpg(self._process.pid, number)
 
     def _wait_for_end(self, stop: "_Stop", now_ns: int) -> Iterator[Message]:
-        """Yield messages on how long the program may still take to end. When that time is over, kill it.
+        """Yield messages on how long the program may still take to end. Kill the program when that time is over.
 
-        `stop` is the request to end it, and `now_ns` the present time.
+        `stop` is the request to end the program. `now_ns` is the present time on CLOCK_MONOTONIC.
         """
         name, limit_ns = self.spec.name, self.spec.stop_timeout_ns
         asked, left_ns = self.spec.stop_signal.name, stop.asked_ns + limit_ns - now_ns
@@ -464,7 +465,7 @@ class WatchedProgram:
 
 @dataclass(slots=True)
 class _Stop:
-    """A request to end the program, and how far it has come."""
+    """A request to end the program: its reason, when it was made, and whether SIGKILL was sent."""
 
     why: str
     asked_ns: int
@@ -483,12 +484,11 @@ def preloaded(library: Path) -> str:
 
 
 def preload_library(cache: Path) -> Path | None:
-    """Return the path of the library to preload into C and C++ programs.
+    """Return the path of the library to preload into C and C++ programs. The library is compiled if necessary.
 
-    It is compiled in the folder `cache` if necessary.
-
-    Returns None if it cannot be compiled, or if LD_PRELOAD cannot name its path (`PRELOAD_SEPARATORS`). There is one
-    library for each version of the source and each architecture. The folder is private to the user (0700).
+    Returns None if compiling fails, or if LD_PRELOAD cannot name the path (`PRELOAD_SEPARATORS`). `cache` is the folder
+    for the libraries, which is private to the user (0700). There is one library for each version of the source and each
+    architecture.
     """
     import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
 

@@ -63,12 +63,11 @@ def create(path: str) -> Page:
 
 
 def on_board(bind: Bind, path: Optional[str]) -> Bind:
-    """Return a changed `bind`: the calls that it returns run on a virtual board.
+    """Return a changed `bind`: the calls that it returns run as slowly as on the virtual board.
 
-    `bind` takes an inference's inputs and returns a call without arguments that runs the inference.
-
-    `path` is the board's shared memory file. If it is None, `bind` itself is returned. Raises OSError, or ValueError if
-    the file is of another version.
+    `bind` takes an inference's inputs and returns a call without arguments that runs the inference. `path` is the
+    board's shared memory file. If `path` is None, `bind` itself is returned. Raises OSError if the file cannot be
+    opened, and ValueError if the file is of another version.
     """
     if path is None:
         return bind

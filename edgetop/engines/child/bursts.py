@@ -72,9 +72,10 @@ class Bursts:
         self._due_ns = max(self._began_ns + min(self._every_ns, FIRST_AFTER_NS), self._affordable_ns())
 
     def _affordable_ns(self) -> int:
-        """Return the earliest time, in ns, at which one more burst keeps all bursts within MAX_DUTY of the time.
+        """Return the earliest time, in ns, at which the next burst may begin.
 
-        The burst is assumed to have one inference.
+        All bursts together may take the share MAX_DUTY of the time. A burst is a few instrumented inferences. The next
+        one is assumed to have one inference.
         """
         return self._began_ns + int((self._used_ns + self._least_ns * RESERVE) / MAX_DUTY)
 
@@ -114,7 +115,7 @@ class Bursts:
     def _profile(self, call: Callable[[], Any], budget_ns: int) -> Optional[Dict[str, Any]]:
         """Run a few instrumented inferences and return the result of `Profile.describe`, or None if profiling failed.
 
-        `budget_ns` limits their time, in ns. `call` runs one plain inference: it is repeated afterwards, until latency
+        `budget_ns` limits their time, in ns. `call` runs one plain inference. It is repeated afterwards, until latency
         is back to normal.
         """
         stolen_before, begin = stolen_ns(), self._clock()
@@ -152,7 +153,7 @@ class Bursts:
 
 
 def _settling_ns(run_ns: List[int]) -> int:
-    """Return how many ns of plain inferences must follow a burst before they count, or 0 if none must.
+    """Return how many ns of inferences after a burst (a few instrumented inferences) must not count, or 0.
 
     `run_ns` has the times of the burst's inferences, in ns.
     """
@@ -161,10 +162,11 @@ def _settling_ns(run_ns: List[int]) -> int:
 
 
 def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -> Optional[Bursts]:
-    """Try the adapter's profilers. Return a `Bursts` object with the first one that works, or None if none works.
+    """Return a `Bursts` object with the first profiler of `adapter` that works, or None if none works.
 
-    Also sends to `outlet` which profiler is used, and why others are not. `spec` has the fields of `EngineSpec` by
-    name. Call this before the warm-up, so that latency is back to normal when the measurement begins.
+    `outlet` gets a message that says which profiler is used, and why others are not. `spec` has the fields of
+    `EngineSpec` by name. `control` says when the user requests a burst or a stop. Call this before the warm-up, so that
+    latency is back to normal when the measurement begins.
     """
     every_ns = spec.get("profile_every_ns") or 0
     if not every_ns:

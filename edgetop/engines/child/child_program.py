@@ -117,8 +117,8 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
 def _varying(spec: Dict[str, Any], adapter: Any) -> List[str]:
     """Return the names of the inputs whose shape may change from one inference to the next.
 
-    The list is empty if `--batch` was given, or if the runtime plans for one shape. Inputs with a `--shape` are left
-    out.
+    Inputs with a `--shape` are left out. The list is empty if `--batch` was given, or if the runtime plans for one
+    shape.
     """
     if spec["batch"] is not None or not getattr(adapter, "takes_any_shape", False):
         return []
@@ -128,10 +128,12 @@ def _varying(spec: Dict[str, Any], adapter: Any) -> List[str]:
 def _make_loop(
     spec: Dict[str, Any], adapter: Any, inputs: InputSet, shapes: Dict[str, List[int]], outlet: Any, control: Any
 ) -> Any:
-    """Return the loop that runs the model: a `Loop`, or for several parallel inferences a `Streams` with several loops.
+    """Return the loop that runs the model: a `Loop`, or a `Streams` with several loops. Both have the same interface.
 
-    Both have the same interface. An engine that runs in turns with another one gets a `Streams` too, because it reports
-    how far the engine has come. `shapes` are the inputs' shapes, by name.
+    A `Streams` is returned for several parallel inferences. It is also returned for an engine that runs in turns with
+    another engine, because it reports how far the engine has come. `spec` has the fields of `EngineSpec` by name.
+    `adapter` runs the model with `inputs`. `shapes` are the inputs' shapes, by name. `outlet` sends records, and
+    `control` says when to stop.
     """
 
     def make(adapter: Any, inputs: InputSet, outlet: Any, stream: int) -> Loop:
@@ -160,9 +162,9 @@ def _make_loop(
 def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, prepare: Callable[[], None]) -> str:
     """Run all phases: first inference, rest, warm-up, measurement.
 
-    Return why the run ended: "stop", "runs" or "duration".
-
-    `prepare` is called after the rest. It prepares the warm-up and reports that the warm-up begins.
+    Return the end's reason: "stop", "runs" or "duration". `spec` has the fields of `EngineSpec` by name. `loop` runs
+    the inferences. `outlet` sends messages, and `control` says when to stop. `prepare` is called after the rest. It
+    prepares the warm-up and reports that the warm-up begins.
     """
     _begin(outlet, "first")
     with _blaming_batch(spec):
@@ -191,9 +193,9 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
 
 @contextlib.contextmanager
 def _blaming_batch(spec: Dict[str, Any]) -> Iterator[None]:
-    """Context manager that changes an EngineError into one that blames `--batch`, if that is above 1.
+    """Context manager: if `--batch` is above 1, an EngineError in the `with` block becomes one that blames `--batch`.
 
-    The cause is then usually a model that declares an open batch and has a fixed one inside.
+    The usual cause is a model that declares an open batch but has a fixed one inside.
     """
     try:
         yield
@@ -261,11 +263,11 @@ def main(argv: List[str]) -> int:
 
 
 def _continue_at_news(control_fd: int) -> None:
-    """Let the kernel continue this process, if it is stopped, when a command arrives or edgetop itself is gone.
+    """Let the kernel continue this process, if stopped, when a command arrives or edgetop is gone.
 
-    `control_fd` is the pipe of the commands. A stopped process cannot notice that edgetop has ended, and would stay for
-    ever. Each event of the pipe sends SIGCONT, which has no effect on a running process (fcntl(2), F_SETSIG; fs/pipe.c,
-    pipe_release).
+    Without this, a stopped process would not notice that edgetop has ended, and would stay for ever. `control_fd` is
+    the pipe of the commands. Each event of the pipe sends SIGCONT. A running process ignores it (fcntl(2), F_SETSIG;
+    fs/pipe.c, pipe_release).
     """
     with contextlib.suppress(OSError, AttributeError):  # the kernel or Python lacks it
         fcntl.fcntl(control_fd, fcntl.F_SETOWN, os.getpid())
@@ -276,8 +278,8 @@ def _continue_at_news(control_fd: int) -> None:
 def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> None:
     """Carry out edgetop's commands until edgetop is gone, then exit the process, even within a long inference.
 
-    `commands` yields lines of JSON. `end_note` is the path of a note for `edgetop recover`, or "". The exit status is 0
-    if the run was already over.
+    `commands` yields lines of JSON. `control` and `outlet` belong to the run that the commands are for. `end_note` is
+    the path of a note for `edgetop recover`, or "". The exit status is 0 if the run was already over.
     """
     for line in commands:
         message = json.loads(line)

@@ -41,8 +41,8 @@ class Requests:
     ) -> None:
         """Prepare the prompts. Raises EngineError("input") if a prompt is longer than the model's context.
 
-        `adapter` holds the loaded model. `spec` has the fields of `EngineSpec` by name. `outlet` sends the
-        reports to edgetop's main process. `clock` returns ns.
+        `adapter` holds the loaded model. `spec` has the fields of `EngineSpec` by name. `outlet` sends the reports to
+        edgetop's main process. `control` says when the user requests a stop. `clock` returns ns.
         """
         self._library, self._adapter = adapter.library, adapter
         self._control, self._clock = control, clock
@@ -207,10 +207,10 @@ class GenerationLoop:
         return "runs" if left == 0 and self.clock() < until_ns else "duration"
 
     def _run(self, phase: int, due_ns: int, until_ns: int, latencies: Optional[List[int]]) -> Optional[int]:
-        """Run a request and send its record. Return the time of its end in ns, or None if it was cut off.
+        """Run a request and send its record. Return the time of its end in ns, or None if the request was cut off.
 
-        `due_ns` is when the request should begin, and `until_ns` when it is cut off. Its latency in ns is appended to
-        `latencies`, unless that is None.
+        `phase` is the phase of the run. `due_ns` is when the request should begin, and `until_ns` when it is cut off.
+        `latencies` gets the request's latency in ns; None if nobody needs it.
         """
         start, done, ok = self.clock(), 0, True
         try:
@@ -242,9 +242,10 @@ class GenerationLoop:
 
 
 def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
-    """Load the language model at `spec["model"]`, report it, and return a loop that runs requests.
+    """Load the language model at `spec["model"]`, and return a loop that runs requests.
 
-    Raises EngineError if the model cannot be loaded.
+    `spec` has the fields of `EngineSpec` by name. `outlet` gets a report of the loaded model. `control` says when the
+    user requests a stop. Raises EngineError if the model cannot be loaded.
     """
     begin = time.monotonic_ns()
     adapter, why = choose(spec["engine"], spec["format"])

@@ -62,8 +62,8 @@ class Server:
     ) -> "Answer":
         """Send a GET request, or a POST with `content` as JSON. Return the answer once its headers have come.
 
-        `path` is appended to the path of the URL. Raises OSError if the connection fails, StoppedError if `is_over`
-        becomes true, and HttpError for an error of the server.
+        `path` is appended to the path of the URL. `is_over` returns True when the run has ended. Raises StoppedError
+        then, OSError if the connection fails, and HttpError for an error of the server.
         """
         connection = socket.create_connection((self.host, self.port), CONNECT_S)
         try:

@@ -48,8 +48,9 @@ def image_array(
 ) -> Any:
     """Return the picture at `path` as an array of the shape `shape` and type `dtype`, for the input `name`.
 
-    `quantisation` is the input's (scale, zero point); scale 0 if it is not quantised. `options` are the user's options
-    for pictures: "layout", "mean", "scale". Raises EngineError("input") if the file cannot be read or does not fit.
+    `quantisation` is the input's (scale, zero point). Its scale is 0 if the input is not quantised. `options` are the
+    user's options for pictures: "layout", "mean", "scale". Raises EngineError("input") if the file cannot be read or
+    does not fit.
     """
     layout, channels = _layout(shape, options, name)
     sides = _sides(shape, layout)
@@ -90,8 +91,8 @@ def _each(numbers: Sequence[float], channels: int, option: str) -> Any:
 def _layout(shape: Sequence[Any], options: Dict[str, Any], name: str) -> Tuple[str, int]:
     """Return an input's layout and its number of channels, such as ("nchw", 3).
 
-    `options` may have a "layout". `name` is the input's name. Raises EngineError("input") if the input cannot be a
-    picture.
+    `shape` is the input's shape, and `name` its name. `options` may have the user's "layout". Raises
+    EngineError("input") if the input cannot be a picture.
     """
     if len(shape) not in (3, 4):
         text = "input %s has %d dimensions, so it is no picture" % (name, len(shape))

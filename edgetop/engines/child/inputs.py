@@ -113,9 +113,10 @@ def source_of(tensor: Tensor, sources: Dict[str, str]) -> str:
 
 
 def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Dim]]:
-    """Return the shape of the arrays that an input's source gives, or None if it gives none or one that does not fit.
+    """Return the shape of the arrays that the user gave for the input `tensor`, or None if there is no fitting shape.
 
-    `sources` is by input name; "" is for all inputs. A source may be a file, or numbers such as "1,2,3".
+    `sources` says where the arrays come from, by input name; "" is for all inputs. A source may be a file, or numbers
+    such as "1,2,3". Other sources have no shape.
     """
     source = source_of(tensor, sources)
     if is_made_up(source):
@@ -187,7 +188,8 @@ def resolve_shapes(
 def _set_batch(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]], batch: int) -> None:
     """Set the first dimension to `batch` in the shapes of all inputs that allow it.
 
-    `wanted` has the shapes by input name, and is changed. Raises EngineError("input") if no input allows it.
+    `tensors` are the model's inputs. `wanted` has the shapes by input name, and is changed. Raises EngineError("input")
+    if no input allows another first dimension.
     """
     takers = [tensor for tensor in tensors if tensor.shape and tensor.accepts(0, batch)]
     refusing = [tensor for tensor in tensors if tensor.shape and tensor not in takers]
@@ -215,9 +217,10 @@ def _named_sizes(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]]) -> Dic
 
 
 def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], bool]:
-    """Return the shape with a number for each dimension, and whether a number was assumed.
+    """Return `shape` with a number for each dimension, and whether a number was assumed.
 
-    `sizes` has the sizes of named dimensions, such as {"N": 4}. Assumed sizes of named dimensions are added to it.
+    `sizes` has the sizes of named dimensions, such as {"N": 4}. If the size of a named dimension is assumed, it is
+    added to `sizes`.
     """
     filled: List[int] = []
     was_assumed = False
@@ -284,10 +287,11 @@ class _Steps:
         max_bytes: int = 0,
         varies: bool = False,
     ) -> None:
-        """Take arrays that were `generated`, or check all files of `paths`.
+        """Take the arrays `generated`, or check all files of `paths`. Only one of the two is given.
 
-        `shape` is the shape of the input. The files' arrays are kept in memory if they have at most `max_bytes` bytes
-        together. With `varies`, a file may have other sizes than `shape` in the dimensions that the model leaves open.
+        `tensor` is the input, and `shape` its shape. The files' arrays are kept in memory if they have at most
+        `max_bytes` bytes together. `varies` says that a file may have other sizes than `shape` in the dimensions that
+        the model leaves open.
         """
         self._tensor, self._shape, self._paths, self._varies = tensor, shape, paths, varies
         self._cache = list(generated)
@@ -403,7 +407,8 @@ def _too_many(tensor: Tensor, shape: List[int], count: int, most_bytes: int) -> 
 def _filled_with(tensor: Tensor, shape: List[int], source: str) -> Any:
     """Return an array of the numbers in `source`, such as "1,2,3". A single number fills the whole array.
 
-    Raises EngineError("input") if the numbers do not fit the shape or the input's type.
+    `tensor` is the input for which the array is made, and `shape` the array's shape. Raises EngineError("input") if the
+    numbers do not fit the shape or the input's type.
     """
     values, dtype = values_of(source), tensor.dtype
     size = int(np.prod(shape))
@@ -469,10 +474,10 @@ def _paths(source: str) -> List[str]:
 
 
 def read_array(path: str, name: str) -> Any:
-    """Return the array of the input `name` from a file. In a `.npz` file, it has that name or is the only one.
+    """Return the array of the input `name` from the `.npy` or `.npz` file at `path`.
 
-    `path` is the path of a `.npy` or `.npz` file. Raises EngineError("input") if the file cannot be read or has no such
-    array.
+    A `.npz` file may hold several arrays: the one called `name` is taken, or the only one. Raises EngineError("input")
+    if the file cannot be read or has no such array.
     """
     if not os.path.isfile(path):  # reading a pipe or a device might never end
         raise EngineError("input", "%s: not a regular file" % path)
@@ -490,10 +495,10 @@ def read_array(path: str, name: str) -> Any:
 
 
 def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:
-    """Return an array of a file as runtimes take it: contiguous, and with text as str.
+    """Return the array of a file in the form that runtimes take: contiguous, and with text as str.
 
-    `path` is the file's path, for messages. Raises EngineError("input") if the array's type is not the input's, or if
-    its shape is not `shape`.
+    `tensor` is the input, and `shape` the shape that it must have. `array` was read from the file at `path`. Raises
+    EngineError("input") if the array has another type or shape.
     """
     if list(array.shape) != list(shape):
         shapes = format_shape(array.shape), tensor.name, format_shape(shape)
@@ -524,8 +529,8 @@ def set_images(tensors: Sequence[Tensor], spec: Dict[str, Any]) -> None:
 def bound(adapter: Any, spec: Dict[str, Any], opened: Callable[[], None] = lambda: None) -> Any:
     """Open the model at the path `spec["model"]`, and return a function that runs it with its first inputs.
 
-    `adapter` is the runtime's adapter. Calls `opened` when the interpreter or session exists, before anything is
-    allocated. Raises EngineError if that fails.
+    `adapter` is the runtime's adapter. `spec` has the fields of `EngineSpec` by name. `opened` is called when the
+    interpreter or session exists, before anything is allocated. Raises EngineError if that fails.
     """
     adapter.open(spec)
     set_images(adapter.inputs, spec)

@@ -18,7 +18,7 @@ MOST_CHARACTERS = 100_000
 
 
 def random_count(source: str) -> int:
-    """Return how many random arrays a source asks for, which are used in turn, or 0 if the source is not random.
+    """Return how many random arrays `source` asks for, or 0 if the source is not random. The arrays are used in turn.
 
     >>> [random_count(source) for source in ("random", "random:16", "random:0", "zeros")]
     [1, 16, 0, 0]

@@ -139,9 +139,9 @@ class Llama:
         return getattr(self._library, name)
 
     def _take_line(self, level: int, text: Optional[bytes], _data: Any) -> None:
-        """Keep a line that llama.cpp logs, and print it if it is a warning or an error.
+        """Keep a line that llama.cpp logs, and print the line if it is a warning or an error.
 
-        `level` is llama.cpp's level of the log. `text` may be only a part of the line; the rest follows in further
+        `level` is llama.cpp's level of the log. `text` may be only the begin of a line; the rest follows in further
         calls.
         """
         if level != CONTINUED_LEVEL:
@@ -182,10 +182,8 @@ class Llama:
     def context(self, model: int, size: int, threads: int, batch: int = BATCH) -> int:
         """Make a context with room for `size` tokens, and return its address in memory.
 
-        Raises EngineError if that fails.
-
-        `model` is the model's address. `threads` is the number of threads; 0 for llama.cpp's default. `batch` is how
-        many tokens of a prompt are processed at once, at most.
+        Raises EngineError if that fails. `model` is the model's address. `threads` is the number of threads; 0 for
+        llama.cpp's default. `batch` is how many tokens of a prompt are processed at once, at most.
         """
         parameters = self.llama_context_default_params()
         if struct.unpack_from("<4I", bytes(parameters.content)) != CONTEXT_DEFAULTS:
@@ -237,11 +235,10 @@ class Llama:
         return bytes(buffer.raw[:length]) if 0 < length <= room else text
 
     def tokens_of(self, vocabulary: int, text: bytes) -> Any:
-        """Return the tokens of a text as a ctypes array.
+        """Return the tokens of `text` as a ctypes array. Raises EngineError if the text cannot be divided into tokens.
 
-        The first one is the model's own token for a beginning, if it has one.
-
-        `vocabulary` is the vocabulary's address. Raises EngineError if the text cannot be divided into tokens.
+        `vocabulary` is the vocabulary's address. If the model has a token for the beginning of a text, this token comes
+        first.
         """
         room = len(text) + 8
         tokens = (ctypes.c_int32 * room)()

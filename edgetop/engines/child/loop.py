@@ -202,7 +202,8 @@ class Loop:
     def _failed(self, phase: int, error: Exception, now: int) -> bool:
         """Report an error of the runtime. Return whether too many inferences in a row have failed.
 
-        `now` is the time of the error in ns. Raises EngineError if it was the first inference of the run.
+        `phase` is the phase of the run. `error` is what the runtime raised, and `now` is its time in ns. Raises
+        EngineError if it was the first inference of the run.
         """
         text = one_line(error)
         if phase == message_frames.PHASE_FIRST:
@@ -216,10 +217,10 @@ class Loop:
 
 
 def warm_up(loop: Any, runs: int, time_ns: int, until_steady: bool) -> str:
-    """Run at least `runs` inferences and at least `time_ns` ns. With `until_steady`, go on until latency is steady.
+    """Run at least `runs` inferences and at least `time_ns` ns. Return why it ended: "runs", "duration" or "stop".
 
     Both minima must be met, as in TensorFlow Lite's benchmark_model. These inferences run back to back, which suffices
-    to fill caches. Steadiness is judged at the pace of the measured phase. Returns why it ended, as `Loop.repeat` does.
+    to fill caches. `until_steady` says whether to go on until latency is steady, at the pace of the measured phase.
     """
     begin = loop.clock()
     reason: str = loop.repeat(message_frames.PHASE_WARMUP, runs=runs)
@@ -240,7 +241,8 @@ STEADY_PATIENCE_NS = 60_000_000_000
 def _warm_up_until_steady(loop: Any) -> str:
     """Run until latency is steady, but for at most a minute. Return why it ended: "runs", "duration" or "stop".
 
-    Latency is steady if the medians of four successive blocks of half a second lie within 2 %.
+    The time is divided into spans of half a second. Latency is steady if the medians of four successive spans differ by
+    at most 2 %.
     """
     give_up_at = loop.clock() + STEADY_PATIENCE_NS
     medians: List[int] = []

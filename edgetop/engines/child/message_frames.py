@@ -72,9 +72,8 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
         """Yield (kind, payload) of each frame that is complete with `data`.
 
-        An incomplete frame is kept for the next call.
-
-        `data` is the next piece of the bytes. Raises FrameError if they are not frames of this version.
+        An incomplete frame is kept for the next call. `data` is the next piece of the bytes. Raises FrameError if the
+        bytes are not frames of this version.
         """
         self._pending += data
         position = 0

@@ -20,7 +20,7 @@ _FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "Rs
 
 
 def report(outlet: Any, stage: str, arena: Optional[Tuple[int, str]] = None) -> None:
-    """Send the present resident memory, as that at the end of `stage`, to edgetop's main process by `outlet`.
+    """Send the present resident memory to edgetop's main process by `outlet`, as the memory at the end of `stage`.
 
     `stage` is a constant of this module, such as MODEL. `arena` is the memory of the runtime's tensors, as the pair
     (bytes, "tensors" or "growth") that `tensor_arena` describes; None if unknown. Nothing is sent if the memory cannot
@@ -34,7 +34,7 @@ def report(outlet: Any, stage: str, arena: Optional[Tuple[int, str]] = None) -> 
 
 
 def resident(status: str = STATUS) -> Dict[str, int]:
-    """Return the resident memory and its parts in KiB, such as {"rss_kib": 5120, "anon_kib": 3000}.
+    """Return the resident memory and what it consists of, in KiB, such as {"rss_kib": 5120, "anon_kib": 3000}.
 
     Returns {} if the kernel's file at the path `status` cannot be read.
     """

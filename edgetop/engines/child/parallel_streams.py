@@ -15,8 +15,8 @@ NEVER = 2**63 - 1
 class Lanes:
     """Sends the records of several loops, each in a thread, through one outlet. Each loop is one stream.
 
-    An inference that began early may end after others that began later have been sent. So it also reports up to
-    which start all streams have sent their records. The reader can then put the records into the order of their
+    An inference that began early may end after later ones have been sent. So this object also reports a time: all
+    records of inferences that began before that time have been sent. The reader can then sort these records by their
     starts.
     """
 
@@ -68,12 +68,10 @@ class Streams:
     def repeat(
         self, phase: int, *, runs: Optional[int] = None, announce: Callable[[], None] = lambda: None, **how: Any
     ) -> str:
-        """Run a phase in all loops.
+        """Run a phase in all loops. Return why it ended: "runs", "duration" or "stop".
 
-        Return "runs", "duration" or "stop", as `Loop.repeat` does, and take the same parameters.
-
-        `runs` is divided among the loops. The phase of the first inference runs in the first loop alone. `announce` is
-        called once, by the first loop that is ready.
+        The parameters are the same as in `Loop.repeat`. `runs` is divided among the loops. The phase of the first
+        inference runs in the first loop alone. `announce` is called once, by the first loop that is ready.
         """
         if phase == message_frames.PHASE_FIRST:
             return str(self._loops[0].repeat(phase, runs=runs, announce=announce, **how))
@@ -99,8 +97,9 @@ class Streams:
     def _run(self, stream: int, ends: List[Any], phase: int, runs: Optional[int], how: Dict[str, Any]) -> None:
         """Run loop number `stream` to its end, and set `ends[stream]` to the reason, such as "stop".
 
-        If the loop raises, set `ends[stream]` to the error and stop all loops. `how` has further parameters of
-        `Loop.repeat`.
+        `phase` is the phase of the run. `runs` is how many inferences this loop makes, or None for no limit. `how` has
+        further parameters of `Loop.repeat`. If the loop raises, `ends[stream]` is set to the error, and all loops are
+        stopped.
         """
         try:
             ends[stream] = self._loops[stream].repeat(phase, runs=runs, **how)

@@ -41,9 +41,10 @@ class Placement:
     """Shows on which CPU one thread runs. Create it and use it in that thread."""
 
     def __init__(self, folder: str = CPUS, *, is_main: bool = True) -> None:
-        """Begin to look. `folder` is the kernel's folder of CPUs.
+        """Begin to look. `folder` is the folder in which the kernel describes the CPUs.
 
-        `is_main` says whether `migrations` counts, which it does for all threads of the process.
+        `is_main` says whether this object counts migrations, which are moves to another CPU. The count is for all
+        threads of the process.
         """
         self._capacities = _capacities(folder)
         self._usual: Optional[float] = None  # mean capacity of the CPUs so far
@@ -64,11 +65,9 @@ class Placement:
             self._usual = capacity if self._usual is None else self._usual + _WEIGHT * (capacity - self._usual)
 
     def capacity(self, cpu: int) -> Optional[float]:
-        """Return how fast a CPU is, divided by the average of this thread's CPUs so far.
+        """Return how fast the CPU number `cpu` is, divided by the average of this thread's CPUs so far.
 
-        None if all are alike or it is unknown.
-
-        For example, 0.5 says that this CPU is half as fast. `cpu` is the CPU's number.
+        For example, 0.5 says that this CPU is half as fast. Returns None if all CPUs are alike or the speed is unknown.
         """
         capacity = self._capacities.get(cpu)
         return None if capacity is None or not self._usual else round(capacity / self._usual, 3)
@@ -92,7 +91,8 @@ class Placement:
 def _capacities(folder: str) -> Dict[int, float]:
     """Return the capacity of each CPU by its number. Return {} if all are alike, or if the kernel does not say.
 
-    If the kernel gives no capacities, the highest clock of each CPU is used (cpufreq, `cpuinfo_max_freq`).
+    `folder` is the folder in which the kernel describes the CPUs. If the kernel gives no capacities, the highest clock
+    of each CPU is used (cpufreq, `cpuinfo_max_freq`).
     """
     for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
         found = {}

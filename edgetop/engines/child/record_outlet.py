@@ -43,8 +43,7 @@ class Outlet:
     def put(self, records: memoryview, count: int, stream: int = 0, next_ns: int = 0) -> None:  # noqa: ARG002
         """Send `count` packed records of inferences. The caller may reuse the buffer `records` afterwards.
 
-        `stream` and `next_ns` have no effect here. They are for `parallel_streams.Lanes`, which has the same
-        parameters.
+        `stream` and `next_ns` have no effect here. They exist because `parallel_streams.Lanes` has the same method.
         """
         self._drain()
         self.put_count += count
@@ -115,7 +114,7 @@ class Outlet:
     def _report_loss(self) -> None:
         """Send a message with the number of dropped records, if there are any.
 
-        Call this before the next frame is sent, so that the message stands where the records are missing.
+        Call this before the next frame is sent, so that the message comes where the records are missing.
         """
         if self._lost:
             lost, self._lost = self._lost, 0

@@ -72,12 +72,10 @@ class ServerRequests:
         return start, answer.last_ns, answer.finish == CANCELLED
 
     def _exchange(self, place: int, most: int, phase: int, answer: "_Reply", is_over: Callable[[], bool]) -> None:
-        """Send a prompt and put its answer into `answer`.
+        """Send prompt number `place` and put the server's reply into `answer`.
 
-        Raises RuntimeError if that fails, EngineError if the server is gone.
-
-        `place` is the number of the prompt. `most` is the largest number of tokens that the server may generate.
-        `is_over` says whether to stop.
+        `most` is the largest number of tokens that the server may generate. `phase` is the phase of the run. `is_over`
+        returns whether to stop. Raises RuntimeError if the request fails, and EngineError if the server is gone.
         """
         try:
             path = "" if self._server.path.endswith("/completions") else CHAT
@@ -258,7 +256,9 @@ def context_size(server: Server) -> Optional[int]:
 def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Callable[[], None]]:
     """Return a loop that sends prompts to a server, and a function to call when the loop is over.
 
-    Without prompts in `spec`, the loop only watches the server. Raises EngineError if the server cannot be used.
+    `spec` has the fields of `EngineSpec` by name. Without prompts in `spec`, the loop only watches the server. `outlet`
+    sends reports to edgetop's main process. `control` says when the user requests a stop. Raises EngineError if the
+    server cannot be used.
     """
     begin = time.monotonic_ns()
     options, frames = spec["generation"], TokenFrames(outlet)

@@ -213,9 +213,9 @@ class ServerWatch:
         return ended
 
     def _risen(self, before: Dict[str, float], name: str) -> float:
-        """Return by how much a total has risen since `before`, or 0 after a restart of the server.
+        """Return by how much the total called `name` has risen since `before`, or 0 after a restart of the server.
 
-        `before` has earlier totals by name. `name` is the total's name.
+        `before` has earlier totals by name.
         """
         return max(0.0, self.totals.get(name, 0.0) - before.get(name, 0.0))
 
@@ -248,9 +248,7 @@ class ServerWatch:
         del self._ended[:-MOST_SLOTS]
 
     def _usual_ns(self, now_ns: int) -> int:
-        """Return the server's mean time between two tokens in ns.
-
-        If unknown, return half of the time since the last read.
+        """Return the server's mean time between two tokens in ns, or half of the time since the last read if unknown.
 
         `now_ns` is the present time.
         """
@@ -258,9 +256,9 @@ class ServerWatch:
         return int(took_s / tokens * NS) if tokens and took_s else (now_ns - self._looked_ns) // 2
 
     def _send_tokens(self, slot: Slot, count: int, now_ns: int, gap_ns: int = 0) -> None:
-        """Send `count` new tokens of a slot, `gap_ns` ns apart.
+        """Send `count` new tokens of `slot`, `gap_ns` ns apart. `now_ns` is the present time.
 
-        With 0, they are spread evenly since the slot's last token.
+        If `gap_ns` is 0, the tokens are spread evenly over the time since the slot's last token.
         """
         if count <= 0:
             slot.read_ns = now_ns if slot.first_ns is None else slot.read_ns
@@ -284,8 +282,8 @@ class ServerWatch:
     def _settle(self, now_ns: int) -> int:
         """Send the requests that have ended, and return their number. The tokens that only the totals show are added.
 
-        Slots and totals are read one after the other, so one of them may show the end of a request one read earlier. In
-        that case this waits for the next read. `now_ns` is the present time.
+        Slots and totals are read one after the other, so a request's end may show in one of them a read earlier than in
+        the other. In that case this waits for the next read. `now_ns` is the present time.
         """
         ended, new = self._ended, int(self._risen(self._settled, "tokens_predicted_total"))
         if self._has_slots and self._has_metrics and bool(ended) != bool(new) and not self._has_waited:

@@ -97,9 +97,9 @@ class Slowest:
         return self._slow_ns()
 
     def _migrations(self, before: Counted, now: Counted) -> Optional[int]:
-        """Return how often threads moved to another CPU, or None if unknown.
+        """Return how often threads moved to another CPU between the counts `before` and `now`, or None if unknown.
 
-        If the kernel does not count, only this thread counts: 0, or 1 if it is on another CPU than before.
+        If the kernel does not count, only this thread counts: 1 if it is on another CPU than before, else 0.
         """
         if before[5] is not None and now[5] is not None:
             return max(now[5] - before[5], 0)

@@ -36,9 +36,9 @@ def keep_outputs(
 ) -> None:
     """Run `spec["keep_outputs"]` inferences and write their outputs to the file `spec["outputs_file"]`.
 
-    `shapes` are the inputs' shapes by name. `send` sends a message to edgetop's main process. `is_over` says whether
-    the run was stopped. Afterwards the first input is bound again. Raises EngineError("input") if the outputs are too
-    large. Any other failure is sent as a warning.
+    `adapter` runs the model with `inputs`. `shapes` are the inputs' shapes by name. `send` sends a message to edgetop's
+    main process. `is_over` returns whether the run was stopped. Afterwards the first input is bound again. Raises
+    EngineError("input") if the outputs are too large. Any other failure is sent as a warning.
     """
     if not spec.get("keep_outputs") or not spec.get("outputs_file"):
         return
@@ -94,12 +94,12 @@ def _write(
     is_over: Any,
     counts: _Finite,
 ) -> int:
-    """Run the inferences whose outputs are kept, and write the outputs to a .npz file. Return their size in bytes.
+    """Run the inferences whose outputs are kept, and write the outputs to the `.npz` file `path`.
 
-    `feeds` yields the inputs of each inference and a hash of their numbers. `counts` counts the outputs that are NaN or
-    infinite. The file has the arrays `about` (a description) and `inputs` (the hashes), and `NNNNN-K` for output K of
-    inference NNNNN. Raises EngineError("input") if the outputs are too large, and InterruptedError when `is_over`
-    returns True.
+    Return its size in bytes. `spec` has the fields of `EngineSpec` by name. `adapter` runs the model. `feeds` yields
+    the inputs of each inference and a hash of their numbers. `counts` counts the outputs that are NaN or infinite. The
+    file has the arrays `about` (a description) and `inputs` (the hashes), and `NNNNN-K` for output K of inference
+    NNNNN. Raises EngineError("input") if the outputs are too large, and InterruptedError when `is_over` returns True.
     """
     wanted, size = spec["keep_outputs"], 0
     hashes: List[str] = []
@@ -153,9 +153,10 @@ def _add(archive: Any, name: str, array: Any) -> None:
 def _feeds(
     spec: Dict[str, Any], adapter: Any, inputs: InputSet, shapes: Dict[str, List[int]]
 ) -> Iterator[Tuple[Dict[str, Any], str]]:
-    """Yield the inputs of each inference whose outputs are kept, by name, and a hash of their numbers.
+    """Yield, for each inference whose outputs are kept, its inputs by name and a hash of their numbers.
 
-    `shapes` are the inputs' shapes by name. If no input is random, no inputs are used twice.
+    `spec` has the fields of `EngineSpec` by name. `shapes` are the inputs' shapes by name. If no input is random, no
+    inputs are used twice.
     """
     rng = np.random.RandomState(spec["seed"])
     drawn = [tensor for tensor in adapter.inputs if random_count(source_of(tensor, spec["inputs"]))]

@@ -22,9 +22,10 @@ class TokenFrames:
         self._flushed_ns = 0
 
     def put_token(self, t_ns: int, gap_ns: int, position: int, kind: int, phase: int) -> None:
-        """Add a token to the next batch, which is sent 20 ms after the last one. The arguments are the fields of TOKEN.
+        """Add a token to the next batch. A batch is sent 20 ms after the last one.
 
-        `message_frames.TOKEN` describes these. `kind` is 0 for the first token of a request, else 1.
+        The parameters are the fields of `message_frames.TOKEN`, which describes them. `kind` is 0 for the first token
+        of a request, else 1.
         """
         self._tokens += message_frames.TOKEN.pack(t_ns, gap_ns, position, kind, phase)
         if t_ns - self._flushed_ns > FLUSH_NS:

@@ -73,10 +73,10 @@ class _SessionState:
 
 
 def _waiting():
-    """Return a function that returns how long this thread has waited for a CPU so far, in ns.
+    """Return a function that returns how long this thread has waited for a CPU so far, in ns, or None if unknown.
 
-    Return None if that is unknown. The function uses ctypes, and only if the program has loaded it, as NumPy does.
-    Python's own calls release the GIL, so a program with a busy thread would wait to get the GIL back.
+    The function uses ctypes, and only if the program has loaded ctypes already, as NumPy does. Python's own calls would
+    release the GIL, so a program with a busy thread would wait to get the GIL back.
     """
     ctypes = sys.modules.get("ctypes")
     if ctypes is None:
@@ -102,7 +102,7 @@ def _waiting():
 class _Look:
     """Does what is needed only after one call in eight, and chooses the calls whose CPU time is measured.
 
-    Several threads may change its counters at the same time. The error is harmless, because any call may be chosen.
+    Several threads may change the counters of this object at the same time. That is harmless: another call is chosen.
     """
 
     def __init__(self, wrapper):
@@ -137,9 +137,9 @@ class _Wrapper:
         self._samples_ns = []  # recent costs of sampled calls
 
     def _state(self, session):
-        """Return what is noted about a session, or None if nobody watches. It is created at the first call.
+        """Return the notes about a session, or None if nobody watches.
 
-        A forked child creates it again, with the same name.
+        The notes are created at the session's first call. A forked child creates them again, with the same name.
         """
         ring, state = self._tap.ring, getattr(session, "_edgetop", None)
         if ring is None or (state is not None and state.ring is ring):
@@ -247,9 +247,10 @@ class _Wrapper:
             pass
 
     def note(self, start, end, ok, args, options, used=None):
-        """Record a call from `start` to `end`, in ns. `ok` is 0 if it failed. `args` and `options` are its arguments.
+        """Record a call from `start` to `end`, in ns. `ok` is 0 if the call failed, else 1.
 
-        `used` is (CPU time in us, 1 + wait for a CPU in us), or None if that was not measured.
+        `args` and `options` are the call's positional and keyword arguments. `used` is (CPU time in us, 1 + wait for a
+        CPU in us), or None if these were not measured.
         """
         try:
             state = getattr(args[0], "_edgetop", None)
@@ -275,7 +276,8 @@ class _Wrapper:
     def _shape_flag(self, state, feed, start, end):
         """Return RESHAPED if the inputs in `feed` have other shapes than in the last call that was checked, else 0.
 
-        Every call is checked at first, and one call in eight when the shapes have been the same for a while.
+        `state` has the notes about the session. `feed` has the inputs by name. The call ran from `start` to `end`, in
+        ns. Every call is checked at first, and one call in eight when the shapes have been the same for a while.
         """
         try:
             shapes = [value.shape for value in feed.values()]
@@ -292,7 +294,8 @@ class _Wrapper:
     def _reshaped(self, state, feed, shapes, start, end):
         """Report how many elements the inputs have. Return RESHAPED, or 0 if it is the session's first call.
 
-        At the first call, the inputs' names and shapes are reported too.
+        `state` has the notes about the session. `feed` has the inputs by name, and `shapes` their shapes. The call ran
+        from `start` to `end`, in ns. At the first call, the inputs' names and shapes are reported too.
         """
         before = state.shapes
         if not all(isinstance(shape, tuple) for shape in shapes):
@@ -502,10 +505,7 @@ def _clean_environment():
 
 
 def _write_lines():
-    """Make Python write each printed line at once, as on a terminal.
-
-    Only if edgetop hides the output behind its screen.
-    """
+    """Make Python write each printed line at once, as on a terminal, if edgetop hides the output behind its screen."""
     if os.environ.pop("EDGETOP_LINES", ""):
         try:
             sys.stdout.reconfigure(line_buffering=True)

@@ -96,8 +96,8 @@ class CompiledLiteRt:
     def _compile(self, asked: List[str]) -> None:
         """Compile the model for the accelerators in `asked`, such as ["GPU"].
 
-        If the accelerators cannot run all of the model, the CPU runs the rest. Raises instead if the specification has
-        `whole`.
+        If the accelerators cannot run the whole model, the CPU runs the rest. If the specification has `whole`,
+        EngineError is raised in that case.
         """
         try:
             self._model = self._compiled([name for name in asked if name != "CPU"])
@@ -236,7 +236,8 @@ def _gpu_options(spec: Dict[str, Any], defaults: Any) -> Dict[str, bool]:
 def _require_npu(folder: Any, package: str) -> None:
     """Raise EngineError("input") if no library of an NPU's vendor can be loaded. LiteRT itself would not complain.
 
-    The library is looked for in `folder`, or in the folder of LiteRT's package, `package`, if `folder` is None.
+    The library is looked for in `folder`. If `folder` is None, it is looked for in `package`, the folder of LiteRT's
+    package.
     """
     folders = [folder] if folder else sorted(glob.glob(os.path.join(glob.escape(package), "vendors", "*", "dispatch")))
     libraries = [path for place in folders for path in sorted(glob.glob(os.path.join(glob.escape(place), DISPATCH)))]

@@ -95,7 +95,7 @@ class Ncnn:
         self._mats: List[Any] = []
 
     def _chosen(self, name: str, options: Mapping[str, str]) -> str:
-        """Apply a provider's options, such as {"fp16": "0"}, and return "CPU" or "Vulkan".
+        """Apply the options of the provider `name`, such as {"fp16": "0"}, and return "CPU" or "Vulkan".
 
         Raises EngineError("input") for an unknown provider or option.
         """
@@ -179,10 +179,10 @@ class Ncnn:
 
 
 def _shape(layer: Optional[Layer]) -> List[Optional[int]]:
-    """Return an input's shape, such as [3, 224, 224] for channels, height and width. A size that is not given is None.
+    """Return an input's shape, such as [3, 224, 224] for channels, height and width. An unknown size is None.
 
-    The sizes are parameters 2 (channels), 1 (height) and 0 (width) of the layer. Leading sizes that are not given are
-    left out, so a vector has only a width.
+    The sizes are parameters 2 (channels), 1 (height) and 0 (width) of `layer`. Leading sizes that are unknown are left
+    out, so a vector has only a width.
     """
     if layer is None:
         return [None, None, None]

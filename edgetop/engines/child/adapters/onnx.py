@@ -104,9 +104,10 @@ class OnnxRuntime:
         self.dropped_providers = [_short(name) for name, _ in asked if name not in have]
 
     def _loaded(self, model: Any, options: Any, providers: List[Any]) -> Any:
-        """Return a session for a model. `model` is its path, or the bytes of its file.
+        """Return a session for `model`, a model's path or the bytes of its file.
 
-        `providers` are (full name, options) pairs. Raises EngineError("model") if the model cannot be loaded.
+        `options` are the session's SessionOptions. `providers` are (full name, options) pairs. Raises
+        EngineError("model") if the model cannot be loaded.
         """
         try:
             with warnings.catch_warnings():
@@ -119,7 +120,7 @@ class OnnxRuntime:
     def _limit_ids(self, spec: Dict[str, Any]) -> None:
         """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables.
 
-        `spec` has the fields of `EngineSpec` by name. A table is a tensor of which an id selects a row.
+        `spec` has the fields of `EngineSpec` by name. A table is a tensor with one entry for each id.
         """
         ids = [one for one in self.inputs if one.has_ids and random_count(source_of(one, spec["inputs"]))]
         lengths = table_lengths(spec["model"], [one.name for one in ids]) if ids else {}
@@ -166,7 +167,7 @@ class OnnxRuntime:
     def _shares_loops(self) -> bool:
         """Whether ONNX Runtime computes single operators on several threads.
 
-        Always False if any part of the model may run elsewhere than on the CPU.
+        Always False if a provider other than the CPU's may run some operators.
         """
         is_on_cpu = self._session.get_providers() == ["CPU" + SUFFIX]
         return is_on_cpu and self._spec["threads"] != 1 and len(os.sched_getaffinity(0)) > 1
@@ -188,9 +189,10 @@ class OnnxRuntime:
 
 
 def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> List[Tuple[str, Dict[str, str]]]:
-    """Return (full name, options) for each provider in `asked`, which are (name, options) pairs.
+    """Return (full name, options) for each provider in `asked`, which has (name, options) pairs.
 
-    For example, "cuda" becomes "CUDAExecutionProvider". Raises EngineError("input") if ONNX Runtime does not know one.
+    For example, the name "cuda" becomes "CUDAExecutionProvider". Raises EngineError("input") for a name that ONNX
+    Runtime does not know.
     """
     known = {_short(name).lower(): name for name in onnxruntime.get_all_providers()}
     available = [_short(name) for name in onnxruntime.get_available_providers()]
@@ -207,7 +209,7 @@ def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> Lis
 def _load_cuda(onnxruntime: Any, providers: List[str]) -> None:
     """Load the CUDA and cuDNN libraries of the `nvidia-*` Python packages, if one of `providers` needs them.
 
-    These libraries are not on the linker's path, so ONNX Runtime would otherwise leave the GPU's providers out.
+    The linker does not find these libraries itself. Without them, ONNX Runtime would leave the GPU's providers out.
     `preload_dlls` exists since ONNX Runtime 1.21
     (https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#preload-dlls). It prints which
     libraries it did not find.

@@ -116,12 +116,10 @@ NODE, INITIALIZER, TENSOR_DIMS, TENSOR_NAME = 1, 5, 1, 8
 
 
 def table_lengths(path: str, inputs: Sequence[str]) -> Dict[str, int]:
-    """Return the length of the table that each input indexes, by input name.
+    """Return the length of the table in which each input looks up values, by input name.
 
-    For several tables, it is the shortest length.
-
-    An input indexes a table if its values are row numbers, such as token ids. Other inputs are left out. The result is
-    empty if the file at `path` cannot be read.
+    Such an input has entry numbers, such as token ids. If it looks up several tables, the shortest length is returned.
+    Other inputs are left out. The result is empty if the file at `path` cannot be read.
     """
     data = mapped(path)
     if data is None:
@@ -160,7 +158,10 @@ def _main_graph(wire: Wire) -> Tuple[Dict[str, List[int]], List[_Node]]:
 
 
 def _lookups(node: _Node) -> Iterator[Tuple[str, int, str]]:
-    """Yield (name of the input with row numbers, axis, name of the table) for each table that an operator looks up."""
+    """Yield (input's name, axis, table's name) for each table that an operator looks up.
+
+    The input has the numbers of the entries, counted along `axis` of the table.
+    """
     if node.op_type == "Gather" and len(node.inputs) > 1:
         yield node.inputs[1], node.axis, node.inputs[0]
     if node.op_type == "EmbedLayerNormalization":
@@ -194,7 +195,10 @@ def _node(wire: Wire, span: Span) -> _Node:
 
 
 def _axis(wire: Wire, span: Span, otherwise: int) -> int:
-    """Return the value of the attribute at `span` if the attribute is called "axis", else `otherwise`."""
+    """Return the value of the attribute at `span` if that attribute is called "axis".
+
+    Return `otherwise` if it has another name.
+    """
     name, value = b"", otherwise
     for number, (begin, end) in wire.fields(span):
         if number == ATTRIBUTE_NAME:

@@ -152,7 +152,7 @@ class OpenVino:
     def _devices(self) -> List[str]:
         """Return the names of the devices that run the model.
 
-        For the device AUTO, these are the devices that it has chosen.
+        If the user chose AUTO, these are the devices that AUTO has chosen.
         """
         try:
             return [str(one).strip("()") for one in self._compiled.get_property("EXECUTION_DEVICES")]

@@ -51,7 +51,7 @@ class PublicEngine:
     def __copy__(self) -> "PublicEngine":
         """Return an adapter for one more parallel inference of the same model.
 
-        The model is shared if the engine has a method `another`. Otherwise it is opened again.
+        Both share the model if the engine has a method `another`. If it has none, the model is opened again.
         """
         other = PublicEngine(self.name, self._load)
         if not hasattr(self._engine, "another"):
@@ -177,9 +177,9 @@ class PublicEngine:
         return Tensor(_text(name), sizes, TEXT if dtype == "string" else np.dtype(dtype))
 
     def _said(self, stage: str, what: str, call: Callable[[], Any]) -> Any:
-        """Call the engine with `call` and return the result.
+        """Call `call`, which calls the engine, and return the result. `what` names the engine's method.
 
-        If it raises, raise EngineError at `stage`, with a message that names `what`, the engine's method.
+        If the engine raises, EngineError is raised at the stage `stage`, with a message that names `what`.
         """
         try:
             return call()
@@ -192,10 +192,8 @@ class PublicEngine:
     def _checked(self, given: Any, what: str, most: int, convert: Callable[[Any], Any]) -> List[Any]:
         """Return the elements of the list `given`, each converted by `convert`.
 
-        The engine's method named `what` has returned the list.
-
-        Raises EngineError("runtime") if `given` is not a list, has more than `most` elements, or cannot be
-        converted.
+        The engine's method `what` has returned the list. Raises EngineError("runtime") if `given` is not a list, has
+        more than `most` elements, or cannot be converted.
         """
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes)) or len(given) > most:
             raise self._nonsense(what, "no list of at most %d elements" % most)

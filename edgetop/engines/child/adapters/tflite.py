@@ -107,9 +107,7 @@ class _Interpreter:
     def _limit_ids(self) -> None:
         """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables.
 
-        A table is a tensor of which an id selects a row.
-
-        Call this before a delegate takes operators.
+        A table is a tensor with one entry for each id. Call this before a delegate takes operators.
         """
         tensors = {detail["index"]: detail["shape"] for detail in self.interpreter.get_tensor_details()}
         source = {self._details[one.name]["index"]: one for one in self.inputs if one.has_ids}
@@ -137,8 +135,8 @@ class _Interpreter:
     def resolver(self, *, has_default: Optional[bool] = None) -> Dict[str, Any]:
         """Return the keyword argument that makes an interpreter without XNNPACK, the default delegate.
 
-        Returns {} if XNNPACK is allowed. `has_default` says whether it is allowed; None means as the user requested.
-        Raises EngineError("input") if the runtime cannot leave XNNPACK out.
+        Returns {} if XNNPACK is allowed. `has_default` says whether XNNPACK is allowed; None means as the user
+        requested. Raises EngineError("input") if the runtime cannot leave XNNPACK out.
         """
         if self._spec.get("xnnpack", True) if has_default is None else has_default:
             return {}
@@ -156,11 +154,9 @@ class _Interpreter:
         return os.path.dirname(str(self.import_runtime().__file__))
 
     def load_delegates(self) -> List[Any]:
-        """Load the delegates that the user requested, and return them.
+        """Load the delegates that the user requested, and return them. Each call loads new ones.
 
-        Raises EngineError("input") if one cannot be loaded.
-
-        Each call loads them again.
+        Raises EngineError("input") if a delegate cannot be loaded.
         """
         runtime, loaded = self.import_runtime(), []
         for path, options in self._spec["delegates"]:

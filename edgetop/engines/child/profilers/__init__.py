@@ -66,8 +66,9 @@ class _Run:
     def crossing_ns(self) -> Optional[int]:
         """Return the time in ns that passes between operators of different providers, or None if it is unknown.
 
-        It is the gaps between such operators, less the usual gap between operators of one provider, in which the
-        profiler records an event. Operators that copy between devices count as well.
+        The time is the sum of the gaps between such operators. The usual gap between operators of one provider is
+        subtracted from each, because the profiler records an event in a gap. Operators that copy between devices count
+        as well.
         """
         if not self.operators or None in self.begins:
             return None
@@ -106,11 +107,10 @@ class Profile:
     def add(
         self, name: str, op_type: str, provider: str, ns: int, begin_ns: Optional[int] = None, thread: int = 0
     ) -> None:
-        """Add one operator's time, `ns`, to the last run.
+        """Add an operator that took `ns` ns to the last run. `name`, `op_type` and `provider` describe the operator.
 
-        `begin_ns` is when it began, in ns of any clock; None if unknown.
-
-        `thread` is the id of the thread that ran it.
+        `begin_ns` is when the operator began, in ns of any clock; None if unknown. `thread` is the id of the thread
+        that ran it.
         """
         self.run.operators.append(((name, op_type, provider), ns))
         self.run.begins.append(None if begin_ns is None else (begin_ns, thread))

@@ -182,7 +182,7 @@ class Run:
     def _tensors(self, signature: Any, side: str) -> Any:
         """Make a buffer for each input or output of the model, and return the buffers. `side` is "Input" or "Output".
 
-        `signature` is the address of the model's signature.
+        `signature` is the address of the model's signature (a named graph of the model).
         """
         library = self._library
         count = library.made("LiteRtGetNumSignature%ss" % side, signature, of=_SIZE).value
@@ -200,9 +200,8 @@ class Run:
     def _fill(self, arrays: List[Any]) -> None:
         """Copy into each input the first unused array of the same size.
 
-        Raises ProfilingError if an input finds no array.
-
-        Names are not compared, because a signature may have other names than the inputs.
+        Raises ProfilingError if an input finds no array. Names are not compared, because a signature may have other
+        names than the inputs.
         """
         left = list(arrays)
         for buffer in self._inputs:

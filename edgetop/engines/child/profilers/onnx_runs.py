@@ -155,9 +155,9 @@ def open_library(onnxruntime: Any) -> Any:
 
 
 def _is_of_build(path: str, onnxruntime: Any) -> bool:
-    """Whether the library at `path` is of the same build as the Python module.
+    """Whether the library at `path` is of the same build as the Python module `onnxruntime`.
 
-    That is so if it contains the module's description of its build, which has the commit.
+    The library is of that build if it contains the module's description of its build, because that has the commit.
     """
     words = str(onnxruntime.get_build_info()).encode()
     if b"git-commit-id=" not in words:

@@ -4,13 +4,14 @@ Source: onnxruntime/core/common/profiler.cc (EndProfiling) and sequential_execut
 NODE_kernel_time. Names are those after optimisation: a fused operator has one event, and inserted reorders and copies
 have events too.
 
-The `thread_scheduling_stats` of kernels say how threads shared the work (core/common/threadpool.cc,
-ThreadPoolProfiler). For the thread that runs the model (`main_thread`), they have the microseconds in which it ran its
-own part of loops (`Run`) and then waited for the other threads (`Wait`). They also have the CPU on which the last loop
-began. For the other threads (`sub_threads`) they have the CPU, read when a task is taken but at most every 10 ms. Their
-`num_run` is the number of tasks taken since the session began. A task may be one block or all loops of an inference, so
-that number does not show how the blocks were divided. `_shortened` replaces `block_size` by the number of loops. With
-one thread, the statistics are an empty string.
+The field `thread_scheduling_stats` of a kernel's event says how threads shared the work (core/common/threadpool.cc,
+ThreadPoolProfiler). A kernel has loops, and each loop is divided into blocks of iterations. `main_thread` is the thread
+that runs the model. Its `Run` is the microseconds in which it ran blocks itself, and its `Wait` those in which it
+waited for the other threads. It also has the CPU on which the last loop began. `sub_threads` are the other threads.
+They have the CPU, read when a task is taken but at most every 10 ms. Their `num_run` is the number of tasks taken since
+the session began. A task may be one block or all loops of an inference, so `num_run` does not show how the blocks were
+divided. `_shortened` replaces the list `block_size` by the number of loops. With one thread, the statistics are an
+empty string.
 """
 
 from __future__ import annotations
@@ -202,10 +203,10 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
 def _own_times(kernels: List[Event]) -> List[int]:
     """Return the own duration of each kernel in ns, without the operators in its body and the time to record them.
 
-    Only operators such as Loop and If have a body of other operators. Recording an event takes microseconds. In a body,
-    this time is part of the operator that has the body; for a Loop of small products, it was half of the model's time.
-    So the cost of an event is subtracted for each operator in the body. The cost of a shorter event is subtracted for
-    each time that the body ran. A result may be negative in a single run, because times are whole microseconds.
+    Only operators such as Loop and If have a body of other operators. Recording an event takes microseconds. The
+    operator that has the body would seem slower by this time; for a Loop of small products, it was half of the model's
+    time. So the cost of an event is subtracted for each operator in the body. The cost of a shorter event is subtracted
+    for each time that the body ran. A result may be negative in a single run, because times are whole microseconds.
     """
     families = _families(kernels)
     own = [event["dur"] * 1000 for event in kernels]
@@ -220,7 +221,8 @@ def _own_times(kernels: List[Event]) -> List[int]:
 def _families(kernels: List[Event]) -> Dict[int, List[int]]:
     """Return the indices in `kernels` of the operators in each body, by the index of the operator that has the body.
 
-    Operators of the main graph have the key -1. Only operators such as Loop and If have a body.
+    Only operators such as Loop and If have a body, which is a list of other operators. Operators outside of any body
+    have the key -1.
     """
     families: Dict[int, List[int]] = {}
     inside: List[Tuple[int, int]] = []  # (place, end) of the containers around the current event
@@ -234,7 +236,10 @@ def _families(kernels: List[Event]) -> Dict[int, List[int]]:
 
 
 def _repeats(kernels: List[Event], places: List[int]) -> int:
-    """Return how often a body of operators ran. `places` are the indices of its operators in `kernels`."""
+    """Return how often the body of an operator such as Loop ran.
+
+    `places` are the indices in `kernels` of the operators in that body.
+    """
     counts: Dict[str, int] = {}
     for place in places:
         name = kernels[place]["name"]

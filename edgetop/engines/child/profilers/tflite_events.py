@@ -33,10 +33,10 @@ NameOf = Callable[[int, str], str]  # takes a node's number and type, returns th
 
 
 def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
-    """Add the operators of one run to the profile. `name_of` names an operator, from its number and type.
+    """Add the operators of one run to `profile`. `name_of` returns an operator's name from its number and type.
 
-    Only the main graph counts, because the time of a WHILE includes the time of its body. Operators in a delegate
-    without an event of its own count as XNNPACK's.
+    Only the main graph counts, because the time of a WHILE includes the time of its body. Some delegates report only
+    their operators and no event for the whole delegate. These operators count as XNNPACK's.
     """
     inside = [event for event in events if event.kind == INSIDE_DELEGATE]
     telling = {event.within for event in inside}
@@ -63,8 +63,8 @@ def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
 def _begins(events: List[Event]) -> List[Optional[int]]:
     """Return when each event began, in ns, or None where that is unknown.
 
-    XNNPACK does not report when its operators began. They run one after another. So an operator begins at the end of
-    the one before it, or for the first one at the beginning of the run or of the delegate.
+    XNNPACK does not report when its operators began. They run one after another, so each begins when the previous
+    operator ends. The first one begins when the run or the delegate begins.
     """
     begins: List[Optional[int]] = []
     end_ns: Optional[int] = None

@@ -86,9 +86,9 @@ class TfliteFile:
         return place + int(self._read(_U32, place))
 
     def _pointer(self, table: int, field: int, *, is_optional: bool = False) -> int:
-        """Return the byte position of a field of the table at position `table`. `field` is the field's number.
+        """Return the byte position of the field number `field` of the table at position `table`.
 
-        Returns 0 if the field is absent and `is_optional`.
+        `is_optional` says that the field may be absent. Returns 0 in that case.
         """
         fields = table - self._read(_I32, table)
         entry = 4 + 2 * field
@@ -121,7 +121,7 @@ def parts(file: TfliteFile) -> List[Part]:
 
     Operators that depend only on constants are added to the operators that need them, such as the conversion of
     half-precision weights to floats. Delegates run them once, and take an operator only if its weights are constants.
-    An operator without inputs is a handle of a state, which is not a constant.
+    An operator without inputs stands for a state, so it does not count as a constant.
     """
     flowing = set(file.inputs)
     unpacking: Dict[int, List[int]] = {}  # operators that make a tensor from constants only
