@@ -39,7 +39,7 @@ class HangWatch:
         self._measured_from_ns: int | None = None
 
     def heard(self, *, began_measuring: bool = False) -> None:
-        """Note that the engine has just sent something. Set `began_measuring` if it began the measured phase."""
+        """Note that the engine has just sent something. `began_measuring` says that it began the measured phase."""
         now = self._clock()
         self._longest_ns = max(self._longest_ns, now - self._last_ns)
         self._last_ns, self._cpu_before = now, None

@@ -113,7 +113,7 @@ class ReplayFeed:
 
     @property
     def _checkpoint_distance(self) -> int:
-        """The number of the recording's stops from one checkpoint, where the reader saves its state, to the next."""
+        """How many of the recording's stops (`stops_ns`) lie between two checkpoints, where the reader saves its state."""
         least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 

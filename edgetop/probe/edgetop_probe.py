@@ -143,7 +143,7 @@ class Ring:
 
 
 class Tap:
-    """Creates the file of this process at the first use. A forked child gets another file.
+    """Creates the file into which this process writes its calls, at the first use. A forked child gets another file.
 
     `source` says what writes the file, such as "probe".
     """

@@ -247,8 +247,9 @@ _RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
 def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
     """Return three numbers of consecutive inferences that missed their deadline.
 
-    The first number counts misses at the begin of `rows`, the second counts misses at their end, and the third is the
-    longest series. All three are ABSENT if no row has these numbers.
+    The first number counts misses at the begin of the time that `rows` cover, the second counts misses at the end of
+    that time, and the third is the longest series. A row has the figures of one second. All three are ABSENT if no row
+    has these numbers.
     """
     rows = rows[rows["miss_run_longest"] != ABSENT]
     if not len(rows):

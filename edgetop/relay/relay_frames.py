@@ -112,7 +112,7 @@ def _checksum(kind: int, payload: bytes) -> int:
 
 
 class FrameParser:
-    """Finds the frames in a stream of bytes, which may arrive in pieces of any size."""
+    """Finds the frames in a stream of bytes. The bytes may arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._pending = bytearray()

@@ -91,9 +91,9 @@ def why_not() -> str:
 
 
 def may_set() -> bool:
-    """Whether this process may set uprobes (breakpoints by the kernel).
+    """Whether this process may set uprobes (breakpoints by the kernel). This needs CAP_SYS_ADMIN (capabilities(7), 21).
 
-    It needs CAP_SYS_ADMIN (capabilities(7), 21). CAP_PERFMON is not enough.
+    CAP_PERFMON is not enough.
     """
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     effective = next(line for line in status.splitlines() if line.startswith("CapEff:"))

@@ -2,8 +2,8 @@
 
 A ring is a file in shared memory with the newest calls of a process. A ring is not trusted. It is read with pread(2)
 and never mapped, because SIGBUS would kill the reader if the file became shorter. Sizes and sequence numbers are
-checked. A writer may die at any moment. It overwrites its oldest calls if nobody reads them; overwritten calls are
-counted.
+checked, because the program that writes the calls may die at any moment. If nobody reads the calls, the program
+overwrites the oldest. Overwritten calls are counted.
 """
 
 import fcntl

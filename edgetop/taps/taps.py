@@ -398,7 +398,7 @@ class Taps:
         return [RecordsLost(more)]
 
     def _of_session(self, calls: Calls, now_ns: int) -> Calls:
-        """Return the calls that belong to this session. Calls with impossible times are counted as refused.
+        """Return the calls in `calls` that belong to this session. Calls with impossible times are counted as refused.
 
         `now_ns` is the present time on CLOCK_MONOTONIC.
         """

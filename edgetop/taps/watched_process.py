@@ -54,9 +54,9 @@ class ProcessSpec:
 
 
 def began(pid: int) -> str | None:
-    """Return the start time of a process, as the kernel's text (proc_pid_stat(5)), or None if it has ended.
+    """Return the start time of a process, as the kernel's text (proc_pid_stat(5)), or None if the process has ended.
 
-    The start time distinguishes it from a later process with the same number.
+    The start time distinguishes the process from a later one with the same number.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
@@ -188,9 +188,9 @@ def why_unwatched(pid: int) -> str:
 
 
 def owner_of(pid: int) -> tuple[int, int]:
-    """Return the ids of a process's user and group. Raises InputError if it cannot be watched.
+    """Return the ids of a process's user and group. Raises InputError if the process cannot be watched.
 
-    The owner of its folder in /proc is not used, because that is root if the process may not be traced (proc(5),
+    The owner of the process's folder in /proc is not used: that is root if the process may not be traced (proc(5),
     "dumpable").
     """
     command_of(pid)

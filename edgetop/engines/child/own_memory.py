@@ -1,7 +1,7 @@
 """Read the resident memory of this process at the stages of a run, but never within the timed loop.
 
-The stages are the import of the runtime, the load of the model, and the first inference. They are too short for a
-sampler in another process, which could not tell in which stage memory grew. Source: /proc/self/status, proc(5).
+The stages are the import of the runtime, the load of the model, and the first inference. They are so short that a
+sampler in another process could not tell in which stage memory grew. Source: /proc/self/status, proc(5).
 """
 
 from __future__ import annotations

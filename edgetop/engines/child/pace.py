@@ -109,12 +109,10 @@ class Open:
 
 
 class Turns:
-    """Plans inferences back to back, but only within given spans of time.
-
-    Another engine runs between these spans (an A/B session).
+    """Plans inferences back to back within given spans of time. Another engine runs between these spans (an A/B session).
 
     An inference does not begin if it would end after its span. It is assumed to take as long as the previous one. The
-    first one of a span always begins.
+    first inference of a span always begins.
     """
 
     is_open = False

@@ -59,7 +59,7 @@ class Placement:
         return -1 if self._cpu_of_thread is None else int(self._cpu_of_thread())
 
     def settle(self, cpu: int) -> None:
-        """Add a CPU's capacity to the average, which `capacity` compares with. `cpu` is the CPU's number."""
+        """Include the capacity of the CPU number `cpu` in the average with which `capacity` compares."""
         capacity = self._capacities.get(cpu)
         if capacity is not None:
             self._usual = capacity if self._usual is None else self._usual + _WEIGHT * (capacity - self._usual)

@@ -120,7 +120,7 @@ START_IT = "start the server, or correct the URL"
 
 
 class _Reply:
-    """One answer of the server, which is filled in while it comes."""
+    """One answer of the server. Its fields are filled in while the answer arrives."""
 
     def __init__(self, start_ns: int, due_ns: int, phase: int, frames: TokenFrames, prompt_tokens: int) -> None:
         self._start_ns, self._due_ns, self._phase, self._frames = start_ns, due_ns, phase, frames
