@@ -109,7 +109,7 @@ class Open:
 
 
 class Turns:
-    """Plans inferences back to back within given spans of time. Another engine runs between these spans (an A/B session).
+    """Plans inferences back to back within given spans of time. Another engine runs between these spans.
 
     An inference does not begin if it would end after its span. It is assumed to take as long as the previous one. The
     first inference of a span always begins.
