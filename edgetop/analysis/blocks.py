@@ -51,9 +51,10 @@ class Blocks:
         return self._first << self._doublings
 
     def add(self, second: Ints, values: Ints) -> None:
-        """Add each row of `values` to the sums of the block that contains the row's time.
+        """Add values to the sums of the time blocks.
 
-        `second`: the session second of each row. Rows from before the first block are dropped.
+        Each row of `values` belongs to one session second, given in `second`. It is added to the time block that
+        contains this second. Rows from before the first time block are dropped.
         """
         if not self._used and len(second):
             self._first = int(second.min())
@@ -80,11 +81,9 @@ class Blocks:
         self._used = int(number[self._used - 1]) + 1 if self._used else 0
 
     def sums(self) -> Ints:
-        """Return the sums as an array with one row for each block, from the first to the last.
+        """Return the sums as an array with one row for each time block, from the first to the last.
 
-        Empty blocks have a row too.
-
-        The array shares its memory with this object, so do not store it.
+        Time blocks without values have a row too. The array shares its memory with this object, so do not store it.
         """
         return self._sums[: self._used]
 
@@ -107,19 +106,19 @@ class Mean:
 def batch_mean(
     amount: Ints, weight: Ints, least_weight: float, lacking: float = 0.0, at_ends: float | None = None
 ) -> Mean | None:
-    """Return the mean of `amount` per unit of `weight` with its 95 % interval, or None if there are too few blocks.
+    """Return the mean of `amount` per unit of `weight` with its 95 % interval.
 
-    `amount` and `weight` are the sums of each block, in order of time. The blocks are joined to batches of about equal
-    weight. `least_weight`: the least weight of a batch. `lacking`: the weight of the time in which nothing was read.
-    The mean of this time may be as far off as any batch. `at_ends`: None if the readings are samples. If the readings
-    of a sensor cover all of the time, `at_ends` is the amount at both ends that is not known exactly; only this amount
-    then widens the interval.
+    The result is None if there are too few time blocks. `amount` and `weight` are the sums of each time block, in order
+    of time. The time blocks are joined to batches of about equal weight. `least_weight`: the least weight of a batch.
+    `lacking`: the weight of the time in which nothing was read. The mean of this time may be as far off as any batch.
+    `at_ends`: None if the readings are samples. If the readings of a sensor cover all of the time, `at_ends` is the
+    amount at both ends that is not known exactly; only this amount then widens the interval.
 
     For samples, the interval follows from the differences between successive batches. The scatter of all batches would
-    also contain slow changes, which the readings follow and which are no error (von Neumann 1941, Distribution of the
-    ratio of the mean square successive difference, Annals of Mathematical Statistics 12(4); for samples in systematic
-    order Wolter 2007, Introduction to Variance Estimation, 8.2). Readings may be correlated, because batches are long
-    compared with the correlation.
+    also contain slow changes. The readings follow these changes, so they are no error (von Neumann 1941, Distribution
+    of the ratio of the mean square successive difference, Annals of Mathematical Statistics 12(4); for samples in
+    systematic order Wolter 2007, Introduction to Variance Estimation, 8.2). Readings may be correlated, because batches
+    are long compared with the correlation.
     """
     whole = float(weight.sum())
     count = min(MOST_BATCHES, len(weight), int(whole / least_weight)) if least_weight > 0 else 0

@@ -104,7 +104,7 @@ def view_deadline(
 
 
 def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> MissCause | None:
-    """Return the cause of the misses if the median inference by itself takes longer than the budget; otherwise None.
+    """Return the cause of the misses if the median inference by itself takes longer than the budget, or else None.
 
     `p50_ns`: the median service time in ns. `budget_ns`: how long an inference may take, in ns. `full_speed_ns`: the
     median at the beginning of the session, at full speed; None if it is unknown.
@@ -143,7 +143,7 @@ def _why_started_late(late: Late, load: Load) -> str:
     """Return the name of the reason why inferences started late, such as "waiting" or "unknown".
 
     The delays of the starts are known only for an even load. For other loads, the result is "waiting" if the engine is
-    nearly always busy, and otherwise "unknown".
+    nearly always busy, and "unknown" if not. `late`: the figures of the time with misses. `load`: the load.
     """
     if late.starts is not None:
         return late.starts.cause()

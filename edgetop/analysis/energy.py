@@ -117,8 +117,8 @@ class PowerView:
     def board(self) -> RailView | None:
         """Return the rail that stands for the power of the whole board, or None if there is no such rail.
 
-        It is the total, or else a sum of rails that the board's chips report. The note of the sensor says what a sum
-        leaves out.
+        It is the total. Without a total, it is a sum of rails that the board's chips report. The note of the sensor
+        says what a sum leaves out.
         """
         return None if self.leading is None or self.leading.track.info.role == PART else self.leading
 
@@ -285,10 +285,10 @@ def view_energy(
 
 
 def _cost(rail: RailView, covered: float, statistics: Counted | None, load: Load, *, has_baseline: bool) -> CostView:
-    """Return the energy of one inference on one rail.
+    """Return the energy of one inference on the power rail `rail`.
 
-    `covered`: the share of the measured phase, 0 to 1, that the rail's readings cover. `has_baseline`: whether the user
-    asked for an idle baseline.
+    `covered`: the share of the measured phase, 0 to 1, that the rail's readings cover. `statistics`: the inferences of
+    the session. `load`: the load. `has_baseline`: whether the user asked for an idle baseline.
     """
     if statistics is None or not (rate_hz := statistics.throughput_hz):
         return CostView(rail, covered, reason=EnergyUnknown("nothing-measured"))
@@ -320,9 +320,10 @@ def _energy_each(power_w: Mean, rate_hz: float) -> Mean:
 
 
 def _why_power_is_unknown(rail: RailView, covered: float, statistics: Counted, load: Load) -> EnergyUnknown | None:
-    """Return the reason why the mean power of a rail is unknown, or None if it is known.
+    """Return the reason why the mean power of the power rail `rail` is unknown, or None if it is known.
 
-    `covered`: the share of the measured phase, 0 to 1, that the rail's readings cover.
+    `covered`: the share of the measured phase, 0 to 1, that the rail's readings cover. `statistics`: the inferences of
+    the session. `load`: the load.
     """
     if covered < LEAST_COVERED:
         return EnergyUnknown("little-covered", covered=covered)
@@ -335,10 +336,10 @@ def _why_power_is_unknown(rail: RailView, covered: float, statistics: Counted, l
 
 
 def _is_in_step(rail: RailView, statistics: Counted, load: Load) -> bool:
-    """Whether all readings of the rail may fall on the same phase of the load's period, so that their mean is wrong.
+    """Whether the mean of the readings may be wrong, because all of them fall on the same phase of the load's period.
 
     For example, the board is busy for 30 ms of every 100 ms, and readings come evenly at 10 Hz. The energy may then be
-    wrong by half.
+    wrong by half. `statistics`: the inferences of the session. `load`: the load.
     """
     rate_hz = statistics.throughput_hz or 0.0
     busy = statistics.mean_ns / 1e9 * rate_hz / max(load.streams, 1)
@@ -372,8 +373,9 @@ def _board_w(
     """Return `(power, reason)`: the board's power in W at another rate of inferences, and why a figure is unknown.
 
     `power` is None if it is unknown. `reason` is None if all figures are known. If the power is known but the energy of
-    one inference is unknown, `reason` says why. `ran_hz`: the rate at which the power was measured, in inferences per
-    second. `rate_hz`: the rate for which the power is wanted.
+    one inference is unknown, `reason` says why. `total`: the measured energy and power of the whole board.
+    `statistics`: the inferences of the session. `load`: the load. `ran_hz`: the rate at which the power was measured,
+    in inferences per second. `rate_hz`: the rate for which the power is wanted.
     """
     unknown = _why_power_is_unknown(total.rail, total.covered, statistics, load)
     ran_w, idle_w = total.rail.precise, total.rail.idle

@@ -65,7 +65,7 @@ class EventIndex:
         return self._by_second[kind].get(second, ())
 
     def overlaps(self, kind: type[Body], begin_ns: int, end_ns: int, after_ns: int = 0) -> bool:
-        """Whether an event of this kind overlaps a span of session time.
+        """Whether an event of the class `kind` overlaps a span of session time.
 
         `begin_ns` and `end_ns` are the limits of the span in ns. The span is extended backwards by `after_ns`. Events
         that end 3 s or more after the span do not count, because a live run does not know them yet.
@@ -91,9 +91,10 @@ class EventIndex:
         return nearest.name, bool(nearest.began) and abs(t_ns - second * NS) <= KNOWN_WITHIN_S * NS
 
     def competitors(self, start_s: int, end_s: int) -> tuple[str, float] | None:
-        """Return `(name, percent)` of the process that took most CPU between two session seconds, in percent of a core.
+        """Return `(name, percent)`: the process that took most CPU between two session seconds, and its CPU use.
 
-        The result is None if no process was reported. Only the last 15 minutes of the span are searched.
+        The percentage is of one core. The result is None if no process was reported. Only the last 15 minutes of the
+        span are searched.
         """
         begin_s = max(start_s, end_s - FAR_BACK_S)
         most: dict[str, float] = {}

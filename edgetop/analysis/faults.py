@@ -68,7 +68,7 @@ class Faults:
         self.now_ns, self.session = 0, ""
 
     def add(self, name: str, error: Exception, also: Iterable[str] = ()) -> None:
-        """Store the error that the fold or figure `name` raised.
+        """Store the error `error`, which the fold or figure `name` raised.
 
         `also`: names of other folds that cannot work without this fold.
         """
@@ -99,11 +99,11 @@ class Faults:
         return next((fault for name, fault in self.found.items() if name in set(names)), None)
 
     def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
-        """Compute the figure `name`, and return it together with the names of the failed parts behind it.
+        """Compute the figure `name`. Return it, and the names of the failed folds and figures on which it depends.
 
-        The names are an empty set if all is well. `make` computes the figure. If it fails, the names include `name`,
-        and `unknown` computes the figure instead, as if nothing were known. A figure that failed once is not tried
-        again. Raises UnavailableError if `unknown` fails as well.
+        The names are an empty set if all is well. `make` computes the figure. If `make` fails, the names include
+        `name`, and `unknown` computes the figure instead, as if nothing were known. A figure that failed once is not
+        tried again. Raises UnavailableError if `unknown` fails as well.
         """
         if (names := _notes.names) is not None:
             return self._collected(names, name, make, unknown)
@@ -257,9 +257,10 @@ def noting() -> Iterator[set[str]]:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Within this context, reading a failed part does not make the current figure unavailable.
+    """Within this context, reading a failed fold or figure does not make the current figure unavailable.
 
-    Use it for data that the figure can do without.
+    Use it for data that the figure can do without. The current figure is the figure that is being computed in this
+    thread.
     """
     names = _notes.names
     begin = len(names or ())

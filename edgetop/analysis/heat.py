@@ -82,9 +82,9 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
 
 
 def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None = None) -> ThermalView:
-    """Return the thermal view with timelines along another time axis.
+    """Return a copy of the thermal view `view` with timelines along another time axis, `axis`.
 
-    `until_s`: the session second at which the timelines end; None for now.
+    `tracks`: the readings of all sensors. `until_s`: the session second at which the timelines end; None for now.
     """
     clock = view.leading.info if view.leading else None
     return replace(

@@ -272,7 +272,7 @@ def scaled_ns(operator: OperatorView, p50_ns: float) -> float:
 
 
 def short_name(operator: OperatorView) -> str:
-    """Return the operator's name in the model's file if it is known, and otherwise the runtime's name."""
+    """Return the operator's name in the model's file or, if it is unknown, the runtime's name."""
     return operator.origin or operator.name
 
 

@@ -1,8 +1,9 @@
 """Why inferences start late although they are fast enough: they queue, or the engine wakes up late.
 
-An inference queued if the previous inference of its stream was still running when it was due. Otherwise the engine
-should have woken up and did not: it waited for a CPU, its CPU quota was used up, or its timer was slow. The sensors'
-readings in those seconds show which of the three it was. Without readings, the cause is unknown.
+An inference queued if the previous inference of its stream was still running when it was due. If none was
+running, the engine should have woken up and did not: it waited for a CPU, its CPU quota was used up, or its timer was
+slow. The sensors' readings in those seconds show which of the three causes it was. Without readings, the cause is
+unknown.
 """
 
 from dataclasses import replace

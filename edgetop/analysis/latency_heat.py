@@ -184,8 +184,8 @@ class LatencyHeat:
     def _sum_of_bins(self, from_s: int, to_s: int, border_s: int) -> "_Sum | None":
         """Return the sum of the bins that begin between session seconds `from_s` and `to_s`, or None if there are none.
 
-        Only bins before the second `border_s` count. If the time is shorter than a bin, the result is the bin that
-        contains it.
+        Only bins before the second `border_s` count. If the time from `from_s` to `to_s` is shorter than a bin, the
+        result is the bin that contains this time.
         """
         begin, end = -(-from_s // self._bin_s), -(-min(to_s, border_s) // self._bin_s)
         total: _Sum | None = None
@@ -206,7 +206,7 @@ class _Sum:
 
     @classmethod
     def of(cls, seconds: Seconds) -> "_Sum | None":
-        """Return the sum of the histograms of these seconds, or None if no inference ran in them."""
+        """Return the sum of the histograms of `seconds`, or None if no inference ran in these seconds."""
         rows = seconds.rows[seconds.rows["count"] > 0]
         if not len(seconds.bucket) or not len(rows):
             return None

@@ -171,9 +171,10 @@ def _stage_view(of: EngineMemory) -> StageView:
 
 
 def room(tracks: Tracks) -> TrackView | None:
-    """Return how much memory is left, in MiB, or None if the board has no sensor for it.
+    """Return the sensor of the memory that is left, in MiB, or None if the board has no such sensor.
 
-    The limit is the cgroup's memory limit or the board's memory, whichever is nearer.
+    There may be two: the memory left below the cgroup's limit, and the memory left on the board. The result is the
+    sensor with the lower value.
     """
     available = tracks.one("mem/system-available")
     left = (tracks.one("mem/cgroup-left"), available)
@@ -299,7 +300,7 @@ def robust_slope(t: Floats, y: Floats) -> Slope:
     """Return the median slope of a series of points, with its 95 % interval.
 
     `t`: at least ten times at even intervals. `y`: the value at each time. The memory of a process is its earlier
-    memory plus a change, so a fitted line would seem more certain than it is. The interval is therefore that of a
+    memory plus a change, so a fitted line would seem more certain than it is. So the interval is computed for a
     random walk with drift, from the scatter of its steps. The slope of a line has 6/5 of the variance of the steps'
     mean (Durlauf and Phillips 1988, Trends versus random walks in time series analysis, Econometrica 56(6)). If the
     errors of the points are independent, the interval is wider than necessary.

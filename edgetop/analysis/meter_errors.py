@@ -155,7 +155,8 @@ def _combined(
     """Return the error of a measured power, combined from its four kinds of error.
 
     `limits`: the greatest errors in W from shunt, gain, offset and steps, in this order; None for an error that the
-    meter does not have.
+    meter does not have. `meter`: the meter. `source`: where its limits come from. `is_tolerance_assumed`: whether the
+    tolerance of the shunt is assumed because it is unknown.
     """
     shunt, gain, offset, steps = (None if limit is None else COVERAGE * limit / math.sqrt(3) for limit in limits)
     total = math.hypot(*(half for half in (shunt, gain, offset, steps) if half is not None))

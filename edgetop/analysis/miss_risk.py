@@ -6,7 +6,7 @@ Parameter and quantile estimation for the generalized Pareto distribution, Techn
 sums over a histogram. Several thresholds are tried. The lowest threshold at which the law fits is used. The fit is
 tested by the statistic of Anderson and Darling (critical values: Choulakian and Stephens 2001, Technometrics 43).
 
-Slow inferences come in groups. So the interval comes from a bootstrap which draws whole blocks of time (Künsch 1989,
+Slow inferences come in groups. So the interval comes from a bootstrap that draws whole blocks of time (Künsch 1989,
 The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17). For the test, the number
 of inferences is reduced to the number of independent inferences that they are worth.
 """
@@ -168,7 +168,8 @@ def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
 def _law(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
     """Return two arrays: the shape and the scale of the Pareto law, for each row of `held`.
 
-    A row of `held` contains the number of inferences in each bucket above the threshold.
+    A row of `held` has the number of inferences in each histogram bucket above the threshold. `fit`: the threshold's
+    fit.
     """
     count = np.maximum(held.sum(axis=1, keepdims=True), 1e-12)
     below = (np.cumsum(held, axis=1) - held / 2) / count
@@ -203,8 +204,8 @@ def _beyond(deadline_ns: int, fit: _Fit) -> float:
 def _misfit(held: Floats, ends_ns: Floats, fit: _Fit) -> float:
     """Return how badly the law fits the data: the statistic of Anderson and Darling per inference.
 
-    `held`: the number of inferences in each bucket above the threshold. `ends_ns`: the distance of the end of each
-    bucket from the threshold, in ns.
+    `held`: the number of inferences in each histogram bucket above the threshold. `ends_ns`: the distance of the end of
+    each bucket from the threshold, in ns. `fit`: the law.
     """
     expected = 1 - _survival(ends_ns, fit.shape, fit.scale)
     is_inside = expected < 1 - 0.5 / held.sum()

@@ -176,7 +176,7 @@ class PhasePower:
         return self.sum_ns / self.count
 
     def _is_too_slow(self) -> bool:
-        """Whether one reading covers too many inferences for telling operators apart. False while this is unknown."""
+        """Whether one reading covers too many inferences to tell operators apart. False while this is unknown."""
         return self._interval_ns > MOST_INFERENCES * self._mean_ns
 
     def _refuse(self, why: Why) -> None:
@@ -286,9 +286,10 @@ def _told_apart(
 ) -> tuple[OperatorEnergy, ...]:
     """Return the energy of groups of neighbouring operators. Each group is as small as the readings allow.
 
-    The power of each operator is estimated by itself, and the energy of a group is their sum. A single power for a
-    whole group would be wrong, and would distort the power of its neighbours. `mean_ns`: the mean latency of an
-    inference in ns.
+    `blocks`: the equations of the readings, for successive times. `operators`: all operators in the order in which they
+    run. `mean_ns`: the mean latency of an inference in ns. The power of each operator is estimated by itself, and the
+    energy of a group is the sum over its operators. A single power for a whole group would be wrong, and would distort
+    the power of its neighbours.
     """
     shares = np.array([operator.share for operator in operators])
     errors = np.hypot([_share_error(operator) for operator in operators], BORDER)
@@ -342,10 +343,10 @@ def _estimate(
 ) -> tuple[Floats, Floats]:
     """Return the energy of each group of operators in mJ, and the covariance matrix of these estimates.
 
-    The covariance has three parts: the noise of the readings (each block is left out in turn), the error of the
-    operators' shares (they are drawn anew at random), and the lag of the readings. `shares`: the share of each operator
-    in an inference. `errors`: the standard error of each share. `groups`: `(first, last + 1)` of each group. `mean_ns`:
-    the mean latency in ns.
+    `blocks`: the equations of the readings, for successive times. `shares`: the share of each operator in an inference.
+    `errors`: the standard error of each share. `groups`: `(first, last + 1)` of each group. `mean_ns`: the mean latency
+    in ns. The covariance has three parts: the noise of the readings (each of `blocks` is left out in turn), the error
+    of the operators' shares (they are drawn anew at random), and the lag of the readings.
     """
     whole, length = _joined(blocks), _lengths(shares, groups)
     energy, weights, each = _over_lags(whole, length, mean_ns)
@@ -382,9 +383,9 @@ def _over_lags(
 ) -> tuple[Floats, Floats, Floats]:
     """Return three arrays: the energy of each group in mJ, the weight of each lag, and the energy by lag and group.
 
-    The energy of a group is the weighted mean over the lags. `length`: the share of each group in the time of an
-    inference. `mean_ns`: the mean latency in ns. `weights`: the weights of the lags; None to compute them from how well
-    each lag fits.
+    The energy of a group is the weighted mean over the lags. `sums`: the equations of the readings, a set for each lag.
+    `length`: the share of each group in the time of an inference. `mean_ns`: the mean latency in ns. `weights`: the
+    weights of the lags; None to compute them from how well each lag fits.
     """
     within = _within(length)
     each, misfit = [], []

@@ -145,10 +145,11 @@ class Backlog:
         return min(later - earlier for earlier, later in pairwise(ends)) > self._by_chance_s(span_s / 3, load)
 
     def _by_chance_s(self, span_s: float, load: Load) -> float:
-        """Return by how many seconds the wait may grow by chance in one stream without an overload.
+        """Return by how many seconds the wait in one stream may grow by chance, without an overload.
 
-        `span_s`: the length in s of the time in which the wait grew. The work is computed from the inferences that ran
-        since the queue was last empty, because if the rate is too high, most arrivals still wait.
+        `span_s`: the length in s of the time in which the wait grew. `load`: the paced load. The work is computed from
+        the inferences that ran since the queue was last empty. If the rate is too high, most requested inferences have
+        not run yet.
         """
         held_s = (self._since_empty[-1].number + 1 - self._all.number) * _step_ns(load) / NS
         served_hz = self._all.count / load.streams / held_s

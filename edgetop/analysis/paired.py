@@ -1,7 +1,7 @@
 """The difference between two things that were measured in pairs, and its confidence interval.
 
-The estimate is that of Hodges and Lehmann: the median of the means of all pairs of differences (Walsh averages). Its
-interval contains the values that Wilcoxon's signed-rank test accepts (Hollander, Wolfe and Chicken, Nonparametric
+The estimate (Hodges-Lehmann) is the median of the means of all pairs of differences (Walsh averages). Its interval
+contains the values that Wilcoxon's signed-rank test accepts (Hollander, Wolfe and Chicken, Nonparametric
 Statistical Methods, 3rd ed., 3.2 and 3.3). Both assume only that the differences are symmetric about their middle.
 """
 

@@ -119,9 +119,10 @@ class Precision:
         return first
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """Return a histogram for each of `count` successive parts of the session, as a list.
+        """Return latency histograms of `count` successive parts of the session, about equally long.
 
-        The list is empty if the session is too short for two blocks of time in each part.
+        A histogram has the number of inferences in each latency bucket. The list is empty if the session has fewer than
+        two blocks of time (of this object's block length) for each part.
         """
         blocks = self.histograms()
         return [part.sum(axis=0) for part in np.array_split(blocks, count)] if len(blocks) >= 2 * count else []
@@ -236,8 +237,9 @@ def _intervals(
 ) -> tuple[Interval | None, ...]:
     """Return the 95 % interval of each percentile in ns, or None for a percentile with an unknown error.
 
-    `off`: the error of each percentile as a share of the inferences; None if unknown. An end beyond all inferences is
-    replaced by the shortest or the longest latency.
+    `off`: the error of each percentile as a share of the inferences; None if unknown. `session`: the latency
+    statistics. `buckets`: the histogram of the latencies. If an end of an interval is beyond all inferences, the
+    shortest or the longest latency is used.
     """
     least = 0.5 / session.count
     widths = [None if by is None else max(by, least) for by in off]
@@ -252,9 +254,10 @@ def _intervals(
 def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) -> list[float]:
     """Return the latencies in ns at the ends of intervals, row by row in one list.
 
-    `ends`: the ends as shares of the inferences, with shape (n, 2). Within a histogram bucket, the density is taken to
-    be a straight line that fits the neighbouring buckets. If a few buckets contain a large part of all inferences,
-    positions within them are unknown. An end is then put at the edge of its bucket.
+    `ends`: the ends as shares of the inferences, with shape (n, 2). `session`: the latency statistics. `buckets`: the
+    histogram of the latencies. Within a bucket, the density is taken to be a straight line that fits the neighbouring
+    buckets. If a few buckets contain a large part of all inferences, positions within a bucket are unknown. An end is
+    then put at the edge of its bucket.
     """
     below, count = np.cumsum(buckets), session.count
     rank = np.clip(ends * count, 0.5, count)

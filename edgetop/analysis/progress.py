@@ -57,8 +57,8 @@ class ProgressView:
 def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
     """Whether an inference takes so long that the engine seems to hang.
 
-    `longest_ns`: the longest latency so far in ns; None if no inference has ended. `manifest`: the description of the
-    session; None if unknown.
+    `progress`: the present progress of the session. `longest_ns`: the longest latency so far in ns; None if no
+    inference has ended. `manifest`: the description of the session; None if unknown.
     """
     if progress.silent_ns is None or progress.phase not in ("warmup", "measure"):
         return False

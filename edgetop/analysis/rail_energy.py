@@ -136,9 +136,9 @@ class RailEnergy:
             self._ahead = (self._ahead[0] - count, self._ahead[1]) if self._ahead[0] > count else None
 
     def until(self, until_ns: int) -> Integral:
-        """Return the energy of the phase up to the session time `until_ns`, in ns.
+        """Return the energy of the phase from its begin to the session time `until_ns`, in ns.
 
-        It may be called again and again, with the same or a later time. Each reading counts only once.
+        Call the method as often as needed, with the same or a later time. Each reading counts only once.
         """
         end_ns = min(until_ns, self._ended_ns)
         read = int(np.searchsorted(self._t_ns, end_ns, side="right"))
@@ -299,11 +299,10 @@ class _Strips:
         return (self.at_left_w + self.at_right_w) / 2 * self.seconds
 
     def by_second(self) -> Iterator[tuple[Ints, Ints]]:
-        """Cut the trapezoids at whole seconds.
+        """Yield the energy of each second, from trapezoids that are cut at whole seconds.
 
-        Yield pairs of arrays: the second of each part, and its energy and length.
-
-        The energy is in nJ, the length in ns.
+        Each yielded pair has two arrays with a row for each cut piece: the piece's session second, and its energy in nJ
+        with its length in ns.
         """
         for begin in range(0, len(self.left_ns), STRIPS_AT_ONCE):
             part = slice(begin, begin + STRIPS_AT_ONCE)

@@ -171,9 +171,9 @@ class RollingLatency:
         """Return the latency figures for the screen.
 
         `window_ns`: the figures cover this many ns before now, at most ten minutes; None for all of the time since the
-        start or the last reset. `now_ns`: the present session time in ns. `axis`: the time axis of timelines.
-        `service`: whether the distribution over time shows service times even under a paced load. Otherwise it shows
-        response times then.
+        start or the last reset. `now_ns`: the present session time in ns. `axis`: the time axis of timelines. `service`
+        chooses the latencies in the distribution over time: True for service times, False for response times if the
+        load is paced.
         """
         session, response = self.statistics(now_ns), self.response(now_ns)
         window, window_response, buckets, is_exact = session, response, self.buckets, False
@@ -241,8 +241,8 @@ class RollingLatency:
     def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:
         """Return the distribution of latency over time, as one column for each step of the time axis.
 
-        Columns without inferences are left out. Under a paced load, the latencies are response times, because a
-        response time that is too long misses a deadline. `service`: True returns service times in any case.
+        Columns without inferences are left out. `service`: True for service times. False for response times if the load
+        is paced, because a response time that is too long misses a deadline.
         """
         unfinished = self._open_part()
         if self.load.is_paced and not service:

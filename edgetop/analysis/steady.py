@@ -100,10 +100,11 @@ def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
 
 
 def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> float:
-    """Return the weighted quantile: the least of `values` up to which lies the share `quantile` (0 to 1) of `weights`.
+    """Return the weighted quantile of `values`.
 
-    Sorting the seconds of ten minutes took half of the time of a screen refresh. So only values near the quantile are
-    sorted. A pivot from a sample discards about half of the values at a time.
+    It is the least value up to which the weights add up to the share `quantile` (0 to 1) of all `weights`. Sorting the
+    seconds of ten minutes took half of the time of a screen refresh. So only values near the quantile are sorted. A
+    pivot from a sample discards about half of the values at a time.
     """
     wanted, sorted_at_once, sample = quantile * float(weights.sum()), 1_000, 64
     while len(values) > sorted_at_once:

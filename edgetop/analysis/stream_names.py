@@ -1,4 +1,4 @@
-"""The names of a session's streams, which are the same in every output."""
+"""The names of a session's streams. They are the same in every output."""
 
 from collections.abc import Sequence
 

@@ -272,7 +272,11 @@ class StreamView:
         return why_late(late, load, burst.p50_ns if burst else None)
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """Return a latency histogram for each of `count` successive parts of the session, or [] if it is too short."""
+        """Return latency histograms of `count` successive parts of the session, about equally long.
+
+        A histogram has the number of inferences in each latency bucket. The list is empty if the session is too short
+        to be cut into so many parts.
+        """
         return self._folds.precision.parts(count)
 
     @noted

@@ -115,7 +115,8 @@ class Lens:
     def axis(self, now_s: float, *, whole: bool) -> Axis:
         """Return the time axis that this lens shows. `now_s`: the present session time in s.
 
-        If the user has not chosen a span, `whole` shows the whole session instead of the last ten minutes.
+        `whole` matters only if the user has not chosen a span. True then shows the whole session, and False the last
+        ten minutes.
         """
         if self.is_plain:
             return choose_axis(now_s, whole, self.columns)
@@ -136,7 +137,10 @@ class Lens:
         return self._around_the_middle(max((s for s in ZOOMS_S if s < span), default=span), now_s, whole=whole)
 
     def wider(self, now_s: float, *, whole: bool) -> "Lens":
-        """Return a lens that shows a longer time, at most the whole session. `now_s`: the present session time in s."""
+        """Return a lens that shows a longer time, at most the whole session. `now_s`: the present session time in s.
+
+        `whole`: whether this lens shows the whole session if the user has not chosen a span.
+        """
         span = self._span(now_s, whole=whole)
         if span > now_s:
             return self
@@ -145,7 +149,8 @@ class Lens:
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
         """Return a lens of the length `span`, in s, with the same middle.
 
-        `now_s`: the present session time in s. A lens that ends at the present continues to do so.
+        `now_s`: the present session time in s. `whole`: whether this lens shows the whole session if the user has not
+        chosen a span. A lens that ends at the present continues to do so.
         """
         if not self.back_s:
             return replace(self, span_s=span)
@@ -156,7 +161,8 @@ class Lens:
     def moved(self, step: int, now_s: float, *, whole: bool) -> "Lens":
         """Return a lens that is moved by a quarter of the axis, but not beyond the session.
 
-        `step`: -1 moves it back in time, 1 moves it forward. `now_s`: the present session time in s.
+        `step`: -1 moves the lens back in time, 1 moves it forward. `now_s`: the present session time in s. `whole`:
+        whether this lens shows the whole session if the user has not chosen a span.
         """
         span = self._span(now_s, whole=whole)
         back_s = self.back_s - step * max(1, span // PANS)
@@ -215,7 +221,7 @@ class Points:
     def bridged(self, seconds: float) -> "Points":
         """Return a copy in which short holes are filled with the value before the hole.
 
-        A hole is short if it lasts at most `seconds` and ends with another value.
+        A hole is short if it lasts at most `seconds`, and if a known value follows it.
         """
         known = np.flatnonzero(~np.isnan(self.middle))
         most = int(seconds * len(self.middle) / (self.axis.to_s - self.axis.from_s))
@@ -237,9 +243,11 @@ class Timeline:
     """Stores the low, mean and high value of several quantities in each second, with the weight of the second."""
 
     def __init__(self, tracks: int = 1, *, has_top: bool = True) -> None:
-        """Begin without values. `tracks`: the number of quantities.
+        """Begin without values. `tracks` is the number of quantities.
 
-        `has_top`: whether each second also has a top above the high value. Otherwise the top equals the high value.
+        Each second has three figures of a quantity: low, middle and high. With `has_top`, a second also has a fourth
+        figure, the top. It is at or above the high figure: for latencies, the high figure may be the p99 and the top
+        the slowest. Without `has_top`, the top is equal to the high figure.
         """
         # A second is cleared before it is used, so that future seconds take no memory.
         self._recent = _Bins(np.zeros((4 + has_top, tracks, RECENT_SECONDS), np.float32))
@@ -271,8 +279,8 @@ class Timeline:
         """Add n values, or n sets of figures, in the order in which they were made.
 
         `track` (the number of the quantity), `second` (the session second) and `weight` are arrays of shape (n,).
-        `figures` has the rows low, middle and high, and with a top also top. Seconds may repeat or come late. Values
-        from before the session are left out.
+        `figures` has n columns. Its rows are low, middle and high, and a fourth row with the top if the object was made
+        with `has_top`. Seconds may repeat or come late. Values from before the session are left out.
         """
         low, middle, high, *top = figures
         # `at` is slow if it has to convert types.
@@ -288,8 +296,9 @@ class Timeline:
     def cover(self, track: Ints, begin: Ints, end: Ints, figures: Floats, count: Ints) -> None:
         """Add figures that hold from the second `begin` to the second `end`, to each coarse bin in this time.
 
-        `track`: the numbers of the quantities. `figures`: the rows low, middle and high. `count`: the weight of the
-        figures, which is divided among the bins.
+        All arguments are arrays with an element for each set of figures. `track`: the number of the quantity.
+        `figures`: the rows low, middle and high. `count`: the weight of the figures. The weight is divided among the
+        bins.
         """
         width = self.coarse_width_s
         while COARSE_BINS * width <= int(end.max(initial=0)):
@@ -355,9 +364,9 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Return low, middle, high and top (rows) along an axis on which every second has the same number of values.
+        """Return four rows: the low, middle, high and top figure of one quantity at each place of the time axis.
 
-        `track`: the number of the quantity.
+        `axis`: a time axis on which every second has the same number of places. `track`: the number of the quantity.
         """
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
@@ -406,10 +415,10 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Return low, middle, high and top, as rows, at each place of the time axis.
+    """Return four rows: the low, middle, high and top figure at each place of the time axis.
 
-    `starts`: the first session second of each value. `width`: for how many seconds each value holds. A value counts at
-    every place that its time touches.
+    `starts`: the first session second of each value. `width`: how many seconds each value lasts. A value counts at
+    every place that overlaps its time. `figures`: the values, with a row for each kind of figure.
     """
     span, places = axis.to_s - axis.from_s, axis.places
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
@@ -424,7 +433,10 @@ def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats
 
 
 def _means(figures: Floats) -> Floats:
-    """Return low, mean, high and top as rows. Bins without weight are NaN."""
+    """Return four rows: the low, mean, high and top figure of each bin. They are NaN in a bin without weight.
+
+    `figures`: the rows of a `_Bins` object. Its middle row is a sum of values times weights.
+    """
     weight = np.where(figures[_WEIGHT] > 0, figures[_WEIGHT], np.nan)
     top = figures[_TOP] if len(figures) > _TOP else figures[_HIGH]
     rows = np.stack([figures[_LOW], figures[_MIDDLE] / weight, figures[_HIGH], top])

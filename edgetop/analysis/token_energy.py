@@ -102,8 +102,8 @@ class TokenEnergy:
     def _divide(self, second: int, decode_s: float, to_first_ns: int) -> None:
         """Add a second. The time to the first tokens in this second is spread over this second and the seconds before.
 
-        `second`: the session second. `decode_s`: for how many seconds tokens were generated in it. `to_first_ns`: the
-        sum of the times to the first tokens that came in it, in ns.
+        `second`: the session second. `decode_s`: for how many seconds tokens were generated in this second.
+        `to_first_ns`: the sum of the times to the first tokens that came in this second, in ns.
         """
         self._pending.append((second, 0.0, decode_s))
         prefill_ns = float(self._times_ns[PREFILL])  # without the wait, which the time to a first token includes

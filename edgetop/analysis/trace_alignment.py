@@ -180,9 +180,10 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
 
 
 def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s: float) -> tuple[float, float]:
-    """Return an offset in s and a drift near the given ones, which explain the power in all parts of the trace best.
+    """Return an improved offset in s and drift. They explain the power in all parts of the trace best.
 
-    `folds`: the parts of the trace in full resolution. `latency_s`: the median latency in s.
+    `folds`: the parts of the trace in full resolution. `offset_s` and `drift`: the values near which to search.
+    `latency_s`: the median latency in s.
     """
     times = [fold.at_s for fold in folds]
     middle_s, half_s = (max(times) + min(times)) / 2, (max(times) - min(times)) / 2
@@ -277,7 +278,7 @@ class _Fold:
         return len(self._starts) < LEAST_IN_WINDOW or self._total <= 0
 
     def explained(self, offset_s: float) -> float:
-        """Return which share (0 to 1) of the power's variance the progress of the inferences explains.
+        """Return the share (0 to 1) of the power's variance that the progress of the inferences explains.
 
         `offset_s`: the tried offset between the trace's times and session times, in s.
         """

@@ -187,9 +187,9 @@ class TraceCut:
         )  # fmt: skip
 
     def _waveform(self) -> Floats:
-        """Return the mean power in W in each of the PHASES parts of an inference.
+        """Return the mean power in W in each of PHASES equally long parts of an inference.
 
-        Parts without samples are interpolated.
+        The power in a part without samples is interpolated.
         """
         known = np.flatnonzero(self._phase_ns > 0)
         return np.interp(np.arange(PHASES), known, self._phase_joules[known] / self._phase_ns[known] * NS)
@@ -208,8 +208,8 @@ def _operator_at(phase: float, borders: Floats) -> int | None:
 def _parts(waveform: Floats, borders: Floats, length_s: float) -> tuple[OperatorPart, ...]:
     """Return the energy of each operator from the mean waveform of an inference.
 
-    `waveform`: the power in W in equal parts of an inference. `borders`: where operators begin and end, from 0 to 1.
-    `length_s`: the mean latency in s.
+    `waveform`: the mean power in W in each of PHASES equally long parts of an inference. `borders`: the places in the
+    inference where operators begin and end, from 0 to 1. `length_s`: the mean latency in s.
     """
     edges = np.linspace(0, 1, PHASES + 1)
     joules = np.interp(borders, edges, np.concatenate([[0.0], np.cumsum(waveform)]) / PHASES * length_s)

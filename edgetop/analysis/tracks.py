@@ -126,7 +126,10 @@ class Tracks:
     """Stores what is known of all sensors: their readings, and whether a sensor was lost or came back."""
 
     def __init__(self, *, has_timeline: bool = True) -> None:
-        """Begin without sensors. `has_timeline`: whether to store timelines too, which `points` and `blocks` need."""
+        """Begin without sensors.
+
+        `has_timeline`: whether to store timelines too. The methods `points` and `blocks` need them.
+        """
         self.infos: tuple[SensorInfo, ...] = ()
         self.trips_c: dict[int, float] = {}  # Trip temperatures by the zone's place in the manifest.
         self._has_timeline = has_timeline
@@ -338,7 +341,7 @@ class Tracks:
 
 
 class TracksReader:
-    """Base class for parts of the analysis that look up sensor readings. Each takes the batches of a session."""
+    """Base class for parts of the analysis that look up sensor readings."""
 
     def __init__(self, tracks: Tracks | None = None) -> None:
         """Look up readings in `tracks`, or in a new object if it is None.

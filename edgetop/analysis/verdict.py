@@ -424,7 +424,8 @@ def final_verdict(end_reason: str, end_error: str | None = None, watched: Watche
 def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Verdict:
     """Return the verdict on an A/B session: `verdict` with the difference between A and B as its first reason.
 
-    `view`: the comparison of A and B. For any other session (`view` is None), `verdict` is returned unchanged.
+    `view`: the comparison of A and B. If it is None (any other session), `verdict` is returned unchanged. `progress`:
+    the progress of the session.
     """
     if view is None or progress.phase not in ("measure", "over"):
         return verdict

@@ -265,7 +265,7 @@ class WasThrottled:
 class WasSlowed:
     """Past slowdowns for another reason than throttling.
 
-    `state`: CONTENDED if other programs took the CPU, otherwise SLOWED.
+    `state`: CONTENDED if other programs took the CPU, SLOWED if not.
     """
 
     state: State

@@ -151,10 +151,10 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "") -> Vital:
-    """Return the p99 with its deadline.
+    """Return the p99 latency with its deadline.
 
-    `counted`: the latency statistics; None if nothing was measured. `stream`: the name of the stream with this latency;
-    "" if there is only one.
+    `counted`: the latency statistics; None if nothing was measured. `deadline`: the deadline and how often it was
+    missed. `stream`: the name of the stream with this latency; "" if there is only one stream.
     """
     if counted is None:
         return Vital("p99", Tail(None, is_settled=True, deadline_ns=deadline.deadline_ns), 0.0, "neutral")

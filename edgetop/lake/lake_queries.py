@@ -78,9 +78,9 @@ class Question:
 
 
 def _share(part: str, whole: str) -> str:
-    """Return SQL for the sum of the column `part` divided by the sum of the column `whole`.
+    """Return SQL for the sum of one column divided by the sum of another.
 
-    Sessions in which `part` is unknown do not count in either sum.
+    `part` and `whole` are the names of the two columns. Sessions in which `part` is unknown do not count in either sum.
     """
     known = f"sum(CASE WHEN {part} IS NULL THEN NULL ELSE {whole} END)"
     # 1e0 is a double in every engine; 1.0 is a decimal in some.

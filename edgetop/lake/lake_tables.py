@@ -40,9 +40,9 @@ def _software(session: Manifest) -> str:
 
 
 def _models(session: Manifest) -> str | None:
-    """Return the file name of the session's model. If several models ran, return their names joined by ` | `.
+    """Return the file name of the session's model, or None if it is unknown.
 
-    The result is None if the name is unknown.
+    If several models ran, return their names joined by ` | `.
     """
     if session.ab:
         return " | ".join(variant.name for variant in session.ab.variants)
@@ -64,7 +64,10 @@ def label_text(key: str, value: str) -> str:
 
 
 def _throttle_cause(report: Report) -> str | None:
-    """Return the cause that throttled the board longest, "none" without throttling, or None if it is unknown."""
+    """Return the cause that throttled the board longest.
+
+    The result is "none" without throttling, and None if the cause is unknown.
+    """
     if report.throttled is None:
         return None
     lasted: dict[str, int] = {}
@@ -204,10 +207,11 @@ TABLES = {TABLE: SCHEMA, **ALL_SCHEMAS}
 
 
 def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:
-    """Return a `pyarrow` dataset of one table. `paths`: the table's files in the lake, as `Place.files` lists them.
+    """Return a `pyarrow` dataset of one table.
 
-    Files with unexpected names are left out. A session that was pushed while it ran may have both pieces and a whole
-    table. Its pieces are then left out.
+    `table`: the table's name, such as "seconds". `paths`: the table's files in the lake at `place`, as `Place.files`
+    lists them. Files with unexpected names are left out. A session that was pushed while it ran may have both pieces
+    and a whole table. Its pieces are then left out.
     """
     whole = {path for path in paths if path.count(".") == 1}
     found = [

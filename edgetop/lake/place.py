@@ -107,7 +107,7 @@ class Place:
         return f"{self.root}/{path}" if path else self.root
 
     def read(self, path: str, sink: Callable[[bytes], object], size: int) -> str:
-        """Read a file and pass its blocks to `sink`. Return the file's SHA-256 as a hexadecimal text.
+        """Read the file `path` and pass its blocks of bytes to `sink`. Return its SHA-256 as a hexadecimal text.
 
         The result is "" if the size of the file is not `size` bytes. Raises OutputError if the lake fails.
         """
@@ -117,7 +117,7 @@ class Place:
             return self.retry(lambda: digest_of(file, sink, size), tries=1)
 
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
-        """Write a file, and read it back to verify it. Return False if the lake already had the same file, else True.
+        """Write the file `path`, and read it back to verify it. Return False if the lake already had it, else True.
 
         `source` opens the content. `size` (in bytes) and `sha256` describe the content. Raises OutputError if the lake
         fails, or if the file reads back differently.
@@ -151,8 +151,8 @@ class Place:
     def retry(self, step: Callable[[], T], tries: int = 0) -> T:
         """Call `step` until it succeeds, and return its result.
 
-        `tries`: how often to try; 0 for the usual number of this lake. Raises OutputError when all tries have failed.
-        It is raised at once after an error that will not go away, such as a denied access.
+        `tries`: how often to try; 0 for the usual number of this lake. Raises OutputError when all tries have failed,
+        and at once after an error that will not go away, such as a denied access.
         """
         pause_s = FIRST_PAUSE_S
         for left in range((tries or self._tries) - 1, -1, -1):
@@ -168,13 +168,14 @@ class Place:
 
 
 def _nowhere(_: bytes) -> None:
-    """Do nothing. Use it as a sink for blocks of a file that nobody needs."""
+    """Do nothing. It is a `sink` for the bytes of a file that nobody needs."""
 
 
 def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int | None = None) -> str:
-    """Return the SHA-256 of `file`, an open binary file, as a hexadecimal text, and pass its blocks to `sink`.
+    """Return the SHA-256 of `file`, an open binary file, as a hexadecimal text.
 
-    `most`: the result is "" if the file has more bytes than this; None for no limit.
+    `sink` is called with each block of bytes that is read. `most`: the result is "" if the file has more bytes than
+    this; None for no limit.
     """
     digest, length = hashlib.sha256(), 0
     while block := file.read(BLOCK_BYTES):
@@ -207,8 +208,8 @@ def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
 def _held(partial: Path) -> int:
     """Open the file `partial` for writing and lock it. Return its file descriptor.
 
-    The file is a regular file of this user. Raises OSError if that fails, and OutputError if another push keeps the
-    file locked.
+    It is a regular file of this user. Raises OSError if opening or locking fails, and OutputError if another push keeps
+    the file locked.
     """
     until_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < until_s:

@@ -95,7 +95,7 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
 
 
 def _io(place: Place) -> Any:
-    """Return Daft's I/O settings (`IOConfig`) if the lake has its own S3 endpoint, otherwise None.
+    """Return Daft's I/O settings (`IOConfig`) if the lake has its own S3 endpoint. If not, return None.
 
     Daft finds credentials by itself.
     """

@@ -71,8 +71,8 @@ def _of_model(records: Sequence[Record], key: str) -> Iterator[Regression]:
 def _row(figure: Figure, both: Sequence[tuple[Record, Record]], level: float) -> Row | None:
     """Return the comparison of one figure between two versions, or None if no board has the figure for both versions.
 
-    `both`: for each board, its records of the two versions. `level`: the significance level, such as 0.05, already
-    divided by the number of comparisons.
+    `figure`: the figure. `both`: for each board, its records of the two versions. `level`: the significance level, such
+    as 0.05, already divided by the number of comparisons.
     """
     known = [pair for pair in both if all(figure.comparable(one[figure.key]) is not None for one in pair)]
     if not known:

@@ -240,8 +240,9 @@ def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span =
 def _partition(place: Place, manifest: Manifest, board: str) -> str:
     """Return the folder in the lake in which the session is, or the folder of its first day if the lake lacks it.
 
-    The two may differ if the board set its clock after its first pieces were pushed. `board`: the id of the board in
-    the lake. Raises InputError if the lake has the session under another board.
+    The two may differ if the board set its clock after its first pieces were pushed. `manifest`: the description of the
+    session. `board`: the id of the board in the lake. Raises InputError if the lake has the session under another
+    board.
     """
     days = dict.fromkeys((manifest.began_utc[:10], manifest.created_utc[:10]))
     for day in days:
@@ -261,9 +262,9 @@ def _pieces(place: Place, manifest: Manifest, where: str) -> list[str]:
 
 
 def _put(place: Place, path: str, data: bytes) -> tuple[int, str]:
-    """Write a file with the content `data` into the lake. Return the number of bytes sent and the file's SHA-256.
+    """Write a file with the content `data` to `path` in the lake. Return `(bytes sent, SHA-256)`.
 
-    The number is 0 if the lake already had the same file.
+    The number of bytes is 0 if the lake already had the same file.
     """
     digest = digest_of(io.BytesIO(data))
     is_new = place.put(path, partial(io.BytesIO, data), len(data), digest)
@@ -275,10 +276,11 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: str) -> None:
-    """Write a marker file into the session's folder, which says that the lake has the session.
+    """Write a marker file into the session's folder. It says that the lake has the session.
 
-    The marker allows `--sessions-quota` to delete this copy. `board` and `session` are ids in the lake. Raises
-    RecordingError if the folder cannot be written.
+    The marker allows `--sessions-quota` to delete this copy. `folder`: the session's folder. `board` and `session`:
+    their ids in the lake. `sha256`: a hexadecimal checksum to store. Raises RecordingError if the folder cannot be
+    written.
     """
     marker = {
         "session": session,
@@ -296,8 +298,9 @@ def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: 
 def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Path, str]:
     """Copy a session from the lake into a new folder. Return the folder and the session's id.
 
-    `given`: the session's name, its id, or the first digits of its id. `output`: the new folder; None for a folder in
-    `home`. Raises InputError if the session cannot be found, and OutputError if the lake fails.
+    `place`: the lake. `given`: the session's name, its id, or the first digits of its id. `output`: the new folder;
+    None for a folder in `home`. `home`: the folder of all sessions on this machine. Raises InputError if the session
+    cannot be found, and OutputError if the lake fails.
     """
     row = _found(place, given)
     manifest, files = _sound_row(place, row)

@@ -56,10 +56,10 @@ class Endpoint:
     def __init__(
         self, host: str, port: int, token: str | None = None, certificate: Path | None = None, key: Path | None = None
     ) -> None:
-        """Listen on this host (a name or an address) and port. Raises InputError if that is impossible.
+        """Listen for requests. Raises InputError if that is impossible.
 
-        `token`: the bearer token that clients must send; None for no token. `certificate` and `key`: PEM files for TLS;
-        None for plain HTTP. One file may contain both.
+        `host`: a name or an address. `port`: the TCP port. `token`: the bearer token that clients must send; None for
+        no token. `certificate` and `key`: PEM files for TLS; None for plain HTTP. One file may contain both.
         """
         self._tls = _tls(certificate, key) if certificate else None
         self._token = token
@@ -191,7 +191,11 @@ class Endpoint:
             self._is_taken.notify_all()
 
     async def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, bytes, bool]:
-        """Return `(status, content type, body, is_last)`: the answer, and whether it reports the end of the session."""
+        """Return the answer to a request, as `(status, content type, body, is_last)`.
+
+        `is_last` is True if the answer reports the end of the session. `method`, such as "GET", `path` and `headers`
+        are those of the request, with header names in lower case.
+        """
         given, analysis = headers.get("authorization", ""), self._analysis
         if method not in ("GET", "HEAD"):
             return HTTPStatus.NOT_IMPLEMENTED, PLAIN, b"GET and HEAD are understood\n", False

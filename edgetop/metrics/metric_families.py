@@ -309,7 +309,7 @@ def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
 def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     """Yield the energy of each rail in the measured phase, as counters in J.
 
-    A counter cannot fall, so a rail whose power was negative, such as a battery's, is left out.
+    A counter cannot fall. So a rail with negative power, such as a battery's, is left out.
     """
     view = analysis.power.view(analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False)
     grow = (rail for rail in (view.total, *view.rails) if rail and rail.covered_s)

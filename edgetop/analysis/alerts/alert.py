@@ -134,8 +134,9 @@ class AlertNews:
     def _is_new(self, alert: Alert, now_ns: int) -> bool:
         """Whether the alert must be reported. If so, it is also counted as reported.
 
-        The alert must continue, or have ended less than a minute before `now_ns`. If an alert that began within its
-        time was reported before, this is the same alert with a corrected beginning, and is not reported again.
+        The alert must continue, or have ended less than a minute before `now_ns`, the session time in ns. It is not
+        reported again if an alert that began between its begin and its end was reported before. That was the same
+        alert, whose beginning has been corrected.
         """
         end_ns = now_ns if alert.end_ns is None else alert.end_ns
         if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):

@@ -240,7 +240,7 @@ class Excursions:
 
 
 def _next(places: npt.NDArray[np.intp], i: int, otherwise: int) -> int:
-    """Return the first of the ascending `places` that is `i` or more, or `otherwise` if there is none.
+    """Return the first of the ascending numbers `places` that is at least `i`. If there is none, return `otherwise`.
 
     >>> _next(np.array([2, 5]), 3, 9), _next(np.array([2, 5]), 6, 9)
     (5, 9)

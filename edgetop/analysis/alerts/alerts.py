@@ -139,7 +139,8 @@ def _slower(findings: Findings) -> Iterator[Alert]:
 def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:
     """Yield the alerts of a rule with the condition `throttled`, oldest first.
 
-    Overlapping throttling of different causes makes one alert. `now_ns` is the present session time.
+    `rule` is the rule. `throttles` has the throttling of the session. Overlapping throttling of different causes makes
+    one alert. `now_ns` is the present session time.
     """
     joined: list[tuple[int, float]] = []
     for span in throttles.spans:

@@ -132,9 +132,9 @@ class InferenceValues:
         return series
 
     def _held(self, name: str, values: Floats, ran: Bools) -> Floats:
-        """Return `values`, one per second, in which seconds without inferences have the value of the second before.
+        """Return a copy of `values`, one per second. A second without inferences gets the value of the second before.
 
-        `name` is the name of the series, such as `p99`. `ran` says for each second whether it has inferences.
+        `name` is the name of the series, such as `p99`. `ran` is True for each second that has inferences.
         """
         before = np.concatenate([[self._last.get(name, math.nan)], np.where(ran, values, math.nan)])
         held = hold_last(before[None])[0, 1:]

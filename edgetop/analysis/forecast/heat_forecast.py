@@ -103,8 +103,9 @@ class Forecast(TracksReader):
     ) -> None:
         """Begin without data.
 
-        `warmer_c` is by how many °C the room of the forecast is warmer than the room of the session. It is None if the
-        forecast is for the same room.
+        `tracks` and `phases`: objects that already collect the readings of the sensors and the phases of the session;
+        None for new objects. `warmer_c` is by how many °C the room of the forecast is warmer than the room of the
+        session. It is None if the forecast is for the same room.
         """
         super().__init__(tracks)
         self._phases = phases or Phases()
@@ -206,8 +207,8 @@ class Forecast(TracksReader):
     def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | Silence:
         """Return the thermal zone that is nearest to its trip point, or the reason why there is none.
 
-        The zone is a tuple: its row in the history, its temperature in °C, its trip point in °C. `now` has the latest
-        readings.
+        The zone is a tuple `(number, temperature in °C, trip point in °C)`. The number is the zone's index in the
+        history of readings. `now` has the latest readings.
         """
         has_trip, near = False, []
         for row, info in enumerate(self._history.infos):
@@ -252,7 +253,8 @@ class Forecast(TracksReader):
     def _weighed(self, view: ForecastView, fitted: Fitted, *, is_rising: bool) -> ForecastView:
         """Return `view` with those results of the fitted model that are sure enough to be reported.
 
-        `is_rising` says whether the temperature rose enough for the board to be on its way to the trip point.
+        `fitted` is the fitted model. `is_rising` is True if the temperature rose enough for the board to be on its way
+        to the trip point.
         """
         steady, trip_c = fitted.steady_c, view.trip_c
         assert trip_c is not None
@@ -272,8 +274,8 @@ class Forecast(TracksReader):
         """Return the least and greatest share of throughput that remains when the board throttles.
 
         The result is a pair: the two shares (0..1) and None, or None and the reason why they are unknown. `row` is the
-        row of the zone in the history. `trip_c` is its trip point, and `steady_c` its final temperature without
-        throttling, in °C.
+        zone's index in the history of readings. `trip_c` is the zone's trip point, and `steady_c` its final temperature
+        without throttling, in °C.
 
         The rise above the resting temperature is proportional to the power above the resting power. A clock reduced to
         half removes at least half of that power, because the load runs half of the time. It removes at most seven

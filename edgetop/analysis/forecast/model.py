@@ -147,11 +147,11 @@ class _Samples:
 def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike: bool = True) -> Fitted | None:
     """Return the thermal model fitted to temperatures, or None if no board could have such temperatures.
 
-    The temperatures are means over blocks of time of equal length. `t_s` is the mean time of each block in s since the
-    load began. `celsius` is its mean temperature. `count` is its number of readings. `trip_c` is the temperature in °C
-    at which the board throttles. `all_alike` says that all parts of the board heat up together or cool down together,
-    as after a rest. It is False after a change to less load or more cooling: one part may cool while another still
-    heats up.
+    The temperatures are means over time blocks of equal length. `t_s` has the mean time of each time block in s since
+    the load began. `celsius` has its mean temperature. `count` has its number of readings. `trip_c` is the temperature
+    in °C at which the board throttles. `all_alike` is True if all parts of the board heat up together or cool down
+    together, as after a rest. It is False after a change to less load or more cooling: one part may cool while another
+    still heats up.
     """
     samples = _samples(t_s, celsius, count, all_alike)
     if samples is None:
@@ -191,9 +191,10 @@ def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
 
 
 def _off(left_s: Floats, seen_s: float) -> Floats:
-    """Return the model's own error of each remaining time, as a standard deviation in nepers.
+    """Return the model's own error of each remaining time: 0.1 is a standard deviation of about 10 %.
 
-    `left_s` has the remaining times in s. `seen_s` is for how many seconds the temperature was read.
+    The error is the standard deviation of the natural logarithm of the time. `left_s` has the remaining times in s.
+    `seen_s` is for how many seconds the temperature was read.
     """
     return LEAST_OFF + (MOST_OFF - LEAST_OFF) * left_s / (left_s + max(seen_s, 1.0))
 
@@ -243,12 +244,14 @@ def _samples(t_s: Floats, celsius: Floats, count: Floats, all_alike: bool) -> _S
 
 
 def _columns(grid: _Grid, t_s: Floats, rise_c: Floats) -> Floats:
-    """Return the matrix of the fit, with a row for each term and a column for each block of readings.
+    """Return the matrix of the fit, with a row for each term and a column for each time block of readings.
 
     The rows are a constant, the exponential of each time constant, the derivative of each exponential, and the
-    readings. `t_s` is the mean time of each block in s. `rise_c` is its temperature rise in °C.
+    readings. `grid` has the time constants. `t_s` is the mean time of each time block in s. `rise_c` is its temperature
+    rise in °C.
 
-    The mean of an exponential over a block is its value in the middle, times a factor that is equal for all blocks.
+    The mean of an exponential over a time block is its value in the middle, times a factor that is equal for all time
+    blocks.
     """
     ratio = t_s / grid.tau_s[:, None]
     left = np.exp(-ratio)
@@ -264,9 +267,10 @@ def _diagonal(of: Floats) -> Floats:
 def _noise_c2(grid: _Grid, columns: Floats, products: Floats, normal: Floats, seen: Floats, wanted: Floats) -> float:
     """Return the variance of the readings around the best fit, in °C².
 
-    The variance is increased to allow for the correlation of successive readings. `columns` is the matrix of the fit,
-    and `products` has the products of its rows. `normal` and `seen` are the two sides of the normal equations of each
-    pair of time constants. `wanted` has what the prior adds to `seen`.
+    The variance is increased to allow for the correlation of successive readings. `grid` has the pairs of time
+    constants. `columns` is the matrix of the fit, and `products` has the products of its rows. `normal` is the left
+    side and `seen` the right side of the normal equations of each pair of time constants. `wanted` is what the prior
+    adds to `seen`.
     """
     trial = normal / TRIAL_NOISE_C2 + _diagonal(grid.precision)
     terms = np.linalg.solve(trial, (seen / TRIAL_NOISE_C2 + wanted)[..., None])[..., 0]
@@ -286,9 +290,9 @@ def _possible(
 ) -> _Samples | None:  # fmt: skip
     """Return the simulated boards with their probabilities, or None if all of them are impossible.
 
-    `terms` has the five terms of each board. `point` and `weight` have the grid point (pair of time constants) of which
-    boards were simulated, and its weight. `begin_c` is the temperature at the beginning. `ambient_c` is a change of the
-    room temperature for each board.
+    `grid` has the pairs of time constants. `point` has the indexes of the pairs for which boards were simulated, and
+    `weight` the weight of each of these pairs. `terms` has the five terms of each board. `begin_c` is the temperature
+    at the beginning in °C. `ambient_c` is a change of the room temperature for each board, in °C.
 
     A board is impossible if a part of it changes against the direction `rises` (1: heats up, -1: cools down, 0:
     either). It is also impossible if a time constant is 1.5 grid steps or more from its grid point.

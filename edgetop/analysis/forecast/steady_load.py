@@ -47,7 +47,7 @@ WIDTHS_S = (1, 4, 16, 64)
 class Steady:
     """A time of steady load, in s of the session.
 
-    `level` is the index in WIDTHS_S of the length of the blocks in which it was found.
+    `level` is the index in WIDTHS_S of the length of the time blocks with which the time was found.
     """
 
     level: int
@@ -95,10 +95,10 @@ class History:
         self._heats = np.array([kind in HEATING for kind in kinds], np.bool_)
 
     def blocks(self, level: int, from_s: float, until_s: int, row: int | None = None) -> ReadingBlocks:
-        """Return the mean readings of each complete block between the seconds `from_s` and `until_s` of the session.
+        """Return the mean readings of each complete time block between two session seconds, `from_s` and `until_s`.
 
-        A block is WIDTHS_S[level] seconds long. `row` is the row of a single sensor to return, and None means all
-        sensors. Only for a single sensor, the result has the mean time of the readings in each block.
+        A time block is WIDTHS_S[level] seconds long. `row` is the number of a single sensor to return; None returns all
+        sensors. Only for a single sensor, the result has the mean time of the readings in each time block.
         """
         places = self.places if row is None else [self.places[row]]
         return self._tracks.blocks(places, WIDTHS_S[level], from_s, until_s, BLOCKS, timed=row is not None)
@@ -108,9 +108,9 @@ class History:
         return np.asarray((np.nan_to_num(blocks.mean[self._throttling]) > 0).any(axis=0))
 
     def _only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
-        """Whether at the block with index `at` each load rose or stayed, and each cooling weakened or stayed.
+        """Whether each load rose or stayed, and each cooling weakened or stayed, at the time block with index `at`.
 
-        The mean from this block on is compared with the mean of the blocks just before it.
+        The mean from this time block on is compared with the mean of the time blocks just before it.
         """
         mean = blocks.mean[self._drives]
         if not at or not len(mean):
@@ -126,9 +126,9 @@ class History:
         return bool(has_changed.any() and not has_changed[self._heats].any())
 
     def _changes(self, blocks: ReadingBlocks) -> Bools:
-        """Return an array that says in which blocks a source of heat or cooling differs from its present value.
+        """Return in which time blocks a source of heat or cooling differs from its present value.
 
-        It has the shape (sources, blocks).
+        The result is an array of the shape (sources, time blocks).
         """
         mean = hold_last(blocks.mean[self._drives])
         recent = mean[:, -max(LEAST_RECENT, RECENT_S // blocks.width_s) :]
@@ -144,8 +144,8 @@ class History:
     def steady_span(self, from_s: float, until_s: int) -> Steady | None:
         """Return the longest time of steady load that ends at `until_s`, or None if there is none.
 
-        It is None if nothing was read between `from_s` and `until_s`, or if the load goes up and down all the time.
-        Both are seconds of the session.
+        There is none if nothing was read between `from_s` and `until_s`, or if the load goes up and down all the time.
+        Both arguments are seconds of the session.
         """
         best: Steady | None = None
         has_change = False
@@ -171,7 +171,7 @@ class History:
 
 
 def _lasting(off: Bools, least: int) -> Bools:
-    """Return an array that keeps only the true elements of `off` that are part of at least `least` in a row.
+    """Return a copy of `off` in which only series of at least `least` successive True values in a row are kept.
 
     >>> _lasting(np.array([[True, False, True, True]]), 2).tolist()
     [[False, False, True, True]]

@@ -102,8 +102,8 @@ def partial_baseline(points: Points) -> Baseline | None:
 def _best_split(points: Points) -> tuple[int, float]:
     """Return the index of the point at which the latency changes most surely, and the size of the change.
 
-    The size is that of the logarithm of the latency, in millionths of a neper, and above 0 for a rise. The result is 0
-    and 0.0 if the latency does not change.
+    The size is the change of the natural logarithm of the latency, times a million. It is above 0 for a rise. The
+    result is 0 and 0.0 if the latency does not change.
     """
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))
@@ -121,10 +121,10 @@ def _best_split(points: Points) -> tuple[int, float]:
 
 
 def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the medians and the spreads of several selections of the values in `level`, as two arrays.
+    """Return two arrays: the median and the spread of each of several selections of the values in `level`.
 
-    Each row of `part` is a selection: it says which of the values to use. The spread is a standard deviation, estimated
-    from the median absolute deviation.
+    Each row of `part` is a selection: True for each value that belongs to it. The spread is a standard deviation,
+    estimated from the median absolute deviation.
     """
     size = part.sum(axis=1)
     row, low, high = np.arange(len(part)), (size - 1) // 2, size // 2

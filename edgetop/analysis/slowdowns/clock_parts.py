@@ -26,7 +26,7 @@ def clock_part(pairs: Pairs, level: float, *, of_memory: bool | None = None) -> 
     """Return the share (0..1) of a slowdown that follows from lower clocks, or None if no clock was read.
 
     The clock that fell most counts. `pairs` has `(signal, figures)` pairs: the figures before and during the slowdown.
-    `level` is the size of the slowdown in nepers: the logarithm of its latency ratio. `of_memory` chooses the clocks:
+    `level` is the size of the slowdown: the natural logarithm of its latency ratio. `of_memory` chooses the clocks:
     True for clocks of the memory, False for all others, None for all.
     """
     parts = [
@@ -39,11 +39,11 @@ def clock_part(pairs: Pairs, level: float, *, of_memory: bool | None = None) -> 
 
 
 def weak_clocks(pairs: Pairs, level: float, causes: Collection[Cause]) -> frozenset[Cause]:
-    """Return which of the causes `clock-change` and `memory-clock` must be rejected.
+    """Return the rejected causes: `clock-change`, `memory-clock`, both or neither.
 
     A cause is rejected if its clock explains too little of the slowdown, or if another cause lowered the clock. `pairs`
-    has `(signal, figures)` pairs: the figures before and during the slowdown. `level` is the size of the slowdown in
-    nepers. `causes` are all causes that the evidence supports.
+    has `(signal, figures)` pairs: the figures before and during the slowdown. `level` is the size of the slowdown: the
+    natural logarithm of its latency ratio. `causes` are all causes that the evidence supports.
     """
     pairs = tuple(pairs)
     weak: set[Cause] = set()

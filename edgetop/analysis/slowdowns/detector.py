@@ -188,7 +188,8 @@ class Detector:
     def fold(self, windows: Windows, points: Points) -> None:
         """Take the next windows of the measured phase, and the single latencies (`points`) of the same time.
 
-        A window is about a second with its median latency. Latencies are logarithms, in millionths of a neper.
+        A window is about a second with its median latency. Each latency is the natural logarithm of a time in ns, times
+        a million.
         """
         place = 0
         while self.baseline is None and place < len(windows):
@@ -292,9 +293,9 @@ class Detector:
             span.sure_s = until_s
 
     def _restart(self, span: Span, windows: Windows) -> bool:
-        """Begin a new slow time if a certain rise of the latency begins within an uncertain one. Return whether it did.
+        """Begin a new slow time if the latency surely rises within an uncertain slow time.
 
-        `span` is the uncertain slow time. `windows` has all windows up to now.
+        `span` is the uncertain slow time. `windows` has all windows up to now. Return whether a new slow time began.
         """
         floor = int(median(np.array(span.first)))
         higher = windows[-SPAN:].copy()
@@ -317,9 +318,9 @@ class Detector:
     def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
         """Whether the windows are still slow without the two slowest ones, if each window is a second.
 
-        An interruption of less than two seconds can slow those two, and is not a slowdown. If some windows are longer,
-        all windows count. `before_level` is the logarithm of the latency before the windows, in millionths of a neper
-        above the baseline.
+        An interruption of less than two seconds can slow those two windows, and is not a slowdown. If some windows are
+        longer, all windows count. `before_level` is the latency before the windows: the natural logarithm of (latency /
+        baseline), times a million.
         """
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
         rest = np.sort(_clipped(windows))
@@ -331,10 +332,10 @@ class Detector:
 
     @staticmethod
     def _is_slow(level: float, count: int, before_level: float, sigma: float) -> bool:
-        """Whether the latency `level`, the mean of `count` values, is slow and surely above `before_level`.
+        """Whether the latency `level` is slow, and surely above the earlier latency `before_level`.
 
-        Both are logarithms of latencies, in millionths of a neper above the baseline. `sigma` is the standard deviation
-        of the values in nepers.
+        Both are the natural logarithm of (latency / baseline), times a million. `level` is the mean of `count` values.
+        `sigma` is the standard deviation of the natural logarithms.
         """
         ratio = count * (level - before_level) ** 2 / (2 * (sigma * NEPER) ** 2)
         return level >= SLOWER and ratio >= REST_CERTAIN
@@ -343,8 +344,8 @@ class Detector:
         """Whether the inferences are still slow without those that an interruption of two seconds could have slowed.
 
         `points` has the inferences since the beginning of the slowdown. `border` divides slow inferences from others.
-        `before_level` is the latency before the slowdown. Both are logarithms of latencies, in millionths of a neper
-        above the baseline.
+        `before_level` is the latency before the slowdown. Each latency is the natural logarithm of (latency /
+        baseline), times a million.
         """
         assert self.baseline is not None
         if math.exp(self.baseline.level / NEPER) >= REACHED_ONCE_S * NS:
@@ -370,11 +371,11 @@ class Detector:
         return self.ended_s + INTERRUPTION_S if is_own else 0
 
     def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
-        """Begin a slow time at about the window with index `first`. Return whether it began.
+        """Begin a slow time at about the window with index `first`. Return whether the slow time began.
 
         It does not begin if the latencies of single seconds show no slowdown. `windows` has all windows up to now.
-        `floor` is the latency of the slowdown in progress out of which the new one rises, as a logarithm in millionths
-        of a neper, or 0 if there is none.
+        `floor` is for a slow time that rises out of another slowdown: the natural logarithm of (latency of the other
+        slowdown / baseline), times a million. It is 0 if no other slowdown is in progress.
         """
         level = median(windows["level"][first:]) - floor
         before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)
@@ -416,7 +417,7 @@ class Detector:
         """Return the second in which the latency began to rise. It is `start_s` or earlier.
 
         `start_s` is the second in which the slowdown begins. `level` is the latency in the slowdown, and `before_level`
-        the latency before it, both as logarithms in millionths of a neper.
+        the latency before it. Both are the natural logarithm of (latency / baseline), times a million.
         """
         second = self.points["second"]
         earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]
@@ -427,9 +428,9 @@ class Detector:
         """Return by how many seconds the slowdown may have begun later than with the first inference in `points`.
 
         `points` has all inferences since then. `level` is the latency in the slowdown, and `before_level` the latency
-        before it, as logarithms in millionths of a neper. Outliers have a limited weight in the likelihood ratio (Huber
-        1964, Annals of Mathematical Statistics 35). So an inference slower than the slowdown counts no more than an
-        inference halfway between the two latencies.
+        before it. Both are the natural logarithm of (latency / baseline), times a million. Outliers have a limited
+        weight in the likelihood ratio (Huber 1964, Annals of Mathematical Statistics 35). So an inference slower than
+        the slowdown counts no more than an inference halfway between the two latencies.
         """
         scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
         slow, usual = (
@@ -479,10 +480,10 @@ class Detector:
         return len(windows)
 
     def _count_calm(self, span: Span, window: SlowWindow) -> None:
-        """Add a window to a cumulative sum that grows while the slowdown `span` is interrupted.
+        """Add a window to a cumulative sum (Page's) that grows while the slowdown `span` is interrupted.
 
-        The sum (Page's) is of how far latencies are below the one at which the slowdown ends. The method also stores
-        since which second the sum has been above 0.
+        The slowdown ends at a certain latency. The sum adds up how far the windows are below this latency. The method
+        also stores since which second the sum has been above 0.
         """
         reach = max(span.leave, LEAST_REACH)
         below = min(max(span.leave - window.level, -reach), reach)
@@ -501,9 +502,10 @@ class Detector:
         return window.end_s - self.calm_from >= INTERRUPTION_S and self.calm_below >= MOSTLY * self.calm_count
 
     def _is_over_by_points(self, span: Span, window: SlowWindow) -> bool:
-        """Whether single inferences show that the slowdown is over, for a model whose inferences are seconds apart.
+        """Whether single inferences show that the slowdown `span` is over. Used if inferences are seconds apart.
 
-        It is over if their latency fits the baseline much better than the slowdown, by the likelihood ratio.
+        It is over if the latencies fit the baseline much better than the slowdown, by the likelihood ratio. `window` is
+        the latest window.
         """
         slow = float(np.mean(span.recent)) if span.recent else 2.0 * span.leave
         second = self.points["second"]
@@ -532,8 +534,8 @@ class Detector:
 def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
     """Return the latencies of windows, limited so that an outlier counts less.
 
-    Latencies are logarithms, in millionths of a neper above the baseline. The limit is CLIP, or SPARSE_CLIP for windows
-    of SPARSE_S seconds or more.
+    Each latency is the natural logarithm of (latency / baseline), times a million. The limit is CLIP, or SPARSE_CLIP
+    for windows of SPARSE_S seconds or more.
     """
     reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
     return np.asarray(np.clip(windows["level"], -reach, reach))
@@ -542,8 +544,8 @@ def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
 def _first_above(points: Points, border: float, reach: float) -> int:
     """Return the second in which the latency rises above `border`.
 
-    It is the second that best divides the points below the border from later ones above it. `reach` limits how far an
-    outlier counts as beyond the border.
+    This second best divides earlier points below the border from later points above the border. `reach` limits how far
+    an outlier counts as beyond the border.
     """
     gain = np.clip(points["level"] - border, -reach, reach)[::-1]
     return int(points["second"][len(points) - 1 - int(np.argmax(np.cumsum(gain)))])

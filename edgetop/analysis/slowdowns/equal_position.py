@@ -125,12 +125,12 @@ class EqualPosition:
         return False
 
     def _note_growth(self, place: int, median_ns: float, ratio: float) -> None:
-        """Note a range of positions with a time above the line. Learn all noted ranges if their ratio to it grows.
+        """Note a range of positions with a time above the line. Learn all noted ranges if the ratio to the line grows.
 
         A throttle multiplies every time by one factor, so the ratio to the line jumps once. A ratio that goes on
-        growing shows that the line was too flat: llama.cpp enlarges the cache that it reads in steps of 256 tokens, and
-        in a small model one step can look like a slowdown. `place` is the index of the range. `median_ns` is its median
-        time per token. `ratio` is this median divided by the line.
+        growing shows that the line was too flat. For example, llama.cpp enlarges the cache that it reads in steps of
+        256 tokens, and in a small model one step can look like a slowdown. `place` is the index of the range.
+        `median_ns` is its median time per token. `ratio` is this median divided by the line.
         """
         self.grown = [*self.grown[1 - LATEST_S :], (place, median_ns, ratio)]
         count = len(self.grown)

@@ -1,8 +1,8 @@
 """Finds the sensor signals that changed together with a slowdown, and computes the most probable cause from them.
 
-The usual range of a signal is that of the half minute before the latency began to rise. A signal is evidence if it left
-this range within 3 s of the start of the slowdown. A signal that had left it before is no evidence: a flag set long
-ago, or a hot zone. But it can say what limits a clock that falls.
+The usual range of a signal is its range in the half minute before the latency began to rise. A signal is evidence if it
+left this range within 3 s of the start of the slowdown. A signal that had left the range before is no evidence: a flag
+set long ago, or a hot zone. But such a signal can say what limits a clock that falls.
 """
 
 import math
@@ -134,9 +134,9 @@ class Evidence:
     def begun(cls, onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
         """Return an object that counts the evidence of a slowdown that began at `onset`.
 
-        It contains the usual range of each signal in the half minute before. `floor` is the latency out of which the
-        slowdown rose, as a logarithm in millionths of a neper above the baseline. It is 0 if no other slowdown was in
-        progress.
+        It contains the usual range of each signal in the half minute before. `signals` gives the values of the sensors.
+        `floor` is for a slowdown that rose out of another slowdown: the natural logarithm of (latency of the other
+        slowdown / baseline), times a million. It is 0 if no other slowdown was in progress.
         """
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
@@ -231,13 +231,13 @@ class Evidence:
     def began_with_it(self, tally: Tally) -> bool:
         """Whether the signal left its usual range within 3 s of the start of the slowdown.
 
-        Sensors are read at intervals: it must have been inside its range at some reading before the end of this time.
-        `tally` has the figures of the signal.
+        A sensor is read at intervals. So one of its readings before the end of these 3 s must be inside the usual
+        range. `tally` has the figures of the signal.
         """
         return tally.first_s != NEVER and not tally.was_beyond and tally.before_s <= self.near_s
 
     def held_at_it(self, tally: Tally) -> bool:
-        """Whether the signal was beyond its usual range when the slowdown began. It may have left it long before.
+        """Whether the signal was beyond its usual range when the slowdown began, even if it left the range long before.
 
         `tally` has the figures of the signal.
         """
@@ -258,9 +258,9 @@ class Evidence:
 
     @property
     def growth(self) -> float:
-        """Return how much larger the inputs are than before the slowdown, in nepers; 0.0 if their size is unknown.
+        """Return how much larger the inputs are than before the slowdown; 0.0 if their size is unknown.
 
-        A neper is a natural logarithm: 0.1 means larger by 10.5 %.
+        The result is the natural logarithm of the ratio of the sizes: 0.1 means larger by 10.5 %.
         """
         sizes = [tally for channel, tally in self.pairs if channel.cause == "inputs" and tally.known]
         return max((math.log(max(of.mean, 1.0) / of.median) for of in sizes if of.median > 0), default=0.0)
@@ -319,10 +319,10 @@ class Evidence:
 
 
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusual: Bools | None = None) -> Tally:
-    """Return the figures of a signal, with its usual range and with counts of 0.
+    """Return the figures of a signal: its usual range, and counts of 0.
 
-    `held` has the values of the sensors in each second from `begin_s` on, and `was_read` says whether each was read in
-    that second. `unusual` says which seconds do not belong to the usual range; None means that all belong to it.
+    `held` has the values of the sensors in each second from `begin_s` on. `was_read` says whether each sensor was read
+    in that second. `unusual` says which seconds do not belong to the usual range; None means that all belong to it.
     """
     values = channel.values(held)
     read = np.flatnonzero(was_read[list(channel.rows)].any(axis=0))
@@ -379,9 +379,9 @@ class Finding:
 def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Finding:
     """Return the most probable cause of a slowdown, with its confidence.
 
-    `level` is the size of the slowdown in nepers: the logarithm of its latency ratio. `named` is the cause that was
-    reported before, if any. This cause needs only half of the usual evidence, so that the reported cause does not
-    change back and forth.
+    `evidence` has the signals that changed with the slowdown. `level` is the size of the slowdown: the natural
+    logarithm of its latency ratio. `named` is the cause that was reported before, or "unknown". This cause needs only
+    half of the usual evidence, so that the reported cause does not change back and forth.
     """
     if not evidence.seconds:
         return Finding("unknown", 0.0, ())
@@ -431,16 +431,16 @@ def part_of(cause: Cause, evidence: Evidence, level: float) -> float | None:
     """Return the share (0..1) of a slowdown that lower clocks explain, or None if no such clock is read.
 
     Only the clocks that matter for the cause count: for `memory-clock` these are the clocks of the memory. `level` is
-    the size of the slowdown in nepers: the logarithm of its latency ratio.
+    the size of the slowdown: the natural logarithm of its latency ratio.
     """
     return clock_part(evidence.pairs, level, of_memory=cause == MEMORY_CLOCK if cause in OF_CLOCKS else None)
 
 
 def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
-    """Return how strongly the evidence proves this cause, from 0 to 1.
+    """Return how strongly the evidence proves the cause `cause`, from 0 to 1.
 
-    `clock` is the share (0..1) of the slowdown that lower clocks explain, or None if no clock is read: the result of
-    `part_of`.
+    `evidence` has the signals that changed with the slowdown. `clock` is the share (0..1) of the slowdown that lower
+    clocks explain, as `part_of` returns it; None if no clock is read.
     """
     if cause in LIMITS or cause in OF_CLOCKS:
         if clock is None:

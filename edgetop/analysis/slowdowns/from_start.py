@@ -183,7 +183,7 @@ class Limited:
         """Count the seconds from `begin_s` to `end_s` in which a limit is in force, until the limitation is over.
 
         The limitation is over after RELEASED_S seconds without a limit. Return how many seconds were examined up to
-        then, or None if the limitation continues.
+        then, or None if the limitation continues. `signals` gives the values of the sensors.
         """
         limits = read_limits(signals, begin_s, end_s)
         for place, is_limited in enumerate(limits.any.tolist()):
@@ -332,8 +332,8 @@ def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
 def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
     """Return in which seconds other processes slowed the engine, found from their load while all CPUs are busy.
 
-    Where that load is unknown, the kernel's CPU pressure decides. The result has one element per second. `values` has
-    arrays by sensor id, with the sensor's value in each second.
+    If the load of other processes is unknown, the kernel's CPU pressure is used. The result has one element per second.
+    `values` has arrays by sensor id, with a value for each second. `machine` describes the board and the load.
     """
     engine, others, pressure = values[ENGINE], values[OTHERS], values[PRESSURE]
     has_all = engine >= WHOLE * 100 * machine.wanted
@@ -352,7 +352,8 @@ def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
 def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clue:
     """Return an observation on what took the CPU in the last seconds before the session second `until_s`.
 
-    `name` is the busiest process, or "" if it is unknown. `name_pct` is its CPU use in % of a core.
+    `signals` gives the values of the sensors. `name` is the busiest process, or "" if it is unknown. `name_pct` is its
+    CPU use in % of a core.
     """
     high = read_taken(signals, max(0, until_s - RECENT_S), until_s).values
     means = {kind: float(np.nanmean(values)) for kind, values in high.items() if not np.isnan(values).all()}

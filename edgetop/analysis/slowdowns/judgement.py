@@ -123,8 +123,8 @@ class Judgement:
     def _begin_anew(self, opening_s: int, from_s: int, signals: Signals) -> None:
         """Restart the search for slowdowns after other processes took the CPU from the start.
 
-        The usual latency can be measured only now. `opening_s` is the first second of that time. `from_s` is the second
-        after its end.
+        The usual latency can be measured only now. `opening_s` is the first second in which they took the CPU. `from_s`
+        is the second after the last one. `signals` gives the values of the sensors.
         """
         self.is_anew = True
         self.contention.named = _process(signals, opening_s, from_s)
@@ -134,9 +134,10 @@ class Judgement:
         self.detector, self.cutter, self.burst_rows = Detector(ended_s=from_s), WindowCutter(), NO_SECONDS.rows
 
     def _follow_limits(self, limited: Limited, from_s: int, signals: Signals) -> None:
-        """Count the seconds from `from_s` on in which a limit of the board is in force, until the limitation is over.
+        """Count the seconds in which a limit of the board is in force, from `from_s` on, until the limitation is over.
 
-        It is over when no limit has been in force for some seconds.
+        The limitation is over when no limit has been in force for some seconds. `signals` gives the values of the
+        sensors.
         """
         from_s = max(from_s, limited.from_s or 0)
         released = limited.count(signals, from_s, self.until_s)
@@ -230,8 +231,9 @@ class Judgement:
     ) -> Slowdown:
         """Return a slowdown that began at the start and ended at the session second `to_s` (None: it continues).
 
-        Its latency ratio follows from `level_sum`, the sum over `count` seconds of the logarithm of the median latency,
-        in millionths of a neper.
+        The latency ratio is computed from `level_sum`: the sum, over `count` seconds, of the natural logarithm of the
+        median latency in ns, times a million. The ratio is unknown if `count` is 0. `cause`, `confidence` (0..1) and
+        `clues` (observations) become fields of the slowdown.
         """
         ratio = None
         if self.detector.baseline and count:
@@ -250,10 +252,11 @@ def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
 
 
 def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
-    """Whether users are shown the slowdown.
+    """Whether the slowdown is shown to users. `until_s` is the present session second.
 
-    A longer latency because of larger inputs is not shown, nor is a change of the mix of models that lasts only
-    seconds. If the context of a language model is longer than ever before, a slowdown of unknown cause is not shown.
+    A slowdown because of larger inputs is not shown. A slowdown because of another mix of models is not shown if it
+    lasts only seconds. A slowdown of unknown cause is not shown if the context of a language model is longer than ever
+    before, which `signals` says.
     """
     begin_s, end_s = slowdown.start_ns // NS, until_s if slowdown.end_ns is None else slowdown.end_ns // NS
     lasts_s = end_s - begin_s
@@ -263,9 +266,10 @@ def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
 
 
 def _between(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return an observation that names the stream with most calls between the calls of this stream; None if unknown.
+    """Return an observation that names another stream: the one whose time between the calls of this stream rose most.
 
-    `start_s` and `end_s` are the times of the slowdown in session seconds.
+    The result is None if no other stream took more time than before. `signals` has the calls of all streams. `start_s`
+    and `end_s` are the times of the slowdown in session seconds.
     """
     before_s, during_s = (start_s - BEFORE_S, start_s), (max(start_s, end_s - FAR_BACK_S), end_s)
     found = signals.mix.risen(signals.number, before_s, during_s)
@@ -282,7 +286,7 @@ def _inside(rows: Rows, burst: Baseline) -> Rows:
 def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
     """Return the parts of a slow time that are sure enough to be reported.
 
-    The list is empty if noise may explain the slow time and no part has a well proven cause.
+    `stages` are the parts. The list is empty if noise may explain the slow time and no part has a well proven cause.
     """
     surest = max((stage.finding.proof for stage in stages), default=0.0)
     # A further level makes the span look less like a single step.
@@ -293,7 +297,7 @@ def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
 
 
 def _stands(span: Span, stage: Stage) -> bool:
-    """Whether a part of a slow time, followed by other parts, was a slowdown by itself."""
+    """Whether a part of a slow time was a slowdown by itself. Call it only if other parts follow this part."""
     assert stage.end_s is not None
     return (span.sure_s is not None and span.sure_s <= stage.end_s) or stage.finding.proof >= LIKELY
 
@@ -301,7 +305,8 @@ def _stands(span: Span, stage: Stage) -> bool:
 def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slowdown:
     """Return the slowdown to report for `stage`, one part of a slow time with its own cause.
 
-    `until_s` is the present session second. `sigma` is the usual scatter of the latency in nepers.
+    `signals` gives the values of the sensors. `until_s` is the present session second. `sigma` is the usual scatter:
+    the standard deviation of the natural logarithm of the latency.
     """
     finding, evidence = stage.best()
     start_s, clues = stage.start_s, finding.clues

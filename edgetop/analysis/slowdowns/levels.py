@@ -150,7 +150,7 @@ def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
 
 
 def levels(latency_ns: npt.NDArray[np.int64]) -> Ints:
-    """Return the natural logarithms of latencies in ns, in whole millionths of a neper.
+    """Return the natural logarithms of latencies in ns, times a million, as whole numbers.
 
     >>> levels(np.array([1, 1_000_000])).tolist()
     [0, 13815511]
@@ -175,9 +175,10 @@ def medians(rows: Ints | Floats) -> Floats:
 
 @dataclass(slots=True)
 class Noise:
-    """How much the latency scatters from second to second while nothing happens, as a standard deviation in nepers.
+    """The scatter of the latency from second to second while nothing happens.
 
-    It is increased if successive seconds are correlated, so that a test for independent values stays valid.
+    The scatter is a standard deviation of the natural logarithm of the latency. It is increased if successive seconds
+    are correlated, so that a test for independent values stays valid.
     """
 
     levels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -192,7 +193,7 @@ class Noise:
         return self._sigma
 
     def restore(self, sigma: float) -> None:
-        """Continue with an earlier estimate `sigma` of the scatter, in nepers."""
+        """Continue with an earlier estimate `sigma` of the scatter, a standard deviation of natural logarithms."""
         self._sigma, self._due = max(LEAST_SIGMA, sigma), None
 
     def begin(self, windows: Windows, points: Points) -> None:
@@ -213,8 +214,8 @@ class Noise:
     def rise_ratio(self, before: Ints, rise: Ints) -> float:
         """Return how surely the latency rose: the log-likelihood ratio of a step against correlated noise.
 
-        `rise` has the latencies after the step. `before` has those just before the step that were not added to the
-        noise. All are logarithms, in millionths of a neper.
+        `rise` has the latencies after the step. `before` has the latencies just before the step that were not added to
+        the noise. Each is the natural logarithm of a latency, times a million.
         """
         calm = np.concatenate([self.levels, before])[-CALM:]
         return min(_rise_ratio(calm, rise, size) for size in SIZES)
@@ -225,7 +226,7 @@ class Noise:
         return EVERY - self.since
 
     def add(self, levels: Ints) -> None:
-        """Add latencies of a time in which nothing happened, as logarithms in millionths of a neper."""
+        """Add latencies of a time in which nothing happened. Each is a natural logarithm, times a million."""
         joined = np.concatenate([self.levels, levels])
         self.levels, since = joined[-MAX_LEVELS:], self.since + len(levels)
         self.since = since % EVERY
@@ -236,8 +237,8 @@ class Noise:
 def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
     """Return the log-likelihood ratio of a step from the latencies `calm` to the latencies `rise`.
 
-    All are logarithms, in millionths of a neper. Means of `size` successive latencies are compared. The noise is an
-    autoregression of order one. The result is SURE if there are too few latencies to compare.
+    Each latency is a natural logarithm, times a million. Means of `size` successive latencies are compared. The noise
+    is an autoregression of order one. The result is SURE if there are too few latencies to compare.
     """
     calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
     if len(calm) < LEAST_BLOCKS * size or not len(rise):
@@ -263,18 +264,19 @@ def _trimmed(levels: Ints) -> Floats:
 
 
 def _scatter(levels: Ints | Floats) -> float:
-    """Return the standard deviation in nepers of `levels`, logarithms of latencies in millionths of a neper.
+    """Return the standard deviation of the natural logarithm of the latency.
 
-    It is computed from the median of successive differences, on which slow drift has hardly any effect.
+    `levels` has these logarithms, times a million. The median of their successive differences is used, because slow
+    drift has hardly any effect on this median.
     """
     return median(np.abs(np.diff(levels))) * _PER_MAD / NEPER if len(levels) > 1 else 0.0
 
 
 def _estimate(levels: Ints) -> float:
-    """Return the scatter of logarithms of latencies in nepers, larger if successive latencies are correlated.
+    """Return the scatter of the natural logarithm of the latency, larger if successive latencies are correlated.
 
-    `levels` has the logarithms in millionths of a neper. Medians over blocks of correlated values scatter more than
-    those of independent values, and so show the correlation.
+    `levels` has these logarithms, times a million. Medians over blocks of successive values scatter more if the values
+    are correlated, and so show the correlation.
     """
     scatters = [_scatter(levels)]
     for size in BLOCKS:

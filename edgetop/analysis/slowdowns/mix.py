@@ -86,9 +86,9 @@ class Mix:
             return np.where(known, (others / (own + others)).min(axis=0), np.nan)
 
     def _between(self, begin_s: int, end_s: int) -> Floats:
-        """Return the number of calls of each stream in each second, and the time in them in ns.
+        """Return the number of calls of each stream in each second, and the time in these calls in ns.
 
-        The array has the shape (2, streams, seconds). Both are 0 in seconds that are not stored.
+        The array has the shape (2, streams, seconds). Number and time are 0 in seconds that are not stored.
         """
         second = np.arange(begin_s, end_s)
         is_held = (second > self._newest_s - SECONDS) & (second <= self._newest_s) & (second >= 0)

@@ -34,8 +34,8 @@ class Refusal:
 def find_refusals(evidence: Evidence, level: float, chosen: Cause) -> tuple[Refusal, ...]:
     """Return the rejected causes of a slowdown, each with the reason.
 
-    They are all causes that are possible in the session, except `chosen`, the reported cause. `level` is the size of
-    the slowdown in nepers: the logarithm of its latency ratio.
+    Every cause that is possible in the session is rejected, except `chosen`, the reported cause. `level` is the size of
+    the slowdown: the natural logarithm of its latency ratio.
     """
     if not evidence.seconds:
         return ()

@@ -249,9 +249,10 @@ def _is_of_quota(
     """Whether the inference was slow because its CPU quota stopped the engine.
 
     `counted` is what the engine counted around the inference; None if nothing. `proven` is the cause that `counted`
-    proves, or "". A proven wait for a CPU is due to the quota if the quota stopped the engine for most of this time. If
-    nothing was counted, the quota must have stopped the engine for at least `lost_ns`, the time by which the inference
-    was slower than usual. `seconds` are the first second of the inference and the second after its last one.
+    proves, or "". `lost_ns` is by how many ns the inference was slower than usual. `signals` gives the values of the
+    sensors. `seconds` are the first second of the inference and the second after its last one. A proven wait for a CPU
+    is due to the quota if the quota stopped the engine for most of this time. If nothing was counted, the quota must
+    have stopped the engine for at least `lost_ns`.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
     if not rows or proven not in ("", "contention", "fewer-cpus"):
@@ -289,9 +290,9 @@ def _counts(second: int, signals: Signals, *names: str) -> tuple[dict[str, Float
 def _counted_by_cpu(second: int, latency_ns: int, lost_ns: int, signals: Signals) -> str:
     """Return which CPU counter explains a slow inference: "clock", "cache-misses", or "" for neither.
 
-    `lost_ns` is by how many ns the inference was slower than usual. A reading covers a whole second, so it counts only
-    if it changed by as much as would explain this. `latency_ns` is the latency of the inference, and `second` its
-    second in the session.
+    `second` is the session second of the inference. `latency_ns` is its latency. `lost_ns` is by how many ns it was
+    slower than usual. `signals` gives the values of the sensors. A reading covers a whole second. So it counts only if
+    it changed by as much as a loss of `lost_ns` requires.
     """
     values, at = _counts(second, signals, CYCLES, RAN_MS, CACHE_MISSES)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -323,9 +324,10 @@ def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> boo
 
 
 def _others_were_busy(second: int, signals: Signals) -> bool:
-    """Whether other processes used much more CPU than usual in this second or the next one.
+    """Whether other processes used much more CPU than usual in this session second or the next one.
 
-    Usual is the median of the half minute before. In that time, such a load must have been uncommon.
+    Usual is the median of the half minute before. In that half minute, such a load must have been uncommon. `signals`
+    gives the values of the sensors.
     """
     channel = next((one for one in signals.channels if one.name == LOAD_OF_OTHERS), None)
     begin_s = max(0, second - USUAL_S)

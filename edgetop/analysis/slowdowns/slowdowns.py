@@ -131,7 +131,7 @@ class Slowdowns(TracksReader):
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
         """Give the seconds `rows` up to `until_s` to `judgement`, the state of the search for slowdowns.
 
-        Seconds that it already has are left out.
+        Seconds that `judgement` already has are left out.
         """
         if until_s > judgement.until_s:
             judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self.signals)
@@ -201,7 +201,7 @@ def judged(batches: Iterable[Batch], from_s: int) -> Document:
 
 
 def judged_stream(judged: Mapping[str, object] | None, number: int) -> Mapping[str, object] | None:
-    """Return the part of the result of `judged` that is about the stream `number`, or None if there is none."""
+    """Return the result of `judged` for the stream `number`, or None if there is none."""
     if judged is None or not number:
         return judged
     streams = judged.get("streams")

@@ -64,7 +64,10 @@ class Stage:
 
     @property
     def level(self) -> float:
-        """Return by how much the mean latency is above the baseline, in millionths of a neper."""
+        """Return by how much the mean latency is above the baseline.
+
+        The result is the natural logarithm of (mean latency / baseline), times a million.
+        """
         return self.level_sum / self.slow if self.slow else 0.0
 
     @property
@@ -85,9 +88,9 @@ class Stage:
         self.pending = []
 
     def best(self, named: Cause | None = None) -> tuple[Finding, Evidence]:
-        """Return the most probable cause, and the evidence for it.
+        """Return the most probable cause, and the evidence for this cause.
 
-        `named` is the cause that wins if it is nearly as probable. None means the last known cause.
+        `named` is the cause that wins if it is nearly as probable as the best one. None means the last known cause.
         """
         named = self.named if named is None else named
         found = [(find_cause(one, max(self.level - one.floor, 0) / NEPER, named), one) for one in self.candidates]
@@ -98,7 +101,7 @@ class Stage:
         return self.best()[0]
 
     def name(self, signals: Signals) -> None:
-        """Find the cause and store it in `named`, after certain numbers of slow seconds.
+        """Find the cause and store it in the attribute `named`. Do this only after certain numbers of slow seconds.
 
         The numbers are fixed, so that the result is the same however the seconds were divided into batches.
         """
@@ -146,7 +149,7 @@ class Change:
     def is_sure_rise(self, sigma: float) -> bool:
         """Whether the latency surely rose, even without the two slowest seconds.
 
-        `sigma` is the usual scatter of the latency in nepers.
+        `sigma` is the usual scatter: the standard deviation of the natural logarithm of the latency.
         """
         if self.lasts_s < LEAST_S or len(self.windows) < _least(self.windows[-1]) or not self.is_mostly_beyond:
             return False
@@ -297,9 +300,10 @@ def _lower_median(levels: list[int]) -> int:
 
 
 def _rejoined(before: Stage | None, stage: Stage) -> tuple[Stage, ...]:
-    """Return two successive parts of a slowdown, or a single one that joins them.
+    """Return two successive parts of a slowdown, or a single part that joins both.
 
-    They are joined if the later one is slower and has no known cause. `before` is the earlier part, or None.
+    The parts are joined if the later part is slower and has no known cause. `before` is the earlier part, or None if
+    there is none. `stage` is the later part.
     """
     if before is None:
         return (stage,)

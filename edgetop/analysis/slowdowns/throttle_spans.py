@@ -148,7 +148,7 @@ class Latency:
 
     @property
     def level(self) -> float:
-        """Return the mean of the logarithm of the latency, in nepers; NaN if there are no seconds."""
+        """Return the mean natural logarithm of the latency in ns; NaN if there are no seconds."""
         return self.level_sum / self.count / NEPER if self.count else math.nan
 
 
@@ -236,9 +236,9 @@ class Spans:
             values.extend([nothing] * (len(board.infos) - len(values)))
 
     def settle(self, readings: Readings, until_ns: int, board: Board) -> None:
-        """Find slowed times from the readings up to the session time `until_ns`.
+        """Find slowed times from `readings` up to the session time `until_ns`.
 
-        The readings are those of flags, thermal zones and clock caps.
+        The readings are those of flags, thermal zones and clock caps. `board` says which sensors these are.
         """
         marks = sorted([*self._changes(readings, board), *self._silences(until_ns, board)])
         for mark in marks:
@@ -292,8 +292,8 @@ class Spans:
     def _cap_moved(self, mark: Mark, before_mhz: float, board: Board) -> None:
         """Begin or end a slowed time after a change of a clock's cap.
 
-        It begins if the cap falls while a thermal zone is at its trip point, and ends when the cap is back.
-        `before_mhz` is the cap before the change.
+        It begins if the cap falls while a thermal zone is at its trip point, and ends when the cap is back. `mark` is
+        the change. `before_mhz` is the cap before the change. `board` has the sensors.
         """
         place = mark.place
         if any(place in span.in_force for span in self.spans):
@@ -352,9 +352,9 @@ class Spans:
             span.until_ns = max(span.until_ns, t_ns)
 
     def _drop(self) -> None:
-        """If there are too many slowed times, drop the oldest that is over, and add it to the totals.
+        """Drop the oldest slowed time that is over, if there are too many. Add it to the totals.
 
-        If an older one continues, the dropped time lies within it and does not count twice.
+        If an earlier slowed time still continues, the dropped time lies within it. It is then not added to the totals.
         """
         at = next((at for at, span in enumerate(self.spans) if not span.in_force), None)
         if len(self.spans) <= MAX_SPANS or at is None:
@@ -383,8 +383,8 @@ class Spans:
     def measure(self, tracks: Tracks, rows: Rows, until_ns: int, board: Board) -> None:
         """Add clocks, temperatures and latencies up to the session time `until_ns` to the slowed times.
 
-        Values outside of slowed times are added to the figures for comparison. `rows` are seconds of type ROW, in order
-        of time.
+        `tracks` has the sensor readings. `rows` are seconds of type ROW, in order of time. `board` says which sensors
+        are clocks and thermal zones. Values outside of slowed times are added to the figures for comparison.
         """
         self._measure_latency(rows[(rows["t_ns"] > self.row_ns) & (rows["t_ns"] + NS <= until_ns)])
         begin_s, end_s = max(self.measured_s, tracks.newest_s - SECONDS + 1), until_ns // NS

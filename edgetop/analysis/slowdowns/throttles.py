@@ -171,13 +171,13 @@ class Throttles(TracksReader):
     def _settle(self, spans: Spans, until_ns: int, measured_ns: int, board: Board) -> None:
         """Find throttling in the readings up to `until_ns`, and measure clocks, heat and latency up to `measured_ns`.
 
-        Both are session times in ns. The results are added to `spans`.
+        Both are session times in ns. The results are added to `spans`. `board` says which sensors are used.
         """
         spans.settle(self._signals[self._signals["t_ns"] <= until_ns], until_ns, board)
         spans.measure(self._tracks, self._rows, measured_ns, board)
 
     def record(self, events: Sequence[Event]) -> None:
-        """Add events of throttling that are being recorded. Call it before they come with a batch."""
+        """Add events of throttling that are being recorded. Call it before the batch with these events is folded."""
         self._view = None
         self._recorded.fold(events)
 
@@ -224,7 +224,7 @@ class Throttles(TracksReader):
         )
 
     def _read_now(self, places: Sequence[int]) -> list[int]:
-        """Return those of the sensor indexes `places` whose sensors were read in the last 12 s."""
+        """Return the indexes in `places` of the sensors that were read in the last 12 s."""
         oldest_ns, tracks = self._now_ns - HOLD_NS, self._tracks.views()
         return [place for place in places if (read_ns := tracks[place].read_ns) is not None and read_ns >= oldest_ns]
 
@@ -278,8 +278,8 @@ def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> Throt
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
     """Return the highest clock in MHz seen while the board was not throttled.
 
-    If none was seen, it is the highest allowed clock. The result is at least `clock_mhz`, the present clock, and None
-    if all of them are unknown.
+    `spans` has the highest clock that was seen. If none was seen, the result is the highest allowed clock, from `board`
+    and `tracks`. The result is at least `clock_mhz`, the present clock. It is None if all of these are unknown.
     """
     limits = [board.infos[place].max for place in board.clocks[:1]]
     limits.append(max((mhz for place in board.clock_caps if (mhz := tracks[place].max) is not None), default=None))
