@@ -12,8 +12,8 @@ The first line with `count` is about the warm-up, the second about the measured 
 profiles of operators. If all inferences took the same time, the line is `count=5 curr=51629 (all same)`. Older versions
 end with `Average inference timings in us: Warmup: 83235, Init: 38467, Inference: 79760.9`. Times are in microseconds.
 
-LiteRT's tools print a block instead (google-ai-edge/LiteRT, litert/tools/benchmark_litert_model.h, and
-benchmark_litert_model.py in the package ai-edge-litert), whose times are in ms with two decimals, also where no unit
+LiteRT's tools print a list instead (google-ai-edge/LiteRT, litert/tools/benchmark_litert_model.h, and
+benchmark_litert_model.py in the package ai-edge-litert). Its times are in ms with two decimals, also where no unit
 stands. `litert-benchmark --result_json` writes the same figures under `latency`.
 
     ========== BENCHMARK RESULTS ==========
@@ -344,7 +344,7 @@ def _figures(
 
     `stats` has a pair of texts for each line with `count=`: the count, and the rest of the line. `mean_ms` is the mean
     that the end of the output repeats. `is_mean` takes a line's mean in microseconds and returns whether it equals
-    `mean_ms`. The first such line describes the measured inferences. Without such a line, only the mean is returned.
+    `mean_ms`. A line with that mean describes the measured inferences. Without such a line, only the mean is returned.
     """
     figures: dict[str, JsonValue] = {"mean_ms": mean_ms}
     places = (*range(1, len(stats)), 0)[: len(stats)]  # the first one last: it is usually the warm-up's

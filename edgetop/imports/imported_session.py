@@ -216,10 +216,10 @@ class Imported:
 
 @contextlib.contextmanager
 def _place(folder: Path, *, force: bool) -> Iterator[None]:
-    """Make `folder` free for the block of the `with` statement, and delete the old session there after the block.
+    """Move an old session at `folder` aside while the body of a `with` statement runs, and delete it afterwards.
 
-    If the block raises, the old session is put back. Raises InputError if anything is at `folder` and `force` is False,
-    or if what is there was not imported by edgetop.
+    If the body raises, the old session is put back. `force` allows the old session to be replaced. Raises InputError if
+    anything is at `folder` and `force` is False, or if edgetop did not import the session there.
     """
     aside = None
     if os.path.lexists(folder):
@@ -305,8 +305,8 @@ def _inferences(times: Times) -> Iterator[Batch]:
 def _requests(made: Generated) -> Batch:
     """Return a batch (session data of a span of time) with the requests in `made` and what is known of their tokens.
 
-    Each request gives at most two rows of tokens: one for its first token, and one with the mean time between its later
-    tokens.
+    Each request gives at most two rows of token times: a row for its first token, and a row with the mean time between
+    its later tokens.
     """
     requests = made.requests
     inferences = np.zeros(len(requests), INFERENCE)

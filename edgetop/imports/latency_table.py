@@ -62,10 +62,10 @@ def header_of(text: str) -> str:
 
 
 def is_table(text: str) -> bool:
-    """Return whether the first row of a text names a column of latencies, and the column's unit may be known.
+    """Return whether a text is a table of latencies: whether its first row names a column of latencies.
 
-    A name with a unit, such as `latency_ms`, is enough. Below a name without a unit, such as `latency`, a number must
-    stand; the user can then give the unit.
+    A name with a unit, such as `latency_ms`, is enough. A name without a unit, such as `latency`, only counts if a
+    number stands below it. The user can then give the unit.
     """
     header = header_of(text)
     separators = separators_of(header)
@@ -166,7 +166,7 @@ def _refuse_second(cells: Sequence[str], names: Sequence[str], number: int, *, i
     """Raise ValueError if a row repeats the names of the columns, as when two runs were written to one file.
 
     `cells` are the row's cells, and `number` is its number in the file, from 1. `names` are the cells of the file's
-    first row, which are names of columns if `is_named`.
+    first row. `is_named` says that these cells are names of columns.
     """
     if is_named and cells == names:
         raise ValueError(f"row {number} names the columns again: of two runs, keep one in a file")
@@ -175,9 +175,9 @@ def _refuse_second(cells: Sequence[str], names: Sequence[str], number: int, *, i
 def _latency_ns(cells: Sequence[str], place: int, unit: str, separators: Separators) -> float:
     """Return the latency in ns in one row. Raises ValueError or IndexError if the row has none.
 
-    A row that begins with a word such as `mean` or `total` sums up others, so it has no latency. `place` is the
-    position of the latency's cell, from 0. `unit` is the column's unit, which counts if the cell has no unit of its
-    own.
+    A row that begins with a word such as `mean` or `total` sums up other rows, so it has no latency. `cells` are the
+    row's cells. `place` is the position of the latency's cell, from 0. `unit` is the column's unit. It is used if the
+    cell has no unit.
     """
     amount = _amount(cells[place], separators)
     if amount is None or _SUMMARY.fullmatch(cells[0]):
@@ -276,8 +276,8 @@ _Time = tuple[int, Callable[[str, Separators], int]]
 def _time_column(names: Sequence[str], asked: str | None, latency: int) -> _Time | None:
     """Return `(position from 0, function)` for the column of start times, or None if there is none.
 
-    The function reads a cell of that column as ns. `asked` is the column that the user chose, or None. `latency` is the
-    position of the column of latencies.
+    The function reads a cell of that column as ns. `names` are the columns' names. `asked` is the column that the user
+    chose, or None. `latency` is the position of the column of latencies.
     """
     if asked is not None:
         place, unit = _find(names, asked)
@@ -344,8 +344,8 @@ def _date(cell: str, _: Separators) -> int:
 def _checked(start_ns: Numbers | None, names: Sequence[str], time: _Time | None, page: Page) -> Numbers | None:
     """Return the start times as they were given, or None if the table has none or all of them are equal.
 
-    If times stand still or go back, a note is added to `page`. `names` are the columns' names. `time` is `(position
-    from 0, function)` of the column of times, as `_time_column` returns it.
+    If times stand still or go back, a note is added to `page`. `start_ns` has the start times in ns, and `names` the
+    columns' names. `time` is `(position from 0, function)` of the column of times, as `_time_column` returns it.
     """
     if start_ns is None or time is None:
         return None

@@ -31,8 +31,8 @@ def read_tests(tests: Sequence[Any]) -> Generated:
     `tests` are the parsed JSON objects of the tests, as in `{"n_prompt": 512, "n_gen": 0, "samples_ns": [74601900]}`.
 
     If there is one prompt test and one generation test with equal numbers of repetitions, a request is one repetition
-    of each. Tests that mix both are left out, with a note. Raises ValueError if the tests differ in their settings, or
-    if no test can be used.
+    of the prompt test and one of the generation test. A test that processes a prompt and also generates is left out,
+    with a note. Raises ValueError if the tests differ in their settings, or if no test can be used.
     """
     rows = [_checked(test) for test in tests]
     first = rows[0]

@@ -55,7 +55,8 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Times:
-    """All inferences of one run, sorted by start, with start and duration of each. The first one starts at time 0."""
+    """All inferences of one run, sorted by start, with start and duration of each. The first inference starts at time
+    0."""
 
     start_ns: Numbers  # if `has_starts` is false, the end of the inference before
     latency_ns: Numbers
@@ -110,7 +111,7 @@ class Layers:
         return sum(operator.total_ns for operator in self.operators)
 
     def with_copies(self, times: Times, provider: str) -> "Layers":
-        """Return the layers with two more: the copies of inputs to the device and of outputs back to the host.
+        """Return the layers and two further ones: the copies of inputs to the device and of outputs back to the host.
 
         So the shares of the layers refer to the whole latency. `times` has the median durations of the copies in
         `parts_ms`. `provider` names what runs the copies, such as `TensorRT`.
@@ -163,10 +164,10 @@ class Measured:
     def providers(self) -> tuple[str, ...]:
         """Return the names of the providers that ran an operator, with the CPU last.
 
-        Runtimes prefer them in that order.
+        Runtimes prefer the providers in that order.
 
-        Without operators, the names are those that the tool printed, and otherwise the tool's usual provider. () if
-        none is known.
+        Without operators, return the names that the tool printed. If it printed none, return the tool's usual provider,
+        or () if that is unknown.
         """
         found = dict.fromkeys(operator.provider for operator in self.layers.operators) if self.layers else {}
         names = tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.summary or NO_SUMMARY).providers

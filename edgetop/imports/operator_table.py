@@ -170,15 +170,16 @@ def _row(line: str) -> _Row | None:
 
 
 def _delegate_of(row: _Row) -> str:
-    """Return the provider, such as `XNNPACK`, if an operator stands for a whole delegate. Otherwise return ""."""
+    """Return the provider, such as `XNNPACK`, if the operator in `row` stands for a whole delegate, else ""."""
     match = _DELEGATE.match(row.op_type)
     return _PROVIDERS.get(match[1], match[1]) if match else ""
 
 
 def _operators(page: Page, rows: Sequence[_Row], provider: str, runs: int) -> Iterator[Operator]:
-    """Yield the operators in the rows of a table. An operator that some inference did not run is left out, with a note.
+    """Yield the operators in the rows of a table. An operator that not every inference ran is left out, with a note.
 
-    `provider` runs all rows; with "", each row says which provider ran it. `runs` is the number of inferences.
+    `provider` is the provider that ran all operators. If it is "", each row says which provider ran its operator.
+    `runs` is the number of inferences.
     """
     is_counted = any(row.times for row in rows)
     rare = [row for row in rows if is_counted and not row.times]

@@ -64,7 +64,7 @@ _DIGITS = 6  # significant digits with which C++ prints a number
 
 
 def read_text(page: Page) -> Times | Summary:
-    """Return each inference if the output lists them (option -v). Otherwise return a summary of all inferences.
+    """Return each inference if the output lists the inferences (option -v), else a summary of all inferences.
 
     Raises ValueError if the output is cut off, contradicts itself, or has several runs.
     """

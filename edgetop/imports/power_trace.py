@@ -84,7 +84,7 @@ class PowerTrace:
     def __init__(self, spec: TraceSpec) -> None:
         """Read the beginning of the log, to find its columns. `spec` is the user's description of the log.
 
-        Raises OSError, or ValueError whose message names what the log lacks.
+        Raises OSError, or ValueError with a message that says what the log lacks.
         """
         self._spec = spec
         self._layout = _find_layout(spec)
@@ -121,7 +121,7 @@ class PowerTrace:
 
 
 def _spread(t_s: Floats) -> Floats:
-    """Return the times with rows of equal time spread evenly up to the next time.
+    """Return times in s that increase: equal times are spread evenly up to the next greater time.
 
     PyMonsoon writes equal times, because it stamps whole packets of samples.
     """
@@ -184,8 +184,8 @@ def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], 
     """Return `(time, factors, constant)`, which say how a row gives its time in s and its power in W.
 
     `time` is a pair of a column's position (from 0) and a factor to s. `factors` has a pair for each column whose
-    values are multiplied. The power is their product, multiplied by `constant`. `names` are the columns' names in lower
-    case. Raises ValueError if a column is missing.
+    values are multiplied. The power is their product, multiplied by `constant`. `spec` is the user's description of the
+    log. `names` are the columns' names in lower case. Raises ValueError if a column is missing.
     """
     if spec.format in NAMED and not spec.columns:
         return layout_of(spec.format, names, spec.volts)

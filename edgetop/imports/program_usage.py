@@ -75,9 +75,9 @@ class _Rows:
     def log(self, note: str, command: Sequence[str] = (), *, is_of_profiler: bool = False) -> SensorLog:
         """Return all samples as sensor readings, with the program's totals.
 
-        A sample is a mean over the time since the sample before. The first one is given an interval of the usual
-        length. `note` tells the user how the times were found. `command` is the program's command line; without it, the
-        program's name stands.
+        A sample is a mean over the time since the sample before. The first sample is assumed to be as long as is usual.
+        `note` tells the user how the times were found. `command` is the program's command line. If it is empty, the
+        program's name is used.
 
         With `is_of_profiler`, the totals are computed as Auptimizer's Profiler does: the time from the first to the
         last sample, and the mean CPU load of all samples. Raises ValueError if there are no samples, or samples of two
@@ -136,8 +136,8 @@ def _sizes(text: str) -> tuple[float, float]:
 def read_stats(entries: Sequence[Mapping[str, Any]], interval_ns: int) -> SensorLog:
     """Return the samples of `docker stats` or `podman stats`.
 
-    `entries` are the parsed JSON objects. They have no time, so `interval_ns` is assumed from each to the next. Raises
-    ValueError if a value cannot be read, or if there are no samples.
+    `entries` are the parsed JSON objects. The objects have no time. So `interval_ns` is assumed as the time from each
+    object to the next. Raises ValueError if a value cannot be read, or if there are no samples.
     """
     rows = _Rows()
     for place, entry in enumerate(entries):

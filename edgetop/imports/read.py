@@ -256,7 +256,7 @@ def _parsed(path: Path, text: str) -> Any:
 
 
 def _json_lines(text: str) -> list[Any] | None:
-    """Return the JSON objects of a text that has one in each line, or None if the text has another form.
+    """Return the JSON objects of a text with one object in each line, or None if the text has another form.
 
     A single object counts only if it comes from a tool that writes one object per line.
     """

@@ -1,4 +1,4 @@
-"""Parse a log of NVIDIA's tegrastats, which has sensor readings only. `edgetop.sensors.tegrastats` parses each line."""
+"""Parse a log of NVIDIA's tegrastats. It has only sensor readings. `edgetop.sensors.tegrastats` parses each line."""
 
 import itertools
 from array import array

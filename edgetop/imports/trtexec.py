@@ -81,9 +81,10 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
 
 
 def _column(entries: Sequence[Any], *names: str) -> Floats:
-    """Return one value in ms of each entry: the value under the first of `names` that the first entry has.
+    """Return one value in ms of each entry. The first entry decides which of `names` is used.
 
-    `entries` are JSON objects, as in `{"latencyMs": 2.5}`. Raises ValueError if an entry lacks that value.
+    `entries` are JSON objects, as in `{"latencyMs": 2.5}`. `names` are possible keys of the value; the first of these
+    keys in the first entry is used for all entries. Raises ValueError if an entry lacks this key.
     """
     name = next((name for name in names if name in entries[0]), names[0])
     return np.array([_number(entry, name, place) for place, entry in enumerate(entries)], np.float64)
@@ -134,9 +135,9 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
 
 
 def layer(name: str, calls: int, total_ms: float) -> Operator:
-    """Return a layer of TensorRT as an operator. `calls` is its number of calls.
+    """Return a layer of TensorRT as an operator.
 
-    `total_ms` is the time of all calls.
+    `name` is the layer's name, `calls` its number of calls, and `total_ms` the time of all calls in ms.
     """
     op_type = REFORMAT if name.startswith(_REFORMATS) else LAYER
     return Operator(name, op_type, ORIGIN.provider, calls, round(total_ms * 1e6))

@@ -11,8 +11,8 @@ Before 8.0 there is a line `Host Latency`, then one for each figure: `min: 4.34 
 `percentile: 5.46 ms at 99% (end to end ...)`, `throughput: 0 qps`, `walltime: 3.0 s`. Those versions print a
 throughput of 0 for a model with an explicit batch.
 
-With an implicit batch (`--batch=16`, up to 9.x), queries and throughput count the items of a batch, while the latency
-is that of a whole batch: `Timing trace has 128 queries over 5.45773 s` are four inferences of 32.
+With an implicit batch (`--batch=16`, up to 9.x), queries and throughput count the items of a batch. But the latency is
+of a whole batch: `Timing trace has 128 queries over 5.45773 s` are four inferences of 32.
 
 `--dumpProfile` prints a table. Before 8.4 the name of a layer is its first column, and later its last one:
 
@@ -189,8 +189,8 @@ def _of_averages(page: Page, averages: "list[re.Match[str]]") -> Summary:
 def _told(page: Page, line: "re.Pattern[str]", option: "re.Pattern[str]", options: str) -> int | None:
     """Return the number that an option of trtexec was given, or None if the output does not say.
 
-    The pattern `line` finds it in the printed list of options. Otherwise the pattern `option` searches `options`, which
-    is the command line.
+    The pattern `line` is searched in the printed list of options. If it is not found, the pattern `option` is searched
+    in `options`, the command line.
     """
     match = page.first(line) or option.search(options)
     return int(match[1]) if match else None
@@ -199,7 +199,7 @@ def _told(page: Page, line: "re.Pattern[str]", option: "re.Pattern[str]", option
 def _per_batch(queries: "re.Match[str] | None", batch: int | None) -> int | None:
     """Return the number of inferences, or None if it is 0 or unknown.
 
-    trtexec counts each item of a batch as a query. `queries` is the match whose first group is the number of queries.
+    trtexec counts each item of a batch as a query. `queries` is a match; its first group is the number of queries.
     `batch` is the number of items in a batch; None stands for 1.
     """
     return (count(queries[1]) // (batch or 1) or None) if queries else None
@@ -263,7 +263,8 @@ def _layers(page: Page, rows: list[tuple[str, float, float]], runs: int) -> tupl
 
 
 def _calls(total_ms: float, average_ms: float, runs: int) -> int:
-    """Return a layer's number of calls, which is its total time divided by its average time.
+    """Return a layer's number of calls: `total_ms`, the time of all calls, divided by `average_ms`, the time of one
+    call.
 
     The average is rounded. So `runs`, the number of inferences, is returned if the quotient is close to it.
     """

@@ -159,7 +159,7 @@ def stored_value(data: memoryview, dtype: str, shape: tuple[int, ...]) -> Array 
 
 
 def small_value(values: Sequence[float] | Array, dtype: str, shape: tuple[int, ...]) -> Array | None:
-    """Return the values as an array of the given dtype and shape, or None if their number does not match the shape."""
+    """Return `values` as an array of `dtype` and `shape`, or None if their number does not match the shape."""
     array = np.asarray(values).astype(dtype)  # numbers in a file may be too wide; their lower bits are kept
     return array.reshape(shape) if array.size == math.prod(shape) else None
 
@@ -194,7 +194,7 @@ def tensors_by_value(model: Model) -> set[int]:
 
 
 def depends_on_values(graph: Graph, operator: Operator, *, is_onnx: bool) -> bool:
-    """Whether the work of an operator depends on the values of its inputs. If not, it only depends on their shapes.
+    """Whether the work of an operator depends on the values of its inputs, and not only on their shapes.
 
     `is_onnx` is True for a model of ONNX and False for TFLite.
     """

@@ -102,8 +102,8 @@ def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Opera
 def _stays_apart(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
     """Whether an ONNX convolution is followed by an activation that runtimes cannot merge into it.
 
-    They cannot if they do not support the type of activation, or if other operators read the convolution's output as
-    well. `readers` are the operators that read a tensor, by the tensor's index.
+    Runtimes cannot merge the two if they do not support the type of activation, or if other operators read the
+    convolution's output as well. `readers` are the operators that read a tensor, by the tensor's index.
     """
     place = operator.outputs[0] if operator.outputs else OMITTED
     after = readers.get(place, [])
@@ -132,7 +132,7 @@ def _conversions(inspection: Inspection) -> Iterator[Notice]:
 
 
 def _notable_share(costs: Iterable[OperatorCost], inspection: Inspection) -> str:
-    """Return which share of the model's bytes the operators move, such as `12 %`. It is "" below NOTABLE_SHARE."""
+    """Return the operators' share of the model's bytes, such as `12 %`, or "" if the share is below NOTABLE_SHARE."""
     moved, total = sum(cost.bytes or 0 for cost in costs), inspection.totals.bytes
     return percent(moved / total) if moved and moved >= NOTABLE_SHARE * total > 0 else ""
 
@@ -140,7 +140,8 @@ def _notable_share(costs: Iterable[OperatorCost], inspection: Inspection) -> str
 def _annotations(graph: Graph) -> set[int]:
     """Return the positions of the QuantizeLinear and DequantizeLinear operators that form pairs.
 
-    Such a pair only marks its neighbours as quantised. Runtimes merge it with them, so it costs nothing.
+    Such a pair only marks its neighbours as quantised. Runtimes merge the pair with its neighbours, so the pair costs
+    nothing.
     """
     makers = {place: operator for operator in graph.operators for place in operator.outputs}
     readers = _readers(graph)
@@ -178,7 +179,7 @@ def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
 def _keeps_activations(operator: Operator) -> bool:
     """Whether an operator is a MatMulNBits that computes on float activations.
 
-    It does, unless its attribute `accuracy_level` asks for int8 (ContribOperators.md).
+    Its attribute `accuracy_level` can ask for int8 instead (ContribOperators.md).
     """
     return operator.op_type == "MatMulNBits" and operator.attributes.get("accuracy_level", 0) != _INT8_ACTIVATIONS
 

@@ -46,8 +46,8 @@ def inspected(
     """Return the operators, costs, weights and memory of a model, for inputs of given shapes.
 
     `declared` is the model as read from its file. `inputs` has the shape of each input by name, as in `{"image": (1, 3,
-    224, 224)}`. `measure` asks a runtime for the shapes. It is only called for a TFLite model whose file lacks some. A
-    measured shape is not used if it depends on the values of the inputs.
+    224, 224)}`. `measure` asks a runtime for the shapes. It is only called for a TFLite model, if shapes are missing in
+    the file. A measured shape is not used if it depends on the values of the inputs.
     """
     model, measured = with_shapes(declared, inputs), None
     if declared.format == "tflite" and _is_open(model):

@@ -1,8 +1,8 @@
 """What a language model needs: the size of its KV cache and the work for each token, from the header of its GGUF file.
 
-A multiply-accumulate is 2 FLOPs, as for other models. Each token passes every weight matrix once. Two exceptions: of a
-mixture of experts, only the experts that are used count; of the embedding, only one row counts. Attention adds work for
-every earlier token.
+A multiply-accumulate is 2 FLOPs, as for other models. Each token passes every weight matrix once. There are two
+exceptions. In a mixture of experts, only the experts that are used count. In the embedding, only the values of the
+present token count. Attention adds work for every earlier token.
 """
 
 from collections import Counter
@@ -122,7 +122,8 @@ class _Keys:
     def number(self, key: str) -> int | None:
         """Return an integer whose key begins with the architecture's name, or None if it is missing.
 
-        `key` is the rest: `context_length` gives the value of `llama.context_length` in a model of that architecture.
+        `key` is the rest of the key: `context_length` gives the value of `llama.context_length` in a model of that
+        architecture.
         """
         return self.plain(f"{self.architecture}.{key}")
 

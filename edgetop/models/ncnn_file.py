@@ -91,7 +91,8 @@ class _Reader:
     def _weights(self, kind: str, name: str, parameters: _Parameters) -> list[int]:
         """Return the index of the tensor with the layer's weights, in a list; [] if the layer has none.
 
-        The file only says how many weights there are. They are counted as 4 bytes each.
+        The file only says how many weights there are. Each weight counts as 4 bytes. `kind` is the layer's type, `name`
+        its name, and `parameters` are its parameters by number.
         """
         count = int(parameters.get(_WEIGHTS.get(kind, -1), "0"))
         if count <= 0:
@@ -165,8 +166,8 @@ def _windows(
     """Return (height, width) of the output of a convolution or pool.
 
     `parameters` are the layer's parameters by number, and `shape` is the input's shape. `dilation`, `stride` and `pads`
-    (left, top, right, bottom) are numbers of parameters, not their values. `rounds_up` says whether an incomplete last
-    step of the window counts.
+    (left, top, right, bottom) are keys in `parameters`, not values. `rounds_up` says whether an incomplete last step of
+    the window counts.
     """
 
     def number(key: int | None, default: int) -> int:

@@ -57,7 +57,7 @@ class Drafts:
         return place
 
     def declare(self, name: str, dtype: str | None, shape: Shape | None) -> int:
-        """Set a tensor's dtype and shape, and return its index. A tensor that is a constant already stays as it is."""
+        """Set the dtype and shape of the tensor `name`, and return its index. A constant tensor stays as it is."""
         place = self.place(name)
         if not self.tensors[place].is_constant:
             self.tensors[place] = Tensor(name, dtype, shape)
@@ -78,7 +78,7 @@ class Call:
     """
 
     def __init__(self, graph: Drafts, function: Function, number: int, operator: Operator) -> None:
-        """Map the function's tensors to tensors of `graph`, for the call `operator`.
+        """Map the tensors of `function` to tensors of `graph`, for the call `operator`.
 
         `number` is the number of earlier calls of the same function. It is part of the new names, so that they differ
         from call to call.
@@ -196,7 +196,8 @@ class _ModelReader:
         """Return the tensors that a graph reads but a surrounding graph defines.
 
         The result maps each tensor's index in this graph to its index in the graph directly around it. The tensor's
-        dtype and shape are copied from the definition. `given` are the tensors of this graph that are not made by an
+        dtype and shape are copied from the definition. `drafts` has the graph's tensors, `operators` are its operators,
+        and `outputs` the indices of its outputs. `given` are the tensors of this graph that are not made by an
         operator. `around` are the surrounding graphs, the outermost first.
         """
         if not around:
@@ -233,8 +234,8 @@ class _ModelReader:
     def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
         """Read operators from the bytes of their nodes.
 
-        The first operator gets the position `first`, the next ones count up. `scopes` hold the tensors by name, first
-        of the surrounding graphs, last of the present graph.
+        `nodes` are the encoded operators. The first one gets the position `first`, and the following ones count up.
+        `scopes` hold the tensors by name, first of the surrounding graphs, last of the present graph.
         """
         operators: list[Operator] = []
         for data in nodes:
@@ -263,7 +264,7 @@ class _ModelReader:
         return True
 
     def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
-        """Read one operator. Return it with the function of the model that it calls, or None if it calls none.
+        """Return `(operator, function of the model that the operator calls)`. The function is None if it calls none.
 
         `scopes` hold the tensors by name, first of the surrounding graphs, last of the present graph.
         """
@@ -301,7 +302,8 @@ class _ModelReader:
 def _same_in_every_call(node: memoryview, budget: Budget) -> list[str]:
     """Return the output names of a function's node if it gives the same values in every call, else [].
 
-    That holds for a `Constant` whose value is not an attribute of the call.
+    Such a node is a `Constant` with its own value. A `Constant` may also take its value from an attribute of the call,
+    and then differs. `node` are the node's bytes, and `budget` limits the work of reading.
     """
     known = wire.read(node, budget, {4: wire.text}, {2: wire.text, 5: values.read_attribute})
     is_same = known.get(4) == "Constant" and not any(attribute.reference for attribute in known[5])

@@ -79,7 +79,7 @@ def _end(beside: Mapping[str, str], stored_bytes: int | None) -> int | None:
     """Return the position in bytes at which a tensor ends in its external file, or None if it is unknown.
 
     `beside` has the keys `offset` and `length`, which say where the tensor is (onnx/docs/ExternalData.md).
-    `stored_bytes` is the tensor's size, which is used if there is no length.
+    `stored_bytes` is the tensor's size. It is used if there is no length.
     """
     offset, length = beside.get("offset", "0"), beside.get("length", str(stored_bytes))
     if not (offset.isdecimal() and length.isdecimal() and max(len(offset), len(length)) < MAX_DIGITS):

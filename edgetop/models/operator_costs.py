@@ -114,8 +114,8 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
 def is_weight(tensor: Tensor, operator: Operator) -> bool:
     """Whether a tensor holds parameters of the operator: its weights or biases.
 
-    It must be a constant of a floating-point or narrow integer dtype. An int32 constant counts if the operator is a
-    product, because such a constant holds biases.
+    The tensor must be a constant of a floating-point or narrow integer dtype. An int32 constant counts if the operator
+    is a product, because such a constant holds biases.
     """
     is_parameter = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and has_products(operator))
     return tensor.is_constant and is_parameter
@@ -143,7 +143,7 @@ def _counted(rule: Rule | None, node: Node) -> int | None:
 
 @frozen
 class Totals:
-    """Sums of the costs of several operators. An unknown cost is left out of its sum.
+    """Sums of the costs of several operators. An unknown cost is left out of the sum.
 
     A field `..._unknown` is the number of operators whose cost of that kind is unknown.
     """
@@ -240,7 +240,7 @@ def _start_states(graphs: Sequence[Graph]) -> set[Place]:
     """Return `(number of the graph, position)` of each operator that sets a variable to its first value.
 
     Such operators are in a graph that CALL_ONCE runs before the first inference. The result is empty if no inference
-    assigns a variable. The variables are weights then.
+    assigns a variable, because variables are weights then.
     """
     once = {
         1 + inner for graph in graphs for op in graph.operators if op.op_type == "CALL_ONCE" for inner in op.subgraphs

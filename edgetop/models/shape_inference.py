@@ -112,7 +112,7 @@ def _possible(sizes: Sizes | None) -> Sizes | None:
 
 
 def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) -> list[T | None]:
-    """Return what `rule` gives for each of the operator's first `number` outputs.
+    """Return what `rule` gives for each of the first `number` outputs of the operator `node`.
 
     An output is None if the rule fails or gives nothing for it.
     """
@@ -151,8 +151,8 @@ def _merged(result: Result, declared: Tensor) -> Tensor:
 def _is_constant(node: Node) -> bool:
     """Whether ONNX Runtime computes an operator once, when it loads the model.
 
-    It does if all inputs are constant. DequantizeLinear is an exception, because the runtime fuses it later
-    (core/optimizer/constant_folding.cc).
+    ONNX Runtime does so if all inputs are constant. DequantizeLinear is an exception, because the runtime fuses it
+    later (core/optimizer/constant_folding.cc).
     """
     operator = node.operator
     if operator.domain not in DOMAINS or operator.subgraphs or operator.op_type in _RANDOM:

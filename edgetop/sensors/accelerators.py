@@ -1,8 +1,8 @@
 """The load of the GPU, the NPU and the memory controller in percent, if the board reports it.
 
 Every vendor has its own files. Tegra's integrated GPU reports permille, Rockchip's devices report `load@frequency`, the
-RKNPU driver has a text in debugfs, and amdgpu reports percent. For Tegra's memory controller (EMC), debugfs has its
-activity in kHz of its clock, and the clock itself. The load is the activity divided by the clock.
+RKNPU driver has a text in debugfs, and amdgpu reports percent. For Tegra's memory controller (EMC), debugfs has two
+figures: its activity in kHz and its clock in Hz. The load is the activity divided by the clock.
 """
 
 import re
@@ -159,7 +159,7 @@ def _tegra_emc(root: Root) -> Found:
 def _rockchip(root: Root) -> Found:
     """Return the load sensors of a Rockchip board's GPU, NPU and memory controller.
 
-    For the NPU, the driver's own file in debugfs is preferred to the one in devfreq.
+    For the NPU, the driver's own file in debugfs is preferred to the driver's file in devfreq.
     """
     has_debug = root.exists(RKNPU_DEBUG)
     parts = []

@@ -54,7 +54,7 @@ def _channel(root: Root, path: str, convert: Callable[[float], float | Gap]) -> 
 
 
 def _number(file: File) -> float:
-    """Return the finite number in a file. Raises OSError, or ValueError if the file has no such number."""
+    """Return the number in a file. Raises OSError, or ValueError if the file has no finite number."""
     value = float(file.read_text().strip()[:40])
     if not math.isfinite(value):
         raise ValueError(f"reads {value}, which is no number")

@@ -63,8 +63,8 @@ def read_board(root: Root) -> Board:
 def _dmi(root: Root, vendor: str, product: str) -> str | None:
     """Return the maker and the product of a PC, such as `LENOVO 20XW`, or None if the product has no name.
 
-    `vendor` and `product` are the names of the two files with these texts. Boards that are sold bare have their names
-    in `board_vendor` and `board_name`.
+    `vendor` and `product` are names of files in /sys/class/dmi/id, such as `sys_vendor` and `product_name`. A mainboard
+    that is sold alone has its names in `board_vendor` and `board_name`.
     """
     names = [root.line(f"sys/class/dmi/id/{name}") or "" for name in (vendor, product)]
     maker, model = ("" if _UNFILLED.fullmatch(name) else name for name in names)
@@ -126,8 +126,8 @@ def _cpu(root: Root) -> str | None:
 def read_emulator(root: Root) -> str | None:
     """Return the emulator that runs this process, such as `qemu-aarch64`, or None on a real CPU.
 
-    QEMU's user emulation replaces /proc/cpuinfo and /proc/self by those of the emulated CPU and program. It does not
-    replace /proc/thread-self, which leads to QEMU itself (linux-user/syscall.c, is_proc_myself; seen with 10.0).
+    QEMU's user emulation shows the emulated CPU in /proc/cpuinfo, and the emulated program in /proc/self. But
+    /proc/thread-self leads to QEMU itself (linux-user/syscall.c, is_proc_myself; seen with 10.0).
     """
     try:
         program = os.readlink(root.real("proc/thread-self") + "/exe")  # noqa: PTH115  a path here is text
@@ -168,7 +168,7 @@ _WATCHED: tuple[tuple[Literal["governor-changed", "power-mode-changed"], str, Ca
 
 
 def discover_settings(root: Root) -> Found:
-    """Return a source without sensors, which reports events: a changed governor or power mode, and a slow kernel clock.
+    """Return a source of events: a changed governor or power mode, and a slow kernel clock. It has no sensors.
 
     Nothing is returned if the board has none of these settings.
     """

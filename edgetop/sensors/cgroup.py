@@ -1,7 +1,7 @@
 """Sensors of the engine's cgroup: memory in use, its peak and limit, memory left, OOM kills, and the CPU quota.
 
 The real /proc/PID/cgroup names the cgroup, and /proc/PID/mountinfo shows where its files are. Limits of the parent
-cgroups apply as well, so every level up to the mount point is read. The memory left is that of the level with the least
+cgroups apply as well, so every level up to the mount point is read. The memory left is the least that any level has
 left. Other processes may share that level. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
 scheduler/sched-bwc.rst.
 """
@@ -41,7 +41,8 @@ _OFF = Missing(
 
 @frozen
 class Files:
-    """The names of the memory files in a cgroup's folder. Versions 1 and 2 of cgroups have one instance each."""
+    """The names of the memory files in a cgroup's folder. There is one instance for version 1 of cgroups, and one for
+    version 2."""
 
     current: str
     peak: str
@@ -184,9 +185,9 @@ class _Quota:
         self._stall = Rate(LONGEST_STALL_S)
 
     def read_at(self, at_s: float) -> tuple[float | Gap, float | Gap]:
-        """Return `(percentage of quota periods in which the group was stopped, ms per second of its stops)`.
+        """Return `(percent of quota periods in which the group was stopped, ms per second for which it was stopped)`.
 
-        Both are about the time since the last read, and either may be a gap. `at_s` is the present time in seconds.
+        Both values are about the time since the last read. Each may be a gap. `at_s` is the present time in seconds.
         """
         fields = parse_counters(self.file.read_text())
         # Version 2 counts microseconds, version 1 nanoseconds.
@@ -225,10 +226,10 @@ def _count(file: File) -> int:
 
 
 def _limited(root: Root, group: Group) -> dict[str, File]:
-    """Return, for each cgroup with a memory limit, the file that counts how often the limit was hit, by folder.
+    """Return the file that counts how often a cgroup's memory limit was hit, by the folder of each cgroup with a limit.
 
-    For the groups above the engine's own, version 2 has two files. The one that leaves out child groups is used
-    (memory.events.local, since Linux 5.2), because hits of neighbours do not matter.
+    In version 2, the parents of the engine's cgroup have two such files. The file memory.events.local (since Linux 5.2)
+    is used, because it does not count the hits of neighbouring cgroups.
     """
     found = {}
     for place, folder in enumerate(group.folders):
@@ -300,7 +301,8 @@ def _has_quota(root: Root, folder: str) -> bool:
 
 
 def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...]:
-    """Return the folder of a process's cgroup, then those above it up to the mount. () if they are not mounted.
+    """Return the folders of a process's cgroup and of its parents up to the mount point. () if the hierarchy is not
+    mounted.
 
     `memberships` and `mounts` are the texts of the process's files `cgroup` and `mountinfo`. `controller` is a
     controller of version 1, such as `memory`, or "" for version 2.

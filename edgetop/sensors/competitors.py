@@ -1,8 +1,9 @@
 """Memory and CPU use of a watched program as a whole, and the load of other processes.
 
 The program consists of the watched process and all its descendants. The load of all other processes together is read
-every time. Their names need a read of every process, about 10 us each. So names are read only from time to time, and
-each second while other processes take much. All data comes from the real /proc: proc_pid_statm(5), proc_pid_task(5).
+every time. The load by name needs a read of every process, about 10 us each. So the names are read only from time to
+time, but each second while other processes use much CPU. All data comes from the real /proc: proc_pid_statm(5),
+proc_pid_task(5).
 """
 
 import contextlib
@@ -60,8 +61,9 @@ class Competitors:
     ) -> None:
         """Prepare to measure all processes except the engine, edgetop, and the processes that these two have started.
 
-        `pid` is the engine's process id, and `own` is edgetop's (by default this process). `family` is given for a
-        watched program: it finds the descendants that belong to the program. `now` returns the present time in seconds.
+        `pid` is the engine's process id, and `own` is edgetop's process id (by default the id of this process).
+        `family` is only given for a watched program, and finds the descendants that belong to the program. `now`
+        returns the present time in seconds.
         """
         self._root = root
         self._now = now
@@ -193,9 +195,9 @@ class Competitors:
 
 
 def _most(percent: Mapping[str, float], least: float = LEAST_PCT, shown: int = SHOWN) -> list[tuple[str, float]]:
-    """Return `(name, percent of a core)` for the names with at least `least` percent, the greatest first.
+    """Return `(process name, percent of a core)` pairs from `percent`, the greatest first.
 
-    At most `shown` pairs are returned.
+    Names below `least` percent are left out. At most `shown` pairs are returned.
     """
     top = sorted(percent.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(name, taken) for name, taken in top if taken >= least][:shown]
@@ -253,7 +255,10 @@ class _Threads:
         self._used_s, self._due_s = at_s, at_s + FIRST_THREADS_S
 
     def news(self, pids: Sequence[int], at_s: float) -> Iterator[SensorEvent]:
-        """Yield an event that lists the busiest threads of the processes `pids`, if one is due at `at_s` seconds."""
+        """Yield an event that lists the busiest threads of the processes `pids`, if it is time for such an event.
+
+        `at_s` is the present time in seconds.
+        """
         if self._used and at_s < self._due_s:
             return
         before, self._used = self._used, _threads_of(pids, self._root)

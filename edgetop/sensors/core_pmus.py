@@ -1,9 +1,9 @@
 """The counters of the CPU, as the kernel lists them: one PMU (a set of counters) for each kind of core.
 
 A PMU of cores is called `cpu`, or has a file `cpus` (tools/perf/util/pmus.c, `is_pmu_core`): `armv8_cortex_a55`,
-`cpu_core`, `cpu_atom`. An event that it counts is a line such as `event=0x2e,umask=0x41`. The files in `format` say at
-which bits of the event's number the fields stand (Documentation/ABI/testing/sysfs-bus-event_source-devices-events and
--format).
+`cpu_core`, `cpu_atom`. The PMU's folder has a file for each event, with a line such as `event=0x2e,umask=0x41`. The
+files in `format` say at which bits of the event's number the fields stand
+(Documentation/ABI/testing/sysfs-bus-event_source-devices-events and -format).
 """
 
 import re
@@ -96,7 +96,7 @@ def core_pmus(root: Root) -> tuple[CorePmu, ...]:
 def line_bytes(root: Root, pmus: Sequence[CorePmu]) -> int | None:
     """Return how many bytes a cache miss fetches from memory, or None if that is not known.
 
-    It is the size of a line of the last cache, and it is known only if the misses of that cache are counted
+    This is the size of a line of the last cache. It is known only if the CPU can count the misses of that cache
     (Documentation/ABI/testing/sysfs-devices-system-cpu).
     """
     lines = {}
@@ -129,7 +129,10 @@ def _event(root: Root, pmu: str, number: int, event: str, names: tuple[str, ...]
 
 
 def _config(root: Root, pmu: str, text: str) -> int | None:
-    """Return an event's number from its line in sysfs, such as `event=0x2e,umask=0x41`. None if it has another form."""
+    """Return an event's number for perf_event_open(2), or None if `text` has another form.
+
+    `pmu` is the PMU's name in sysfs. `text` is the event's line there, such as `event=0x2e,umask=0x41`.
+    """
     config = 0
     for part in text.split(","):
         field = _FIELD.fullmatch(part.strip())

@@ -60,8 +60,8 @@ class Rate:
     def percent(self, seconds: float, at_s: float, cpus: int) -> float | Gap:
         """Return the growth of a counter of seconds, such as CPU time, as a percentage of the time since the last call.
 
-        Returns a gap if it is unknown. `seconds` is the counter's value now, and `at_s` the present time in seconds.
-        `cpus` is the number of CPUs that can count at once, so the result is at most 100 times that.
+        Returns a gap if the percentage is unknown. `seconds` is the counter's value now, and `at_s` the present time in
+        seconds. `cpus` is the number of CPUs that can count at once. The result is at most 100 * `cpus`.
         """
         value = self.per_second(seconds, at_s, cpus)
         return value if isinstance(value, Gap) else 100 * value

@@ -124,7 +124,7 @@ def discover_pressure(root: Root, now_s: Callable[[], float] = time.monotonic) -
 def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
     """Return a reader of the percentage of time in which some task, or all tasks at once, waited for a resource.
 
-    `resource` is "cpu", "memory" or "io".
+    `resource` is "cpu", "memory" or "io". `now_s` returns the present time in seconds.
     """
     file = root.file(f"{FOLDER}/{resource}")
     rates = {kind: Rate() for kind in _STALLS[resource]}

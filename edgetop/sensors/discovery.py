@@ -86,7 +86,7 @@ def discover_system(root: Root) -> Found:
 def discover_engine(pid: int, *, shares_process: bool, is_program: bool = False, board: Root | None = None) -> Found:
     """Return the sensors of the engine's process (`pid`) and of edgetop's own process.
 
-    They are always read in the real /proc.
+    The sensors are always read in the real /proc.
 
     `shares_process` says that the engine is a thread of edgetop. `is_program` says that `pid` is a watched program,
     whose descendants belong to it. If `board` is this machine, the engine's part of the GPU's memory is included.

@@ -1,7 +1,7 @@
 """What the CPU and the kernel count of the engine's threads: cycles, instructions, cache misses, migrations.
 
-Each event is a sensor `rate/EVENT`, whose reading is the events a second since the reading before. Counts that the CPU
-did not make all the time are gaps.
+Each event is a sensor `rate/EVENT`. Its reading is the number of events per second since the reading before. The
+reading is a gap if the CPU did not count all the time.
 """
 
 import errno

@@ -65,8 +65,9 @@ def is_connected(root: Root, folder: str, chip: str) -> bool:
     """Return whether a user has added this thermometer to the board.
 
     A thermometer counts as added if the device tree, which describes the board, has no node for it
-    (Documentation/i2c/instantiating-devices.rst). On a Raspberry Pi all count as added, since it has none itself. On a
-    PC, which has no device tree, none does. `folder` is the chip's hwmon folder, and `chip` its name, such as `lm75`.
+    (Documentation/i2c/instantiating-devices.rst). On a Raspberry Pi every thermometer counts as added, since the board
+    itself has none. On a PC none counts as added, since a PC has no device tree. `folder` is the chip's hwmon folder,
+    and `chip` its name, such as `lm75`.
     """
     if not root.line(COMPATIBLE) or not _THERMOMETER.fullmatch(chip):
         return False
@@ -201,8 +202,8 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
 def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
     """Return the °C at which a chip throttles, as `{"passive": 95.0}`, or shuts down, as `{"critical": 95.0}`.
 
-    {} if the driver does not report it. `crit` is the file with the chip's limit. `tcc_offset_c` is how far below its
-    limit an Intel CPU throttles.
+    {} if the driver does not report the limit. `crit` is the file with the chip's limit, and `chip` the chip's name,
+    such as `coretemp`. `tcc_offset_c` is how far below its limit an Intel CPU throttles.
     """
     raw = attempt(crit.read_int)
     if isinstance(raw, Gap) or (celsius := trip_c(raw)) is None:

@@ -70,7 +70,7 @@ class I2cSpec:
 def parse_spec(text: str) -> I2cSpec:
     """Return the chip that the user describes as `BUS:ADDR:CHIP:SHUNT[:NAME]`, the value of the option `--i2c`.
 
-    Raises ValueError, whose message says what is wrong.
+    Raises ValueError with a message that says what is wrong.
 
     >>> parse_spec("1:0x40:ina226:0.002:5V-IN").channels
     (Channel(number=0, shunt_ohm=0.002, name='5V-IN', role=None, is_reversed=False, tolerance=None),)
@@ -96,7 +96,9 @@ def parse_spec(text: str) -> I2cSpec:
 
 
 def _tolerance(text: str) -> float | None:
-    """Return the tolerance of a shunt as a share from 0 to 1, or None for "". Raises ValueError for other texts.
+    """Return the tolerance of a shunt as a share from 0 to 1, or None if `text` is "".
+
+    Raises ValueError if `text` is no tolerance.
 
     >>> _tolerance("0.5%")
     0.005
@@ -113,7 +115,7 @@ def _shunts(text: str, chip: str) -> list[float | None]:
     """Return the shunt of each channel in ohms, or None for a channel that is not used.
 
     A negative value is a shunt that is wired the other way round. `text` has the values with commas, such as
-    `0.002,,-0.1`, and `chip` is the chip's name. Raises ValueError.
+    `0.002,,-0.1`, and `chip` is the chip's name. Raises ValueError if `text` is malformed or does not fit the chip.
     """
     if chip == "ina260":
         ohms_inside = INA260_SHUNT_OHM if text in ("", "-") else _ohms(text) or 0.0
@@ -202,7 +204,7 @@ def _directed(measured: Measured, is_reversed: bool) -> Values:
     """Return `(power in W, voltage in V, current in A)` of a channel, from its measurement.
 
     With `is_reversed`, the channel's shunt is wired the other way round, so the sign is changed. If power flows out of
-    the board, the power is a gap and the current is negative.
+    the board, the power is a gap, and the current is negative.
     """
     watts, volts, amperes = measured
     if is_reversed:

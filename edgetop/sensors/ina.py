@@ -136,8 +136,9 @@ def averaging(single_s: float, within_s: float, averages: Sequence[int] = AVERAG
 def _single(overflows: int, volts: float, amperes: float, watts: float, clips_at: str = "") -> Channels:
     """Return the measurement of a chip with one channel, as a list with one element.
 
-    `watts` has no sign, so the power gets the sign of `amperes`. If `overflows` is not 0, power and current are gaps.
-    `clips_at` is the shunt's highest voltage, such as `320 mV`, if that is exceeded, else "".
+    `volts`, `amperes` and `watts` are the measured values. `watts` has no sign, so the power gets the sign of
+    `amperes`. If `overflows` is not 0, power and current are gaps. `clips_at` is "" or, if the shunt's voltage was too
+    high, the highest voltage that the chip can measure, such as `320 mV`.
     """
     if overflows:
         return [Measured(OVERFLOW, volts, OVERFLOW)]
@@ -150,11 +151,12 @@ def _clipped(volts: float, limit: str) -> Measured:
 
 
 def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
-    """Return the settings and the measuring function for an INA219 (SBOS448), which has no register that identifies it.
+    """Return the settings and the measuring function for an INA219 (SBOS448).
 
     `shunt_ohm` is the resistance of its shunt, and `within_s` is the time in seconds that averaging may take.
-    `current_lsb` is the current in A of the lowest bit; by default it follows from the shunt. Ready and overflow are
-    bits of the bus register. Reading the power clears ready.
+    `current_lsb` is the current in A of the lowest bit; by default it follows from the shunt. An INA219 has no register
+    that identifies it. Ready and overflow are bits of the register of the bus voltage. Reading the power register
+    clears the ready bit.
     """
     # With 12 bits, the conversions of shunt and bus take 532 us each.
     code, window_s = averaging(2 * 532e-6, within_s, tuple(1 << code for code in range(8)))
@@ -178,7 +180,7 @@ def ina226(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
 
     `shunt_ohm` is the resistance of its shunt, and `within_s` is the time in seconds that averaging may take.
     `current_lsb` is the current in A of the lowest bit; by default it follows from the shunt. Ready and overflow are
-    bits 3 and 2 of register 06h; reading it clears ready.
+    bits 3 and 2 of register 06h. Reading this register clears the ready bit.
     """
     code, window_s = averaging(2 * 332e-6, within_s)  # conversion time code 2 for bus and shunt
     lsb_a = current_lsb or 2.5e-6 / shunt_ohm
@@ -220,7 +222,7 @@ def ina3221(shunts_ohm: Sequence[float | None], within_s: float) -> Chip:
 
     `shunts_ohm` has the shunt of each channel in ohms, or None for a channel that is not used. `within_s` is the time
     in seconds that averaging may take. The chip measures voltages, and the power is computed here. Ready is bit 0 of
-    register 0Fh; reading it clears ready.
+    register 0Fh. Reading this register clears the ready bit.
     """
     used = tuple((number, shunt) for number, shunt in enumerate(shunts_ohm) if shunt is not None)
     code, window_s = averaging(len(used) * 2 * 332e-6, within_s)
@@ -244,7 +246,7 @@ def ina3221(shunts_ohm: Sequence[float | None], within_s: float) -> Chip:
 
 
 def ina228(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
-    """Return the settings and the measuring function for an INA228 (SBOSA20), which has 20 bits.
+    """Return the settings and the measuring function for an INA228 (SBOSA20), a converter of 20 bits.
 
     `shunt_ohm` is the resistance of its shunt, and `within_s` is the time in seconds that averaging may take.
     `current_lsb` is the current in A of the lowest bit; by default it follows from the shunt. Ready, overflow and the

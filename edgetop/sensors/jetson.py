@@ -122,7 +122,7 @@ def _deviations(root: Root, mode: Mode, modes: Modes) -> Iterator[str]:
 
 
 def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iterator[str]:
-    """Yield a sentence if a clock's limit differs from the mode's limit. Nothing is yielded if it cannot be read.
+    """Yield a sentence if a clock's present limit is known and differs from the mode's limit.
 
     `parameter` names the clock, such as `GPU`. `path` is the file with the present limit. `wanted` is the mode's limit
     in the unit of that file, or -1 for the highest possible one.
@@ -143,7 +143,7 @@ def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iter
 
 
 def _number(root: Root, path: str) -> int | None:
-    """Return the number in a file, the highest one if there are several, or None if there is none.
+    """Return the highest number in a file, or None if the file has none or cannot be read.
 
     `path` is the file's path below the root.
     """

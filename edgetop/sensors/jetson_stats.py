@@ -40,8 +40,8 @@ NO_WORD = "its program ended without a word: it needs Python 3.8 or later"
 class JetsonStats:
     """Reads the engine's part of the GPU's memory, by asking jetson-stats through a helper program.
 
-    debugfs has the value too, but shows it only to root. The loads that jetson-stats reports are not used: it says 0 if
-    a driver does not report a load (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
+    debugfs has the value too, but shows it only to root. The loads that jetson-stats reports are not used: jetson-stats
+    says 0 if a driver does not report a load (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
 
     The helper program is started again whenever it ends, until `close`. No method waits for an answer.
     """
@@ -114,7 +114,7 @@ class JetsonStats:
     def _start(self) -> None:
         """Start the helper program in its own process group.
 
-        It ends when edgetop ends, which closes its standard input.
+        The program also ends when edgetop ends, because its standard input is closed then.
         """
         self._answered_at_s, self._has_answered = self._now(), False
         self._process = subprocess.Popen(  # noqa: S603  an interpreter that has jetson-stats, and edgetop's own file
@@ -210,8 +210,8 @@ def _missing(python: str | None) -> Missing:
 def interpreter(path: str | None = None) -> str | None:
     """Return the path of a Python that has jetson-stats, or None if there is none.
 
-    It is the Python of the command `jtop`, or else the one that runs this code. `path` is where commands are searched,
-    by default $PATH.
+    The Python of the command `jtop` is tried first, then the Python that runs this code. `path` is where commands are
+    searched, by default $PATH.
     """
     command = shutil.which("jtop", path=path)
     if command:

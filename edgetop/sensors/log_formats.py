@@ -38,10 +38,11 @@ STILL_ROWS = 200
 
 
 def _columns(separators: Separators, time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sample:
-    """Return a function that takes a row of a log and returns `(time in s, power in W)`, or None if they are not in it.
+    """Return a function that takes a row of a log and returns `(time in s, power in W)`, or None if the row lacks one.
 
     `time` and each of `factors` are a column's position (from 0) and the factor to s, W, A or V. The power is the
-    product of the columns `factors` and of `volts`. The function raises ValueError if the log's time stands still.
+    product of the columns `factors`, multiplied by `volts`. `separators` splits a row into cells. The function raises
+    ValueError if the log's time stands still.
     """
     is_plain = separators.cell == ","
     before_s, row, since = math.nan, 1, 1  # the last row's time; its number in the file; the first row of that time
@@ -75,10 +76,11 @@ def _columns(separators: Separators, time: Column, factors: Sequence[Column], vo
 
 
 def columns_of(log_format: str, header: str, volts: float | None) -> Sample:
-    """Return a function that takes a row of a log and returns `(time in s, power in W)`, or None if they are not in it.
+    """Return a function that takes a row of a log and returns `(time in s, power in W)`, or None if the row lacks one.
 
-    `log_format` is "ppk2", "monsoon" or "csv". `header` is the log's first line, which names the columns. `volts`
-    replaces the log's voltages, if it is not None. Raises ValueError, whose message says which column is lacking.
+    `log_format` is "ppk2", "monsoon" or "csv". `header` is the log's first line, with the names of the columns. If
+    `volts` is not None, it replaces the log's voltages. Raises ValueError with a message that says which column is
+    lacking.
     """
     plain = header.lstrip("\ufeff")
     separators = separators_of(plain)
@@ -132,8 +134,8 @@ def layout_of(log_format: str, names: Sequence[str], volts: float | None) -> _La
     `time` and each of `factors` are a column's position (from 0) and the factor to s, W, A or V. The power is the
     product of the columns `factors`, multiplied by `constant`.
 
-    `log_format` is "ppk2", "monsoon" or "csv". `names` are the columns' names in lower case. `volts` replaces the log's
-    voltages, if it is not None. Raises ValueError, whose message says which column is lacking.
+    `log_format` is "ppk2", "monsoon" or "csv". `names` are the columns' names in lower case. If `volts` is not None, it
+    replaces the log's voltages. Raises ValueError with a message that says which column is lacking.
 
     >>> layout_of("csv", ["time_ms", "power_mw"], None)
     ((0, 0.001), [(1, 0.001)], 1.0)

@@ -86,7 +86,7 @@ def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
 def available_mib(fields: Fields) -> float | Gap:
     """Return the system's available memory in MiB, or a gap if it is unknown. `fields` has KiB by name.
 
-    It is also a gap if it is more than the whole memory, as a broken lxcfs reports.
+    If the available memory is more than the whole memory, as a broken lxcfs reports, the result is also a gap.
     """
     available = kib_as_mib("MemAvailable", fields)
     if isinstance(available, Gap) or "MemTotal" not in fields or available <= fields["MemTotal"] / 1024:
@@ -224,7 +224,7 @@ def accelerator_sensor(source: str) -> SensorInfo:
 def has_clients(root: Root) -> bool:
     """Return whether this user can read the GPU memory of each process.
 
-    On many systems only root may read it in debugfs.
+    On many systems only root is allowed to read this memory in debugfs.
     """
     return root.text(CLIENTS).startswith("CLIENT")
 
@@ -289,7 +289,7 @@ def discover_engine_faults(pid: int, *, shares_process: bool) -> Found:
 
 
 def engine_faults(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
-    """Return a reader of the engine's major page faults per second. Each of them makes an inference wait for a disk.
+    """Return a reader of the engine's major page faults per second. Each fault makes an inference wait for a disk.
 
     `note` is the sensor's description, and `now` returns the present time in seconds.
     """

@@ -3,9 +3,10 @@
 The `pynvml` module of the nvidia-ml-py package is optional. It is imported only if the kernel has NVIDIA's driver, and
 never with a captured board. A Jetson's own GPU answers "Not Supported" to all calls; its power is in the board's rails.
 NVML API reference: nvmlDeviceGetTotalEnergyConsumption counts mJ since the driver was loaded (Volta and later);
-nvmlDeviceGetPowerUsage gives mW with an accuracy of 5 %. What limits the clocks now is a word of reasons
-("NvmlClocksEventReasons"), of which only heat and power slow a GPU down: an idle GPU, clocks set by the user and the
-clock of a display are not limits, and HwSlowdown alone "may be also reported during PState or clock change".
+nvmlDeviceGetPowerUsage gives mW with an accuracy of 5 %. NVML gives the reasons for the present clocks as the bits of a
+number ("NvmlClocksEventReasons"). Only the bits for heat and power count as limits here. Other bits say, for example,
+that the GPU is idle or that the user set the clocks. The bit HwSlowdown does not count, since it "may be also reported
+during PState or clock change".
 """
 
 import importlib
@@ -125,7 +126,7 @@ def _trips(nvml: Any, handle: Any) -> dict[str, float]:
 
 
 def _flags(nvml: Any, handle: Any, name: str, where: str) -> list[tuple[SensorInfo, Probe]]:
-    """Return `(sensor, function that reads it)` for heat and for power: whether it slows the GPU down now.
+    """Return two `(sensor, function that reads it)` pairs: whether heat slows the GPU down now, and whether power does.
 
     [] if NVML does not report this. `nvml` is the module `pynvml`, and `handle` is its handle of the GPU. `name` is the
     GPU's name, such as `gpu0`, and `where` is the sensors' source.
@@ -173,7 +174,8 @@ def _power_probe(nvml: Any, handle: Any) -> Probe | None:
 def _is_supported(nvml: Any, probe: Callable[[], Any]) -> bool:
     """Return whether the GPU supports the call `probe`.
 
-    A call that fails for another reason may work later, so it counts as supported. `nvml` is the module `pynvml`.
+    `probe` makes the call. A call that fails for another reason may work later, so it counts as supported. `nvml` is
+    the module `pynvml`.
     """
     try:
         probe()

@@ -5,7 +5,7 @@ counters are set again when the CPU takes another thread. A thread hands its eve
 
 All events of one kind of core are one group, which the kernel counts at the same time or not at all. If a group does
 not fit the CPU's counters, the kernel would count it only part of the time. Such counts are never scaled: the last
-event of the set is left out, until the rest fits. The proof is that an event was counted (`time_running`) all the time
+event of the set is left out, until the rest fits. The rest fits if each event was counted (`time_running`) all the time
 that it was on (`time_enabled`). With two kinds of cores, each PMU counts while a thread is on its cores, and the times
 of all PMUs together must be all of the time.
 
@@ -95,7 +95,7 @@ def attributes(event: PmuEvent, flags: int) -> bytes:
 
 
 class Count(NamedTuple):
-    """One event's count, the ns for which the event was switched on, and the ns of these in which it was counted."""
+    """One event's count, the ns for which the event was switched on, and the ns for which it was really counted."""
 
     value: int
     enabled_ns: int
@@ -169,8 +169,8 @@ class ThreadCounters:
     def _open(self) -> None:
         """Begin to count the events of all threads.
 
-        A thread that is started meanwhile may or may not have inherited the events. So all are opened again until no
-        thread has been started meanwhile.
+        A thread that starts meanwhile may lack the events. So all events are opened again until no thread starts
+        meanwhile.
         """
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(self.close)
@@ -200,7 +200,8 @@ class ThreadCounters:
     def _open_group(self, tid: int, group: _Group, events: Sequence[PmuEvent]) -> None:
         """Begin to count, for one thread, those of `events` that the CPU can count together.
 
-        The rest of the events are noted in `lacking`.
+        `tid` is the thread's id. `group` gets the descriptors of the counted events. The error numbers of all other
+        events are put in `lacking`.
         """
         for event in events:
             if sum(len(one.descriptors) for groups in self._groups.values() for one in groups) >= MOST_DESCRIPTORS:
@@ -216,7 +217,7 @@ class ThreadCounters:
     def leave_out_last(self) -> bool:
         """Count one event less on each PMU, because the CPU has too few counters.
 
-        Return False if no more can be left out.
+        Return False if no further event can be left out.
         """
         lasts = {pmu: names[-1] for pmu, names in self._counted().items() if len(names) > 1}
         if not lasts:
@@ -270,7 +271,7 @@ class ThreadCounters:
 
 
 def _is_whole(of_pmus: Sequence[Count]) -> bool:
-    """Return whether an event was counted all the time that its thread ran. `of_pmus` has its count on each PMU.
+    """Return whether an event was counted all the time that its thread ran. `of_pmus` has a Count for each PMU.
 
     >>> _is_whole([Count(7, 100, 100)]), _is_whole([Count(7, 100, 99)])
     (True, False)

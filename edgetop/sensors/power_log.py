@@ -1,4 +1,4 @@
-"""A power sensor that reads the log which an instrument writes while the session runs.
+"""A power sensor that reads a log while an instrument writes it during the session.
 
 The file is followed as it grows, in pieces of limited size. The user gives the session time at which the log's own time
 is 0. Samples of a later session time wait until then, so that a complete log can be used as well. Samples are averaged
@@ -84,7 +84,8 @@ class PowerLog:
 
         A bin is a span of `bin_s` seconds.
 
-        Returns gaps if the last rows have no time and power. Raises OSError, or ValueError if the file is no such log.
+        Returns gaps if the last lines of the log have no time and power. Raises OSError, or ValueError if the file is
+        no such log.
         """
         now_s = self._now_ns() / NS
         done: list[tuple[int, float, float]] = []  # bins that have ended: mean time of samples, mean, peak
@@ -143,7 +144,7 @@ class PowerLog:
     def _parse(self, line: str) -> tuple[float, float] | None:
         """Return `(time in s, power in W)` of one line, where the time is the log's own.
 
-        None for a line without them, such as the one that names the columns.
+        Return None for a line without time or power, such as the line that names the columns.
         """
         if self._sample is not None:
             return self._sample(line)
@@ -198,7 +199,7 @@ def _first_line(path: Path) -> str:
 class _Bins:
     """Computes the mean and the peak of a log's samples in each bin, which is a span of session time.
 
-    A bin ends when a sample of a later one is added.
+    A bin ends when a sample of a later bin is added.
     """
 
     def __init__(self, bin_s: float, offset_s: float) -> None:
@@ -220,8 +221,8 @@ class _Bins:
         """Add a sample of `watts` W. If it belongs to a new bin, first append the finished bin to `done`.
 
         `log_s` is the sample's time in seconds, on the log's own clock. A finished bin is `(mean session time of its
-        samples in ns, mean in W, peak in W)`. Samples from before the session, or older than the one before, are left
-        out.
+        samples in ns, mean in W, peak in W)`. Samples from before the session, or older than the previous sample, are
+        left out.
         """
         at_s = log_s + self._offset_s
         if at_s < self.newest_s:

@@ -1,9 +1,9 @@
 """The power from the battery or the mains: the board's whole input, if a gauge measures it.
 
 ABI: Documentation/ABI/testing/sysfs-class-power (µW, µV, µA). Drivers differ in the sign of the current, so only
-`status` gives the direction. On mains, the gauge of the battery measures charging, not the board. If a battery
-discharges although a supply is plugged in, as with a charger that is too weak, it gives only a part of what the board
-draws. USB-C ports are also listed (`ucsi-source-psy-*`), but their values were negotiated, not measured.
+`status` gives the direction. On mains, the gauge of the battery measures charging, not the board. A battery can
+discharge although a supply is plugged in, if the charger is too weak. The battery then gives only a part of what the
+board draws. USB-C ports are also listed (`ucsi-source-psy-*`), but their values were negotiated, not measured.
 """
 
 from collections.abc import Sequence

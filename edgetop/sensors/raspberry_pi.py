@@ -9,11 +9,11 @@ Throttling is a word with four flags: under-voltage, ARM frequency capped, throt
 3 mean that a flag is set now, bits 16 to 19 that it was set (raspberrypi/documentation, get_throttled). There are two
 ways to read it:
 
-* The file `get_throttled` in sysfs has the word of the kernel's last poll; it polls every 2 s. That poll asks the
-  firmware to clear bits 16 to 19 (drivers/hwmon/raspberrypi-hwmon.c sends 0xffff), so here they mean "since the
-  previous poll".
-* `vcgencmd get_throttled` starts a process; here they mean "since boot". It is never given an argument, since any
-  argument would clear these bits for everybody (raspberrypi/documentation#1341).
+* The file `get_throttled` in sysfs has the word of the kernel's last poll. The kernel polls every 2 s, and each poll
+  asks the firmware to clear bits 16 to 19 (drivers/hwmon/raspberrypi-hwmon.c sends 0xffff). So in this file these bits
+  mean "since the previous poll".
+* `vcgencmd get_throttled` starts a process. In its answer these bits mean "since boot". The command is never given an
+  argument, since any argument would clear these bits for everybody (raspberrypi/documentation#1341).
 
 So the file is read if there is one, and the command only once, for flags that were set before.
 

@@ -290,7 +290,7 @@ def chips_named(root: Root, name: str) -> list[str]:
 
 
 def is_compatible(root: Root, prefix: str) -> bool:
-    """Return whether one of the board's `compatible` strings, which the device tree has, begins with `prefix`.
+    """Return whether one of the `compatible` strings in the board's device tree begins with `prefix`.
 
     An example of a prefix is `nvidia,tegra`.
     """

@@ -123,8 +123,8 @@ class Schedule:
     def put(self, entry: Entry, begin_ns: int, end_ns: int, values: Sequence[float | Gap] | Gap) -> None:
         """Store the result of a read, and schedule the source again.
 
-        The read lasted from `begin_ns` to `end_ns`. `values` has one value for each sensor of the source, or one gap
-        for all.
+        `entry` has the source. The read lasted from `begin_ns` to `end_ns`. `values` has one value for each sensor of
+        the source, or one gap for all.
         """
         entry.reading_since_ns = None
         entry.reads += 1

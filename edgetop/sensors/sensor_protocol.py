@@ -141,10 +141,10 @@ class Reader:
 def file_reader(
     root: Root, relative: str, info: SensorInfo, convert: Callable[[str], float | Gap], cadence_s: float = 1.0
 ) -> Reader:
-    """Return a reader of one sensor, whose value is in one file. `info` describes the sensor.
+    """Return a reader of one sensor. Its value is in one file.
 
-    `convert` turns the file's text into the value, or raises ValueError. `cadence_s` is the interval of reads in
-    seconds.
+    `relative` is the file's path below the root. `info` describes the sensor. `convert` turns the file's text into the
+    value, or raises ValueError. `cadence_s` is the interval of reads in seconds.
     """
     file = root.file(relative)
     return Reader((info,), lambda: [convert(file.read_text())], cadence_s)
@@ -192,7 +192,7 @@ class Missing:
 
 @frozen
 class Found:
-    """The result of a search for sensors: the sources that were found, and what cannot be read for which reason."""
+    """The result of a search for sensors: the sources that were found, and what cannot be read, with reasons."""
 
     sources: tuple[Source, ...] = ()
     missing: tuple[Missing, ...] = ()
@@ -220,7 +220,8 @@ def power_sensors(
     """Return the descriptions of a power rail's three sensors: power, voltage and current.
 
     `label` is the rail's name, and `source` says where the values come from. `accuracy` says what kind of instrument
-    measures them, such as `on-board-monitor`. `role` is "total", "part" or None, and `meter` is the instrument.
+    measures them, such as `on-board-monitor`. `role` is "total", "part" or None. `note` is a remark for the user.
+    `meter` describes the instrument.
     """
     power = sensor("power", label, source, role=role, accuracy=accuracy, note=note, meter=meter)
     return power, *(sensor(kind, label, source, accuracy=accuracy) for kind in ("volt", "current"))

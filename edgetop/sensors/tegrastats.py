@@ -138,8 +138,9 @@ def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
 def _engines(text: str, impossible: list[str]) -> dict[str, float]:
     """Return the load in percent and the clock in MHz of GPU, memory controller and codecs, by sensor id.
 
-    `text` is the line. A part that is `off` is left out. So is a load of the memory controller without a clock: it was
-    not measured, since only root may read it. Loads above 100 % are appended to `impossible`, such as `GR3D_FREQ 120%`.
+    `text` is the line. A part that is `off` is left out. The memory controller's load is left out if it has no clock,
+    because it was not measured then (only root is allowed to). Loads above 100 % are appended to `impossible`, such as
+    `GR3D_FREQ 120%`.
     """
     values: dict[str, float] = {}
     for name, percent, clocks in _ENGINE.findall(text):
@@ -203,9 +204,9 @@ def total_w(line: Line, plan: RailPlan | None) -> float | None:
 def power_log(header: str, volts: float | None, interval_s: float) -> Sample:
     """Return a function that takes a row of a log of tegrastats and returns `(time in s, total power in W)`.
 
-    The function returns None for a row without them. `header` is the log's first line, at time 0. `interval_s` is the
-    time from one line to the next, used if lines have no time. `volts` must be None, because tegrastats reports power.
-    Raises ValueError, whose message says what the first line lacks.
+    The function returns None for a row without a total power. `header` is the log's first line, at time 0. `interval_s`
+    is the time from one line to the next, used if lines have no time. `volts` must be None, because tegrastats reports
+    power. Raises ValueError, whose message says what the first line lacks.
     """
     first = parse_line(header)
     if first is None:

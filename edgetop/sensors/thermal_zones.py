@@ -109,7 +109,8 @@ _REASONS = {
 def read_celsius(file: File) -> float | Gap:
     """Return the temperature in °C from a file of thousandths of a degree, or a gap if it cannot be right.
 
-    Common errors also become gaps, whose reasons explain them. Raises OSError for other errors, and ValueError.
+    Common errors also become gaps, with an explanation. Raises OSError for other errors, and ValueError if the file has
+    no number.
     """
     try:
         return celsius_of(file.read_int())

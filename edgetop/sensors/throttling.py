@@ -2,10 +2,10 @@
 
 All are read together, so that the sensor `throttle/thermal` always agrees with them.
 
-The counters are of throttling events and of their time. An event's begin raises the first, and its end the second
-(drivers/thermal/intel/therm_throt.c). So a rise of either shows throttling since the last read. Each CPU has these
-counters. CPUs of one core or package show the same values, so only one CPU of each is read. The file of an offline CPU
-is empty. AMD, ARM and most virtual machines have no such counters.
+One counter has the number of throttling events, and another one their time. The first grows when an event begins, the
+second when it ends (drivers/thermal/intel/therm_throt.c). So a rise of either shows throttling since the last read.
+Each CPU has these counters. CPUs of one core or package show the same values, so only one CPU of each is read. The file
+of an offline CPU is empty. AMD, ARM and most virtual machines have no such counters.
 """
 
 import time
@@ -98,9 +98,9 @@ class ThrottleCounts:
 
 
 def _sum(values: Sequence[int | Gap]) -> int | Gap:
-    """Return the sum of the values, where CPUs that are offline count as nothing.
+    """Return the sum of the values. CPUs that are offline are left out.
 
-    Returns a gap if all are offline, or if another value is a gap.
+    Returns a gap if all CPUs are offline, or if the value of another CPU is a gap.
     """
     known = [value for value in values if not isinstance(value, Gap)]
     unknown = [value for value in values if isinstance(value, Gap) and value is not OFFLINE]
@@ -179,7 +179,7 @@ def _flags(root: Root, counts: ThrottleCounts | None) -> tuple[SensorInfo, ...]:
 
 
 def _any(claims: Values) -> float | Gap:
-    """Return 1 if one of `claims` is above 0. Otherwise return the first gap among them, or 0 if there is none."""
+    """Return 1 if one of `claims` is above 0, else the first gap in `claims`, else 0."""
     if any(not isinstance(claim, Gap) and claim > 0 for claim in claims):
         return 1.0
     return next((claim for claim in claims if isinstance(claim, Gap)), 0.0)

@@ -63,7 +63,7 @@ def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Return `(first, last)` by buffer: the numbers of the first and the last operator that need the buffer.
 
     `buffers` has, for each tensor, the index of the tensor that owns its memory. A tensor that is neither an input nor
-    made by an operator is a state. It is kept to the end.
+    made by an operator is a state. A state is kept until the last operator has run.
     """
     end = max(len(graph.operators) - 1, 0)
     spans: dict[int, tuple[int, int]] = dict.fromkeys((buffers[place] for place in graph.inputs), (0, 0))

@@ -35,7 +35,8 @@ def convolution(node: Node) -> int:
 def einsum(node: Node) -> int:
     """Return the number of multiply-accumulates of Einsum: one for each combination of values of all labels.
 
-    Raises UnknownError unless there are two operands. With three, the number depends on the order of the products.
+    Raises UnknownError if there are not exactly two operands. With three, the number depends on the order of the
+    products.
     """
     inputs, _, sizes = einsum_labels(node)
     if len(inputs) != 2:

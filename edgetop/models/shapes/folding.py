@@ -124,8 +124,8 @@ FOLDS: dict[str, Fold] = {
 def folded(node: Node, sizes: Sizes | None) -> list[Array]:
     """Return the value of each output of an operator, computed from the values of its inputs.
 
-    `sizes` is the shape of the first output. Raises UnknownError if it is unknown or the output is not small. For
-    NonZero, the size of the input is the limit. Errors of numpy pass through.
+    `sizes` is the shape of the first output. Raises UnknownError if this shape is unknown, or if an output is too
+    large. NonZero does not need `sizes`. Errors of numpy pass through.
     """
     fold = FOLDS[node.operator.op_type]
     wanted = () if node.operator.op_type == "NonZero" else complete((None,) if sizes is None else sizes)

@@ -223,9 +223,10 @@ def concat(node: Node) -> list[Sizes | None]:
 
 
 def quantised_concat(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of QLinearConcat, which joins quantised tensors, in a list.
+    """Return the shape of the output of QLinearConcat, in a list. The operator joins quantised tensors.
 
-    Its inputs are scale and zero point of the output, then a tensor, its scale and its zero point for each part.
+    The first two inputs are scale and zero point of the output. Then come three inputs for each joined tensor: the
+    tensor, its scale and its zero point.
     """
     return [joined([node.sizes(place) for place in range(2, len(node.inputs), 3)], node.attribute("axis", 1))]
 
@@ -257,7 +258,7 @@ def skip_norm(node: Node) -> list[Sizes | None]:
 
 
 def pooled_regions(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of RoiAlign or MaxRoiPool, which pool regions of an image, in a list."""
+    """Return the shape of the output of RoiAlign or MaxRoiPool, in a list. Both pool regions of an image."""
     sides = node.attribute("pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1)))
     return [(node.sizes(1)[0], node.sizes()[1], *sides)]
 

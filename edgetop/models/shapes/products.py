@@ -100,7 +100,8 @@ def value_width(node: Node) -> int:
 def multi_head_attention(node: Node) -> list[Sizes | None]:
     """Return the shape of the output of attention whose queries, keys and values are three inputs, in a list.
 
-    Each of them has three dimensions. Raises UnknownError if keys or values are missing, because they are packed then.
+    Each input has three dimensions. Raises UnknownError if the keys or the values are missing, because one input then
+    holds several of the three.
     """
     batch, length, width = node.sizes()
     if not (node.has(1) and node.has(2)):
@@ -124,7 +125,7 @@ def any_attention(node: Node) -> list[Sizes | None]:
 
 
 def embeddings(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of EmbedLayerNormalization, which maps word ids to vectors, in a list."""
+    """Return the shape of the output of EmbedLayerNormalization, in a list. The operator maps word ids to vectors."""
     batch, length = node.sizes()
     return [(batch, length, node.sizes(2)[1])]
 
@@ -224,7 +225,7 @@ def _spread(window: Window, axis: int, size: int | None, extra: int) -> int | No
 def pool(node: Node) -> list[Sizes | None]:
     """Return the shapes of the two outputs of a pool. They are the same.
 
-    The second output, which only MaxPool has, holds the positions of the maxima.
+    Only MaxPool has the second output: the positions of the maxima.
     """
     sizes = node.sizes()
     last = bool(node.attribute("channels_last", 0))  # com.microsoft's QLinearAveragePool has it

@@ -133,9 +133,10 @@ class _Walk:
         self._files[path] = self._private.scrub(content)
 
     def _read(self, path: str) -> bytes:
-        """Return the contents of a file, which is read on another thread. If the read blocks, the thread is abandoned.
+        """Read a file on another thread, and return its contents. If the read blocks, the thread is abandoned.
 
-        Raises OSError, TimeoutError if the read blocks, and _Enough if the time for the whole capture is over.
+        Raises OSError if the file cannot be read, TimeoutError if the read blocks, and _Enough if the time for the
+        whole capture is over.
         """
         if time.monotonic() > self._until_s:
             raise _Enough("the board took as long to read as it may")
@@ -254,8 +255,8 @@ def _tree_members(capture: Capture, tree: str) -> Iterator[tuple[tarfile.TarInfo
 def _member(name: str, kind: bytes, *, size: int = 0, mode: int = 0o644, target: str = "") -> tarfile.TarInfo:
     """Return the tar entry of a file or link, without time, user and group.
 
-    `kind` is the entry's type, such as `tarfile.REGTYPE`, `size` is its size in bytes, and `mode` its permission bits.
-    `target` is where a link points.
+    `name` is the path in the archive, `kind` is the entry's type, such as `tarfile.REGTYPE`, `size` is its size in
+    bytes, and `mode` its permission bits. `target` is where a link points.
     """
     info = tarfile.TarInfo(name)
     info.type, info.size, info.mode, info.linkname = kind, size, mode, target

@@ -1,7 +1,7 @@
 """Remove texts that identify a board or its owner from a capture.
 
-The files that a capture takes should not contain any. This is a second safety net: serial numbers, user names and the
-like of this board are replaced wherever they appear, and so is everything that has the form of an address.
+The files of a capture should contain no such texts. This module is a second safety net: it replaces serial numbers,
+user names and the like of this board wherever they appear. It also replaces every text in the form of an address.
 """
 
 import contextlib
@@ -115,7 +115,8 @@ def _names(root: Root) -> Iterator[str]:
 
 
 def _vocabulary(root: Root) -> set[str]:
-    """Return the words, in lower case, with which the board describes itself and its parts. They identify nobody."""
+    """Return the words with which the board describes itself and its hardware, in lower case. They identify no
+    owner."""
     types = [
         text.lower()
         for folder, name in (("sys/class/thermal", "type"), ("sys/class/hwmon", "name"))

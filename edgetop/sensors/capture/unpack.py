@@ -28,7 +28,7 @@ class Unpacked:
 def unpack(packed: bytes) -> Unpacked:
     """Return the contents of an archive, given as its bytes.
 
-    Raises ValueError if it is no archive of a board, if it is too large, or if it has a path that leaves its folder.
+    Raises ValueError if the archive is not of a board, is too large, or has a path that leads out of its folder.
     """
     files: dict[str, dict[str, bytes]] = {TREE: {}, LOADED: {}}
     links: dict[str, dict[str, str]] = {TREE: {}, LOADED: {}}

@@ -1,8 +1,8 @@
 """List the files that a capture takes, and the commands whose output it takes. No other file is opened.
 
 A path is relative to the board's root; `*` matches within one name. Left out on purpose are serial numbers and UUIDs
-(device tree, DMI), names that users give to devices, and all data of processes; also `cpuinfo_cur_freq`, which on Tegra
-measures and disturbs the clock, and `curr*_alarm`, since reading it clears alarms that an INA3221 has latched
+(device tree, DMI), names that users give to devices, and all data of processes. Two more files are left out. Reading
+`cpuinfo_cur_freq` disturbs the clock on a Tegra. Reading `curr*_alarm` clears alarms that an INA3221 has latched
 (drivers/hwmon/ina3221.c).
 """
 
