@@ -198,7 +198,7 @@ _NUMPY = re.compile(r"np\.float(?:64|32)\((.*)\)")  # how PyMonsoon prints value
 def separators_of(header: str) -> Separators:
     """Return how a table separates its cells. `header` is the line with the names of the columns.
 
-    If the comma does not separate cells, it is the decimal sign.
+    If the comma does not separate cells, the comma is the decimal sign.
 
     >>> separators_of("time_s;power_w").number("3,5"), separators_of("time_s,power_w").cells("1,2")
     (3.5, ['1', '2'])

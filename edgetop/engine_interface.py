@@ -49,7 +49,7 @@ class Engine(Protocol):
         """Return the inputs of the model. Their names must differ."""
 
     def bind(self, feeds: Mapping[str, NDArray[Any]]) -> Callable[[], object]:
-        """Return a function that runs the model once with the arrays in `feeds`, which are given by input name.
+        """Return a function that runs the model once with the arrays in `feeds`, by input name.
 
         The time of the function's call is the latency. It must return only when the result is complete. edgetop calls
         `bind` again for each further set of arrays, and then only calls the newest function.

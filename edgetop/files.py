@@ -29,10 +29,10 @@ _SHELL_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")  # of `<(command)`, 
 def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Yield a new file to write to. It replaces the file at `path` at the end of the `with` block.
 
-    Until then, it has a name that nobody can guess. If `path` is a link, the link itself is replaced. After an error,
-    the earlier file is unchanged and no other file remains. `mode` is the permissions, subject to the umask. `durable`
-    says that the file must survive a crash of the machine; use False for a file that is written often or can be made
-    again. Raises OSError.
+    Until then, the new file has a name that nobody can guess. If `path` is a link, the link itself is replaced. After
+    an error, the earlier file is unchanged and no other file remains. `mode` is the permissions, subject to the umask.
+    `durable` says that the file must survive a crash of the machine; use False for a file that is written often or can
+    be made again. Raises OSError.
     """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     partial = partial_name(path)

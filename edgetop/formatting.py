@@ -282,6 +282,8 @@ def signed_percent(change: float) -> str:
 def clean(text: str, *, ascii_only: bool = False) -> str:
     r"""Return foreign text that is safe to print: control characters and direction marks become visible escapes.
 
+    `ascii_only` says that characters outside ASCII are replaced by similar ones, or by a question mark.
+
     >>> clean("a\x1b[31m[b]\n"), clean("naïve", ascii_only=True)
     ('a\\x1b[31m[b]\\n', 'na?ve')
     """

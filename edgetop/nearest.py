@@ -6,7 +6,7 @@ from collections.abc import Iterable
 def nearest_hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
     """Return a hint for the unknown `name`: the most similar of `names`, or all of them if none is similar.
 
-    If `otherwise` is given, it is returned instead of all names.
+    If no name is similar and `otherwise` is given, the hint is `otherwise` instead of all names.
 
     >>> nearest_hint("onnxruntme", ["onnxruntime", "litert"])
     'did you mean onnxruntime?'

@@ -175,7 +175,8 @@ def combined(
 ) -> tuple[Settings, ...]:
     """Return every combination of the given settings. The model changes least often.
 
-    `values` has the texts to try for each placeholder that the user defined, by its name.
+    Each parameter lists the values to try. None in a list leaves the setting out. `values` has the texts to try for
+    each placeholder that the user defined, by its name.
     """
     texts = [[(name, text) for text in each] for name, each in (values or {}).items()]
     fields = itertools.product(models, threads, providers, batches, rates)

@@ -190,7 +190,7 @@ class _Search:
         """Return `(off_ms, queued_ms)`: the time per call off the CPU, and the part of it spent waiting for a CPU.
 
         A time is None if unknown. `of` is the prefix of the sensors' names, such as `call/0-`. The time off the CPU is
-        the mean latency of all calls less their CPU time, which is known from samples.
+        the mean latency of all calls less their CPU time. The CPU time is known from a sample of the calls.
         """
         cpu_ms, off_ms, queued_ms = (self.app.mean(of + name) for name in ("cpu", "off-cpu", "run-queue-wait"))
         all_ms = off_ms if cpu_ms is None else max(0.0, self.mean_ms - cpu_ms)
@@ -199,10 +199,11 @@ class _Search:
         return all_ms, all_ms * min(1.0, queued_ms / off_ms)
 
     def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
-        """Add a cause with its time in ms, and return the time that was added.
+        """Add the cause `name`, such as "first calls", with its time in ms. Return the time that was added.
 
-        The time is reduced to what is left of the gap. A time that is too short to matter is not added; the result is
-        0.
+        The time is reduced to what is left of the gap. If the time is too short to matter, nothing is added and the
+        result is 0. `evidence` is a text with the observations behind the cause. `advice` replaces the usual advice.
+        `estimated` says that the time is an estimate.
         """
         ms = min(ms, self.left_ms)
         if ms < LEAST_SHARE * self.app_ms:
@@ -259,8 +260,9 @@ class _Search:
     def _larger(self, sized: Sized, equal: tuple[float, float, int] | None, looped: int) -> None:
         """Add the cause that the application's inputs are larger than the inputs of the loop.
 
-        `sized` says how the time depends on the size. `equal` is what `beyond_equal_size` returned: how much slower all
-        calls are than calls of the loop's size; None if unknown. `looped` is the number of input elements in the loop.
+        `sized` says how the time depends on the size. `equal` is what `beyond_equal_size` returned: `(more_ms,
+        error_ms, count)`, how much slower all calls are than the `count` calls of the loop's size; None if unknown.
+        `looped` is the number of input elements in the loop.
         """
         text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
         if equal is not None:
@@ -438,6 +440,7 @@ def _mean_ms(of: Evidence) -> float:
 def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:
     """Return the number of the application's model that is the same as the loop's model.
 
+    `app` is the manifest of the application's session. `loop` is the manifest of a session that only runs the model.
     Return None if the application does not tell its models apart. If several of its models match, the one with most
     calls counts. `asked` is the number that the user chose, or None. Raises ValueError if that number does not exist,
     or if no model matches.
@@ -487,9 +490,9 @@ def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) ->
 def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: int | None = None) -> Gap:
     """Return the difference in time between an application and a loop over its model, with its causes.
 
-    `paced` is a session of the model alone with the start times of the application, or None. `stream` is the number of
-    the application's model to look at, or None to find it by name. Raises ValueError if the sessions cannot be
-    compared.
+    `app` is the session of the application, and `loop` the session of the loop. `paced` is a session of the model alone
+    with the start times of the application, or None. `stream` is the number of the application's model to look at, or
+    None to find it by name. Raises ValueError if the sessions cannot be compared.
     """
     for each in (app, loop, paced):
         if each and each.manifest.ab:

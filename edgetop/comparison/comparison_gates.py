@@ -105,8 +105,8 @@ def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict
 def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bool) -> RelativeResult:
     """Return the result of a gate for one group of sessions.
 
-    `place` is the index of the group, where 0 is the baseline. If the sessions run several models, the worst model that
-    the gate limits counts.
+    `place` is the index of the group, where 0 is the baseline. `strict` says that the gate also fails if only a part of
+    the interval lies beyond the limit. If the sessions run several models, the worst model that the gate limits counts.
     """
     session = comparison.names[place]
     if gate.is_of_outputs:
@@ -142,8 +142,8 @@ def is_of(name: str, key: str) -> bool:
 def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Value, Value]]) -> RelativeResult:
     """Return the result of a gate on a figure of the model's outputs. The worst output counts.
 
-    `rows` has `(unit, value of the baseline, value of the session)` for each output. The result has no interval,
-    because the figure is exact for its inputs.
+    `session` is the session's name. `rows` has `(unit, value of the baseline, value of the session)` for each output.
+    The result has no interval, because the figure is exact for its inputs.
     """
     changes = []
     for unit, before, after in rows:
@@ -176,8 +176,8 @@ def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Va
 def _row(comparison: Comparison, key: str, place: int) -> Row | None:
     """Return the row of the comparison that a gate limits, or None if there is none.
 
-    For a load with a fixed rate, it is the row of the response time. `key` is the row's key, such as `p50_ms`. `place`
-    is the index of the group.
+    For a load with a fixed rate, the row of the response time is returned. `key` is the row's key, such as `p50_ms`.
+    `place` is the index of the group.
     """
     paced = comparison.row(f"response_{key}")
     return paced if paced and paced.ratios[place] and paced.values[0] is not None else comparison.row(key)

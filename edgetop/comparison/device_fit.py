@@ -5,9 +5,9 @@ are matched by the hashes of their files, programs by their commands.
 
 The line is fitted to logarithms, because models and errors differ by factors. The slope is the median of the slopes of
 all pairs (Theil and Sen; Sen 1968, Journal of the American Statistical Association 63), so one outlier has little
-effect. The intercept is the median of the residuals. The interval of a prediction is that of a straight line (Draper
-and Smith, Applied Regression Analysis, 3rd ed., 1.4), with the scatter of the models about this line. `edgetop help
-fit` says how often the interval holds.
+effect. The intercept is the median of the residuals. The interval of a prediction is computed as for a straight line
+(Draper and Smith, Applied Regression Analysis, 3rd ed., 1.4), with the scatter of the models about this line. `edgetop
+help fit` says how often the interval holds.
 """
 
 import math

@@ -169,8 +169,8 @@ class _Sums:
 def class_scores(array: Array) -> Array | None:
     """Return the scores of a classifier's output with the classes on the last axis, or None if it is no such output.
 
-    An output of up to three axes has its classes on the last one. An output of more axes must have one axis besides the
-    batch whose size is not 1, as in [N,C,1,1].
+    An output of up to three axes has its classes on the last one. In an output of more axes, exactly one axis besides
+    the batch must have another size than 1, as in [N,C,1,1].
     """
     if array.ndim > MOST_CLASS_AXES:
         sizes = [size for size in array.shape[1:] if size != 1]
@@ -190,9 +190,9 @@ def _has_order(scores: Array) -> Array:
 def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
     """Return `(name, accuracies)` of the first output that has class scores, or None if there is none.
 
-    The accuracies are a dict such as `{"top-1": 0.71, "top-5": 0.9}`: the share of rows whose label is among the
-    highest classes. "top-5" needs more than five classes. `labels` has the correct class of each row. Raises InputError
-    if the labels do not match the output.
+    The accuracies are a dict such as `{"top-1": 0.71, "top-5": 0.9}`: the share of rows in which the correct class has
+    the highest score, or one of the five highest scores. "top-5" needs more than five classes. `labels` has the correct
+    class of each row. Raises InputError if the labels do not match the output.
     """
     found = ((p, class_scores(kept.numbers(0, p))) for p in range(len(kept.outputs)))
     place, first = next(((p, scores) for p, scores in found if scores is not None), (0, None))

@@ -112,7 +112,7 @@ def sample(analysis: Analysis) -> Sample:
 
 
 def of_stream(name: str) -> str:
-    """Return the suffix that marks a figure's key as that of one model, for sessions with several models.
+    """Return the suffix of a figure's key that names the figure's model, for sessions with several models.
 
     >>> of_stream("detector")
     '[detector]'

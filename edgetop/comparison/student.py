@@ -1,7 +1,7 @@
 """The difference between the means of two sides of a comparison, and its uncertainty.
 
 The unit is the session. Successive inferences are similar, so thousands of them say little more than a few. If a side
-has several sessions, their spread decides, by Student's t test. If the sides differ in size or spread, it is the test
+has several sessions, their spread decides, by Student's t test. If the sides differ in size or spread, the test is that
 of Welch 1947 (The generalization of Student's problem when several population variances are involved, Biometrika 34).
 If each side has one session, the spread between runs is unknown, so each session brings its own, cautious estimate.
 """

@@ -43,7 +43,8 @@ def problem(name: str, found: str, advice: str | None = None, fix: str | None = 
 def unknown(name: str, why: str, advice: str | None = None, fix: str | None = None) -> Check:
     """Return the result of a check that could not be made, with the reason `why`. Its status is a warning.
 
-    `name` is the name of the check. `fix` is a shell command that helps.
+    `name` is the name of the check. `advice` is a sentence that says what to do, or None. `fix` is a shell command that
+    helps, or None.
     """
     return Check(name, "warning", f"unknown: {why}", advice, fix)
 

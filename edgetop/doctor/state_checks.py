@@ -158,8 +158,8 @@ def check_background(facts: Facts) -> list[Check]:
 def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
     """Measure the load of other processes while the `with` block runs, for at least `at_least_s` seconds.
 
-    At the end, `into` gets the load by process name, in percent of a core. If this user cannot see all processes, their
-    CPU time is added under one name. Raises OSError if /proc cannot be read.
+    At the end, this function writes the load into the dict `into`, by process name, in percent of a core. If this user
+    cannot see all processes, their CPU time is added under one name. Raises OSError if /proc cannot be read.
     """
     before, begin_s, begin_others_s = _used_by_others(), time.monotonic(), _all_but_own_s()
     yield

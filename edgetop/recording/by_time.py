@@ -35,9 +35,9 @@ class TimedTable:
     """
 
     def __init__(self, pieces: Sequence[Piece], times: Times, cached_rows: int) -> None:
-        """Use `pieces`, the parts of one table in order.
+        """Read one table of a recording from `pieces`, its successive runs of rows.
 
-        `times` takes the rows of a part and returns an array: the session time in ns at which each row became
+        `times` takes the rows of a piece. It returns an array with the session time in ns at which each row became
         available. At most about `cached_rows` rows stay in memory.
         """
         self._pieces = pieces
@@ -48,14 +48,14 @@ class TimedTable:
 
     @property
     def end(self) -> Place:
-        """The place after the last row, as (piece number, row number)."""
+        """The place after the last row, as (piece number, row number within the piece), both from 0."""
         return len(self._pieces), 0
 
     def place(self, t_ns: int) -> Place:
         """Return the place after the last row that was available at session time `t_ns`.
 
-        A place is (piece number, row number), both from 0. A row that came late also delays the rows after it, so that
-        the order is kept.
+        A place is (piece number, row number within the piece), both from 0. A row that became available late also
+        delays the rows after it, so that the order is kept.
         """
         number = bisect_right(self._firsts, t_ns) - 1
         while 0 <= number < len(self._pieces):
@@ -67,7 +67,10 @@ class TimedTable:
         return START
 
     def begin(self, t_ns: int) -> Place:
-        """Return the place of the first row of the last piece that begins at or before `t_ns`, as (piece number, 0)."""
+        """Return the first place of the last piece that begins at or before session time `t_ns`.
+
+        The place is (piece number, 0).
+        """
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
     def next_ns(self, place: Place) -> int | None:
@@ -171,10 +174,10 @@ class SecondsTable:
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """Return the start, in ns, of the latest second from which on there are at least `inferences` inferences.
+        """Return the session time in ns at which the last `inferences` inferences begin, or somewhat earlier.
 
-        Only rows before row number `end` count. The result is 0 if these rows have no more than `inferences`
-        inferences.
+        Only rows before row number `end` count. The time is the start of a second. It is 0 if these rows have no more
+        than `inferences` inferences.
         """
         if not end or self._runs[end - 1] <= inferences:
             return 0
@@ -209,9 +212,9 @@ class SecondsTable:
         )
 
     def _read_piece(self, number: int) -> Seconds:
-        """Return the rows of piece `number`. A row whose second begins before the end of an earlier row is left out.
+        """Return the rows of piece `number`. Rows that overlap an earlier row in time are left out.
 
-        An analysis would not count such a row.
+        An analysis would not count overlapping rows.
         """
         seconds: Seconds = self._pieces[number].read()
         begins = seconds.rows["t_ns"]
@@ -293,7 +296,10 @@ class RecordingByTime:
         return replace(batch, bursts=self._bursts(begin.places["operators"], end.places["operators"]))
 
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
-        """Return a batch of the data between two moments, with the given seconds and without profiling rounds."""
+        """Return a batch of the data between two moments.
+
+        `seconds` become its rows of seconds. The batch has no profiling rounds.
+        """
         last = self.tables["inferences"].begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
         last = max(last, (end.places["inferences"][0] - MAX_INFERENCE_PIECES, 0))
         begins = {**begin.places, "inferences": max(begin.places["inferences"], last)}
@@ -310,10 +316,10 @@ class RecordingByTime:
         return joined(chain.from_iterable(self.tables["operators"].between(begin, end)))
 
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
-        """Return the first profiling rounds between two places, which serve as the baseline, and the last ones.
+        """Return the first and the last profiling rounds between two places.
 
-        A place is (piece number, row number) in the table of operators. Reading all rounds would take half a second
-        more.
+        The first rounds serve as the baseline. A place is (piece number, row number) in the table of operators. Reading
+        all rounds would take half a second more.
         """
         operators = self.tables["operators"]
         first, number = 0, 0

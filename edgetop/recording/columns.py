@@ -31,7 +31,7 @@ from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECO
 
 
 class _NoPandas:
-    """An import finder that makes `import pandas` fail. Otherwise pyarrow imports pandas for its first array.
+    """An import finder that makes `import pandas` fail. Without this finder, pyarrow imports pandas.
 
     Edgetop does not need pandas. Importing it would take 40 MiB, and a broken installation of it would end the
     recording.
@@ -214,8 +214,8 @@ Columns = dict[str, Any]
 def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str] = ()) -> pa.Table:
     """Return rows of the table `name`, such as "readings", as an Arrow table with the columns of the format.
 
-    `rows` is the value of the field `name` of a `Batch`. Readings name their sensor by its index in `sensor_ids`, which
-    other tables do not need.
+    `rows` is the value of the field `name` of a `Batch`. `sensor_ids` has the ids of the sensors, by the index that
+    readings have. Only readings need these ids.
     """
     schema = SCHEMAS[name]
     if name == "inferences":
@@ -342,8 +342,8 @@ def _seconds(table: pa.Table) -> Seconds:
 def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.void]) -> Seconds | None:
     """Return the response times of the seconds, or None if any second lacks them.
 
-    Response times exist only under a load with planned starts. `service` has the rows of the same seconds for service
-    time.
+    Response times exist only under a load with planned starts. `columns` are the columns of the table `seconds`, by
+    name. `service` has the rows of the same seconds for service time.
     """
     lists = ("response_bucket", "response_bucket_count")
     if not len(service) or any(name not in columns for name in (*lists, *RESPONSE, *RESPONSE_SUMS)):

@@ -42,8 +42,8 @@ def compact(
 ) -> None:
     """Append the rows of all batches of a journal file to the tables. Raises OSError.
 
-    `source` is the name of the journal file. `sensor_ids` are the ids of the sensors until a batch brings a manifest.
-    `missing` rebuilds seconds that were lost.
+    `source` is the name of the journal file. `sensor_ids` are the ids of the sensors, in the manifest's order. They
+    hold until a batch brings a new manifest. `missing` rebuilds seconds that were lost.
     """
     waiting = WaitingRows(tables, source, sensor_ids)
     for batch in batches:
@@ -55,9 +55,9 @@ class WaitingRows:
     """Collects rows, and writes them to the tables in row groups of the right size."""
 
     def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
-        """Collect rows that come from the journal file with the name `source`.
+        """Collect rows that come from the journal file with the name `source`, and write them to `tables`.
 
-        Readings name their sensor by its index in `sensor_ids`.
+        `sensor_ids` has the ids of the sensors, by the index that readings have.
         """
         self._tables = tables
         self._source = source
@@ -98,8 +98,9 @@ class WaitingRows:
             self.put(name, between(rows, whole, len(rows)))
 
     def flush(self, *names: str) -> None:
-        """Write the collected rows of the named tables as row groups; without names, those of all tables. Raises
-        OSError.
+        """Write the collected rows of the tables `names` as row groups. Raises OSError.
+
+        Without names, the rows of all tables are written.
         """
         for name in names or ALL_TABLES:
             if self._pieces[name]:
@@ -178,7 +179,7 @@ def run_job(folder: Path, job: TableJob) -> Progress:
 def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
     """Remove the oldest inferences until tables and journal take at most `room_bytes`.
 
-    Return the number of bytes freed.
+    Return the number of bytes freed. If `room_bytes` is None, nothing is removed.
     """
     dropped = 0
     left = sum((journal / segment_name(number)).stat().st_size for number in segments(journal))

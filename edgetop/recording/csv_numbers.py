@@ -21,9 +21,9 @@ def number_columns(
 ) -> Iterator[list[Floats]]:
     """Yield, piece by piece, a list with an array for each of `columns`. An empty cell is NaN.
 
-    `begin` is the byte offset of the first row. `width` is the number of cells in a row; other rows are left out.
-    `columns` are the positions of the wanted columns, from 0. `has_comma` says that the decimal sign is a comma.
-    Raises OSError, or ValueError if a cell is no number.
+    `begin` is the byte offset of the first row. `width` is the number of cells in a row. Rows with another number of
+    cells are left out. `separator` separates the cells. `columns` are the positions of the wanted columns, from 0.
+    `has_comma` says that the decimal sign is a comma. Raises OSError, or ValueError if a cell is no number.
     """
     names = [f"c{place}" for place in range(width)]
     wanted = [names[place] for place in columns]

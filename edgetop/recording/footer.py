@@ -48,7 +48,7 @@ def split(file: bytes) -> tuple[bytes, bytes]:
 def row_groups_of(footer: bytes, shift: int) -> list[bytes]:
     """Return the encoded RowGroup structures of a Parquet footer, in order.
 
-    Their offsets are increased by `shift`, the number of bytes by which the data was moved.
+    The offsets in these structures are increased by `shift`, the number of bytes by which the data was moved.
     """
     return [_shifted(group, shift) for group in _parsed(footer)[_FILE_ROW_GROUPS][1][1]]
 

@@ -240,8 +240,9 @@ class Missing:
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
         """Return how much is missing after one more frame was read.
 
-        `before` is what that frame says had been written before it. `read` is what was read before it; None if unknown.
-        `is_damaged` says that bytes were skipped since the last frame.
+        `before` counts the data that was written before that frame, as the frame itself says. `read` counts the data
+        that was read before that frame; None if unknown. `is_damaged` says that damaged bytes were skipped since the
+        frame before.
         """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
@@ -254,8 +255,8 @@ class Missing:
     def lost(self, tally: Tally | None) -> Lost | None:
         """Return what is missing as a `Lost`, or None if nothing is missing.
 
-        `tally` counts all data that was written; None if unknown. If it has no single inferences, they were not
-        recorded, and the result has the inferences that the missing seconds counted.
+        `tally` counts all data that was written; None if unknown. If `tally` has no single inferences, the session did
+        not record them. The result then has the number of inferences in the missing seconds.
         """
         inferences = self.inferences if tally is None or tally.inferences else self.counted
         if not (self.ns or inferences) and self.is_counted:
@@ -299,7 +300,7 @@ class SegmentReader:
     def __init__(self, file: Descriptor, end: int | None = None, state: JournalState | None = None) -> None:
         """Read an open journal file up to the byte offset `end`; None means up to its current end.
 
-        `state` is the state after the earlier files. Reading updates it.
+        `state` is the reader's state after the earlier journal files; None if there are none. Reading updates `state`.
         """
         self.file = file
         self.frames = FrameReader(file.fd, end)
@@ -322,7 +323,7 @@ class SegmentReader:
         """Yield every batch that is complete by now.
 
         `wanted` are the names of the fields of a batch to decode; None means all. If a batch has more than
-        `most_inferences`, only its last inference is kept.
+        `most_inferences` inferences, only its last inference is kept.
         """
         for frame in self.frames.read():
             if frame.has(REFERENCE):
@@ -367,7 +368,7 @@ class SegmentReader:
 def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader:
     """Return a reader of the journal file at `path`. Raises OSError.
 
-    `state` is the state after the earlier files, which reading updates; None if there is none.
+    `state` is the reader's state after the earlier journal files; None if there are none. Reading updates `state`.
     """
     return SegmentReader(Descriptor(open_regular(path)), state=state)
 
@@ -400,8 +401,9 @@ class Follower:
     def read(self, most_inferences: int | None = None) -> Iterator[Batch]:
         """Yield every batch that was appended since the last call.
 
-        If a batch has more than `most_inferences`, only its last inference is kept. Raises OSError if the journal is
-        gone because the session is over. Raises FellBehindError if a journal file was removed before it was read.
+        If a batch has more than `most_inferences` inferences, only its last inference is kept. Raises OSError if the
+        journal is gone because the session is over. Raises FellBehindError if a journal file was removed before it was
+        read.
         """
         while True:
             try:
@@ -435,8 +437,9 @@ class JournalTail:
     def read(self, most_inferences: int | None = None) -> Batch | None:
         """Return all data that was appended since the last call as one batch, or None if there is none.
 
-        If an appended batch has more than `most_inferences`, only its last inference is kept. Raises FellBehindError
-        if the session must be opened again, because a part of the journal was removed or the writer died.
+        If an appended batch has more than `most_inferences` inferences, only its last inference is kept. Raises
+        FellBehindError if the session must be opened again, because a part of the journal was removed or the writer
+        died.
         """
         batches = []
         try:

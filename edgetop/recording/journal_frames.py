@@ -54,7 +54,12 @@ def varint(number: int) -> bytes:
 
 
 def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: int = 0) -> bytes:
-    """Return the bytes of a frame with this payload. The parameters are the fields of `Frame`."""
+    """Return the bytes of a frame with this payload.
+
+    `flags` are bits such as DEFLATED. `number` is the writer's key, a time or a position. `unpacked_bytes` is the size
+    of the payload before compression. `run` is the number of the run (frames with one reference) to which the frame
+    belongs.
+    """
     head = _HEADER.pack(MAGIC, flags, run.to_bytes(3, "little"), len(payload), unpacked_bytes, number, 0)[:_CHECKED]
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
 
@@ -96,7 +101,7 @@ class FrameReader:
         return max(0, os.fstat(self._fd).st_size - self.offset)
 
     def is_torn(self) -> bool:
-        """Whether the file ends with an incomplete frame, whose rest was never written."""
+        """Whether the file ends with an incomplete frame. The rest of this frame was never written."""
         size, head = self.tail_bytes(), os.pread(self._fd, _HEADER.size, self.offset)
         if len(head) < _HEADER.size:
             return bool(head) and MAGIC.startswith(head[:4])

@@ -24,7 +24,7 @@ MAX_BYTES, MAX_INFERENCES, MAX_OUTPUTS = 512 * 1024 * 1024, 100_000, 1_000
 def outputs_file(side: str = "") -> str:
     """Return the name of the file with a session's stored model outputs.
 
-    `side` is "A" or "B" in an A/B session, otherwise "".
+    `side` is "A" or "B" in an A/B session, and "" in any other session.
 
     >>> outputs_file(), outputs_file("A")
     ('outputs.npz', 'outputs-a.npz')
@@ -38,7 +38,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfil
 def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
     """Return the stored model outputs of the session in `folder`, or None if it has none.
 
-    `side` is "A" or "B" in an A/B session, otherwise "". Raises InputError if the file is damaged.
+    `side` is "A" or "B" in an A/B session, and "" in any other session. Raises InputError if the file is damaged.
     """
     path = folder / outputs_file(side)
     try:

@@ -104,9 +104,10 @@ def unpack(
 ) -> Batch:
     """Return the batch that the parts of a payload contain. Raises ValueError if a part is invalid.
 
-    `until_ns` is the time of the batch. `wanted` are the names of the fields to decode; None means all. If there are
-    more than `most_inferences`, only the last inference is returned. A column with more than `most_numbers` numbers
-    is invalid.
+    `parts` has each part's bytes, by the number of its kind (see `split`). `until_ns` is the session time at the
+    batch's end. `wanted` are the names of the fields to decode; None means all. If there are more than
+    `most_inferences` inferences, only the last inference is returned. A column with more than `most_numbers` numbers is
+    invalid.
     """
     fields = {
         name: read(parts[kind], most_numbers)
@@ -149,7 +150,7 @@ _BESIDE_START = ("latency_ns", "wait_ns", "stream", "phase", "ok")
 
 
 def _pack_inferences(inferences: Inferences) -> bytes:
-    """Return inferences as bytes. The start of each is stored as the pause since the end of the previous inference."""
+    """Return inferences as bytes. Each start is stored as the pause since the end of the previous inference."""
     pause_ns = inferences["t_ns"].copy()
     pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
     names = (*_BESIDE_START, "variant") if inferences["variant"].any() else _BESIDE_START  # only A/B sessions have it
@@ -168,8 +169,8 @@ def _read_inferences(data: bytes, most: int) -> Inferences:
 def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.ArrayLike]) -> Inferences:
     """Return inferences, made from the pauses between them and their other columns.
 
-    `pause_ns` has the time from the end of the previous inference to the start of each, and is overwritten. `column`
-    takes the name of a column and returns its values. Raises ValueError if a phase is unknown.
+    `pause_ns` has, for each inference, the time in ns from the end of the previous inference to its start. This array
+    is overwritten. `column` takes the name of a column and returns its values. Raises ValueError if a phase is unknown.
     """
     inferences = np.zeros(len(pause_ns), INFERENCE)
     for name in _BESIDE_START:
@@ -210,7 +211,7 @@ def _read_seconds(data: bytes, most: int) -> Seconds:
 
 
 def _take_both(columns: Columns) -> Seconds:
-    """Return seconds with their response times, if these follow. Reads `columns` to the end."""
+    """Return the seconds that `columns` contains, with response times if there are any. Reads `columns` to the end."""
     seconds = _take_seconds(columns)
     response = None if columns.is_over else _take_seconds(columns)
     columns.rest(0)

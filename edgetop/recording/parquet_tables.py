@@ -70,9 +70,9 @@ class Tables:
     def __init__(self, folder: Path, piece_bytes: int | None = None, *, kind: SecondsKind = "plain") -> None:
         """Begin the tables in the journal's folder, or continue the tables of an earlier writer.
 
-        When a file of inferences has `piece_bytes`, a new file begins; with None there is only one. `kind` tells
-        which extra columns the seconds have; an earlier writer's table keeps its own columns. Raises OSError, or
-        ValueError if an earlier writer's tables are damaged.
+        Once a file of inferences has `piece_bytes` bytes, the next inferences go into a new file. If `piece_bytes` is
+        None, there is only one file. `kind` tells which extra columns the seconds have; an earlier writer's table keeps
+        its own columns. Raises OSError, or ValueError if an earlier writer's tables are damaged.
         """
         self._schemas = {**ALL_SCHEMAS, "seconds": _SECONDS[kind]}
         self._folder = folder
@@ -300,8 +300,8 @@ class TableFile:
     def __init__(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None = None) -> None:
         """Open a file of the table `name`.
 
-        `place` is the path for messages, and `source` is the path to read from. `groups` are the catalog entries of
-        the file's row groups if it has no footer yet, otherwise None.
+        `place` is the path for messages, and `source` is the path to read from. `groups` are the catalog entries of the
+        file's row groups if the file has no footer yet. If `groups` is None, the footer is read from the file.
         """
         self.name = name
         self.place = place
@@ -326,9 +326,7 @@ class TableFile:
         return sum(self._groups[number].num_rows for number in numbers)
 
     def times_in(self, number: int) -> tuple[int, int] | None:
-        """Return the first and the last session time in ns of row group `number`, or None if the file's index lacks
-        them.
-        """
+        """Return the first and the last session time in ns of row group `number`, or None if the file does not say."""
         return self._times[number]
 
     def read_times(self, number: int) -> npt.NDArray[np.int64]:
@@ -388,7 +386,7 @@ def _times_in(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _arrow_errors() -> Iterator[None]:
-    """Turn Arrow's errors within the block into ValueError. OSError stays as it is."""
+    """Turn Arrow's errors within the `with` block into ValueError. OSError stays as it is."""
     try:
         yield
     except OSError:

@@ -50,8 +50,9 @@ class Now:
 
     @property
     def boot_us(self) -> int:
-        """The time of this boot in microseconds since 1970. If the wall clock was not set, it is later than every other
-        time.
+        """The time of this boot in microseconds since 1970.
+
+        While the wall clock is not set, the result is later than every other time.
         """
         return self.utc_us - self.monotonic_ns // 1000 if self.is_set else _NEVER_US
 

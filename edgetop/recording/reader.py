@@ -52,8 +52,8 @@ class Recording:
     def __init__(self, folder: Path, *, completes: bool = True) -> None:
         """Open the session in `folder`. Raises InputError if the folder has no readable session.
 
-        With `completes`, a session whose writer was killed is first completed on the disk. Without, it is read as it
-        is, like a session that is still being written.
+        `completes` says that the session is first completed on the disk if its writer was killed. If false, the session
+        is read as it is.
         """
         self.folder = folder
         self._completes = completes
@@ -110,8 +110,8 @@ class Recording:
     def play(self, *, inferences: bool = False, step_s: int = STEP_SECONDS, span: Span = WHOLE) -> Iterator[Batch]:
         """Yield the session, or its part in `span`, as batches of `step_s` seconds each.
 
-        Single inferences are left out unless `inferences` is set. If reading shows that more data are lost than the
-        manifest says, the last batch has a corrected manifest.
+        `inferences` says that the batches also have single inferences. If reading shows that more data are lost than
+        the manifest says, the last batch has a corrected manifest.
         """
         names = ("seconds", "readings", "events", "operators", *(("inferences",) if inferences else ()))
         cursors = {name: _Cursor(self.rows(name, span)) for name in names}
@@ -228,8 +228,9 @@ class Recording:
                 waiting = []
 
     def _span(self, file: "TableFile", number: int) -> tuple[int, int] | None:
-        """Return the first and the last session time in ns of row group `number`, or None if it has no
-        readable rows.
+        """Return the first and the last session time in ns of row group `number`.
+
+        The result is None if the row group has no readable rows.
         """
         if (known := file.times_in(number)) is not None:
             return known
@@ -275,9 +276,9 @@ class _Cursor:
         self.rest = next(pieces, None)  # rows in memory that were not taken yet; None at the end of the table
 
     def take(self, until_ns: int) -> list[Any]:
-        """Return the next rows, up to the first row with a time of `until_ns` or later, as a list of parts.
+        """Return the next rows as a list of parts, and move past them.
 
-        Move there.
+        The rows end before the first row with a session time of `until_ns` or later.
         """
         taken = []
         while self.rest is not None:

@@ -92,8 +92,8 @@ def _recover(folder: Path) -> None:
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batch:
     """Return a batch with the data that a recovery adds after the last row: seconds, an event and the final manifest.
 
-    `manifest` is the manifest in the folder. With `is_live`, the writer is running, and the batch has only the newest
-    manifest.
+    `manifest` is the manifest in the folder. `is_live` says that the writer is running. The batch then has only the
+    newest manifest.
     """
     last = _JournalEnd(manifest)
     last.damaged_bytes = snapshot.catalog.damaged_bytes
@@ -128,8 +128,8 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
 def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: str | None) -> Lost | None:
     """Return the data that was written, or should have been written, and cannot be read. None if nothing is lost.
 
-    `death` is the reason why the writer did not finish, such as "power-loss"; None if it did finish. `unwritten` says
-    how much data the disk did not accept.
+    `last` has the last rows in the journal. `death` is the reason why the writer did not finish, such as "power-loss";
+    None if the writer finished. `unwritten` says how much data the disk did not accept.
     """
     each = [last.manifest.lost, last.state.missing.lost(last.state.tally)]
     first_tally = last.state.first_tally
@@ -155,9 +155,9 @@ def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: 
 def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Lost | None:
     """Return the data that a dead writer had not written yet.
 
-    `death` is the reason why the writer did not finish, such as "power-loss". Only the engine knows how long the run
-    went on. The writer may have been stopped, or have waited for the disk, for any time before it died. If the journal
-    was changed well after its last batch, more had been written.
+    `last` has the last rows in the journal. `death` is the reason why the writer did not finish, such as "power-loss".
+    Only the engine knows how long the run went on, because the writer may have been stopped, or have waited for the
+    disk, for any time. If the journal's file was changed well after the last batch, more data had been written.
     """
     if death == "writer-killed" and (note := _end_note(snapshot.folder)):
         until_ns = note[0] - last.manifest.clock.origin_monotonic_ns
@@ -176,7 +176,8 @@ def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Los
 def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost:
     """Return the data that was lost after the last batch.
 
-    `until_ns` is the session time when the engine ended, and `sent` the number of inferences that it made in all.
+    `last` has the last rows in the journal. `until_ns` is the session time at which the engine ended. `sent` is the
+    number of inferences that the engine made in all.
     """
     tally = last.state.tally or Tally()
     is_counted = tally.counted <= tally.inferences <= sent and tally.inferences  # all single inferences are recorded

@@ -245,8 +245,9 @@ def read_outcome(folder: Path) -> Outcome | None:
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Store a short result beside the session's tables. Errors are ignored, since it only makes `edgetop sessions`
-    faster.
+    """Store a short result beside the session's tables.
+
+    Errors are ignored, since the result only makes `edgetop sessions` faster.
     """
     with contextlib.suppress(OSError):
         write_file(folder / OUTCOME, json.dumps(asdict(outcome) | {"of": _basis(folder)}), durable=False)

@@ -109,11 +109,11 @@ class SessionFiles:
         return MANIFEST not in names and ASIDE in names
 
     def remove(self, going: list[tuple[int, str]], expected: Mapping[str, Stamp]) -> int:
-        """Remove some of edgetop's files, and return the number of bytes freed. `going` has pairs as `own` returns
-        them.
+        """Remove some of edgetop's files, and return the number of bytes freed.
 
-        `expected` has the stamps that files must have, by name. Raises OSError if a file cannot be removed, or
-        ValueError with a file's name if its stamp is another one. In both cases all files stay.
+        `going` has `(descriptor of the file's folder, file name)` pairs. `expected` has the stamps that files must
+        have, by name. Raises OSError if a file cannot be removed, or ValueError with a file's name if its stamp
+        differs. In both cases all files stay.
         """
         with contextlib.suppress(FileExistsError):
             os.mkdir(ASIDE, FOLDER_MODE, dir_fd=self.fd)
@@ -153,10 +153,10 @@ class SessionFiles:
 def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) -> Removed:
     """Remove a session. Return the number of bytes freed and the names of what is left in the folder.
 
-    With `verified`, only some files are removed: those that it names, and those that can be made from others.
-    `verified` has stamps (see `stamp_of`) of files that have a copy elsewhere. Raises RecordingError if a process is
-    writing the session or if a verified file has changed, and OSError if a file cannot be removed. In these cases all
-    files stay.
+    With `verified`, only some files are removed: the files that `verified` names, and files that can be made from
+    others. `verified` has stamps (see `stamp_of`) of files that have a copy elsewhere. Raises RecordingError if a
+    process is writing the session or if a verified file has changed, and OSError if a file cannot be removed. In these
+    cases all files stay.
     """
     with contextlib.closing(SessionFiles(folder)) as files, contextlib.ExitStack() as stack:
         try:
@@ -196,9 +196,10 @@ def _require(expected: Mapping[str, Stamp], folder: int) -> None:
 
 
 def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
-    """Whether the file `name` can be removed without loss: a copy of it is verified, or other files suffice to make it.
+    """Whether the file `name` can be removed without loss.
 
-    The note of `edgetop push` stays.
+    True if `verified` names the file, because a copy is elsewhere, if the file can be made from other files, or if it
+    is temporary. The note of `edgetop push` stays.
     """
     return name in verified or (name in DERIVED and name != PUSHED) or _TEMPORARY.fullmatch(name) is not None
 

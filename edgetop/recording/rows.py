@@ -191,7 +191,7 @@ def _in_time(t_ns: Times) -> Mask:
 
 
 def are_sound_operators(t_ns: Times, calls: Times, total_ns: Times) -> Mask:
-    """Return, for each row of `operators`, whether it is plausible. The parameters are three of its columns."""
+    """Return, for each row of `operators`, whether it is plausible. The parameters are three columns of that table."""
     return _in_time(t_ns) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
 
 

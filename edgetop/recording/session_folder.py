@@ -226,18 +226,19 @@ def parsed_manifest(path: Path, text: str) -> Manifest:
 
 
 class WriterLock:
-    """The lock on a session's folder. Its writer holds it as long as it runs, and the kernel then releases it.
+    """The lock on a session's folder. The session's writer holds the lock as long as the writer runs.
 
-    Only one child process inherits it (flock(2)): the one that writes the tables.
+    The kernel releases the lock when the writer ends. Only one child process inherits the lock (flock(2)): the process
+    that writes the tables.
     """
 
     def __init__(self, folder: Path, *, for_recovery: bool = False) -> None:
         """Take the lock of the session in `folder`. Raises RecordingError if a writer holds it, or OSError.
 
-        `for_recovery` says that this process completes the session of a dead writer (a recovery). If other processes do
-        the same, this waits for them. A recovery first takes the shared lock, which it gets only if no writer runs.
-        Then it writes a byte into the lock file, which tells a recovery from a writer, and takes the exclusive lock. A
-        session never gets a second writer, so the byte stays.
+        `for_recovery` says that this process completes the session of a dead writer (a recovery). If other processes
+        complete the same session, this call waits for them. A recovery first takes the shared lock, which it gets only
+        if no writer runs. Then it writes a byte into the lock file, and takes the exclusive lock. The byte tells a
+        recovery from a writer. A session never gets a second writer, so the byte stays.
         """
         self.fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:

@@ -41,8 +41,8 @@ class Problems:
     def report(self, path: Path, what: str, place: int = 0, rows: int | None = None) -> None:
         """Report a problem with the file at `path`. `what` says what is wrong, such as "is missing".
 
-        `rows` is the number of rows that are missing because of it; None if unknown. `place` is a number for the part
-        of the file. A second report about the same part does not count its rows again.
+        `rows` is the number of rows that are missing because of the problem; None if unknown. `place` is a number for
+        the part of the file. A second report about the same part does not count its rows again.
         """
         text = f"{path}: {' '.join(what.split())}"  # Arrow's messages may have several lines
         if text not in self.lines:
@@ -134,7 +134,8 @@ class MissingSeconds:
 def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> SecondAggregator:
     """Return an aggregator that makes rows of seconds in the same way as the session's writer.
 
-    Its first row is second number `first_second`. `last` has the last counted inference of each stream before it.
+    Its first row is second number `first_second`. `last` has the last counted inference of each stream before that
+    second.
     """
     load = manifest.load
     return SecondAggregator(load.deadline_ns, first_second, last, is_paced=load.is_paced, split_by=manifest.split_by)
@@ -143,8 +144,8 @@ def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> Se
 def with_streams(seconds: Seconds, inferences: Iterable[Inferences], manifest: Manifest) -> Seconds:
     """Return the seconds of an old recording with statistics of single streams, rebuilt from the inferences.
 
-    `seconds` must be in order, and `inferences` must have all inferences of these seconds. If some inferences of a
-    second are missing, the second gets no such statistics.
+    `seconds` must be in order. `inferences` must have all inferences of these seconds, in parts. If some inferences of
+    a second are missing, the second gets no such statistics.
     """
     aggregator = aggregator_of(manifest, int(seconds.rows["t_ns"][0]) // NS, NO_INFERENCES)
     made = concatenate([*(aggregator.add(sound("inferences", piece)) for piece in inferences), aggregator.close()])
@@ -190,7 +191,7 @@ class Snapshot:
     def _open_segments(self) -> None:
         """Open all files of the journal, the last one first.
 
-        A writer removes the oldest first, so the opened ones have no gap.
+        A writer removes the oldest file first, so no file is missing between the opened files.
         """
         for number in reversed(segments(self._journal)):
             path = self._journal / segment_name(number)
@@ -210,7 +211,7 @@ class Snapshot:
         return sum(segment.frames.tail_bytes() for segment in self.segments.values())
 
     def is_torn(self) -> bool:
-        """Whether the journal ends with an incomplete frame, whose rest was never written."""
+        """Whether the journal ends with an incomplete frame. The rest of this frame was never written."""
         return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
     def changed_ns(self) -> int:
@@ -303,8 +304,8 @@ class Snapshot:
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
         """Yield one open file of the table `name`, or nothing if it cannot be opened.
 
-        `place` is the path for messages, and `source` is the path to read from. `groups` are the catalog entries of
-        the file's row groups if it has no footer yet.
+        `place` is the path for messages, and `source` is the path to read from. `groups` are the catalog entries of the
+        file's row groups if the file has no footer yet, and None if it has.
         """
         from edgetop.recording.parquet_tables import TableFile  # noqa: PLC0415  loads Arrow
 
@@ -338,10 +339,10 @@ class Snapshot:
 
     @contextlib.contextmanager
     def damage_reported(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
-        """Report an OSError or ValueError of the block as a problem, instead of raising it. The block reads a table.
+        """Report an OSError or ValueError within the `with` block as a problem, instead of raising the error.
 
-        `path` is the table's file, and `number` the row group. `rows` is the number of rows that would be lost; None
-        if unknown.
+        The `with` block reads a table. `path` is the table's file, and `number` the row group. `rows` is the number of
+        rows that would be lost; None if unknown.
         """
         try:
             yield

@@ -1,9 +1,8 @@
-"""Running the jobs that move the journal into tables: for long runs in another process, otherwise in this one.
+"""Running the jobs that move the journal into tables: for long runs in another process, for short runs in this one.
 
 Arrow takes 40 MiB, which a run of days would hold for seconds of work. So the process lives for one job. It gets the
-job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no
-other process recovers the session while it writes. If it is killed, it leaves the same state as a writer that was
-killed.
+job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no other
+process recovers the session while it writes. If it is killed, it leaves the same state as a writer that was killed.
 """
 
 import contextlib
@@ -85,8 +84,8 @@ class ChildTableWriter:
     def result(self, *, wait: bool) -> Progress | None:
         """Return the result of the job, or None if there is none yet. Each result is returned only once.
 
-        With `wait`, this waits for the job. Raises OSError if the job failed; rows that are not in the tables stay in
-        the journal. Raises InterruptedError if the process was killed; the job can then be tried again.
+        `wait` says that this call waits for the job. Raises OSError if the job failed; rows that are not in the tables
+        stay in the journal. Raises InterruptedError if the process was killed; the job can then be tried again.
         """
         process = self._process
         if process is None or not self.is_busy or (not wait and process.poll() is None):

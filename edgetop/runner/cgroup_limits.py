@@ -1,9 +1,10 @@
 """Run an engine or a watched program in a cgroup of its own that limits its CPU time, memory or disk I/O (`--limit`).
 
-If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Otherwise it is made below or beside the
-cgroup of edgetop. It is in the hierarchy of version 2, or of version 1 for a controller that version 2 lacks. A command
-enters the cgroup and then executes the engine or program, so no part of it runs outside. No other process is put into
-the cgroup. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
+If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Without systemd, the cgroup is made below
+or beside the cgroup of edgetop. It is in the hierarchy of version 2, or of version 1 for a controller that version 2
+lacks. A command enters the cgroup and then executes the engine or program, so no part of it runs outside. No other
+process is put into the cgroup. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+scheduler/sched-bwc.rst.
 
 A cgroup outlives edgetop as long as a process is in it. That happens if a program left children behind, or if edgetop
 is killed. So each cgroup has a guard, a small shell. The guard waits for the end of edgetop, and then removes the
@@ -255,8 +256,9 @@ def _settings(
 ) -> Iterator[tuple[str, str, bool]]:
     """Yield `(file name, value to write, whether writing must succeed)` for each setting of the limit in a cgroup.
 
-    `is_v1` says that the cgroup is of version 1. Writing a setting of swap may fail, because some kernels do not count
-    swap.
+    `disks` are the `(name, number)` pairs of the disks to limit. `controllers` are the cgroup controllers that the
+    limit needs, such as `memory`. `is_v1` says that the cgroup is of version 1. Writing a setting of swap may fail,
+    because some kernels do not count swap.
     """
     memory, quota, period = str(limit.memory_bytes), str(limit.quota_us), str(limit.period_us)
     both, has_swap = str((limit.memory_bytes or 0) + limit.swap_bytes), limit.swap_bytes > 0

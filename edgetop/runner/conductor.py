@@ -94,9 +94,10 @@ class Conductor:
     ) -> None:
         """Prepare a session. Nothing runs until `start` is called.
 
-        `derived` is called once per session and returns a function; that function takes each batch and returns the
-        events to record with it. `rotation` provides the next sessions (`--rotate`), or is None. `measure_shapes` asks
-        the runtime for tensor shapes that do not follow from the model's file.
+        `recorder` stores each batch; with None, nothing is recorded. `feed` passes each batch to the screen. `derived`
+        is called once per session and returns a function. That function takes each batch and returns the events to
+        record with the batch. `rotation` provides the next sessions (`--rotate`), or is None. `measure_shapes` asks the
+        runtime for tensor shapes that do not follow from the model's file.
         """
         self._engine = engine
         self._sensors = sensors
@@ -286,8 +287,8 @@ class Conductor:
     def _end_if_overdue(self) -> None:
         """End the session if the engine was told to stop and still runs after `STOP_PATIENCE_NS`.
 
-        A watched program is never killed here. If it was let go, its session ends at once. Otherwise the session ends
-        when the program ends.
+        A watched program is never killed here. If the session is to end while the program runs on (`let_go`), the
+        session ends at once. If not, the session ends when the program ends.
         """
         state, since_ns = self._state, self._stop_since_ns
         if since_ns is None or not self._stop_reason:
@@ -415,9 +416,10 @@ class Conductor:
         return shifted
 
     def _with_derived(self, batch: Batch) -> Batch:
-        """Return the batch with events that follow from it added, such as throttling.
+        """Return the batch with further events added, such as throttling.
 
-        If that fails once, an event says so, and no more events are added.
+        The added events are derived from the batch's own data. If that fails once, an event says so, and no more events
+        are added.
         """
         try:
             self._derived = self._derived or self._make_derived()

@@ -447,7 +447,7 @@ class SessionState:
     def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:
         """Add the last event of the session and complete the manifest.
 
-        `reason` is why the session ended. `background` are the other processes that ran while it was measured.
+        `reason` is why the session ended. `background` are the other processes that ran during the measured phase.
         """
         # A session ends with its last inference; the engine says that it is over some milliseconds later. Without a
         # measured inference, the engine's word is all there is.

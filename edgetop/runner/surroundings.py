@@ -41,8 +41,8 @@ class Surroundings:
     def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
         """Watch the engine's process `pid`. `sources` are the sources of its sensors.
 
-        Call this again if another process takes its place. A survey of other processes that has begun continues. It
-        leaves out all processes that edgetop has started.
+        Call this again if another process takes the place of the engine's process. A survey of other processes that has
+        begun continues. It leaves out all processes that edgetop has started.
         """
         self._pid = pid
         if self._began_ns is not None:
@@ -75,10 +75,11 @@ class Surroundings:
                 self._cpus = float(len(os.sched_getaffinity(self._pid)))
 
     def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
-        """Take the start temperatures from `readings`: the last before measuring began, or else the first after.
+        """Take the start temperatures from `readings`.
 
-        `sensors` are the session's sensors, which readings name by index. If the next survey of other processes is due,
-        it is made here as well.
+        The last readings before the measured phase count. If a sensor has none, the first reading in the measured phase
+        counts. `sensors` are the session's sensors, which readings name by index. This call also surveys other
+        processes, if the next survey is due.
         """
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)

@@ -28,8 +28,8 @@ class ByStream:
     def of(self, number: int) -> Seconds:
         """Return the rows of stream `number`: one for each second, with zero counts where the stream has no inferences.
 
-        In a second in which only stream 0 ran, its row is a copy of the row of the whole second. The jitter of that
-        row starts with the difference from the previous inference, which another stream may have run.
+        If only stream 0 ran in a second, the row of stream 0 is a copy of the row of the whole second. The first
+        difference in that row's jitter is the difference from the previous inference, perhaps of another stream.
         """
         if number not in self._made:
             self._made[number] = self._of(number)

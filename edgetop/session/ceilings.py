@@ -46,8 +46,8 @@ def ceilings_of(
 ) -> Ceilings | None:
     """Return the highest measured speeds of a board, or None if a speed is impossible or `dtype` is not "float32".
 
-    `measured_utc` is when they were measured, in ISO 8601. `int8_flops_per_s` is the speed with 8-bit integers. It
-    counts as not measured (None) if its value is impossible.
+    `measured_utc` is when the speeds were measured, in ISO 8601. `int8_flops_per_s` is the speed with 8-bit integers;
+    an impossible value counts as None (not measured).
     """
     if dtype != DTYPE or not (0 < flops_per_s < float("inf") and 0 < bytes_per_s < float("inf")):
         return None

@@ -90,7 +90,10 @@ class _Shape:
         return {**data, **getattr(body, self.others)} if self.others else data
 
     def changes(self, body: object, read_from: Mapping[str, object]) -> dict[str, object]:
-        """Return the data of the fields of `body` that changed. `read_from` is the data from which it was read."""
+        """Return the event data of the fields of `body` that differ from `read_from`.
+
+        `body` is an object of an event's class. `read_from` is the event data from which this object was made.
+        """
         found = {}
         for each in self.keys:
             value = getattr(body, each.field)

@@ -26,7 +26,7 @@ def _optional() -> Any:
 def _of_phases(*names: PhaseName) -> Any:
     """Return a dataclass field that is left out of the event's data if it is None.
 
-    In the phases `names` it is written as null instead.
+    In the phases `names`, the field is written as null instead.
     """
     return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
 
@@ -510,7 +510,10 @@ class RecordingTrouble(Body):
 
 @frozen
 class RecordingRestored(Body):
-    """The recording can be written again. `inferences` and `rows` say how many of them are missing in it."""
+    """The recording can be written again.
+
+    `inferences` and `rows` are the numbers of inferences and rows that the recording lacks.
+    """
 
     kind = "recording-restored"
     began_ns: int | None = None  # when it failed

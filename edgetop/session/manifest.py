@@ -453,8 +453,9 @@ class Manifest:
 
     @property
     def began_utc(self) -> str:
-        """When the session began, in ISO 8601. It is `created_utc`, or a corrected time if the wall clock was set
-        later.
+        """The wall time at which the session began, in ISO 8601.
+
+        The time is `created_utc`, or a corrected time if the wall clock was set later.
 
         The clock of a board without a battery starts in 1970.
         """

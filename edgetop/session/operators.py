@@ -121,10 +121,10 @@ def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
 
 
 def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst | None = None) -> Burst:
-    """Return a profiling round that began at `t_ns`, with the calls and times of `operators`. `number` counts rounds
-    from 0.
+    """Return a profiling round that began at `t_ns`, with the calls and times of `operators`.
 
-    If the round `like` has equal operators, both rounds share one list of them, to save memory.
+    `number` counts rounds from 0. `like` is another round, or None. If its operators are equal, both rounds share one
+    list of operators, to save memory.
     """
     rows = tuple(operators)
     infos = tuple(operator.info for operator in rows)
@@ -137,7 +137,8 @@ def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst 
 def joined(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
     """Return the profiling rounds, with the parts of a split round joined.
 
-    Parts have equal `t_ns` and `number` and are neighbours. A round is split if a block of a table ends within it.
+    Parts have equal `t_ns` and `number` and are neighbours. A round is split if a row group (block of rows) of a table
+    ends within the round.
     """
     whole: list[Burst] = []
     for burst in bursts:

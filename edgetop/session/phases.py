@@ -34,7 +34,8 @@ class Phases:
     def used_from_ns(self) -> int | None:
         """The time in ns from which use of CPU and memory counts; None if it is not known yet.
 
-        For a watched program this is when watching began. Otherwise it is the start of the measured phase.
+        For a watched program, this is when watching began. For a model that edgetop runs, it is the start of the
+        measured phase.
         """
         return self.measured_from_ns if self.program_from_ns is None else self.program_from_ns
 

@@ -234,8 +234,9 @@ class Overlap:
 
     @property
     def mean(self) -> float | None:
-        """The mean number of inferences in progress, over the time in which there was at least one; None without
-        inferences.
+        """The mean number of inferences in progress, or None without inferences.
+
+        Time without an inference in progress does not count.
         """
         return self._sum_ns / self._busy_ns if self._busy_ns else None
 

@@ -55,9 +55,9 @@ class SecondAggregator:
     ) -> None:
         """Begin with the second whose number is `first_second` (session time in whole seconds).
 
-        `deadline_ns` is the latest allowed response time in ns, or None. `last` has the last counted inference of
-        each stream before that second, in order, for the jitter. With `is_paced`, rows also have response times.
-        `split_by` is the field with an inference's stream number, or None.
+        `deadline_ns` is the latest allowed response time in ns, or None. `last` has the last counted inference of each
+        stream before that second, in order, for the jitter. `is_paced` says that starts are planned; rows then also
+        have response times. `split_by` is the field with an inference's stream number, or None.
         """
         self._open: list[Inferences] = []
         self._open_second = first_second

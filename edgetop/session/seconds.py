@@ -274,10 +274,11 @@ def _joined_streams(parts: Sequence[Seconds], *, has_response: bool) -> StreamSe
 
 
 def with_own_rows(seconds: Seconds, wanted: npt.NDArray[np.bool_]) -> Seconds:
-    """Return the seconds, with rows for stream 0 added to `streams` in seconds where no other stream ran.
+    """Return the seconds, with rows of stream 0 added to `streams`.
 
-    `wanted` says for each second whether such a row may be added. The rows are needed before these seconds are merged
-    with seconds of several streams.
+    A second gets such a row if both hold: `wanted` is true for the second, and `streams` has no row in this second
+    because only stream 0 ran. The added row is a copy of the second's own row. Add these rows before merging the
+    seconds with seconds of several streams. If `streams` is None, nothing is added.
     """
     streams = seconds.streams
     if streams is None:

@@ -34,11 +34,11 @@ class SizedCalls:
         self, stream: int, t_ns: npt.NDArray[np.int64], latency_ns: npt.NDArray[np.int64], elements: Floats,
         most: int = MOST_CALLS,
     ) -> Samples:  # fmt: skip
-        """Return the size and the latency of at most `most` of the given calls of a stream.
+        """Return the size and the latency of at most `most` of the given calls of stream number `stream`.
 
-        The result has `(time in ns, value)` pairs, by sensor id (see `sensors_of`). `t_ns`, `latency_ns` and
-        `elements` have one value for each call: start, latency and input size. Calls are chosen at random, because
-        the sizes of many programs repeat in a cycle.
+        The result has `(time in ns, value)` pairs, by sensor id (see `sensors_of`). `t_ns`, `latency_ns` and `elements`
+        have one value for each call: start, latency and input size. Calls are chosen at random, because the sizes of
+        many programs repeat in a cycle.
         """
         count = len(t_ns)
         if not count or most < 1:

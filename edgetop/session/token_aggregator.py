@@ -25,8 +25,9 @@ class TokenAggregator:
     """
 
     def __init__(self, seconds: SecondAggregator) -> None:
-        """Begin without requests. `seconds` makes the rows of the inferences; no inference may have been added to it
-        yet.
+        """Begin without requests.
+
+        `seconds` makes the rows of the inferences. It must be new: no inference was added to it yet.
         """
         self._seconds = seconds
         self._tokens: list[Tokens] = []

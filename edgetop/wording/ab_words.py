@@ -61,7 +61,9 @@ def change_words(ratio: Ratio) -> str:
 
 
 def change_text(value: float, ci95: tuple[float, float] | None) -> str:
-    """Return a ratio as a change, with its interval if there is one. From a factor of two on, it stays a factor.
+    """Return a ratio as a change in percent, or as a factor if the change is large.
+
+    `ci95` is the ratio's 95 % interval, or None if unknown.
 
     >>> change_text(1.049, (1.041, 1.057)), change_text(0.012, (0.011, 0.013)), change_text(0.9, None)
     ('+4.9 % (4.1 to 5.7)', 'x 0.012 (0.011 to 0.013)', '-10.0 %')

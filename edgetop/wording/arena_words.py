@@ -6,8 +6,8 @@ from edgetop import formatting
 def arena_words(arena_bytes: float, arena_from: str | None) -> str:
     """Return the size of TFLite's tensor memory (its arena) and how the size is known.
 
-    `arena_from` is `tensors` if it was computed from the tensors' addresses; otherwise it was measured as memory
-    growth.
+    `arena_from` is `tensors` if the size was computed from the tensors' addresses. With any other value, the size was
+    measured as memory growth.
 
     >>> arena_words(2_224_184, "tensors")
     '2.1 MiB in the arena of the interpreter, from the places of its tensors'

@@ -99,8 +99,8 @@ class Summaries:
     def _take_courses(self, view: MonitorView) -> tuple[int, int, Course, Course]:
         """Return `(step_s, end_s, p99 course, heat course)`: two series of values at equal steps of time.
 
-        `step_s` is the length of a step and `end_s` the end of the last step, in seconds. The result changes once per
-        step.
+        `step_s` is the length of a step and `end_s` the end of the last step, in seconds. The result changes only at
+        the end of a step.
         """
         now_s = view.progress.now_ns // NS
         step_s = next((step for step in STEPS_S if now_s < COURSE * step), STEPS_S[-1])

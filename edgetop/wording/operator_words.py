@@ -120,10 +120,10 @@ def operator_energy_words(energies: OperatorEnergies, position: int) -> str:
 
 
 def energy_stands_out(operators: Sequence[OperatorFigures]) -> str:
-    """Return a sentence about the operator whose share of the energy exceeds its share of the time most.
+    """Return a sentence about the operator that takes more of the energy than of the time.
 
-    Return "" if the difference is small for all operators. Operators whose energy is only known as a sum with others do
-    not count.
+    The operator with the largest difference between these two shares is chosen. Return "" if the difference is small
+    for all operators. Operators whose energy is only known as a sum with others do not count.
     """
     groups = {one.energy_group: one.energy_mj for one in operators if one.energy_mj and one.energy_group is not None}
     whole, numbers = sum(groups.values()), [one.energy_group for one in operators]

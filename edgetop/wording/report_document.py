@@ -56,7 +56,7 @@ def report_document(analysis: Folds) -> dict[str, Any]:
 def to_json(value: Any) -> Any:
     """Return a value as plain JSON: dicts, lists, numbers, texts and None.
 
-    A dataclass becomes a dict. A field whose metadata has `omit` is left out if its value is None.
+    A dataclass becomes a dict. A field with `omit` in its metadata is left out if the field's value is None.
     """
     if type(value) in _AS_JSON:
         return _AS_JSON[type(value)](value)

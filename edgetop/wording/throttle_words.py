@@ -11,7 +11,7 @@ from edgetop.session.typed_json import Document
 def throttle_words(throttle: ThrottleAt) -> str:
     """Return the cause of a throttling, and the clock that fell because of it.
 
-    If none fell, the sensor is named instead.
+    If no clock fell, the sensor is named instead.
 
     >>> from edgetop.analysis.slowdowns.throttles import ThrottleSpan
     >>> fell = ThrottleSpan(0, None, "thermal", "throttle/thermal", None, None, None, 1267.0, 85.5, 1728.0)

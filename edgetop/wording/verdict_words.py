@@ -64,7 +64,7 @@ def first(verdict: Verdict) -> str:
 
 
 def _with_streams(verdict: Verdict) -> str:
-    """Return the present state, followed by the model that it is about if several models run.
+    """Return the present state. If several models run, the name of the model in this state follows.
 
     >>> _with_streams(Verdict(State.SLOWED, "warning", streams=("yolo.onnx", "cls.onnx")))
     'SLOWED yolo.onnx and 1 more'

@@ -76,8 +76,9 @@ class NamedOutput:
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
-        """Yield a new folder to write into, under a temporary name. It gets its final name when the block ends without
-        an error.
+        """Yield a new folder to write into, under a temporary name.
+
+        The folder gets its final name when the `with` block ends without an error.
 
         Raises InputError if anything exists at the path: folders are never replaced.
         """
@@ -139,8 +140,9 @@ _STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # paths to fi
 
 
 def is_device(path: Path) -> bool:
-    """Whether `path` is a device or a pipe, such as a shell's `>(command)`. An export writes into it and never replaces
-    it.
+    """Whether `path` is a device or a pipe, such as a shell's `>(command)`.
+
+    An export writes into a device or pipe and never replaces it.
     """
     if path.absolute().parent in _STREAMS:
         return path.exists()
@@ -162,7 +164,10 @@ class StreamOutput:
 
     @contextlib.contextmanager
     def stream(self, *, is_text: bool) -> Iterator[BinaryIO]:
-        """Yield the stream to write to. Raises OSError if the reading program has closed the pipe."""
+        """Yield the stream to write to. Raises OSError if the reading program has closed the pipe.
+
+        `is_text` says that the data is text. Raises InputError if the stream is a terminal and the data is not text.
+        """
         if not self._stream.isatty():
             yield self._stream
         elif is_text:

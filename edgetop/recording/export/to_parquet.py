@@ -101,10 +101,11 @@ def grid_of(hz: float) -> Grid:
 
 
 def from_seconds(seconds: Seconds, cell: Ints, cells: int) -> Figures:
-    """Return the latency figures of `cells` cells: an array with one value for each cell, by figure such as "p99_ns".
+    """Return the latency figures of cells (steps of time), by the figure's name, such as "p99_ns".
 
-    `cell` has the cell number of each row of `seconds`. Unknown values are ABSENT. If a cell spans several seconds,
-    its percentiles come from histograms and have up to 1 % error.
+    Each figure is an array with one value for each of `cells` cells. `cell` has the cell number of each row of
+    `seconds`. Unknown values are ABSENT. If a cell spans several seconds, its percentiles come from histograms and have
+    up to 1 % error.
     """
     rows = seconds.rows
     figures: Figures = {"present": np.bincount(cell, minlength=cells) > 0}
@@ -136,10 +137,11 @@ def from_inferences(
     deadline_ns: int | None,
     time_ns: Callable[[Inferences], npt.NDArray[Any]] = lambda inferences: inferences["latency_ns"],
 ) -> Figures:
-    """Return the latency figures of `cells` cells: an array with one value for each cell, by figure such as "p99_ns".
+    """Return the latency figures of cells (steps of time), by the figure's name, such as "p99_ns".
 
-    All figures are exact. `cell` has the cell number of each inference. `deadline_ns` is the deadline, or None.
-    `time_ns` returns the time of each inference that counts as its latency.
+    Each figure is an array with one value for each of `cells` cells. All figures are exact. `cell` has the cell number
+    of each inference. `deadline_ns` is the deadline, or None. `time_ns` returns the time of each inference that counts
+    as its latency.
     """
     failed = (inferences["phase"] == MEASURE) & ~inferences["ok"]
     figures: Figures = {"errors": np.bincount(cell[failed], minlength=cells)}
@@ -167,10 +169,10 @@ def from_inferences(
 
 
 def sensor_values(readings: Readings, cell: Ints, cells: int, highest: Sequence[bool]) -> npt.NDArray[np.float64]:
-    """Return the mean reading of each sensor in each cell, as an array of shape (sensors, cells).
+    """Return the mean reading of each sensor in each cell (step of time), as an array of shape (sensors, cells).
 
-    The value is NaN where there is no reading. `cell` has the cell number of each reading. `highest` says for each
-    sensor whether its highest reading is returned in place of the mean.
+    The value is NaN where there is no reading. `cells` is the number of cells. `cell` has the cell number of each
+    reading. `highest` says for each sensor whether its highest reading is returned in place of the mean.
     """
     sensors = len(highest)
     place = readings["sensor"].astype(np.int64) * cells + cell
@@ -315,9 +317,10 @@ class _Wide:
 
 
 def _times(name: str, figures: Figures, present: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
-    """Return Arrow columns of the times `name` ("latency" or "response"), by column name.
+    """Return the Arrow columns of latency or response times, by column name.
 
-    Cells that are not in `present`, or have no inference, are null.
+    `name` is "latency" or "response". `figures` has one value for each cell (step of time). `present` says which cells
+    have such times. Other cells, and cells without an inference, are null.
     """
     filled = present & (figures["count"] > 0)
     with np.errstate(invalid="ignore", divide="ignore"):

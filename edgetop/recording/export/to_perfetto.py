@@ -87,8 +87,10 @@ class TraceWriter:
         self._event("TYPE_COUNTER", track, t_ns, double_counter_value=value)
 
     def begin(self, track: int, t_ns: int, name: str, **arguments: Argument) -> None:
-        """Begin a slice (a named span of time) on a track. A slice that begins before the previous one ended is nested
-        in it.
+        """Begin a slice (a named span of time) on a track.
+
+        A slice that begins before the end of the previous slice is nested in that slice. `arguments` are values that
+        the trace shows with the slice, by name.
         """
         self._event("TYPE_SLICE_BEGIN", track, t_ns, **_named(name, arguments))
 

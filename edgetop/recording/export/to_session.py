@@ -135,6 +135,8 @@ def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Mani
 def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
     """Return the number of warm-up runs in the exported span, or None if it is unknown.
 
+    `whole` is the manifest of the whole session. `counts` are the numbers of inferences in the span.
+
     The number is known for a span from the session's beginning, or if single warm-up inferences were recorded.
     """
     if counts.inferences and (span.begin_ns <= 0 or counts.warmup_runs):
@@ -145,7 +147,8 @@ def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
 def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> tuple[int, ...]:
     """Return the number of measured runs of each stream in the exported span.
 
-    The result is () if it is unknown, because single inferences were not recorded.
+    The result is () if the numbers are unknown, because single inferences were not recorded. `whole` is the manifest of
+    the whole session. `end_ns` is the session's end, and `counts` are the numbers of inferences in the span.
     """
     runs = whole.methodology.stream_runs
     if span.begin_ns <= 0 and span.end_ns >= end_ns:
