@@ -30,9 +30,9 @@ def recorded(given: str | None) -> Path:
 def running(given: str | None, *, newest: bool) -> Path:
     """Return the folder of the running session `given`, a name, path or id.
 
-    None means the only running session. If several run, the user chooses one on the terminal. With `newest`, the newest
-    session is the default of that choice, and the name of a session that runs alone is printed. Raises InputError
-    if there is no session, or no terminal to choose on.
+    None means the only running session. If several run, the user chooses one on the terminal. `newest` makes the newest
+    session the default of that choice, and prints the name of a session that runs alone. Raises InputError if there is
+    no session, or no terminal to choose on.
     """
     home = recordings_home()
     sessions = live_sessions(home, Path.cwd()) if given is None else []
@@ -52,7 +52,7 @@ def running(given: str | None, *, newest: bool) -> Path:
 def ask_which(count: int, default: str | None = None) -> int | None:
     """Ask the user to choose one of `count` numbered things. Return its index from 0, or None if the user cancels.
 
-    `default` is the number, from `"1"`, that Enter chooses; None for no default.
+    `default` is the number that Enter chooses, such as `"1"` for the first thing; None for no default.
     """
 
     def place(answer: str) -> int | None:

@@ -1,6 +1,6 @@
 """Options with rules about other options, and options that a command passes on to the runs that it starts.
 
-A rule rejects an option that would otherwise be ignored. It looks only at the command line: defaults and settings never
+A rule rejects an option that would have no effect. Rules look only at the command line: defaults and settings never
 break a rule.
 """
 
@@ -95,7 +95,7 @@ def ruled(given: click.Option, rule: Rule) -> click.Option:
 
 
 class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
-    """A click type that checks a value as the type `inner` does, but keeps its text, to be passed on to runs."""
+    """A click type that checks a value as the type `inner` does, but keeps the value as text, to pass it on to runs."""
 
     name = "text"
 
@@ -122,7 +122,7 @@ def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tupl
 def raw_words(params: Iterable[click.Parameter], names: Collection[str], given: Given) -> Iterator[str]:
     """Yield words of a command line, such as `--threads=4`, for the options in `params` whose names are in `names`.
 
-    `given` holds the values by name, as text.
+    `given` holds the values of the options as text, by the name of the option.
     """
     for param in params:
         value = given.get(param.name or "")
@@ -141,7 +141,9 @@ def given_names(ctx: click.Context) -> list[str]:
 
 
 def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "") -> Rule:
-    """Return a rule for an option: it requires one of the options `others`, with a value for which `holds` is true.
+    """Return a rule for an option: one of the options `others` must be given too.
+
+    `holds(value)` must be true for the value of that other option.
 
     `others` are names such as `csv_file`. `message` replaces the default error; {} in it stands for the option that has
     the rule. `advice` is added to the error.
@@ -157,10 +159,11 @@ def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "")
 
 
 def not_beside(*others: str, unless: str = "", message: str = "", advice: str = "") -> Rule:
-    """Return a rule for an option: it must not be used with any of the options `others`, unless `unless` is given too.
+    """Return a rule for an option: none of the options `others` may be given too.
 
-    `others` and `unless` are names of options such as `csv_file`. `message` replaces the default error; {} in it stands
-    for the option that has the rule. `advice` is added to the error.
+    The rule does not apply if the option `unless` is given. `others` and `unless` are names of options such as
+    `csv_file`. `message` replaces the default error; {} in it stands for the option that has the rule. `advice` is
+    added to the error.
     """
 
     def rule(asked: Asked) -> InputError | None:

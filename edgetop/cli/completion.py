@@ -105,7 +105,9 @@ def _sessions(folders: Iterable[Path], incomplete: str) -> Proposals:
 
 
 def _folders() -> Iterator[Path]:
-    """Yield the folders of sessions here, in the recordings folder, and elsewhere if they are registered there."""
+    """Yield the folders of sessions in the current folder and the recordings folder, and of registered sessions
+    elsewhere.
+    """
     home = recordings_home()
     for place in (Path(), home):
         with contextlib.suppress(OSError):  # it was deleted, or belongs to another user

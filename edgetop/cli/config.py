@@ -99,9 +99,10 @@ class Config:
 
 
 def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = True) -> Config:
-    """Return the settings in edgetop.toml in `folder`, if it exists, and in the file `also`, which takes precedence.
+    """Return the settings from edgetop.toml in `folder`, if it exists, and from the file `also`, if it is not None.
 
-    `for_screen` also checks themes and keys, which loads Textual. Raises InputError for an invalid file.
+    If both files have a setting, the setting in `also` counts. `for_screen` is whether to check themes and keys too,
+    for which Textual is loaded. Raises InputError for an invalid file.
     """
     place = next((folder / name for name in (NAME, OLD_NAME) if os.path.lexists(folder / name)), None)
     found: Document = {}
@@ -141,7 +142,7 @@ def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: boo
     """Return the setting `key` in the form that `Config` stores it. Raises SettingError if `value` is not valid.
 
     `value` is as the TOML file has it. `keys` are the key bindings of the previous file, which new ones extend.
-    `for_screen` also checks themes and keys.
+    `for_screen` is whether to check themes and keys too.
     """
     if key not in _TYPES:
         raise SettingError(f"unknown setting {key}", nearest_hint(key, _TYPES))

@@ -184,8 +184,8 @@ class EventHooks:
     ) -> None:  # fmt: skip
         """Start a thread for each hook.
 
-        `session()` returns a description of the session, which each command receives. `timeout_s` is how many seconds a
-        command may run.
+        Each command receives the description of the session that `session()` returns. `session_state` receives the
+        events about the hooks, with times of `clock`. `timeout_s` is how many seconds a command may run.
         """
         self._session_state = session_state
         self._clock = clock
@@ -230,7 +230,9 @@ class EventHooks:
             print_text(f"edgetop: {message}", err=True)
 
     def _report(self, body: Body, severity: Severity, source: str, message: str) -> None:
-        """Add an event to the session. Once the session is over, keep only failures, to be printed later."""
+        """Add an event to the session. Once the session is over, keep only failures, to print them later. The
+        parameters are the fields of the event.
+        """
         if not self._session_state.has_ended:
             self._session_state.add_event(body, severity, source, message)
         elif severity != "info":

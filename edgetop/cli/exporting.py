@@ -16,7 +16,7 @@ NICENESS = 10
 class ExportProcess:
     """An export in another process.
 
-    It has a low priority, and keeps Arrow out of the memory of the screen's process.
+    The process has a low priority, and keeps Arrow out of the memory of the screen's process.
     """
 
     def __init__(self, recording: Path, form: str, to: Path) -> None:

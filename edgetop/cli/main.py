@@ -81,8 +81,8 @@ def _run(arguments: list[str]) -> int:
 def _with_faults(code: int) -> int:
     """Print the internal errors of the analysis, if there are any. Return the exit code.
 
-    Without internal errors, return `code`. Otherwise a `code` that means success, a failed gate or an interruption
-    becomes exit code 4, because the result is incomplete.
+    Without internal errors, return `code`. With internal errors, return 4 if `code` means success, a failed gate or an
+    interruption, because the result is incomplete. Return any other `code` unchanged.
     """
     analysis = sys.modules.get("edgetop.analysis.faults")
     if analysis is None or not analysis.occurred:

@@ -1,6 +1,6 @@
 """Makes the man page edgetop(1) from the commands and their options, when a wheel is built (.ci/build_hook.py).
 
-It imports click and nothing else from outside, because the build environment has only that.
+This module imports click and nothing else from outside, because the build environment has only that.
 """
 
 import re

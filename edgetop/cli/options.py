@@ -97,7 +97,7 @@ def sample_time(text: str) -> int:
 
 
 def duration_or_zero(text: str) -> int:
-    """Return a duration in ns, which may be 0.
+    """Return a duration in ns. 0 is allowed.
 
     >>> duration_or_zero("0"), duration_or_zero("1.5s")
     (0, 1500000000)
@@ -144,8 +144,8 @@ def duty_cycle(text: str) -> tuple[int, int]:
 def _parser(path: str, topic: str = "") -> Callable[[str], Value]:
     """Return a parser that calls the function `path`, such as `edgetop.formatting:parse_clock_time`.
 
-    Its module is imported at the first call, because `--help` does not need it. A ValueError becomes a BadParameter,
-    whose message ends with `topic`, such as `edgetop help gates`.
+    Its module is imported at the first call, because `--help` does not need it. A ValueError becomes a BadParameter.
+    Its message ends with `topic`, such as `edgetop help gates`.
     """
     module, function = path.split(":")
 
@@ -218,7 +218,7 @@ def image_size(text: str) -> tuple[int, int]:
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Return one to four numbers, which commas separate.
+    """Return one to four numbers, separated by commas in the text.
 
     >>> numbers("123.675,116.28,103.53")
     (123.675, 116.28, 103.53)
@@ -245,7 +245,7 @@ def named_source(text: str) -> tuple[str, str]:
 
 
 def with_options(text: str) -> tuple[str, dict[str, str]]:
-    """Return the name of a provider, or the path of a delegate, and its options.
+    """Return `(name, options)` of a provider, or `(path, options)` of a delegate.
 
     >>> with_options("CUDA:device_id=1"), with_options("CPU")
     (('CUDA', {'device_id': '1'}), ('CPU', {}))
@@ -455,7 +455,7 @@ def scale(text: str) -> "Scale":
 
 
 def offset_seconds(text: str) -> float:
-    """Return a time in seconds, which may be negative.
+    """Return a time in seconds. It may be negative.
 
     >>> offset_seconds("2.5s"), offset_seconds("-1.2")
     (2.5, -1.2)

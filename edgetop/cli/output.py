@@ -27,7 +27,7 @@ def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> Non
 
 
 def raise_problems(problems: Sequence[str], rest: str) -> None:
-    """Raise InputError if `problems` is not empty. It holds a line about each unreadable part of a recording.
+    """Raise InputError if `problems` is not empty. `problems` holds a line about each unreadable part of a recording.
 
     `rest` says what was done with the readable parts, such as `the rest is compared`.
     """
@@ -92,7 +92,9 @@ def print_json(document: object, default: Callable[[object], object] | None = No
 
 
 def csv_output_of(path: str | None, *, as_json: bool, force: bool) -> "NamedOutput | StreamOutput | None":
-    """Return where to write the CSV of `--csv`, or None without that option. It is checked before anything is read.
+    """Return where to write the CSV of `--csv`, or None without that option.
+
+    Call this before anything is read, to find errors early.
 
     `path` is the value of `--csv`; `-` means stdout. `as_json` is whether `--json` is given too, which also needs
     stdout. `force` allows to replace an existing file. Raises InputError and OutputError.

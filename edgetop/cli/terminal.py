@@ -152,7 +152,7 @@ def split() -> Terminal:
 
 
 def _become_launcher(child: int, dismissed: int) -> NoReturn:
-    """Replace this process by the launcher's program, which needs 6 MiB less. If that fails, act as the launcher here.
+    """Replace this process by the launcher's program, to save 6 MiB. If that fails, act as the launcher here.
 
     `child` is the process id of the run. A byte from the descriptor `dismissed` makes the launcher exit.
     """
@@ -190,7 +190,8 @@ def trim_log(log: Path) -> None:
 def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal:
     """Return the terminal of a run. If the run may outlive its terminal, this process is split in two first.
 
-    `headless`, `detach` and `is_recorded` are options of the run. Call this before anything else is loaded.
+    `headless` and `detach` are whether the run has these options. `is_recorded` is whether the run makes a recording.
+    Call this before anything else is loaded.
     """
     has_screen = not headless and standard_streams.has_screen()
     if not is_recorded or not (detach or has_screen):

@@ -37,7 +37,7 @@ def why_no_screen(otherwise: str) -> InputError | None:
 
 @contextlib.contextmanager
 def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> Iterator[None]:
-    """Call `take` with the number of each signal that would end the process, until the block ends.
+    """Call `take` with the number of each signal that would end the process, until the `with` statement ends.
 
     If `respects_nohup`, SIGHUP stays ignored under nohup(1).
     """
@@ -54,7 +54,7 @@ def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> I
 
 @contextlib.contextmanager
 def aborted_by_signals() -> Iterator[None]:
-    """Raise click.Abort in the block when a signal would end the process.
+    """Raise click.Abort inside the `with` statement when a signal would end the process.
 
     Temporary folders are then removed properly.
     """
@@ -68,7 +68,7 @@ def aborted_by_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """Yield a list that collects the signals that would end the process, until the block ends.
+    """Yield a list that collects the signals that would end the process, until the `with` statement ends.
 
     The screen can then close itself properly.
     """

@@ -86,17 +86,19 @@ class EdgetopApp(App[None], inherit_bindings=False):
     def on_resize(self, event: Resize) -> None:
         """Draw the whole screen again if the terminal was resized twice in quick succession.
 
-        Textual may then report only the second size. It equals the old one, but the first has cut off a part of the
-        screen.
+        Textual may then report only the second size. The second size equals the old size, but the first size has cut
+        off a part of the screen.
         """
         if self.screen_stack and event.size == self.screen.size:
             self.action_redraw()
 
     def on_cursor_position(self, event: CursorPosition) -> None:
-        """Handle the terminal's report of the cursor position, which shows how wide it draws box and block characters.
+        """Handle the terminal's report of the cursor position.
 
-        If each of them takes one cell, they are used from now on. Until then only characters of certain width are
-        drawn.
+        The position tells how wide the terminal draws box and block characters.
+
+        If each box or block character takes one cell, these characters are used from now on. Until then only characters
+        of certain width are drawn.
         """
         if self.measured_glyphs and (event.x, event.y) == (len(self.measured_glyphs), 0):
             self.measured_glyphs = ""
@@ -110,7 +112,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
     def action_redraw(self) -> None:
         """Draw the whole screen again.
 
-        It repairs the screen after another program wrote to the terminal, such as the kernel on its console.
+        This repairs the screen after another program wrote to the terminal, such as the kernel on its console.
         """
         self.terminal_buffer.forget()
         self.screen.refresh()

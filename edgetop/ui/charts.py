@@ -1,6 +1,6 @@
 """Charts as lines of text: curves over time in braille or ASCII, with one colour per cell.
 
-If several values fall into one column, it shows the lowest or the highest, so that no spike is lost. A braille
+If several values fall into one column, the column shows the lowest or the highest, so that no spike is lost. A braille
 character has two by four dots (Unicode, Braille Patterns U+2800), and every terminal draws it one cell wide.
 """
 
@@ -86,7 +86,7 @@ class Curve:
 
     @property
     def is_thin(self) -> bool:
-        """Whether other curves cover this one where they share a cell."""
+        """Whether other curves cover this curve in cells that they share."""
         return self.upto is not None or self.is_dashed
 
 
@@ -204,8 +204,8 @@ class _Chart:
     def _changed_cells(self, dots: Sequence[Ints], of: Plot) -> tuple[int, int]:
         """Return the range of columns that must be drawn again, as (first, end), where `end` is not included.
 
-        `dots` are the new heights of each curve. The range is (0, 0) if no curve changed. It ends one cell after the
-        last change, because the line to the next value changes, too.
+        `of` is the chart to draw. `dots` are the new heights of each curve. The range is (0, 0) if no curve changed.
+        The range ends one cell after the last change, because the line to the next value changes, too.
         """
         places: list[int] = []
         for now, before in zip(dots, self._dots, strict=True):
@@ -222,7 +222,7 @@ class _Chart:
     def _combined(of: Plot, curves: Sequence[Curve], dots: Sequence[Ints], first: int, last: int) -> tuple[Ints, Ints]:
         """Return (character codes, style numbers) of all curves together, in columns `first` to `last` - 1.
 
-        `dots` are the heights of each curve, as `Plot.dots` returns them.
+        `of` is the chart to draw. `dots` are the heights of each curve, as `Plot.dots` returns them.
         """
         codes, style = (np.zeros((of.height, last - first), np.int64) for _ in range(2))
         is_line = np.zeros(codes.shape, np.bool_)

@@ -57,7 +57,7 @@ class Choice(Generic[T]):
 
 
 class ChoiceDialog(Dialog[T], Generic[T]):
-    """A dialog with a title, an explanation and a line for each choice. It returns the `answer` of the chosen one."""
+    """A dialog with a title, an explanation and a line for each choice. It returns the `answer` of the chosen line."""
 
     def __init__(self, title: str, choices: Sequence[Choice[T]], *, above: str = "", below: str = "") -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class ChoiceDialog(Dialog[T], Generic[T]):
 
 
 class InputDialog(Dialog[T], Generic[T]):
-    """A dialog in which the user types a text. It returns `parse(text)`.
+    """A dialog in which the user types a text. The dialog returns `parse(text)`.
 
     If `parse` raises ValueError, its message is shown and the dialog stays open.
     """
@@ -248,9 +248,10 @@ class PaletteDialog(Dialog[Entry]):
         placeholder: str = "what to do: theme, heat, window ...", first: int = 0,
         seen: Callable[[Entry], object] = id,
     ) -> None:  # fmt: skip
-        """`first` is the index of the entry under the cursor at first.
+        """`entries` are the entries to choose from. `first` is the index of the entry under the cursor at first.
 
-        `seen` is called whenever the cursor moves to an entry, with that entry, for a preview.
+        `ascii_only` limits the drawing to ASCII characters. `heading` is the title. `placeholder` is shown while the
+        input is empty. `seen` is called with an entry whenever the cursor moves to that entry, for a preview.
         """
         super().__init__()
         self.heading, self._placeholder, self._first, self._seen = heading, placeholder, first, seen

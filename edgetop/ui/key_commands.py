@@ -145,7 +145,7 @@ def _open_stop(screen: MonitorScreen) -> None:
 
 
 def open_filter(screen: CommandedScreen, rows: str, before: str, use: Callable[[str], None]) -> None:
-    """Ask for words that a row must have to be shown.
+    """Ask the user for words. Only rows with all these words are then shown.
 
     `rows` says what the rows are, such as `events`, and `before` is the present filter. `use` is called with the words
     at each change, and with `before` if the user cancels.
@@ -341,7 +341,8 @@ def _refresh_words(screen: MonitorScreen) -> str:
 def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
     """Return `words` if the focused pane supports a command, else "".
 
-    `attribute` is the attribute of `Drawing` that tells so, such as `orders` for sorting.
+    `attribute` is the name of a field of the pane's `Drawing`, such as `orders` for sorting. The pane supports the
+    command if this field is not empty.
     """
     pane = screen.focused
     return words if isinstance(pane, PaneWidget) and getattr(pane.drawing, attribute) else ""

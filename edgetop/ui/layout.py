@@ -135,9 +135,11 @@ def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) 
 def _column(
     x: int, y: int, width: int, rows: int, wants: Sequence[Want], *, is_closed: bool = True, is_stacked: bool = False
 ) -> Iterator[Place]:
-    """Yield the rectangles of panes one below another that fill `rows` rows from row `y` on.
+    """Yield the rectangles of panes one below another. Together they fill `rows` rows.
 
-    `is_closed` tells whether the last pane also has the line that closes the border.
+    The top left corner is at column `x` and row `y`. `width` is the width of each pane in cells. `wants` has the least
+    height of each pane and its share of spare rows. `is_closed` tells whether the last pane also has the line that
+    closes the border. `is_stacked` is noted in each rectangle: the panes share one time axis.
     """
     heights = [want.least for want in wants]
     spare, total = rows - is_closed - sum(heights), sum(want.weight for want in wants) or 1

@@ -62,7 +62,7 @@ def chart_counts(view: MonitorView) -> dict[str, int]:
 
 
 class Host(Protocol):
-    """What the screen needs of the app."""
+    """The fields and methods of the app that the screen uses."""
 
     theme_names: list[str]
     theme_name: str
@@ -413,7 +413,7 @@ class MonitorScreen(Screen[None]):
         self._focus(None)
 
     def point_at(self, second: float | None) -> None:
-        """Put the cursor of the timelines at a session time in s, whose values are then shown. None removes the cursor.
+        """Put the cursor of the timelines at a session time in s, to show the values there. None removes the cursor.
 
         A time outside the timelines gets the nearest end.
         """
@@ -434,7 +434,7 @@ class MonitorScreen(Screen[None]):
         self.point_at(at)
 
     def zoom(self, name: str) -> None:
-        """Show only the pane with this name, or all panes again if it is alone already."""
+        """Show only the pane with this name, or all panes again if only that pane is shown already."""
         self._zoomed = None if self._zoomed == name else name
         self._focus(name if self._zoomed else None)
 

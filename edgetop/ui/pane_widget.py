@@ -45,7 +45,7 @@ class LineWidget(Widget):
         self.on_fault: Callable[[str, Exception], str] | None = None
 
     def put(self, place: Place) -> None:
-        """Give the widget this place and size. Textual applies them at its next layout."""
+        """Give the widget this place and size. Textual applies place and size at its next layout."""
         self.styles.offset = (place.x, place.y)
         self.styles.width = max(place.width, 1)
         self.styles.height = max(place.height, 1)

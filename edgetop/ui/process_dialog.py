@@ -15,7 +15,8 @@ KINDS = ("slowdown-began", "slowdown-ended")  # kinds of events that may name su
 def open_process(screen: "MonitorScreen") -> None:
     """Show the process that takes the CPU from the run, or say why there is none to show.
 
-    The slowdown under the cursor names it, or else the present state, or else the latest slowdown.
+    The slowdown under the cursor decides which process this is. Without one, the present state decides, then the latest
+    slowdown.
     """
     processes, name = screen.settings.processes, _named(screen)
     if processes is None:

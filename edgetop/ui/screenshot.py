@@ -59,7 +59,7 @@ class Exports:
                 self._screen.app.push_screen(export_dialog(self.forms, where), self.begin)
 
     def begin(self, form: str | None) -> None:
-        """Start an export in a format, such as `csv`. Do nothing if it is None, or if an export runs already."""
+        """Start an export in a format, such as `csv`. Do nothing if `form` is None, or if an export runs already."""
         recording, exporter = self._settings.recording_now, self._settings.exporter
         if form is None or recording is None or exporter is None or self._export:
             return

@@ -65,7 +65,9 @@ class SessionsDialog(Dialog[StoredSession]):
     ]
 
     def __init__(self, sessions: Sessions, shown: object, *, ascii_only: bool) -> None:
-        """`shown` is the folder of the session on the screen, or None. It can be neither renamed nor deleted."""
+        """`shown` is the folder of the session on the screen, or None. That session can be neither renamed nor deleted.
+        `ascii_only` limits the drawing to ASCII characters.
+        """
         super().__init__()
         self.heading = "Sessions"
         self._source, self._shown, self._ascii_only = sessions, shown, ascii_only

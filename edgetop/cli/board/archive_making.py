@@ -44,7 +44,7 @@ DATE = (2020, 1, 1, 0, 0, 0)  # of every member, so that the same packages make 
 @frozen
 class Target:
     """The board for which an archive is made: its architecture as `uname -m` prints it, its Python such as "3.11", and
-    the oldest C library that it may have, such as 28 for glibc 2.28.
+    the oldest version of its C library, such as 28 for glibc 2.28.
     """
 
     architecture: str
@@ -170,7 +170,7 @@ def _copy_own(packages: Path) -> None:
 def download(needs: Sequence[str], target: Target, packages: Path) -> None:
     """Download and unpack wheels for the board `target` into the folder `packages`. Raises InputError.
 
-    `needs` are requirements, such as "numpy>=1.26". Their own requirements are downloaded too.
+    `needs` are requirements, such as "numpy>=1.26". The requirements of these packages are downloaded too.
     """
     if util.find_spec("pip") is None:
         _run(_uv_command(target, packages), needs)

@@ -19,11 +19,11 @@ SUFFIX = ".tar.gz"
 
 def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
     """Write an archive of the files that describe the board to `path`. The files are listed first, and the user is
-    asked.
+    asked to agree.
 
     `root` is the root of the board's file system. With `yes`, the user is not asked. `force` allows replacing an
-    existing file. Raises OutputError if the file cannot be written, or InputError if the path is unsuitable or there
-    is no terminal to ask on.
+    existing file. Raises OutputError if the file cannot be written, or InputError if the path is unsuitable or there is
+    no terminal to ask on.
     """
     refuse(path, "--capture", yes=yes, force=force)
     capture = collect(root)

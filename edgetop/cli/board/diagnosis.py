@@ -143,11 +143,12 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def measure_ceilings(options: DoctorOptions, board: Board, python: str | None) -> list[Measured]:
-    """Measure the peak FLOP/s and bytes/s of the chosen engine, or of one engine for each model format. Store and
-    return them.
+    """Measure the peak FLOP/s and bytes/s of engines, store the results, and return them.
 
-    `python` is the interpreter for the engines; None means this one. Raises InputError if no engine can be
-    measured.
+    `options` may choose one engine. Without that choice, one engine for each model format is measured. `board` is the
+    board that the results are stored for.
+
+    `python` is the interpreter for the engines; None means this one. Raises InputError if no engine can be measured.
     """
     tried = [_measured(spec, python, board) for spec in _specs(options)]
     found = [each for each in tried if isinstance(each, Measured)]

@@ -1,4 +1,4 @@
-"""`edgetop engines`: list the runtimes that are installed, those that could be, and why one cannot be used."""
+"""`edgetop engines`: list the runtimes that are installed or could be, and why a runtime cannot be used."""
 
 import shlex
 import sys

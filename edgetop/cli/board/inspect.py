@@ -87,11 +87,12 @@ def _show_language_model(path: Path, size_bytes: int, *, is_shaped: bool, as_jso
 def _input_shapes(
     model: "Model", asked: Sequence[tuple[str, tuple[int, ...]]], batch: int | None
 ) -> tuple[Mapping[str, Sequence[int]], list[str]]:
-    """Return the input shapes that `edgetop run` would use, by input, and a sentence for each size that had to be
-    assumed.
+    """Return `(shapes, notes)`: the input shapes that `edgetop run` would use, and notes about them.
 
-    `asked` has the shapes that the user gave, as `(input, shape)` pairs. `batch` is the batch size that the user
-    gave, or None.
+    `shapes` has each shape by the name of the input. `notes` has a sentence for each size that had to be assumed.
+
+    `asked` has the shapes that the user gave, as `(input, shape)` pairs. `batch` is the batch size that the user gave,
+    or None.
     """
     from edgetop.engines.child.engine_error import EngineError  # noqa: PLC0415
     from edgetop.engines.child.inputs import Tensor, resolve_shapes  # noqa: PLC0415

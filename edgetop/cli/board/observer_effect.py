@@ -37,7 +37,7 @@ COLUMNS, ROWS = 160, 50  # the largest screen of the README's table
 
 @frozen
 class Turn:
-    """The result of one turn, the time in which one program runs the model alone: inferences, latency, throughput."""
+    """The figures of one turn: inferences, latency, throughput. In a turn, one program alone runs the model."""
 
     count: int
     p50_ms: float
@@ -157,10 +157,10 @@ def plan(total_s: float) -> tuple[int, float]:
 
 
 def document(model_format: str, seconds: float, rounds: list[Round]) -> Document:
-    """Return a JSON document with all rounds, and with the ratios of edgetop's figures to those of the bare loop.
+    """Return a JSON document with all rounds, and with edgetop's figures divided by the bare loop's figures.
 
-    Each ratio has its median, least and greatest value. `model_format` is such as "onnx". `seconds` is the length of
-    a turn.
+    Each ratio has its median, least and greatest value over all rounds. `model_format` is such as "onnx". `seconds` is
+    the length of a turn.
     """
     figures = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz"}
     ratios = {

@@ -52,7 +52,7 @@ class OwnTerminal:
     def read_until(self, is_done: Callable[[], bool], until_s: float) -> bool:
         """Read the output until `is_done()` is true. Return whether it is true at the end.
 
-        This gives up when the command has ended, or at `until_s`, a time of time.monotonic().
+        Stop also when the command has ended, or at `until_s`, a time of time.monotonic().
         """
         while not is_done() and len(self.output) < MAX_BYTES and (left_s := until_s - time.monotonic()) > 0:
             if select.select([self._ours], [], [], min(LOOK_S, left_s))[0]:

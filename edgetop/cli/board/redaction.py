@@ -44,11 +44,11 @@ class Redaction:
         return _PERHAPS_IPV6.sub(_without_ipv6, _IPV4.sub(_blank, text))
 
     def document(self, document: Document) -> Document:
-        """Return the JSON object with all its texts redacted as by `text`, keys too. Numbers stay unchanged."""
+        """Return the JSON object with its keys and texts redacted by the method `text`. Numbers stay unchanged."""
         return {self.text(key): self.value(value) for key, value in document.items()}
 
     def value(self, value: object) -> object:
-        """Return a JSON value (text, number, list, object or None) with all texts in it redacted as by `text`."""
+        """Return a JSON value (text, number, list, object or None) with all its texts redacted by the method `text`."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -63,9 +63,9 @@ def _blank(match: "re.Match[str]") -> str:
 
 
 def _without_ipv6(match: "re.Match[str]") -> str:
-    """Return the matched text with `x` for its letters and digits if it is an IPv6 address, otherwise unchanged.
+    """Return the matched text. If the text is an IPv6 address, its letters and digits are replaced by `x`.
 
-    A time of day such as 10:15:02 looks like an address.
+    Other matches, such as the time of day 10:15:02, stay unchanged.
     """
     try:
         ipaddress.IPv6Address(match[0].rstrip(":") or match[0])

@@ -1,4 +1,4 @@
-"""The steps of `edgetop board-report`: what each step measures, and which part of its result goes into the report."""
+"""The steps of `edgetop board-report`. Each step measures something and selects what the report tells of the result."""
 
 import os
 import shutil
@@ -62,7 +62,7 @@ def refused_files(found: Capture) -> int:
 def sudo_of(found: Capture) -> str | None:
     """Return the path of sudo, or None if sudo is missing or would not help.
 
-    It helps if this user is not root and is not allowed to read some of the board's files, listed in `found`.
+    Sudo helps if this user is not root and is not allowed to read some of the board's files. `found` lists those files.
     """
     return shutil.which("sudo") if os.geteuid() != 0 and refused_files(found) else None
 

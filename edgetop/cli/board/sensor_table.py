@@ -55,7 +55,8 @@ def board_line(board: Board) -> str:
 def table(survey: Survey, columns: int | None) -> list[str]:
     """Return the lines of the table of sensors, followed by the missing sensors.
 
-    A sensor has one line. If a line would be wider than `columns`, each sensor has two or more. None means no limit.
+    `columns` is the greatest width of a line; None means no limit. Each sensor has one line. If one of these lines
+    would be too wide, each sensor has two or more lines.
     """
     lines = [board_line(survey.board), "", *_rows(survey.rows, columns)]
     if survey.missing:
@@ -135,7 +136,8 @@ def list_once(survey: Survey, *, as_json: bool) -> None:
 def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:
     """Print the sensors every `refresh_s` seconds, until Ctrl+C or until the reader of a pipe ends.
 
-    On a terminal, a new table overwrites the previous one.
+    `as_json` prints one JSON document per line. Without `as_json`, a new table overwrites the previous table on a
+    terminal; elsewhere, plain lines are printed.
     """
     draws = _is_terminal() and not as_json and os.environ.get("TERM", "dumb") != "dumb"
     begin = due = time.monotonic()

@@ -82,7 +82,7 @@ def _completed(arguments: tuple[str, ...]) -> list[str]:
     """Return the arguments of a command with the options added that a service needs, such as --headless.
 
     `arguments` begin with run, watch or demo. All options are checked as if the command ran now. Raises InputError if
-    one does not suit a service.
+    an option does not suit a service.
     """
     kind, *rest = arguments
     if kind not in KEPT_GOING:

@@ -47,8 +47,8 @@ _RECORDED = re.compile(r"recorded in (/.+\.edgetop)$", re.MULTILINE)
 def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[Address]:
     """Return the addresses of the boards in `targets`, from the command line, and in the TOML `file`.
 
-    `targets` are texts such as "ssh:pi@desk". `command` starts edgetop on the boards, unless the file says otherwise.
-    Raises InputError if a board is invalid, or if there are none.
+    `targets` are texts such as "ssh:pi@desk". `command` starts edgetop on each board, unless the file gives another
+    command for the board. Raises InputError if a board is invalid, or if there are none.
     """
     found = [Address(target.host, target, command=command) for target in map(parse_target, targets)]
     if file is not None:
@@ -126,8 +126,8 @@ class Done:
 def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> list[str]:
     """Run the shell command `command` on the board. Return the lines of its output (stdout and stderr).
 
-    `model` is a file for its standard input. Raises CannotError if the command fails, or has not ended after
-    `timeout_s` seconds.
+    `model` is a file for the command's standard input; None for no input. Raises CannotError if the command fails, or
+    has not ended after `timeout_s` seconds.
     """
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(model.open("rb")) if model else subprocess.DEVNULL

@@ -74,7 +74,8 @@ class FleetOptions:
 def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -> int:
     """Stop the runs of all boards, and return the exit code.
 
-    `more` are the words after `stop` on the command line. Raises InputError if there are any.
+    `more` are the words after `stop` on the command line. Raises InputError if there are any. `as_json` prints JSON
+    instead of text.
     """
     if more:
         raise InputError(f"stop {more[0]}: stop accepts no arguments", "name boards before it")
@@ -114,7 +115,7 @@ def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: F
 
 
 def exit_code_of_answers(views: Sequence[BoardView]) -> int:
-    """Return EXIT_DONE if any board has answered. Otherwise print a line to stderr and return EXIT_USAGE."""
+    """Return EXIT_DONE if any board has answered. If none has, print a line to stderr and return EXIT_USAGE."""
     if any(view.summary or view.state == "idle" for view in views):
         return EXIT_DONE
     first = views[0]
@@ -156,8 +157,8 @@ def _watch(
 ) -> tuple[int, list[BoardView]]:
     """Watch the boards until the end. Return the exit code and the last state of each board.
 
-    `refused` has the reasons why some boards are not contacted, by name. `settings` are those of the screen; None for
-    no screen.
+    `refused` has the reasons why some boards are not contacted, by name. `settings` are the settings of the screen;
+    None for no screen.
     """
     gates = options.gates
 

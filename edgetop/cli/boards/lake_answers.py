@@ -53,8 +53,8 @@ SELECT board, enclosure, ambient_c, temp_max_c, tail, model, simulated FROM sess
 def answer(target: str, question: str, statement: str | None, options: LakeOptions) -> None:
     """Print the answer to a predefined question, such as "worst", or to the SQL in `statement`.
 
-    `target` is the lake: a folder or a URL. `options` choose the sessions and the form of the answer. Raises
-    InputError and OutputError.
+    `statement` is None for a predefined question. `target` is the lake: a folder or a URL. `options` choose the
+    sessions and the form of the answer. Raises InputError and OutputError.
     """
     chosen = Chosen(options.since or "", options.model or "", options.labels)
     sql, by = _sql(question, statement, options, chosen)
@@ -85,7 +85,7 @@ def answer(target: str, question: str, statement: str | None, options: LakeOptio
 
 
 def _sql(question: str, statement: str | None, options: LakeOptions, chosen: Chosen) -> tuple[str, Sequence[str]]:
-    """Return the SQL for a question or statement, and the columns by which it groups. Raises InputError.
+    """Return `(SQL, columns)` for a question or statement. The SQL groups by these columns. Raises InputError.
 
     `chosen` says which sessions are used.
     """

@@ -160,7 +160,7 @@ GROUPS = {
 class Command(GroupedCommand):
     """The click command of `edgetop ab`.
 
-    It also keeps its options as text, to pass them on to the sessions of `--soak`.
+    The command also keeps its options as text, because it passes these texts on to the sessions of `--soak`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

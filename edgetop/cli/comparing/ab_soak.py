@@ -1,6 +1,6 @@
 """`edgetop ab --soak`: compare two variants when the board is hot. Each variant runs alone, in sessions of its own.
 
-Short turns would give both variants the same heat, and so hide which one heats the board more.
+Short turns would give both variants the same heat. That would hide which variant heats the board more.
 """
 
 import random

@@ -1,6 +1,6 @@
 """A table of a sweep: size, accuracy, latency, load and energy of each combination of model and settings.
 
-It is shown as text and as Markdown. Columns without any value are left out.
+The table is shown as text and as Markdown. Columns without any value are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -122,7 +122,8 @@ def _outputs_checked(options: CompareOptions) -> NamedOutput | StreamOutput | No
 def _groups(sessions: Sequence[str], options: CompareOptions) -> tuple[tuple[Group, ...], list[str]]:
     """Return `(groups, problems)`: the groups of sessions to compare, and a line about each part that cannot be read.
 
-    Each sweep is a group of its own. Otherwise `--group-by` decides, or each session is a group. Raises InputError.
+    Each sweep is one group. `--group-by` groups the other sessions; without that option, each of them is one group.
+    Raises InputError.
     """
     if options.group_by or not any(map(sweep_sessions, sessions)):
         samples, problems = read_samples(sessions)
@@ -140,9 +141,11 @@ def _are_sweeps(sessions: Sequence[str]) -> bool:
 
 
 def _agreement(groups: Sequence[Group], sessions: Sequence[str]) -> Agreements | None:
-    """Return how well the ranking of models (or programs) in the second group agrees with that in the first group.
+    """Return how well the ranking of models (or programs) in the second group agrees with their ranking in the first
+    group.
 
-    None unless there are two groups with several models each. Raises InputError if two sweeps have no model in common.
+    Return None if there are not exactly two groups, or if a group has only one model. Raises InputError if two sweeps
+    have no model in common.
     """
     if len(groups) != 2 or any(len(set(map(identity, group.samples))) < 2 for group in groups):
         return None
@@ -206,7 +209,7 @@ def sweep_sessions(name: str) -> list[str]:
 def _work(model: Model) -> ModelWork:
     """Return figures of the model's file, such as its number of parameters.
 
-    All are None if the file has changed since the session, or cannot be inspected.
+    All figures are None if the file has changed since the session, or cannot be inspected.
     """
     from hashlib import sha256  # noqa: PLC0415  4 MiB of OpenSSL, which a sweep does without until it is over
 

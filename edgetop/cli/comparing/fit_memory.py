@@ -99,7 +99,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
 
 
 class Trials:
-    """Runs a model under several memory limits, and compares each run with the first one, which has no limit."""
+    """Runs a model under several memory limits. Compares each run with the first run, which has no limit."""
 
     def __init__(self, run: Callable[[int | None], Trial], tolerance: float, report: Callable[[str], None]) -> None:
         """Run the model without a limit. Raises EngineDiedError if that fails.
@@ -117,7 +117,7 @@ class Trials:
     def run_well(self, limit_bytes: int) -> bool:
         """Whether the model runs well with at most `limit_bytes` of memory.
 
-        It runs again if only p50 is too high, by chance.
+        If only p50 is too high, the model runs once more, because that may be chance.
         """
         first = self._try(limit_bytes)
         return first.ok or (first.reason.startswith("p50") and self._try(limit_bytes).ok)

@@ -55,7 +55,7 @@ def listed(what: click.ParamType) -> Callable[[str], tuple[Value, ...]]:  # type
 
 
 def provider_list(given: str) -> tuple[str, ...]:
-    """Parse a list of providers. A provider with options, which contain commas, must be given alone.
+    """Parse a list of providers. A provider with options must be given alone, because options contain commas.
 
     >>> provider_list("CPU,XNNPACK"), provider_list("CUDA:a=1,b=2")
     (('CPU', 'XNNPACK'), ('CUDA:a=1,b=2',))
@@ -184,8 +184,8 @@ def command(ctx: click.Context, /, **values: Value) -> int:
 def checked_plan(folder: Path) -> Plan:
     """Read the plan of the sweep in `folder`, and check it, because anybody may have written it.
 
-    Its options are written in one standard form. Raises InputError if there is no plan, or if it has an option that the
-    runs of a sweep cannot have.
+    The options in the plan are changed to one standard form. Raises InputError if there is no plan, or if it has an
+    option that the runs of a sweep cannot have.
     """
     plan = read_plan(folder)
     own = [param for param in OWN_OPTIONS if param.name in ("scenario", "speed")]

@@ -1,4 +1,4 @@
-"""The parsed options of a sweep, apart from those that it passes on to its runs."""
+"""The parsed options of a sweep, without the options for its runs."""
 
 from pathlib import Path
 

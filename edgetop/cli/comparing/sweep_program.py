@@ -44,7 +44,7 @@ _WATCH_ONLY = {
 class SweepCommand(GroupedCommand):
     """The click command of `edgetop sweep`.
 
-    It takes the words after `--` as a program; click would take them as models.
+    The words after `--` are a program. Click alone would take these words as models.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -160,7 +160,7 @@ def filled(command: Sequence[str], settings: Settings) -> list[str]:
 
 
 def program_name(command: Sequence[str]) -> str:
-    """Return the name of the script, or else of the program, without its folder.
+    """Return the name of the script without its folder. Without a script, return the name of the program.
 
     >>> program_name(["python3", "src/app.py", "--fast"])
     'app.py'
@@ -180,8 +180,8 @@ def refuse_another(
 ) -> None:
     """Raise InputError if the command line differs from the command and the values with which the sweep began.
 
-    `folder` and `plan` are those of the sweep to continue. `command` is the program on the command line; None if there
-    is none. `combinations` are the settings that the command line gives; None if it gives none.
+    `folder` is the folder of the sweep to continue, and `plan` is its plan. `command` is the program on the command
+    line; None if there is none. `combinations` are the settings that the command line gives; None if it gives none.
     """
     if plan.program is None:
         if command is not None:

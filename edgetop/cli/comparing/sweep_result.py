@@ -98,7 +98,7 @@ def _goal(plan: Plan, candidates: Sequence[Candidate]) -> str:
 
 
 def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
-    """Return the comparison of the combinations with the first one.
+    """Return how each combination of settings differs from the first combination.
 
     `ranked_by` is the key of the figure to rank by. If the files of `--labels` or `--metric` do not fit, they are left
     out and `problems` says so: a long sweep must still end with a table.
@@ -318,7 +318,9 @@ def _markdown(
 ) -> Iterator[str]:
     """Yield Markdown lines: the recommended combination, the table of medians, and the comparison with the first one.
 
-    `as_good` are the names of combinations that are as good as the recommended one.
+    `choice` holds the recommended combination. `wanted` holds the goal of the recommendation. `comparison` is None if
+    there is nothing to compare. `as_good` are the names of combinations that are as good as the recommended one.
+    `groups` holds the sessions of each combination.
     """
     one = choice.recommended
     yield f"### edgetop sweep: recommended for {GOALS[wanted.goal][2]}: {code(one.name) if one else 'none'}"

@@ -84,7 +84,8 @@ def start_sweep(
     """Start a new sweep, and return the exit code. Raises InputError if an option cannot be used.
 
     `run_options` are options for each run, as words of a command line. `program` is the command of a program to watch,
-    with placeholders such as `{model}`; None for a sweep over models. `seed` decides the random order of its runs.
+    with placeholders such as `{model}`; None for a sweep over models. `terminal` is the terminal of this process.
+    `seed` decides the random order of the runs.
     """
     combinations = _combinations(options, is_program=program is not None)
     _outputs(options)
@@ -284,9 +285,9 @@ def heat_now(request: RunRequest) -> tuple[str, float] | None:
 def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "") -> Path:
     """Create the folder of a sweep or a soak, and return its path.
 
-    `output` is the path that the user gave. Without it, the folder is in the recordings folder and is called `name` and
-    the time. `suffix` is appended, such as `.sweep`. Raises InputError with `advice` if the folder exists; {} in the
-    advice stands for the folder. Raises OutputError if it cannot be created.
+    `output` is the path that the user gave. Without `output`, the folder is in the recordings folder and is called
+    `name` and the time. `suffix` is appended, such as `.sweep`. Raises InputError with `advice` if the folder exists;
+    {} in the advice stands for the folder. Raises OutputError if it cannot be created.
     """
     path = output or recordings_home() / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     path = Path(os.path.abspath(path))  # noqa: PTH100  links are kept
@@ -302,7 +303,7 @@ def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Lock the sweep in `folder` while the block runs, so that only one process runs it.
+    """Lock the sweep in `folder` during the `with` statement, so that only one process runs it.
 
     Raises InputError if another process holds the lock.
     """
@@ -378,9 +379,10 @@ class Sweep:
             self._say(self._row_of(next(each for each in self._plan.runs if each.session == one.session)))
 
     def _run_one(self, one: Run) -> Document | None:
-        """Do one run. Return None if it was stopped and must be repeated.
+        """Do one run. Return the changes to the run's entry in the plan.
 
-        Otherwise return the changes to its entry in the plan, such as `{"state": "failed", "reason": "..."}`.
+        The changes are such as `{"state": "failed", "reason": "..."}`. Return None if the run was stopped and must be
+        repeated.
         """
         folder = self._folder / one.session
         _clear(folder)
@@ -424,7 +426,7 @@ class Sweep:
     def _leave(self, *, is_asked: bool) -> None:
         """Release the terminal and continue without it. Output goes to a log in the sweep's folder from then on.
 
-        `is_asked` is true if the user asked for it (`--detach`).
+        `is_asked` is true if the user asked for that (`--detach`).
         """
         if is_asked or self._terminal.has_lost_launcher:
             self._say(

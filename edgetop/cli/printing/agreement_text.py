@@ -1,4 +1,4 @@
-"""Shows how well figures measured in one group (such as models on a desk) predict those in another (on a device)."""
+"""Shows how well the figures of one group of sessions (as on a desk) predict those of another group (on a device)."""
 
 from collections.abc import Iterator, Sequence
 

@@ -33,9 +33,9 @@ def comparison_text(
 ) -> str:
     """Return the comparison as text. Control characters in names are made visible.
 
-    `gates` are the results of `--fail-if`. `agreeing` is how alike two groups of models behave, or None. `is_whole`
-    false leaves out the sentences, the rows of all figures and the ranking, which say little about two sweeps over
-    several models.
+    `gates` are the results of `--fail-if`. `agreeing` is how alike two groups of models behave, or None. If `is_whole`
+    is false, the sentences, the rows of all figures and the ranking are left out. Those say little about two sweeps
+    over several models.
     """
     return "\n".join(
         line
@@ -170,7 +170,7 @@ def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
 def needs_words(one: Ratio | None) -> str:
     """Return how many more sessions or seconds would decide a comparison, as text.
 
-    "" if it is decided, or if the need is unknown.
+    Return "" if the comparison is decided, or if the need is unknown.
     """
     return needs_text(one.needs_sessions, one.needs_s, is_lone=one.words == LONE) if one else ""
 

@@ -85,10 +85,13 @@ def block(text: str, language: str = "text") -> Iterator[str]:
 def markdown_output(path: str | None, *, as_json: bool, csv: str | None = None, force: bool) -> (
     NamedOutput | StreamOutput | None
 ):  # fmt: skip
-    """Return where to write the Markdown of `--md`, or None without that option. It is checked before anything is read.
+    """Return where to write the Markdown of `--md`, or None without that option.
 
-    `path` is the value of `--md`; `-` means stdout. `as_json` and `csv` are the values of `--json` and `--csv`, which
-    must not use the same place. `force` allows to replace an existing file. Raises InputError and OutputError.
+    Call this before anything is read, to find errors early.
+
+    `path` is the value of `--md`; `-` means stdout. `as_json` is whether `--json` is given. `csv` is the value of
+    `--csv`, or None. `force` allows to replace an existing file. Raises InputError if `--json` or `--csv` writes to the
+    same place, and OutputError.
     """
     if path is None:
         return None

@@ -65,7 +65,7 @@ def refuse_html(path: Path, *, force: bool) -> NamedOutput:
 def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Sequence[Chart]) -> None:
     """Write an HTML page. Raises OutputError if it cannot be written.
 
-    `text` holds sections of HTML. `charts` are Bokeh charts, which follow the first section.
+    `text` holds sections of HTML. `charts` are Bokeh charts; their place is after the first section.
     """
     from bokeh.embed import components  # noqa: PLC0415
     from bokeh.resources import Resources  # noqa: PLC0415
@@ -151,7 +151,7 @@ def add_lines(chart: Chart, axis: Axis, lines: Sequence[tuple[str, Floats]], uni
 
 
 def put_legend_above(chart: Chart) -> None:
-    """Put the legend above the chart. A click on a name in it hides the line."""
+    """Put the legend above the chart. A click on a name in the legend hides the line."""
     legend = chart.legend[0]
     legend.background_fill_color, legend.border_line_color, legend.label_text_color = None, None, GREY
     legend.click_policy, legend.orientation, legend.ncols = "hide", "horizontal", 4

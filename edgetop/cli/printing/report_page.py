@@ -84,8 +84,8 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
 def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart) -> Iterator[Chart]:
     """Yield a heat map of latency over time for each of the busiest models.
 
-    The opacity of a cell is the share of inferences in it. `axis` is the time axis. Charts with the same `x_range` and
-    `crosshair` zoom together.
+    The opacity of a cell shows the share of inferences with that latency at that time. `axis` is the time axis. Charts
+    with the same `x_range` and `crosshair` zoom together.
     """
     from bokeh.models import HoverTool, Range1d, Span  # noqa: PLC0415
 

@@ -156,7 +156,7 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _unavailable(report: Report) -> Iterator[str]:
-    """Yield a line for each internal error, with the names of the parts of the report that it made impossible."""
+    """Yield a line for each internal error. The line names what the report lacks because of the error."""
     causes: dict[str, list[str]] = {}
     for name, fault in (report.unavailable or {}).items():
         causes.setdefault(fault_words(fault), []).append(name.replace("_", " "))
@@ -246,8 +246,9 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
 def _change(drift: float | None, sizes: InputSizes | None) -> str:
     """Return how latency changed from the first steady seconds to the long run, such as `, +12 % vs burst`.
 
-    `drift` is the long-run latency divided by the first one, or None. `sizes` may tell why the two cannot be compared.
-    "" if nothing is known.
+    `drift` is the long-run latency divided by the latency of the first steady seconds, or None. `sizes` are the input
+    sizes. If these differ and `drift` is None, the text says that the latencies cannot be compared. Return "" if
+    nothing is known.
     """
     if drift is not None:
         return f", {(drift - 1) * 100:+.0f} % vs burst"
@@ -329,7 +330,7 @@ def _latency(report: Report) -> Iterator[str]:
 
 
 def _tail(tail: TailView) -> Iterator[str]:
-    """Yield lines about the causes of the slowest inferences, then about the three slowest ones."""
+    """Yield lines about the causes of the slowest inferences, then about the three slowest inferences."""
     if not tail.slowest:
         return
     yield f"tail       of the {len(tail.slowest)} slowest, one a second: {clean(tail_words(tail.parts))}"
@@ -352,7 +353,10 @@ def _frames(frames: FramesView | None) -> Iterator[str]:
 
 
 def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
-    """Yield a line about the load, unless it is back to back, and lines about the deadline, if there is one."""
+    """Yield a line about the load, then lines about the deadline, if there is one.
+
+    A load without pauses between inferences gets no line.
+    """
     deadline = latency.deadline
     if words := load_words(load):
         yield f"load       {words}"

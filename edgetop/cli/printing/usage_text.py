@@ -73,7 +73,7 @@ def usage_csv(rows: Sequence[UsageRow]) -> Iterator[Sequence[object]]:
 
 
 def program_memory(usage: UsageFigures) -> str:
-    """Return the memory of a watched program as text: its resident memory, that of its cgroup, and the limit."""
+    """Return the memory of a watched program as text: its resident memory, its cgroup's memory, and the limit."""
     resident = f"program RSS {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
     group = "" if usage.cgroup_peak_mib is None else f"; its cgroup {_mib(usage.cgroup_peak_mib)} at most"
     return resident + group + ("" if usage.mem_limit_mib is None else f", limit {_mib(usage.mem_limit_mib)}")

@@ -59,8 +59,8 @@ class ChildRun:
         """Start `edgetop ARGUMENTS` without a screen. Its output goes to unnamed temporary files in `folder`.
 
         `arguments` are the words after `edgetop`, such as `["run", "m.onnx"]`. `cwd` is the working folder of the
-        child; None for that of this process. `environment` holds the child's environment variables; None for those of
-        this process. `program` is the command line of a program to watch; () for none.
+        child; None for the working folder of this process. `environment` holds the child's environment variables; None
+        for the variables of this process. `program` is the command line of a program to watch; () for none.
         """
         self._log, self._result = (tempfile.TemporaryFile(dir=folder, buffering=0) for _ in range(2))  # noqa: SIM115  closed by run
         self._process = subprocess.Popen(  # noqa: S603  this very program
@@ -77,8 +77,8 @@ class ChildRun:
     def run(self, look: Callable[[], None], patience_s: float = math.inf) -> Outcome:
         """Wait until the child ends, and return its exit code, its report, and why it failed.
 
-        `look` is called about twice a second while waiting. If `look` raises, the child is asked to end cleanly. It
-        gets `patience_s` seconds to do so, and then the exception is raised again.
+        `look` is called about twice a second while waiting. If `look` raises, the child is asked to end cleanly. The
+        child gets `patience_s` seconds to end, and then the exception is raised again.
         """
         with self._log, self._result:
             try:
@@ -148,8 +148,8 @@ class ChildRun:
 def run_to_end(child: ChildRun, session: Path) -> None:
     """Wait until `child` ends, and show its progress line on stderr meanwhile.
 
-    `session` is the path of its recording, whose name begins an error message. Raises EdgetopError if the run failed or
-    ended early.
+    `session` is the path of its recording. An error message begins with the name of that path. Raises EdgetopError if
+    the run failed or ended early.
     """
     try:
         outcome = child.run(lambda: show_progress(f"  {formatting.cut(formatting.clean(child.progress), 70)}"))

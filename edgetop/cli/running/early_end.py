@@ -1,8 +1,8 @@
 """Ends a session early: when a gate is certain to fail (`--fail-fast`), or when an A/B difference is known well enough.
 
 Some values only grow, such as a count of errors. Once above its limit, that value stays there, and the session ends at
-once. Other values may fall again. The session ends only if they rest on enough inferences and stay above their limit
-for 10 s.
+once. Other values may fall again. For such a value, the session ends only if the value rests on enough inferences and
+stays above its limit for 10 s.
 """
 
 from collections.abc import Callable, Sequence

@@ -82,8 +82,8 @@ class Exporters:
     def __init__(self, asked: "MetricsRequest", stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
         """Open the exporters that the options in `asked` request.
 
-        `stack` closes the sender to an OpenTelemetry collector. `last` closes the Prometheus endpoint and text file. It
-        must be closed after `stack`, because it waits until Prometheus has read how the session ended.
+        `stack` closes the sender to an OpenTelemetry collector. `last` closes the Prometheus endpoint and text file.
+        Close `last` after `stack`, because closing `last` waits until Prometheus has read how the session ended.
         """
         self._stack, self._last = stack, last
         self.observers: list[Observer] = []
@@ -114,7 +114,8 @@ class Exporters:
     def _report(self, option: str, why: str) -> None:
         """Record as an event that metrics cannot be written, because of `why`.
 
-        If `why` is "", they can be written again. `option` is the option of the exporter, such as `--otlp`.
+        If `why` is "", the event says that metrics can be written again. `option` is the option of the exporter, such
+        as `--otlp`.
         """
         text = f"{option}: metrics cannot be written: {why}" if why else f"{option}: metrics are written again"
         if self.session_state and self.session_state.has_ended:
@@ -150,7 +151,7 @@ def _hand_over(endpoint: "Endpoint") -> None:
 def _hand_over_at_shutdown(file: "Textfile") -> None:
     """If the machine is shutting down, wait until node_exporter has read how the session ended.
 
-    Otherwise do not wait: node_exporter keeps running, and notices by itself that the session is over.
+    If the machine is not shutting down, do not wait: node_exporter keeps running, and notices the end of the session.
     """
     from edgetop.cli.running.unattended import is_system_stopping  # noqa: PLC0415  not for --help
 

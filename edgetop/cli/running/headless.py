@@ -44,7 +44,7 @@ def follow(
     """Print the progress of a session on stderr, until the session is over or `is_enough()` is true.
 
     `feed` delivers the session's data, and `analysis` receives it. `pause(seconds)` waits for that time or less. `log`
-    is the file behind stderr, whose old lines are cut off when it grows; None without such a file. `live_ns` is the
+    is the file behind stderr; None without such a file. Old lines are cut off when this file grows. `live_ns` is the
     interval in ns of whole sentences (`--live`); None prints a bar on a terminal and short lines elsewhere. `notifies`
     rings the terminal at alerts. `ascii_only` replaces characters outside ASCII.
     """

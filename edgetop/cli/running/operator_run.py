@@ -109,8 +109,8 @@ def profile(
     """Run a model and time its operators. Return `(path of the model, profile)`.
 
     `runs` is the number of inferences to run with a profiler. `warmup_runs` is the number of inferences before them;
-    None to warm up until latency is steady. `has_roofline` measures the board's peak speeds; otherwise stored ones are
-    used. Raises EdgetopError if the model cannot be profiled.
+    None to warm up until latency is steady. `has_roofline` is whether to measure the board's peak speeds. If it is
+    false, stored speeds are used. Raises EdgetopError if the model cannot be profiled.
     """
     model = session_parts.find_model(choice)
     if model.format == "gguf":
@@ -145,10 +145,11 @@ def _profiled(engine: Engine, runs: int) -> Profiled:
 def _ceilings(
     spec: EngineSpec, python: str | None, board: Board, profiled: Profiled, *, measures: bool
 ) -> Ceilings | None:
-    """Return the peak FLOP/s and bytes/s of the board, measured now. None if unknown.
+    """Return the peak FLOP/s and bytes/s of the board, or None if they are unknown.
 
-    If `measures` is false or the measurement fails, return the stored values. `python` is the engine's interpreter;
-    None for edgetop's own.
+    `measures` is whether to measure these speeds now, with the engine that `spec` describes. If not, or if the
+    measurement fails, the stored values are returned. `profiled` tells with which runtime the values were stored.
+    `python` is the engine's interpreter; None for edgetop's own.
     """
     assert profiled.loaded
     path = measured_ceilings.default_path()

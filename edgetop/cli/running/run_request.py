@@ -167,7 +167,7 @@ Subject = ModelSubject | DemoSubject | VariantsSubject | ProgramSubject
 def model_of(subject: Subject) -> ModelChoice:
     """Return the model that edgetop runs. In an A/B session, return the model of A.
 
-    Raises TypeError for a watched program, which has no such model.
+    Raises TypeError for a watched program, because edgetop does not run its model.
     """
     match subject:
         case ModelSubject(model) | DemoSubject(model):
@@ -229,7 +229,7 @@ class LoadRequest:
 
 @frozen
 class PowerLogRequest:
-    """A power log to read, which an instrument writes during the run."""
+    """A power log to read. An instrument writes this log during the run."""
 
     path: Path
     format: str | None = None  # None: recognised from the file's content

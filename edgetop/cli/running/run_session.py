@@ -98,7 +98,7 @@ class End:
     folder: Path | None = None  # folder of the recording, if there is one
 
     def exit_code(self) -> int:
-        """Return the exit code of the command: 0, or another if it was interrupted or a gate failed.
+        """Return the exit code of the command: 0, or another code if the session was interrupted or a gate failed.
 
         Raises the error that ended the session, if there was one.
         """
@@ -192,7 +192,7 @@ def _end(session: LiveSession, request: RunRequest) -> End:
 def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
     """Append the error to `unwritten` if an output cannot be written, so that other outputs are still written.
 
-    It is not an error if the reader of a pipe has left.
+    If the reader of a pipe has left, nothing is appended.
     """
     try:
         with contextlib.suppress(ReaderLeftError):

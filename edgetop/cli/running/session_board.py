@@ -159,7 +159,7 @@ def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable
 
 
 def with_one_wire(sensor_id: str | None, board: Found, root: Root) -> Found:
-    """Return the sensors of `board`, plus the 1-wire probe whose id is `sensor_id`, if there is one.
+    """Return the sensors of `board`, plus the 1-wire probe with the id `sensor_id`, if there is one.
 
     1-wire probes are slow, and are read only if `--ambient` names them.
     """

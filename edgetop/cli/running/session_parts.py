@@ -129,9 +129,9 @@ def engine_spec(
     """Return what an engine process needs to know: the model, its runtime and options, the phases and the load.
 
     `load` None means back to back. `keep_outputs` is the number of inferences whose outputs are kept. `in_turns` is
-    true in an A/B session. `monitor_cpus` are the CPUs of edgetop itself, which the engine must not inherit; () for no
-    pinning. `virtual_board` is the path of the file that the engine shares with a simulated board; None for a real
-    board. Raises InputError if the engine is unknown or cannot run the model.
+    true in an A/B session. `monitor_cpus` are the CPUs that edgetop itself is pinned to; () for no pinning. The engine
+    must not inherit this pinning. `virtual_board` is the path of the file that the engine shares with a simulated
+    board; None for a real board. Raises InputError if the engine is unknown or cannot run the model.
     """
     engine = engine_for(choice.engine, model.format) if choice.url is None else SERVER
     if choice.python is None and choice.url is None:
@@ -213,7 +213,7 @@ def _require_runtime(engine: str, model_format: str) -> None:
 
 
 def with_outputs_file(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:
-    """Return the specification with the file into which the engine writes outputs that are to be kept.
+    """Return `spec` with the path of a file added. The engine writes the outputs to keep into this file.
 
     `folder` is the folder of the recording; None leaves `spec` as it is. `side` is "A" or "B" in an A/B session, else
     "".
@@ -222,9 +222,9 @@ def with_outputs_file(spec: EngineSpec, folder: Path | None, side: str = "") -> 
 
 
 def with_end_note(spec: EngineSpec, folder: Path | None, keeping: Keeping) -> EngineSpec:
-    """Return the specification with a file in `folder` into which the engine notes its progress.
+    """Return `spec` with the path of a file in `folder` added. The engine notes its progress in this file.
 
-    `spec` stays as it is without a recording (`folder` None), or if `--rotate` will change the folder.
+    `spec` stays as it is without a recording (`folder` None), or if `keeping` asks for `--rotate`.
     """
     return replace(spec, end_note=str(folder.absolute() / END_NOTE)) if folder and not keeping.rotate_ns else spec
 
@@ -256,8 +256,8 @@ def engine_maker(
 def engine_in_turns(request: RunRequest, board: Found, stack: ExitStack, folder: Path | None) -> "TurnsEngine":
     """Return one engine that runs the two variants of an A/B session in turns. It can load each variant anew.
 
-    `board` holds the board's sensors. `stack` ends the limits, which each variant has for itself. `folder` is the
-    folder of the recording, or None. Raises InputError if a model or an interpreter does not exist.
+    `board` holds the board's sensors. Each variant has its own limits, until `stack` is closed. `folder` is the folder
+    of the recording, or None. Raises InputError if a model or an interpreter does not exist.
     """
     from edgetop.engines.turn_engine import TurnsEngine, reloading  # noqa: PLC0415  of `ab` alone
     from edgetop.session.turns import SHORTEST_NS, SIDES, Planner  # noqa: PLC0415
@@ -292,7 +292,8 @@ def variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
 def _has_xnnpack(choice: ModelChoice, model_format: str) -> bool:
     """Whether the engine may use XNNPACK, the default accelerator of TFLite runtimes on CPUs.
 
-    `--provider CPU` alone switches it off. Raises InputError if the options both request and forbid it.
+    `model_format` is such as `tflite`. `--provider CPU` without other providers switches XNNPACK off. Raises InputError
+    if the options both request and forbid it.
     """
     if model_format != "tflite":
         return choice.xnnpack
@@ -373,8 +374,9 @@ def interpreter(given: Path | None) -> str | None:
 def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int, ...]:
     """Return the numbers of the CPUs to pin the engine to, or () for no pinning.
 
-    If edgetop itself is pinned to `monitor_cpus`, the engine is pinned to all CPUs. Otherwise it would inherit
-    `monitor_cpus`. Raises InputError if this process is not allowed to use the requested CPUs.
+    `choice` may request CPUs with `--engine-cpus` and limit their number with `--limit`. `monitor_cpus` are the CPUs
+    that edgetop itself is pinned to; () for no pinning. If `choice` does neither, the result is all CPUs that this
+    process is allowed to use, or () if `monitor_cpus` is (). Raises InputError if the requested CPUs are not allowed.
     """
     here = os.sched_getaffinity(0)
     for option, cpus in (("--engine-cpus", choice.cpus), ("--monitor-cpus", monitor_cpus)):

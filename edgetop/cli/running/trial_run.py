@@ -1,7 +1,7 @@
 """Tries a model with one inference, to find faults that only its runtime finds, before anything else is done.
 
-A sweep would otherwise find them only after a cool-down. Without a screen, a user would first be told about the screen,
-and about the model only at the next attempt.
+Without this trial, a sweep would find such faults only after a cool-down. Without a screen, a user would first be told
+about the screen, and about the model only at the next attempt.
 """
 
 import time

@@ -35,8 +35,8 @@ SYSTEMCTL_S = 5.0
 def following(request: RunRequest, model: ModelFile, session: LiveSession, manifest: Manifest) -> Following:
     """Create the next recording of a run with `--rotate`, and return it.
 
-    `manifest` is the manifest of the session up to now, which the next one copies. With `-o PATH`, the recordings are
-    called PATH-2, PATH-3 and so on. Raises InputError if the folder cannot be used.
+    `manifest` is the manifest of the session up to now. The next recording has a copy of it. With `-o PATH`, the
+    recordings are called PATH-2, PATH-3 and so on. Raises InputError if the folder cannot be used.
     """
     given = request.keeping.output
     if given is None:
@@ -117,7 +117,7 @@ class ServiceManager:
             self._notify(*news)
 
     def _notify(self, *news: str) -> None:
-        """Send these lines to systemd, such as `READY=1`. It is not an error if nobody listens."""
+        """Send these lines to systemd, such as `READY=1`. If nobody listens, do nothing."""
         try:
             self._socket.sendto("\n".join(news).encode(errors="replace"), self._address)
         except OSError:

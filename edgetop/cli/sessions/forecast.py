@@ -67,9 +67,11 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
 
 
 def _forecast(recording: "Recording", ambient_c: float) -> "tuple[Elsewhere, float | None]":
-    """Return a forecast for `ambient_c`, in °C, and the throughput in Hz before the first throttling; None if unknown.
+    """Return `(forecast, throughput)`. The forecast is for a room temperature of `ambient_c` in °C.
 
-    If the session never throttled, this is the throughput of the whole session. Raises InputError if no forecast is
+    The throughput is in Hz, from the time before the first throttling; None if unknown.
+
+    If the session never throttled, the throughput is that of the whole session. Raises InputError if no forecast is
     possible.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415

@@ -51,7 +51,7 @@ def remove_sessions(names: Sequence[str], *, asks: bool) -> None:
 def _found(given: str, *, whole: bool) -> Path:
     """Return the folder of the session that the user named. Raises InputError if there is none.
 
-    With `whole`, the name or id must be complete. Otherwise its beginning suffices.
+    If `whole` is true, `given` must be a complete name or id. If it is false, the beginning of a name or id suffices.
     """
     home = recordings_home()
     for path in (Path(given), Path(given + SUFFIX), home / given, home / (given + SUFFIX)) if given else ():

@@ -61,11 +61,11 @@ def print_trace(
 
 
 def _inferences(recording: Recording) -> tuple[Ints, Ints, npt.NDArray[np.bool_], int | None]:
-    """Return four values: starts and lengths of all inferences in ns, which ones were measured, and the time of the
-    first mark.
+    """Return `(starts, lengths, is_measured, mark)`. The first three have a value for each inference.
 
-    The time of the mark is in ns; None if the user set no mark. Raises InputError if the session has several streams
-    or no single inferences.
+    `starts` and `lengths` are in ns. `is_measured` is false during warm-up, for example. `mark` is the time in ns of
+    the first mark that the user set, or None. Raises InputError if the session has several streams or no single
+    inferences.
     """
     starts, lengths, measured, mark_ns, count = [], [], [], None, 0
     for batch in recording.play(inferences=True):

@@ -106,7 +106,7 @@ def command(session: str | None, **given: Value) -> int:
 def _follow(folder: Path, options: AttachOptions) -> "FolderHandle":
     """Show the session in `folder` until the user leaves: on the screen, or as lines with `--headless`.
 
-    Return a handle of its folder. It stays valid if the folder is moved meanwhile.
+    Return a handle of the folder. The handle stays valid if the folder is moved meanwhile.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.config import line_settings, screen_settings  # noqa: PLC0415

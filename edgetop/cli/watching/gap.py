@@ -47,9 +47,9 @@ def explain(app: str, loop: str, paced: str | None, stream: int | None, problems
     """Return the causes of the difference in latency between two sessions.
 
     `app` is the session of an application, and `loop` a session of the same model back to back. `paced` is a session of
-    the model with the start times of the application; None if there is none. All are names or paths. `stream` is the
-    number of the model in `app`, from 0; None for the model of `loop`. A line about each unreadable part is appended to
-    `problems`. Raises InputError if the sessions cannot be compared.
+    the model with the start times of the application; None if there is none. These three are names or paths. `stream`
+    is the number of the model in `app`, from 0; None for the model of `loop`. A line about each unreadable part is
+    appended to `problems`. Raises InputError if the sessions cannot be compared.
     """
     from edgetop.cli.output import raise_problems  # noqa: PLC0415
     from edgetop.comparison.application_gap import gap  # noqa: PLC0415
@@ -94,8 +94,10 @@ def print_gap(
 ) -> None:
     """Print why the application of session `app` is slower than the session `loop` of the same model.
 
-    The parameters are those of `explain`. `as_json` prints a JSON document instead of text. Raises InputError if the
-    sessions cannot be compared, or if parts cannot be read.
+    `app`, `loop` and `paced` are names or paths of sessions. In `paced`, the model ran with the start times of the
+    application; None if there is no such session. `stream` is the number of the model in `app`, from 0; None for the
+    model of `loop`. `as_json` prints a JSON document instead of text. Raises InputError if the sessions cannot be
+    compared, or if parts cannot be read.
     """
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415

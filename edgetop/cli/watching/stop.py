@@ -135,8 +135,8 @@ def _stop_sweep(folder: Path) -> int:
 def _stop(folder: "FolderHandle") -> "Answer":
     """Tell the session to stop, wait for its end, and return its answer: an error message and an exit code.
 
-    A session that is just starting or ending does not accept this, so try for 10 s. Raises InputError if all tries
-    fail.
+    A session that is just starting or ending does not accept the request, so try for 10 s. Raises InputError if all
+    tries fail.
     """
     from edgetop.control.control_socket import Answer, NotRunningError, give, refuse_stopped  # noqa: PLC0415
     from edgetop.control.lock_holders import lock_holder  # noqa: PLC0415

@@ -304,8 +304,8 @@ def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
 def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | None:
     """Return the id of the running process to watch.
 
-    None if `command`, the words of a program to start, is not empty, or if processes were only listed (`--all`). Raises
-    InputError if the options contradict each other.
+    `command` holds the words of a program to start. Return None if it is not empty, or if processes were only listed
+    (`--all`). Raises InputError if the options contradict each other.
     """
     if not command and options.dockerfile:
         raise InputError("--dockerfile needs a command to run", "edgetop watch --dockerfile FILE -- COMMAND")
@@ -401,7 +401,7 @@ def _lines(processes: list[ModelProcess]) -> list[str]:
 def with_sudo(words: Sequence[str]) -> str:
     """Return the shell command that runs edgetop as root with the arguments `words`, such as `sudo /bin/edgetop watch`.
 
-    It has the full path of edgetop, since sudo does not search the user's PATH.
+    The command has the full path of edgetop, since sudo does not search the user's PATH.
     """
     from edgetop.cli.terminal import edgetop_command  # noqa: PLC0415
 

@@ -209,7 +209,7 @@ def identity_line(
     that text a warning.
 
     `frozen` is the verdict that the first line shows while the screen is frozen, else None. If the present verdict is
-    worse, the line begins with it.
+    worse, the line begins with the present verdict.
     """
     manifest = view.manifest
     if manifest is None:

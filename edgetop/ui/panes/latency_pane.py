@@ -255,7 +255,7 @@ def _heat_map(view: MonitorView, area: Area) -> list[Line]:
 def _histogram(view: MonitorView, area: Area) -> list[Line]:
     """Return a histogram of the latencies in the window, or [] if there is no room or no inference.
 
-    It reaches from the shortest latency to beyond p99. Its last column counts all longer latencies.
+    The histogram reaches from the shortest latency to beyond p99. Its last column counts all longer latencies.
     """
     window = view.latency.window
     cells = area.width - GUTTER
@@ -275,7 +275,7 @@ def _histogram(view: MonitorView, area: Area) -> list[Line]:
 def _histogram_ends(window: Statistics) -> tuple[float, float]:
     """Return both ends of the histogram in ns: round numbers below the shortest latency and above p99.
 
-    They are coarse, so that they seldom change.
+    These numbers are coarse, so that they seldom change.
     """
     low, p99 = window.min_ns, window.percentile_ns(0.99)
     high = max(p99 + (p99 - low) / 4, low * 1.02, low + 10 * histogram.UNIT_NS)
@@ -286,8 +286,8 @@ def _histogram_ends(window: Statistics) -> tuple[float, float]:
 def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Floats:
     """Return how many latencies are in each of `bins` equal parts between `low` and `high` ns.
 
-    The first and the last part also count what is beyond. `buckets` are the counts of the recorded histogram. The count
-    of a bucket is spread evenly over its width, so that different widths make no pattern.
+    The first part also counts shorter latencies, and the last part longer ones. `buckets` are the counts of the
+    recorded histogram. The count of a bucket is spread evenly over its width, so that different widths make no pattern.
     """
     held = np.flatnonzero(buckets)
     total = np.cumsum(buckets[held])

@@ -80,7 +80,7 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 def _stages(frames: FramesView, area: Area) -> list[Line]:
     """Return the table for a program that reports the parts of its frames: the share of time of each part.
 
-    It replaces the table of operators. The last line is on whole frames.
+    This table replaces the table of operators. The last line is on whole frames.
     """
     columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("p50 ms", 7), Column("p99 ms", 7)]
     rows: list[list[Piece]] = [
@@ -98,7 +98,7 @@ def _stages(frames: FramesView, area: Area) -> list[Line]:
 
 
 def _the_rest(title: str, columns: Sequence[Column], area: Area) -> Column:
-    """Return a column with this title that takes the width which `columns` leave free."""
+    """Return a column with this title. The column takes the width that `columns` leave free."""
     return Column(title, max(8, area.width - sum(column.cells + 2 for column in columns)), right=False)
 
 

@@ -160,8 +160,8 @@ def _lasts(battery: BatteryView) -> str:
 def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
     """Return the cells of a row of the table. The last cell is a bar: the share of `total` that the rail takes.
 
-    A rail is a supply line with a power sensor. `total` is the rail of the whole board, or None. Its own row has no
-    bar.
+    A rail is a supply line with a power sensor. `total` is the rail of the whole board, or None. The row of `total` has
+    no bar.
     """
     name, by = area.clean(rail.track.info.label), BY.get(rail.track.info.accuracy or "", UNKNOWN)
     figures = [_watts(value) for value in (rail.track.now, rail.mean_w, rail.max_w)]

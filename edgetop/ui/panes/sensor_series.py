@@ -150,7 +150,10 @@ def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
 
 
 def with_figures(draw: Draw, figures: Draw, area: Area) -> list[Line]:
-    """Return a chart at the left, which `draw` makes, and figures at the right, which `figures` makes."""
+    """Return lines with a chart at the left and figures at the right.
+
+    `draw` makes the chart, and `figures` makes the figures.
+    """
     left = area.width - SIDE_CELLS - len(COLUMN_GAP)
     rows = zip_longest(draw(area.resized(width=left)), figures(area.resized(width=SIDE_CELLS)), fillvalue=BLANK)
     return [(*fit(chart, left), Span(COLUMN_GAP), *fit(row, SIDE_CELLS)) for chart, row in rows]
@@ -159,7 +162,7 @@ def with_figures(draw: Draw, figures: Draw, area: Area) -> list[Line]:
 def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Draw, area: Area) -> list[Line]:
     """Return figures and a timeline: side by side, one above the other, or the figures alone, as there is room.
 
-    `points` is the timeline, in `unit`. `figures` makes the lines of the figures.
+    `points` is the timeline, and `unit` its unit, such as `W`. `figures` makes the lines of the figures.
     """
     if points is None or points.is_empty:
         return figures(area)
@@ -207,7 +210,7 @@ def stacked(view: MonitorView, blocks: Sequence[Block], area: Area, above: Seque
 
 
 def value_at(points: Points | None, second: float, values: str = "middle") -> float | None:
-    """Return the value of a timeline at the session time `second`, in s, or None if it has none there.
+    """Return the value of a timeline at the session time `second`, in s, or None if the timeline has no value there.
 
     A place of a timeline has several readings. `values` chooses among them: `low`, `middle` or `high`.
     """
