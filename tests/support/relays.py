@@ -89,7 +89,9 @@ class PipeLink:
         pass
 
     def read(self, timeout_s: float | None) -> bytes:
-        if not select.select([self._source], [], [], timeout_s)[0]:
+        poll = select.poll()  # unlike select, for descriptors above 1023, of which a process with many tests has some
+        poll.register(self._source, select.POLLIN)
+        if not poll.poll(None if timeout_s is None else timeout_s * 1000):
             raise TimeoutError
         data = os.read(self._source, 65_536)
         self.received += len(data)
