@@ -12,6 +12,7 @@ import numpy as np
 from edgetop.engines.child.message_frames import FrameReader
 from edgetop.engines.decode import InOrder, decode
 from edgetop.engines.engine_protocol import BurstTaken, Died, Ended, Engine, Failed, LogLine, Message
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spawn import CHILD
 from edgetop.engines.spec import EngineSpec
 from edgetop.session.records import NO_INFERENCES, PHASES, Inferences
@@ -76,6 +77,22 @@ def run_whole(engine: Engine) -> Heard:
     try:
         engine.start()
         return hear_out(engine)
+    finally:
+        engine.close()
+
+
+def run_until_a_burst(spec: EngineSpec) -> Heard:
+    """Run the engine until a burst of instrumented inferences has come, then stop it, and return what it said.
+
+    No duration bounds the run, since a slow first burst postpones the next one.
+    """
+    engine = ProcessEngine(spec)
+    try:
+        engine.start()
+        heard = hear_until_measuring(engine)
+        take_burst(engine, heard)
+        engine.stop()
+        return hear_out(engine, heard)
     finally:
         engine.close()
 
