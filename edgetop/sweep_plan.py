@@ -22,9 +22,10 @@ from edgetop.frozen import frozen
 from edgetop.paths import as_component
 
 SUFFIX, FILE, LOCK, FORMAT_VERSION = ".sweep", "sweep.json", "lock", 1
-# Options that run a program, load a library or write to hardware, and one that imports a module.
+# Options that run a program, load a library, or write to hardware or to a file, and one that imports a module.
 ORDERS = (
     "--delegate", "--engine-python", "--i2c", "--container", "--dockerfile", "--setup", "--container-args",
+    "--custom-ops", "--session-option",
 )  # fmt: skip
 METRIC = "--metric"
 MAX_PLAN_BYTES = 16 * 1024 * 1024
@@ -44,7 +45,8 @@ GOALS: Mapping[str, tuple[str, bool, str, str]] = {
 OF_PROGRAMS = ("time", "run-energy")  # goals that only a program's runs can have
 KEYS = ("p50_ms", "p99_ms", "items_per_s", "energy_mj", "rss_peak_mib", "max_c")  # of a combination's figures
 PROGRAM_KEYS = (*KEYS, "total_time_ms", "run_j")  # the same for a program
-FIELDS = ("model", "threads", "provider", "batch", "rate_hz")  # of settings, without the values
+# Fields of settings, without the values. The last three are session options of ONNX Runtime.
+FIELDS = ("model", "threads", "provider", "batch", "rate_hz", "optimize", "execution_mode", "inter_op_threads")
 PLACEHOLDER = r"[A-Za-z_][A-Za-z0-9_-]*"  # name of a placeholder in a command, which is written in braces
 
 
@@ -61,6 +63,9 @@ class Settings:
     batch: int | None = None
     rate_hz: float | None = None
     values: tuple[tuple[str, ...], ...] = ()  # of a program: pairs of the name of a placeholder and the text for it
+    optimize: int | None = None
+    execution_mode: str | None = None
+    inter_op_threads: int | None = None
 
     @property
     def texts(self) -> dict[str, str]:
@@ -83,7 +88,11 @@ class Settings:
     @property
     def arguments(self) -> list[str]:
         """Return the arguments of `edgetop run` for these settings, such as `["resnet.onnx", "--threads", "2"]`."""
-        pairs = (("threads", self.threads), ("provider", self.provider), ("batch", self.batch), ("rate", self.rate_hz))
+        pairs = (
+            ("threads", self.threads), ("provider", self.provider), ("batch", self.batch), ("rate", self.rate_hz),
+            ("optimize", self.optimize), ("execution-mode", self.execution_mode),
+            ("inter-op-threads", self.inter_op_threads),
+        )  # fmt: skip
         return [self.model, *(word for name, value in pairs if value is not None for word in (f"--{name}", f"{value}"))]
 
     def words(self, named: Sequence[str]) -> str:
@@ -97,6 +106,9 @@ class Settings:
             "provider": f"{self.provider}",
             "batch": f"batch {self.batch}",
             "rate_hz": f"{self.rate_hz:g} Hz" if self.rate_hz else "",
+            "optimize": f"optimize {self.optimize}",
+            "execution_mode": f"{self.execution_mode}",
+            "inter_op_threads": f"{self.inter_op_threads} inter-op",
         }
         texts = {name: text for name, text in texts.items() if getattr(self, name) is not None}
         texts |= {pair[0]: "=".join(pair) for pair in self.values}
@@ -172,15 +184,23 @@ def combined(
     batches: Sequence[int | None],
     rates: Sequence[float | None],
     values: Mapping[str, Sequence[str]] | None = None,
+    session: Mapping[str, Sequence[int | str | None]] | None = None,
 ) -> tuple[Settings, ...]:
     """Return every combination of the given settings. The model changes least often.
 
     Each parameter lists the values to try. None in a list leaves the setting out. `values` has the texts to try for
-    each placeholder that the user defined, by its name.
+    each placeholder that the user defined, by its name. `session` has the values to try for each session option of ONNX
+    Runtime, by its field.
     """
     texts = [[(name, text) for text in each] for name, each in (values or {}).items()]
     fields = itertools.product(models, threads, providers, batches, rates)
-    return tuple(Settings(*each, pairs) for each in fields for pairs in itertools.product(*texts))
+    options = [[(name, value) for value in each] for name, each in (session or {}).items()]
+    return tuple(
+        Settings(*each, pairs, **dict(chosen))  # type: ignore[arg-type]
+        for each in fields
+        for chosen in itertools.product(*options)
+        for pairs in itertools.product(*texts)
+    )
 
 
 def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: str = "") -> Iterator[Run]:

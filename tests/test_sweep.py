@@ -9,6 +9,7 @@ import pytest
 
 from edgetop.errors import InputError
 from edgetop.sweep_plan import (
+    FIELDS,
     FILE,
     KEYS,
     Candidate,
@@ -50,6 +51,9 @@ def test_what_differs_names_a_combination() -> None:
     assert plan().varied == ("model", "threads", "batch")
     assert plan().combinations == EIGHT
     assert EIGHT[1].words(plan().varied) == "a.onnx 1 thread batch 4"
+    set_up = Settings("/m/a.onnx", optimize=0, execution_mode="parallel", inter_op_threads=2)
+    assert set_up.words(FIELDS) == "a.onnx optimize 0 parallel 2 inter-op"
+    assert set_up.arguments[1:] == ["--optimize", "0", "--execution-mode", "parallel", "--inter-op-threads", "2"]
     assert Settings("/m/a.onnx", 2, "CPU", None, 30.0).words(("provider", "rate_hz")) == "CPU 30 Hz"
     assert Plan(tuple(ordered(EIGHT[:1], 2, 0)), (), "/", 0, None, 1.0).varied == ("model",)
 

@@ -7,6 +7,7 @@ scale. Figures that can be zero or negative are compared as differences.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -254,6 +255,29 @@ FACTS = (
     Fact("board", "board", _board),
     Fact("count", "inferences", _at("latency.count")),
 )
+
+MOST_SETTINGS = 32  # rows about settings of the runtime
+
+
+def setting_facts(samples: Sequence[Sample]) -> tuple[Fact, ...]:
+    """Return a fact for each setting of the runtime that is not the same in all sessions, such as `optimize`.
+
+    If two sessions have the same runtime, a setting that only one of them has is "default" in the other.
+    """
+    engines = [sample.session.engine for sample in samples]
+    names = list(dict.fromkeys(name for engine in engines for name in engine.settings))
+    differing = [name for name in names if len({engine.settings.get(name) for engine in engines}) > 1]
+
+    def read(name: str, sample: Sample) -> str | None:
+        engine = sample.session.engine
+        has_runtime = any(one.runtime == engine.runtime and name in one.settings for one in engines)
+        return engine.settings.get(name, "default" if has_runtime else None)
+
+    return tuple(
+        Fact(f"settings.{name}", f"setting {shortened(clean(name), STREAM_CELLS)}", partial(read, name))
+        for name in differing[:MOST_SETTINGS]
+    )
+
 
 FIGURES = (
     _time("init_ms", "load", "phases.init_ms"),

@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from edgetop.comparison.fairness import fairness, warmth
-from edgetop.comparison.figures import FACTS, FIGURES, TOTAL_TIME, Figure, figures_for, figures_of_streams, operators
+from edgetop.comparison.figures import (
+    FACTS,
+    FIGURES,
+    TOTAL_TIME,
+    Figure,
+    figures_for,
+    figures_of_streams,
+    operators,
+    setting_facts,
+)
 from edgetop.comparison.output_agreement import Judge, lines
 from edgetop.comparison.sample import Group, Sample, in_turns, p99_spread, turns_ratio
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast, sessions_needed
@@ -110,11 +119,14 @@ def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge 
     outputs = [next((one.outputs for one in group.samples if one.outputs), None) for group in groups]
     agreeing, refused = lines(outputs, judge or Judge())
     none = (None,) * len(groups)
-    facts = (Row(one.key, one.label, one.unit, tuple(_fact(of, one.read) for of in groups), none) for one in FACTS)
+    samples = [sample for group in groups for sample in group.samples]
+    facts = (
+        Row(one.key, one.label, one.unit, tuple(_fact(of, one.read) for of in groups), none)
+        for one in (*FACTS, *setting_facts(samples))
+    )
     spreads = tuple(p99_spread(group.samples) for group in groups)
     is_known = any(one is not None for one in spreads)
     spread = [Row("p99_spread", "p99 spread", "share", spreads, none)] if is_known else []
-    samples = [sample for group in groups for sample in group.samples]
     streams, figures = figures_of_streams(samples), figures_for(samples)
     leads = {figure.key for figure in figures if figure.is_lead}
     rows = discovered([_row(groups, figure, level) for figure in (*streams, *figures)], leads)

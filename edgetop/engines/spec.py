@@ -32,6 +32,32 @@ class GenerationSpec:
 
 
 @frozen
+class SessionChoices:
+    """The session options of ONNX Runtime that the user sets. The defaults are those of ONNX Runtime."""
+
+    optimize: int | None = None  # 0 to 3
+    inter_threads: int | None = None  # threads that run operators beside each other; 0 means as many as CPUs
+    execution: str = ""  # "sequential" or "parallel"
+    arena: bool = True  # whether memory of the CPU is kept for the next inference
+    config: Mapping[str, str] = field(default_factory=dict)  # config entries by key
+    custom_ops: tuple[str, ...] = ()  # paths of libraries with custom operators
+
+    @property
+    def given(self) -> str:
+        """The first of the options that the user gave, such as `--optimize`, or "" if there is none."""
+        names = ("--optimize", "--inter-op-threads", "--execution-mode", "--no-arena", "--session-option")
+        values = (
+            self.optimize is not None,
+            self.inter_threads is not None,
+            self.execution,
+            not self.arena,
+            self.config,
+        )
+        asked = (*zip(names, values, strict=True), ("--custom-ops", self.custom_ops))
+        return next((name for name, value in asked if value), "")
+
+
+@frozen
 class EngineSpec:
     model: str  # path
     # One of formats.SUFFIXES, "server" for a language model behind a URL, or the name of a plug-in.
@@ -43,6 +69,7 @@ class EngineSpec:
     delegates: tuple[tuple[str, Mapping[str, str]], ...] = ()  # (path, options)
     xnnpack: bool = True  # whether a TFLite runtime may use its default delegate
     signature: str = ""  # key of a TFLite model's signature that runs; "" for its first graph
+    session: SessionChoices = field(default_factory=SessionChoices)  # of ONNX Runtime
     whole: bool = False  # refuse a model that the requested providers cannot run as a whole, if the engine knows that
     inputs: Mapping[str, str] = field(default_factory=dict)  # source by input name; "" is for all other inputs
     images: "ImageInput | None" = None  # how pictures become inputs; None: as by default

@@ -17,7 +17,7 @@ from edgetop.cli.running.run_request import (
     VariantsSubject,
     model_of,
 )
-from edgetop.cli.running.session_parts import EXTRAS
+from edgetop.cli.running.session_parts import EXTRAS, find_model, spec_of
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.errors import InputError
 from edgetop.runner.engine_limit import Limit
@@ -36,6 +36,12 @@ WORDS = {
     "shapes": "--shape x:1,3",
     "seed": "--seed 7",
     "require_full_delegation": "--require-full-delegation",
+    "optimize": "--optimize 0",
+    "session_options": "--session-option session.disable_prepacking=1",
+    "custom_ops": "--custom-ops lib.so",
+    "execution_mode": "--execution-mode parallel",
+    "inter_op_threads": "--inter-op-threads 2",
+    "no_arena": "--no-arena",
     "prompt": "--prompt hello",
     "prompts_file": "--prompts p.jsonl",
     "prompt_tokens": "--prompt-tokens 64",
@@ -146,6 +152,7 @@ def test_the_options_have_their_final_types() -> None:
     [
         ("--limit cpus=1 --limit cpus=2", "--limit: cpus is limited twice"),
         ("--input x=zeros --input x=random", "--input is given twice for the same input"),
+        ("--session-option a.b=1 --session-option a.b=2", "--session-option is given twice for the same key"),
         ("--fail-if misses>1%", "--fail-if misses needs --deadline"),
         ("--alert misses>1%", "--alert misses needs --deadline"),
     ],
@@ -153,6 +160,17 @@ def test_the_options_have_their_final_types() -> None:
 def test_what_contradicts_itself_is_refused_before_anything_is_read(words: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         request_of(words)
+
+
+@pytest.mark.parametrize("words", ["--optimize 0", "--inter-op-threads 0", "--no-arena", "--session-option a.b=c"])
+def test_session_options_are_for_onnx_runtime_alone(words: str) -> None:
+    for model, engine in (("tflite", "litert runs this model"), ("onnx --engine openvino", "openvino runs this model")):
+        request = request_of(f"edgetop/demo/demo.{model} {words}")
+        with pytest.raises(InputError, match=f"{words.split(maxsplit=1)[0]} is for ONNX Runtime, and {engine}"):
+            spec_of(request, find_model(model_of(request.subject)))
+    request = request_of(f"edgetop/demo/demo.onnx {words}")
+    spec = spec_of(request, find_model(model_of(request.subject)))
+    assert (spec.engine, spec.session.given) == ("onnxruntime", words.split(maxsplit=1)[0])
 
 
 def demo_of(words: str) -> RunRequest:

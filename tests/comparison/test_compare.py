@@ -10,7 +10,7 @@ from edgetop.analysis.statistics import SETTLED_COUNTS
 from edgetop.comparison.ratios import CHANCE, LONE, Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample, grouped
 from edgetop.errors import InputError
-from edgetop.session.manifest import Constraints, Load, Methodology, Model
+from edgetop.session.manifest import Constraints, EngineInfo, Load, Methodology, Model
 from tests.support.compared import group, made
 
 
@@ -217,3 +217,19 @@ def test_of_one_session_each_no_more_than_five_are_asked_for() -> None:
         one = compare(groups).row("p50_ms").ratios[1]  # type: ignore[union-attr]
         assert one
         assert (one.words, one.needs_sessions) == (LONE, needed)
+
+
+def test_settings_of_the_runtime_that_differ_are_rows() -> None:
+    def one(seed: int, runtime: str = "onnxruntime", **settings: str) -> Group:
+        engine = EngineInfo(runtime=runtime, settings=settings)
+        return Group(f"g{seed}", (made(seed, seconds=10, engine=engine),))
+
+    compared = compare([one(1, arena="off"), one(2, optimize="0", arena="off"), one(3, "ncnn", fp16="True")])
+    rows = {row.key: row.values for row in compared.rows if row.key.startswith("settings.")}
+    assert rows == {
+        "settings.optimize": ("default", "0", None),
+        "settings.arena": ("off", "off", None),
+        "settings.fp16": (None, None, "True"),
+    }
+    alike = compare([one(1, optimize="0"), one(2, optimize="0")])
+    assert not [row for row in alike.rows if row.key.startswith("settings.")]

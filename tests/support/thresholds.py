@@ -101,7 +101,7 @@ NO_THRESHOLDS = {
     "alert": {"MAX_ALERTS"},
     "ab_figures": {"METRICS", "SETTLING_QUADS", "SHARES"},
     "paired": {"EXACT_PAIRS", "MOST_OF_A_SIDE", "MOST_PAIRS", "SMALLEST"},
-    "figures": {"MOST_OPERATORS", "MOST_STREAMS", "STREAM_CELLS"},
+    "figures": {"MOST_OPERATORS", "MOST_SETTINGS", "MOST_STREAMS", "STREAM_CELLS"},
     "student": {"_LEAST_SESSIONS", "_MOST_FREEDOM", "_MOST_SESSIONS", "_PLACES"},
     "device_fit": {"MOST_LOG"},
     "application_gap": {"MOST_WAITED"},

@@ -50,6 +50,7 @@ _OF_A_SIDE = {
         "seed",
         "engine_cpus",
     ),
+    *("optimize", "session_options", "custom_ops", "inter_op_threads", "execution_mode", "no_arena"),
 }
 # Options about the turns.
 _OF_TURNS = ("until", "max_duration", "turn")

@@ -30,7 +30,9 @@ Examples:
 DEFAULT_DURATION = "60s"
 
 # Options of `run` that `sweep` defines itself, because they differ between runs or do not apply to each run.
-_OWN = {"model", "threads", "providers", "batch", "rate", "cooldown_to", "output", "no_record", "note"}
+_OWN = {"model", "threads", "providers", "batch", "rate", "cooldown_to", "output", "no_record", "note"} | {
+    *("optimize", "execution_mode", "inter_op_threads")
+}
 _OF_RUN = passed_on(
     (
         *run.MODEL_OPTIONS, *GENERATION_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS,
@@ -78,6 +80,12 @@ OWN_OPTIONS = (
     ),
     option("--batch", type=listed(IntRange(1)), metavar="1,4", help="Batch sizes to measure."),
     option("--rate", type=listed(text.Rate()), metavar="10,30", help="Rates to measure, in Hz."),
+    option("--optimize", type=listed(IntRange(0, 3)), metavar="0,3",
+        help="ONNX Runtime: levels of graph optimisation to measure."),
+    option("--execution-mode", type=listed(click.Choice(["sequential", "parallel"])), metavar="sequential,parallel",
+        help="ONNX Runtime: execution modes to measure."),
+    option("--inter-op-threads", type=listed(IntRange(0, 1024)), metavar="1,2",
+        help="ONNX Runtime: numbers of operators that run at once, to measure."),
     option("--repeat", type=IntRange(1, 1000), default=3, show_default=True, help="Sessions per combination."),
     option(
         "--cooldown-to", type=text.celsius, metavar="45C",
@@ -112,6 +120,7 @@ _DIMENSIONS = {"models", "more_models", "models_file", "values", "threads", "pro
 # Options that must be given again with --resume.
 _ORDERS = (
     "delegates", "engine_python", "i2c", "providers", "container", "dockerfile", "setup", "container_args",
+    "custom_ops", "session_options",
 )  # fmt: skip
 _BESIDE_RESUME = {
     *("resume", "as_json", "csv_file", "html", "md_file", "force", "detach", "dry_run"),
@@ -121,7 +130,9 @@ _BESIDE_RESUME = {
 
 # Names of options by the group in which `--help` lists them.
 GROUPS = {
-    "Combinations": ("models_file", "more_models", "threads", "providers", "batch", "rate", "values", "repeat"),
+    "Combinations": (
+        "models_file", "more_models", "threads", "providers", "batch", "rate", "optimize", "values", "repeat",
+    ),
     "Runs": ("duration", "runs", "cooldown_to", "cooldown", "detach", "resume", "dry_run"),
     "Result": (
         "goal", "max_temp", "max_rss", "deadline", "output", "as_json", "html", "md_file", "csv_file", "force",

@@ -17,6 +17,9 @@ class SweepOptions:
     providers: tuple[tuple[str, ...], ...]  # one list for each time that the option was given
     batch: tuple[int, ...] | None
     rate: tuple[float, ...] | None  # Hz
+    optimize: tuple[int, ...] | None
+    execution_mode: tuple[str, ...] | None
+    inter_op_threads: tuple[int, ...] | None
     repeat: int
     cooldown_to: float | None  # C
     goal: str | None  # None: the default

@@ -142,9 +142,10 @@ def _combinations(options: SweepOptions, *, is_program: bool) -> tuple[Settings,
         options.rate or (None,),
     )
     values = dict(options.values)
-    if math.prod(map(len, (*dimensions, *values.values()))) > MOST_RUNS:
+    session = {name: getattr(options, name) or (None,) for name in ("optimize", "execution_mode", "inter_op_threads")}
+    if math.prod(map(len, (*dimensions, *values.values(), *session.values()))) > MOST_RUNS:
         raise InputError("there are too many runs", f"a sweep has at most {MOST_RUNS}")
-    return tuple(dict.fromkeys(combined(*dimensions, values)))
+    return tuple(dict.fromkeys(combined(*dimensions, values, session)))
 
 
 def _outputs(options: SweepOptions) -> Outputs:

@@ -149,6 +149,8 @@ def _head(report: Report) -> Iterator[str]:
     yield from _watched(session)
     if engine.runtime or not session.watched:
         yield f"  engine   {runtime} on {clean(', '.join(engine.providers) or UNKNOWN)}{way}"
+    if engine.settings:
+        yield f"  set      {clean(', '.join(f'{name}={value}' for name, value in engine.settings.items()))}"
     place = ", ".join(clean(str(x)) for x in (board.model, board.cpu, board.os) if x)
     yield f"  board    {place or UNKNOWN}{'  SIMULATED' if board.simulated else ''}"
     yield from _lost(report)

@@ -15,6 +15,7 @@ from edgetop.cli.companions import PATH, Given, Value, needs, not_beside, option
 from edgetop.cli.grouped_help import GroupedCommand
 from edgetop.cli.running.exporters import METRICS_OPTIONS
 from edgetop.cli.running.generation_options import GENERATION_OPTIONS
+from edgetop.cli.running.session_options import SESSION_OPTIONS
 from edgetop.sensors.log_formats import FORMATS
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ BATCH = option(
 )
 A_PROCESS = needs("isolation", holds=lambda given: given != "thread", message="{} needs --isolation process")
 MODEL_OPTIONS = (
+    *SESSION_OPTIONS,
     option(
         "--engine", metavar="NAME", shell_complete=completion.engines,
         help="Runtime: onnxruntime, litert, tflite-runtime or llama.cpp. Default: chosen by the file's content.",
@@ -322,7 +324,7 @@ GROUPS = {
     ),
     "Model": (
         "engine", "providers", "delegates", "threads", "batch", "inputs", "shapes", "engine_python", "prompt",
-        "prompt_tokens", "max_tokens",
+        "prompt_tokens", "max_tokens", "optimize", "session_options", "custom_ops",
     ),
     "Recording": ("output", "no_record", "no_raw", "max_size", "labels", "notes", "keep_outputs"),
     "Board": ("i2c", "power_log", "battery", "idle_baseline", "ambient", "enclosure", "cooldown", "cooldown_to"),

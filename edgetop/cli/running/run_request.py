@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from edgetop.cli.companions import Given
 from edgetop.cli.screen_options import ScreenChoices
-from edgetop.engines.spec import DEFAULT_WARMUP_RUNS
+from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, SessionChoices
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.runner.engine_limit import Limit, limit_of
@@ -80,6 +80,7 @@ class ModelChoice:
     xnnpack: bool = True
     images: "ImageInput | None" = None  # how pictures become inputs; None: as by default
     signature: str | None = None  # of a TFLite model; None: its first graph
+    session: SessionChoices = SessionChoices()  # of ONNX Runtime
     threads: int = 0  # 0: the runtime's default
     batch: int | None = None
     python: Path | None = None  # the engine's interpreter; None: edgetop's own
@@ -106,6 +107,7 @@ class ModelChoice:
             xnnpack=not given["no_xnnpack"],
             images=_images(given),
             signature=given.get("signature"),
+            session=_session(given),
             threads=given["threads"],
             batch=given["batch"],
             python=given["engine_python"],
@@ -418,8 +420,20 @@ def _images(given: Given) -> "ImageInput | None":
     return ImageInput(**fields)
 
 
+def _session(given: Given) -> SessionChoices:
+    return SessionChoices(
+        optimize=given.get("optimize"),
+        inter_threads=given.get("inter_op_threads"),
+        execution=given.get("execution_mode") or "",
+        arena=not given.get("no_arena"),
+        config=_once(given.get("session_options", ()), "--session-option"),
+        custom_ops=tuple(str(path.absolute()) for path in given.get("custom_ops", ())),
+    )
+
+
 def _once(pairs: Sequence[tuple[str, T]], option: str) -> dict[str, T]:
     named = dict(pairs)
     if len(named) < len(pairs):
-        raise InputError(f"{option} is given twice for the same input")
+        same = "key" if option == "--session-option" else "input"
+        raise InputError(f"{option} is given twice for the same {same}")
     return named

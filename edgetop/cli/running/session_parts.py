@@ -134,6 +134,8 @@ def engine_spec(
     board; None for a real board. Raises InputError if the engine is unknown or cannot run the model.
     """
     engine = engine_for(choice.engine, model.format) if choice.url is None else SERVER
+    if choice.session.given:
+        engine = _with_session_options(engine, model.format, choice.session.given)
     if choice.python is None and choice.url is None:
         _require_runtime(engine, model.format)
     generation, default_runs = None, DEFAULT_WARMUP_RUNS
@@ -159,6 +161,7 @@ def engine_spec(
         delegates=choice.delegates,
         xnnpack=_has_xnnpack(choice, model.format),
         signature=choice.signature or "",
+        session=choice.session,
         images=choice.images,
         whole=choice.needs_full_delegation,
         inputs=choice.inputs,
@@ -287,6 +290,19 @@ def variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
         in_turns=True,
         monitor_cpus=request.board.monitor_cpus,
     )
+
+
+def _with_session_options(engine: str, model_format: str, option: str) -> str:
+    """Return the engine that takes session options, which is ONNX Runtime. `option` is one of them that was given.
+
+    `engine` is the requested engine or "auto", and `model_format` is such as `onnx`. Raises InputError if the model
+    runs in another runtime.
+    """
+    if engine == "onnxruntime" or (engine == "auto" and model_format == "onnx"):
+        return "onnxruntime"
+    runtimes = runtimes_of(model_format)
+    other = engine if engine != "auto" else runtimes[0] if runtimes else model_format
+    raise InputError(f"{option} is for ONNX Runtime, and {other} runs this model", "leave it out")
 
 
 def _has_xnnpack(choice: ModelChoice, model_format: str) -> bool:

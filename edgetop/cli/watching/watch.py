@@ -32,6 +32,7 @@ _NOT_OF_WATCH = {
     *("seed", "require_full_delegation", "warmup_runs", "warmup_time", "idle_baseline", "isolation", "profile_every"),
     *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of", "shapes"),
     *("image_size", "image_layout", "image_mean", "image_scale", "signature"),
+    *("optimize", "session_options", "custom_ops", "inter_op_threads", "execution_mode", "no_arena"),
     *("prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers"),
 }
 

@@ -63,6 +63,7 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     if not manifest.was_imported:
         yield "threads", str(engine.threads or "the runtime's default")
         yield "isolation", f"in a {engine.isolation}"
+    yield from (("setting", f"{name}={value}") for name, value in engine.settings.items())
     if engine.init_ns is not None:
         first = or_unknown(engine.first_ns, milliseconds)
         yield "start", f"load {milliseconds(engine.init_ns)} ms, first inference {first} ms"

@@ -19,7 +19,7 @@ import numpy as np
 from ..engine_error import EngineError, one_line
 from ..inputs import Tensor, source_of
 from ..literals import random_count
-from . import import_runtime, open_helper
+from . import import_runtime, onnx_session, open_helper
 from .onnx_wire import table_lengths, without_zero_dimensions
 
 BFLOAT16 = "bfloat16"
@@ -80,6 +80,7 @@ class OnnxRuntime:
         self._version = onnxruntime.__version__
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = spec["threads"]
+        onnx_session.configure(onnxruntime, options, spec)
         if "profile_prefix" in spec:  # in a helper's session only: it cannot be turned off again
             options.enable_profiling = True
             options.profile_file_prefix = spec["profile_prefix"]
@@ -115,7 +116,9 @@ class OnnxRuntime:
                 warnings.simplefilter("ignore", UserWarning)
                 return self.import_runtime().InferenceSession(model, options, providers=providers)
         except Exception as error:
-            raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error))) from None
+            given = onnx_session.option_words(self._spec)
+            advice = "it was loaded with %s" % given if given else ""
+            raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error)), advice) from None
 
     def _limit_ids(self, spec: Dict[str, Any]) -> None:
         """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables.
@@ -185,6 +188,7 @@ class OnnxRuntime:
             "version": self._version,
             "providers": [_short(name) for name in self._session.get_providers()],
             "dropped_providers": self.dropped_providers,
+            "settings": onnx_session.settings(self._spec),
         }
 
 
