@@ -7,11 +7,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from edgetop.session.event_kinds import Competing, ProfileBurst, SensorSlow, SlowInference
+from edgetop.session.event_kinds import Competing, GarbageCollected, ProfileBurst, SensorSlow, SlowInference
 from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 
-KINDS: tuple[type[Body], ...] = (Competing, SlowInference, ProfileBurst, SensorSlow)
+KINDS: tuple[type[Body], ...] = (Competing, SlowInference, GarbageCollected, ProfileBurst, SensorSlow)
 KNOWN_WITHIN_S = 3  # A later event was not known when the second before it was judged live.
 NAMED_BEFORE_S = 35  # Names are reported again every half minute.
 EVIDENCE_S = 1_024  # Evidence is searched in at most this many seconds before now.

@@ -22,7 +22,8 @@ MAX_LASTING = 200
 # Kinds that are not listed: they are shown elsewhere and would bury the rest, or the analysis derives them again.
 QUIET = frozenset(
     {
-        "profile-burst", "profile-bursts", "profile-burst-begins", "slow-inference", "sensor-slow", "competing",
+        "profile-burst", "profile-bursts", "profile-burst-begins", "slow-inference", "garbage-collected", "sensor-slow",
+        "competing",
         "throttle-begin", "throttle-end", "ab-quad",
     }
 )  # fmt: skip

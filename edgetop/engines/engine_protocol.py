@@ -203,6 +203,17 @@ class SlowInference:
 
 
 @frozen
+class GarbageCollected:
+    """An inference of a watched Python program, during which Python's garbage collector ran."""
+
+    monotonic_ns: int  # when the inference began
+    latency_ns: int
+    took_ns: int  # time of collections in the inference
+    after_ns: int  # when the first of these collections began, after the begin of the inference
+    generation: int  # oldest generation that these collections included
+
+
+@frozen
 class Ended:
     """Says that the engine has ended its last inference, and sends nothing more."""
 
@@ -270,6 +281,7 @@ Message = (
     | Reached
     | Backlog
     | SlowInference
+    | GarbageCollected
     | OfVariant
     | TurnsBegan
     | Reloading

@@ -13,6 +13,7 @@ sets no signal handler and prints nothing, and its errors never reach the progra
 layout of the data that it writes.
 """
 
+import gc
 import itertools
 import mmap
 import os
@@ -34,14 +35,15 @@ SLOT_BYTES = SLOT.size
 _write, _ident = SLOT.pack_into, get_ident  # looked up faster than attributes
 _write_sequence = struct.Struct("Q").pack_into  # one store; "<Q" would write byte by byte
 COST_AT, NAME_COUNT_AT = 48, 52
-CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS, SIZE = range(
-    1, 8
+CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS, SIZE, COLLECT = range(
+    1, 9
 )  # kinds; their numbers are explained in `edgetop help tap`
 FIRST, RESHAPED = 1, 2  # flags: the first call of its session; inputs of another shape than before
 WAITED_SHIFT, MOST_WAITED = (
     8,
     2**24 - 1,
 )  # upper bits of the flags: 1 + the time in us in which the thread waited for a CPU
+COLLECT_NS = 20_000  # shorter garbage collections are not written: a program may have thousands of them a second
 SOURCES = ("", "hook", "preload", "probe", "uprobe")  # names of sources by number
 
 
@@ -165,9 +167,35 @@ class Tap:
         if self.made is None and self.is_watched:
             try:
                 self.made = Ring(self.folder, self._source)
+                _write_collections(self)
             except (OSError, ValueError):
                 self.is_watched = False
         return self.made
+
+
+def _write_collections(tap):
+    """Write the collections of Python's garbage collector into the file of `tap` from now on.
+
+    The first caller in a process does this. Later calls, and calls in forked children, do nothing.
+    """
+    if getattr(sys, "_edgetop_collections", False):
+        return
+    sys._edgetop_collections = True  # noqa: SLF001
+    now, least_ns, began = time.monotonic_ns, COLLECT_NS, 0
+
+    def collected(phase, info):
+        nonlocal began
+        try:
+            if phase == "start":
+                began = now()
+                return
+            end = now()
+            if end - began >= least_ns and tap.made is not None:
+                tap.made.put(began, end, 0, COLLECT, number=info["generation"])
+        except Exception:  # noqa: S110  nothing of this may reach the program
+            pass
+
+    gc.callbacks.append(collected)
 
 
 def elements(shapes):

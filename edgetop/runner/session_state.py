@@ -17,6 +17,7 @@ from edgetop.engines.engine_protocol import (
     Died,
     Ended,
     Failed,
+    GarbageCollected,
     Loaded,
     LogLine,
     Message,
@@ -279,6 +280,10 @@ class SessionState:
                 )  # fmt: skip
                 text = f"{milliseconds(message.latency_ns)} ms, the slowest of its tenth of a second"
                 self._engine_reached(message.monotonic_ns, slow, text)
+            case GarbageCollected():
+                body = kinds.GarbageCollected(message.latency_ns, message.took_ns, message.after_ns, message.generation)
+                text = f"{milliseconds(message.took_ns)} of {milliseconds(message.latency_ns)} ms were Python's"
+                self._engine_reached(message.monotonic_ns, body, f"{text} garbage collection")
             case OfVariant():
                 self._variant_said(message)
             case TurnsBegan():

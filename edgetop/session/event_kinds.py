@@ -271,6 +271,19 @@ class SlowInference(Body):
     lost_cpus: int | None = _optional()  # that the engine may not use any more; None: none
 
 
+@frozen
+class GarbageCollected(Body):
+    """Python's garbage collector ran during an inference of a watched program. The event's time is the inference's
+    begin.
+    """
+
+    kind = "garbage-collected"
+    latency_ns: int
+    took_ns: int = 0  # time of collections in the inference
+    after_ns: int = 0  # when the first of them began, after the begin of the inference
+    generation: int = 0  # oldest generation that these collections included
+
+
 # Operators.
 
 
@@ -618,8 +631,8 @@ class AlertBegan(Body):
 _CLASSES: tuple[type[Body], ...] = (
     Remark, PhaseBegan, SessionOver, Rotated, Cut, ClockStepped, GateSet, GateFailed, AlertRuleSet, HookDone,
     AnalysisFailed, EngineStarted, EngineFailed, EngineDied, EngineMemory, RecordsLost, StreamSeen, DataDependent,
-    OutputsKept, SlowInference, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts, TurnsBegan, LoadBegan,
-    TurnsSettled, QuadDone,
+    OutputsKept, SlowInference, GarbageCollected, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts,
+    TurnsBegan, LoadBegan, TurnsSettled, QuadDone,
     SensorMissing, SensorSlow, Competing, ThreadsUsed, ClockSource, SettingChanged, LimitReached, OomKilled,
     ProgramEnded, RecordingTrouble, RecordingRestored, RecordingCaughtUp, RecordingMoved, SessionImported, ToolSummary,
     CoarseTimes, ThrottleBegan, ThrottleEnded, SlowdownBegan, AlertBegan,

@@ -27,6 +27,7 @@ from edgetop.engines.engine_protocol import (
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences, join
 from edgetop.session.sized_calls import MOST_CALLS, SizedCalls
+from edgetop.taps.garbage_collections import GarbageCollections
 from edgetop.taps.ring import CallName, Calls, Ring
 from edgetop.taps.rings import SHARED_MEMORY, Rings
 from edgetop.taps.stage_frames import RUN_QUEUE_WAIT, Frames, RunQueueWait, Samples, call_samples, size_sensor
@@ -293,6 +294,7 @@ class Taps:
         self._refused = self._refused_told = 0  # number of calls with impossible times, and how many were reported
         self._streams = Streams()
         self._frames = Frames()
+        self._collections = GarbageCollections()
         self._reported: StreamsSeen | None = None
         self._warned = False  # whether there was a warning that no inference was seen
         self._told_others = False  # whether it was reported that there are too many streams
@@ -380,6 +382,7 @@ class Taps:
 
     def _read_rings(self, *, is_over: bool) -> list[Message]:
         most = 0  # largest number of new calls in one ring
+        messages: list[Message] = []
         for read, ended in self._rings.read(is_over=is_over):
             most = max([most, *(len(calls) for _, calls in read)])
             now_ns = time.monotonic_ns()  # later than all calls that were read
@@ -389,13 +392,16 @@ class Taps:
                 if ring in ended:
                     self._streams.end(ring)
             self._frames.add(reported)
+            messages += self._collections.inferences(reported)
+            for ring in ended:
+                self._collections.end(ring)
         lost = self._rings.lost
         # Overwritten calls count as well, because otherwise an overrun ring would be read too seldom.
         self.poll_within_s = self._fill_rate.half_full_in_s((most + max(0, lost - self._lost)) / layout.SLOTS)
         if lost <= self._lost:
-            return []
+            return messages
         more, self._lost = lost - self._lost, lost
-        return [RecordsLost(more)]
+        return [*messages, RecordsLost(more)]
 
     def _of_session(self, calls: Calls, now_ns: int) -> Calls:
         """Return the calls in `calls` that belong to this session. Calls with impossible times are counted as refused.

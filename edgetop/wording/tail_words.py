@@ -19,6 +19,7 @@ TAIL_CAUSES = {
     "cache-misses": ("with more cache misses than usual", "cache misses"),
     "migration": ("after a move to another CPU", "moved to another CPU"),
     "beside": ("while another process was busy", "{who} was busy"),
+    "garbage-collection": ("during garbage collection", "garbage collection"),
     "page-faults": ("with page faults", "page faults"),
     "burst": ("just after instrumented inferences", "operators profiled"),
     "sensor-read": ("during a slow read of a sensor", "slow sensor reads"),
@@ -38,6 +39,16 @@ def part_words(part: TailPart) -> str:
     """
     who = ", ".join(name for name, _ in part.who[:NAMED])
     return f"{part.count} {TAIL_CAUSES[part.cause][0]}{f' ({who})' if who else ''}"
+
+
+def cause_words(part: TailPart) -> str:
+    """Return a cause of slow inferences, and how often each process or other thing caused it.
+
+    >>> cause_words(TailPart("contention", 22, (("stress-ng", 20),)))
+    'while another process took the CPU (stress-ng 20)'
+    """
+    who = ", ".join(f"{name} {count}" for name, count in part.who[:NAMED])
+    return clean(f"{TAIL_CAUSES[part.cause][0]}{f' ({who})' if who else ''}")
 
 
 def tail_words(parts: Sequence[TailPart]) -> str:
@@ -63,10 +74,9 @@ def tail_lines(tail: TailView, most: int) -> list[str]:
     """
     count = len(tail.slowest)
     lines = [f"the {count} slowest inferences, one a second at most", "", " share  inferences  cause"]
-    for part in tail.parts:
-        who = ", ".join(f"{name} {n}" for name, n in part.who[:NAMED])
-        cause = f"{TAIL_CAUSES[part.cause][0]}{f' ({clean(who)})' if who else ''}"
-        lines.append(f"{formatting.percent(part.count / count):>6}  {part.count:>10}  {cause}")
+    lines += [
+        f"{formatting.percent(part.count / count):>6}  {part.count:>10}  {cause_words(part)}" for part in tail.parts
+    ]
     lines += ["", "   latency  at        cause"]
     for one in tail.slowest[:most]:
         took, at = f"{formatting.milliseconds(one.latency_ns)} ms", formatting.clock_time(one.t_ns)
@@ -113,7 +123,7 @@ def _evidence(part: TailPart, tail: TailView) -> list[str]:
     shares = sorted(one.share for one in of_cause if one.share is not None)
     lines = [f"{name}: {count} of {part.count}" for name, count in part.who]
     if proven:
-        lines.append(f"the kernel's counters of the engine prove {proven} of {part.count}")
+        lines.append(f"measured around {proven} of {part.count}")
     if shares:
         lines.append(f"it took {formatting.percent(shares[len(shares) // 2])} of the lost time in the median")
     if proven < part.count:

@@ -47,7 +47,7 @@ SENSORS = tuple(
 KINDS = st.sampled_from(
     ["mark", "log", "sensor-lost", "sensor-back", "sensor-missing", "recording-paused", "recording-resumed",
      "inference-failed", "provider-dropped", "records-lost", "engine-died", "competing", "slow-inference",
-     "sensor-slow", "profile-burst", "governor-changed"]
+     "garbage-collected", "sensor-slow", "profile-burst", "governor-changed"]
 )  # fmt: skip
 
 

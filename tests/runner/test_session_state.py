@@ -11,6 +11,7 @@ from edgetop.engines.engine_protocol import (
     Died,
     Ended,
     Failed,
+    GarbageCollected,
     Loaded,
     LogLine,
     Message,
@@ -308,6 +309,19 @@ def test_a_slow_inference_is_told_at_the_time_at_which_it_began() -> None:
     assert data_of(event.body) == {
         "latency_ns": 50_000_000, "span_ns": 60_000_000, "preempted": 3, "major_faults": 1, "minor_faults": 20,
         "waited_ns": 30_000_000,
+    }  # fmt: skip
+
+
+def test_garbage_collection_in_an_inference_is_told_at_the_inferences_begin() -> None:
+    session_state, clock = state_and_clock()
+    began_ns = clock.monotonic_ns() + NS
+    clock.advance(2)
+    session_state.engine_said(GarbageCollected(began_ns, 50_000_000, 12_000_000, 3_000_000, 2))
+    (event,) = told(session_state)
+    assert (event.t_ns, event.kind, event.severity) == (NS, "garbage-collected", "info")
+    assert event.message == "12.00 of 50.00 ms were Python's garbage collection"
+    assert data_of(event.body) == {
+        "latency_ns": 50_000_000, "took_ns": 12_000_000, "after_ns": 3_000_000, "generation": 2,
     }  # fmt: skip
 
 

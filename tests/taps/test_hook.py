@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.probe.edgetop_probe import CALL, SIZE
+from edgetop.probe.edgetop_probe import CALL, COLLECT, COLLECT_NS, SIZE
 from edgetop.taps.ring import Ring
 
 pytestmark = pytest.mark.slow
@@ -334,3 +334,48 @@ print(1)
     sizes, made = calls[calls["kind"] == SIZE], calls[calls["kind"] == CALL]
     assert sizes["number"].tolist() == [9, 13, 17]
     assert sizes["start_ns"].tolist() == made["start_ns"][[0, 2, 4]].tolist()
+
+
+COLLECTING = (
+    BEGIN
+    + """
+import gc, os
+gc.disable()
+garbage = [[] for _ in range(200_000)]
+def collects():
+    gc.collect()
+    return "result"
+results = [one.invoke(), one.invoke(collects)]
+child = os.fork()
+if not child:
+    one.invoke()
+    one.invoke(collects)
+    os._exit(0)
+os.wait()
+print(json.dumps([results, [each.__name__ for each in gc.callbacks]]))
+"""
+)
+
+
+def test_garbage_collections_of_the_program_and_of_its_children_are_reported(program):
+    assert program(COLLECTING) == ([["result"] * 2, ["collected"]], 0, "")
+    for path in program.rings.glob("*.tap"):
+        ring = Ring(path)
+        ring.find_whole()
+        rows = ring.read()
+        ring.close()
+        garbage, calls = rows[rows["kind"] == COLLECT], rows[rows["kind"] == CALL]
+        (full,) = garbage[garbage["number"] == 2]
+        last = calls[-1]
+        assert last["start_ns"] < full["start_ns"] < full["start_ns"] + COLLECT_NS < full["end_ns"] < last["end_ns"]
+
+
+def test_a_short_garbage_collection_is_not_reported(program):
+    script = BEGIN + "import gc\ngc.disable()\ngc.collect()\nprint(json.dumps(one.invoke(lambda: gc.collect(0))))"
+    assert program(script)[1:] == (0, "")
+    (path,) = program.rings.glob("*.tap")
+    ring = Ring(path)
+    ring.find_whole()
+    rows = ring.read()
+    ring.close()
+    assert [int(row["number"]) for row in rows[rows["kind"] == COLLECT]] == [2]

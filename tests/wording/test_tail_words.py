@@ -23,7 +23,7 @@ def test_the_document_has_each_inference_and_the_share_of_each_cause() -> None:
     assert [(one["cause"], one["share"]) for one in found["causes"]] == [("contention", 0.5), ("clock", 0.25)]
     assert found["causes"][0]["evidence"] == [
         "stress-ng: 1 of 2",
-        "the kernel's counters of the engine prove 1 of 2",
+        "measured around 1 of 2",
         "it took 75.0 % of the lost time in the median",
         "1 of 2 coincided with it",
     ]

@@ -17,7 +17,7 @@ from edgetop.analysis.slowdowns.signals import LIMITS, LOAD_OF_OTHERS, QUOTA, TH
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
-from edgetop.session.event_kinds import ProfileBurst, SensorSlow
+from edgetop.session.event_kinds import GarbageCollected, ProfileBurst, SensorSlow
 from edgetop.session.event_kinds import SlowInference as Counted
 from edgetop.session.seconds import NS
 
@@ -63,8 +63,9 @@ CYCLES, RAN_MS, CACHE_MISSES, MIGRATIONS = "rate/cycles", "rate/task-clock", "ra
 
 # In the order in which coincidences are believed.
 CAUSES = (
-    "cpu-quota", "fewer-cpus", "contention", "page-faults", "small-cores", "burst", "sensor-read", "slowdown",
-    "memory-pressure", "limit", "clock", "cache-misses", "migration", "beside", "unexplained",
+    "cpu-quota", "fewer-cpus", "contention", "garbage-collection", "page-faults", "small-cores", "burst",
+    "sensor-read", "slowdown", "memory-pressure", "limit", "clock", "cache-misses", "migration", "beside",
+    "unexplained",
 )  # fmt: skip
 
 Rows = npt.NDArray[np.void]
@@ -80,9 +81,9 @@ class SlowInference:
     latency_ns: int
     cause: str = "unexplained"  # one of CAUSES
     who: str = ""  # The process that took the CPU, or the cause of the slowdown; "" if unknown.
-    is_proven: bool = False  # Whether counters that the engine read around the inference prove the cause.
+    is_proven: bool = False  # Whether the cause was measured around the inference, by the engine or the program.
     stream: str = ""  # Name of its stream, in a session with several streams.
-    share: float | None = None  # Share of the lost time that the counters prove; None if they measure no time.
+    share: float | None = None  # Share of the lost time that the cause took; None if that was not measured.
     began: bool = False  # Whether the process `who` began at that time.
 
 
@@ -185,13 +186,18 @@ def _largest(rows: Rows, count: int) -> Rows:
 
 def _examine(row: np.void, signals: Signals) -> SlowInference:
     second, max_ns, events = int(row["second"]), int(row["max_ns"]), signals.events
-    # The event in which the engine reported this inference; None: it reported none.
-    t_ns, counted = next(
-        (dated for dated in events.in_second(Counted, second) if dated[1].latency_ns == max_ns), (second * NS, None)
+    # The events in which the engine reported this inference, or None.
+    told = next((dated for dated in events.in_second(Counted, second) if dated[1].latency_ns == max_ns), None)
+    collected = next(
+        (dated for dated in events.in_second(GarbageCollected, second) if dated[1].latency_ns == max_ns), None
     )
-    until_ns = (second + 1) * NS if counted is None else t_ns + max_ns
-    lost_ns = max_ns - int(row["p50_ns"])
+    known = told or collected
+    t_ns, until_ns = (known[0], known[0] + max_ns) if known else (second * NS, (second + 1) * NS)
+    lost_ns, counted = max_ns - int(row["p50_ns"]), told[1] if told else None
     proven = "" if counted is None else _proven(counted, lost_ns)
+    if collected and not proven and collected[1].took_ns >= PART * lost_ns:
+        took_share = min(collected[1].took_ns / max(lost_ns, 1), 1.0)
+        return SlowInference(t_ns, max_ns, "garbage-collection", is_proven=True, share=took_share)
     if _is_of_quota(counted, proven, lost_ns, signals, (second, until_ns // NS + 1)):
         return SlowInference(t_ns, max_ns, "cpu-quota")
     if proven:

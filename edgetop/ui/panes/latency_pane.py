@@ -15,14 +15,14 @@ from edgetop.analysis.token_figures import GenerationView
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
-from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, round_step
+from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, bar, round_step
 from edgetop.ui.heat_map import HeatMap
 from edgetop.ui.panes.ab_pane import ab_body, ab_line, ab_title
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import cursor_cell, end_labels, slower, throttled, with_axis
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, line, spread, table
 from edgetop.wording.load_words import headroom_words, max_rate_words
-from edgetop.wording.tail_words import part_words
+from edgetop.wording.tail_words import cause_words, part_words
 from edgetop.wording.token_words import token_words
 
 NAMES = ("p50", "p90", "p95", "p99", "p99.9")
@@ -35,6 +35,8 @@ COLUMNS = (
 END_STEPS, SHARE_STEPS = 12, 6  # steps of the axes of the histogram; coarse, so that it is seldom redrawn
 MIN_HISTOGRAM_CELLS = 20  # least width of the histogram, to fit the ends of its axis
 WHOLE_ROWS = 24  # from this height on, the pane is alone on the screen
+TAIL_ROWS = 28  # from this height on, each cause of the tail has a row
+TAIL_CAUSES, TAIL_BAR_CELLS = 6, 16  # most such rows, and the length of their bars
 TABLE_ROWS = 14  # from this height on, figures are a table instead of a line
 TITLE_CELLS = 19  # width of the name and the border in the title
 SPANS_ROWS = 10  # from this height on, the burst is compared with the sustained span
@@ -94,6 +96,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         lines += _streams(view, area.resized(height=max(1, (area.height - len(lines)) // 3)))
     if area.height >= SPANS_ROWS and not is_whole and len(lines) != 2:
         lines.append(_spans(view, area))
+    lines += _tail(view, area) if is_whole else []
     room = area.height - len(lines)
     if room < 2:
         return lines[: area.height]
@@ -175,7 +178,7 @@ def _spans(view: MonitorView, area: Area) -> Line:
 def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
     """Return the table of percentiles: rows for the window and for the session, and a line on the deadline.
 
-    If `is_whole`, it also has the 95 % intervals of the percentiles and the causes of the slowest inferences.
+    If `is_whole`, it also has the 95 % intervals of the percentiles.
     """
     latency = view.latency
     is_paced = view.manifest is not None and view.manifest.load.is_paced
@@ -193,9 +196,29 @@ def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
     lines = table(COLUMNS, rows, width)
     if view.deadline is not None:
         lines.append(_deadline_line(view.deadline, width))
-    if is_whole and view.tail.recent_parts:
-        texts = [f"  {clean(part_words(part))}" for part in view.tail.recent_parts]
-        lines.append(as_fits(width, ("tail", "dim"), f"  {len(view.tail.recent)} slowest of 10 min:", *texts))
+    return lines
+
+
+def _tail(view: MonitorView, area: Area) -> list[Line]:
+    """Return what share of the slowest inferences of ten minutes each cause explains, or [] if none stands out.
+
+    The result is a row for each cause, the most frequent first, or a single line if the area is low.
+    """
+    tail, width = view.tail, area.width
+    count, parts = len(tail.recent), tail.recent_parts
+    if not parts:
+        return []
+    if area.height < TAIL_ROWS:
+        texts = [f"  {clean(part_words(part))}" for part in parts]
+        return [as_fits(width, ("tail", "dim"), f"  {count} slowest of 10 min:", *texts)]
+    lines = [as_fits(width, ("tail", "dim"), f"  {count} slowest of 10 min, at most one a second")]
+    for part in parts[:TAIL_CAUSES]:
+        share = part.count / count
+        length = bar(share, TAIL_BAR_CELLS, area.characters)
+        style = "dim" if part.cause == "unexplained" else "text"
+        lines.append(
+            as_fits(width, f"  {formatting.percent(share):>6}  ", (length, "graph"), (f"  {cause_words(part)}", style))
+        )
     return lines
 
 

@@ -240,6 +240,31 @@ def test_one_after_instrumented_inferences_is_reported_as_such() -> None:
     assert cause_of(told(70, "profile-burst", duration_ns=150 * MS))[0] == "unexplained"
 
 
+@pytest.mark.parametrize(
+    ("at_s", "latency_ms", "took_ms", "found"),
+    [
+        (60.5, 50, 10, ("garbage-collection", 0.25)),
+        (60.5, 50, 60, ("garbage-collection", 1.0)),
+        (60.5, 50, 9, ("unexplained", None)),  # less than a quarter of the 40 ms that it lost
+        (60.5, 49, 40, ("unexplained", None)),  # another inference
+        (59.5, 50, 40, ("unexplained", None)),
+    ],
+)
+def test_garbage_collection_in_an_inference_explains_what_it_took(
+    at_s: float, latency_ms: int, took_ms: int, found: tuple[str, float | None]
+) -> None:
+    collected = told(at_s, "garbage-collected", latency_ns=latency_ms * MS, took_ns=took_ms * MS)
+    (slow,) = tail_of(made({60: 40}, collected)).slowest
+    assert (slow.cause, slow.share) == found
+    assert slow.is_proven == (found[0] != "unexplained")
+
+
+def test_a_counted_wait_comes_before_garbage_collection() -> None:
+    collected = told(60.5, "garbage-collected", latency_ns=50 * MS, took_ns=15 * MS)
+    assert cause_of(collected, counted(60.5, 50, waited_ns=30 * MS))[0] == "contention"
+    assert cause_of(collected, counted(60.5, 50))[0] == "garbage-collection"
+
+
 def test_one_during_a_slow_read_of_a_sensor_is_told_as_such() -> None:
     read = told(60.54, "sensor-slow", begin_ns=int(60.51 * NS), took_ns=30 * MS)
     assert cause_of(read, counted(60.5, 50))[0] == "sensor-read"

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.slowdowns.slow_inferences import CAUSES, SlowInference, tail_of
 from edgetop.session import histogram
 from edgetop.ui.charts import GUTTER
-from edgetop.ui.panes.latency_pane import LATENCY, _binned
+from edgetop.ui.panes.latency_pane import LATENCY, TAIL_CAUSES, TAIL_ROWS, _binned
+from edgetop.wording.tail_words import TAIL_CAUSES as WORDS
 from tests.support.screens import area, plain, text_of, view_of
 from tests.support.scripts import Script, measured, paced
 
@@ -201,6 +203,30 @@ def test_after_a_reset_the_sessions_intervals_are_not_shown() -> None:
 
 
 def test_the_whole_screen_tells_what_the_tail_is_made_of() -> None:
-    (line,) = [line for line in body(measured(75), 120, 30) if line.startswith("tail")]
+    (line,) = [line for line in body(measured(75), 120, TAIL_ROWS - 1) if line.startswith("tail")]
     assert line.startswith("tail  20 slowest of 10 min:  20 unexplained")
     assert not any(line.startswith("tail") for line in body(measured(75), 120))
+
+
+def test_each_cause_of_the_tail_has_a_row_with_its_share() -> None:
+    slow = [SlowInference(0, 50, "contention", "stress-ng")] * 11 + [SlowInference(0, 40, "garbage-collection")] * 6
+    view = view_of(measured(75)).replaced(tail=tail_of((), [*slow, *[SlowInference(0, 30)] * 3]))
+    rows = [plain(line) for line in LATENCY.body(view, area(120, TAIL_ROWS))]
+    first = next(n for n, row in enumerate(rows) if row.startswith("tail"))
+    assert rows[first].rstrip() == "tail  20 slowest of 10 min, at most one a second"
+    told = [(row.split()[0], row.split(maxsplit=1)[1]) for row in rows[first + 1 : first + 4]]
+    assert [share for share, _ in told] == ["55.0", "30.0", "15.0"]
+    assert told[0][1].endswith("while another process took the CPU (stress-ng 11)")
+    assert told[1][1].endswith("during garbage collection")
+    assert told[2][1].endswith("unexplained")
+    assert len(rows) == TAIL_ROWS
+
+
+def test_many_causes_of_the_tail_leave_room_for_the_rest() -> None:
+    view = view_of(measured(75)).replaced(tail=tail_of((), [SlowInference(0, 50, cause) for cause in CAUSES]))
+    rows = [plain(line) for line in LATENCY.body(view, area(120, TAIL_ROWS))]
+    first = next(n for n, row in enumerate(rows) if row.startswith("tail"))
+    words = tuple(words for words, _ in WORDS.values())
+    shares = [row for row in rows[first + 1 :] if row.rstrip().endswith(words)]
+    assert len(shares) == TAIL_CAUSES
+    assert len(rows) == TAIL_ROWS
