@@ -9,6 +9,7 @@ import codecs
 import csv
 import math
 import re
+from collections.abc import Iterator
 
 from edgetop.frozen import frozen
 
@@ -46,6 +47,7 @@ _BEGINNINGS = re.compile(
     r"|STARTING!|count=[0-9]+ (?:first|curr)=|Running benchmark for at least |(?:I|Average i)nference timings in us:"
     r"|&&&& \w+ TensorRT|(?:\[[0-9]{2}/[0-9]{2}/[0-9]{4}-[0-9:]{8}\] )?\[[VIWEF]\] |=== [A-Z]"
     r"|Session creation time cost|Total inference |Average inference time cost|Number of inferences per second"
+    r"|\tCommand being timed: |Linux [0-9][\w.-]* \(|\{\""
 )
 _MOST_PREFIX = 200  # number of characters of an unknown prefix
 _TOKEN = re.compile(r"[0-9]+|[A-Za-z]+|\s+|.", re.DOTALL)
@@ -105,17 +107,30 @@ def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
     >>> without_prefixes("[7] app INFO: RAM 1/2MB\n[12] app WARN: RAM 1/2MB\n")
     ('RAM 1/2MB\nRAM 1/2MB\n', ('another program ("[7] app INFO:")',))
     """
-    removed: list[str] = []
+    *_, last = without_each_prefix(text)
+    return last
+
+
+def without_each_prefix(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    r"""Yield `(text, programs)`: the text as it is, and then the text after each removal of one more prefix.
+
+    A table of times begins its lines with what may be taken for a prefix, so a reader of such a table tries each form.
+
+    >>> list(without_each_prefix("10:00:00 12:30:00 7\n10:00:01 12:30:01 7\n"))[1]
+    ('12:30:00 7\n12:30:01 7\n', ('ts',))
+    """
+    removed: tuple[str, ...] = ()
+    yield text, removed
     while len(removed) < _DEEPEST and (name := _prefix_of(text)):
         lines = text.split("\n")
         matches = map(_PREFIXES[name].match, lines)
         text = "\n".join(line[match.end() :] if match else line for line, match in zip(lines, matches, strict=True))
-        removed.append(name)
+        removed = (*removed, name)
+        yield text, removed
     if unknown := _unknown_prefix(text):
         pattern, example = unknown
         text = "\n".join(pattern.sub("", line, count=1) for line in text.split("\n"))
-        removed.append(f'another program ("{printable(example)}")')
-    return text, tuple(removed)
+        yield text, (*removed, f'another program ("{printable(example)}")')
 
 
 def _unknown_prefix(text: str) -> "tuple[re.Pattern[str], str] | None":

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from edgetop.captured_text import LeftOut
+from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import (
     MAX_COUNT,
     MAX_NS,
@@ -34,6 +36,16 @@ MOST_TOKENS = 2**24
 _TO_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "sec": 1e9}
 _LATENCY = {"avg": "mean_ms", "std": "stdev_ms", "min": "min_ms", "max": "max_ms", "p50": "p50_ms", "p90": "p90_ms",
             "p95": "p95_ms", "p99": "p99_ms"}  # fmt: skip
+_TOTALS = {"output_token_throughput": "tokens_per_s", "total_output_tokens": "tokens_out",
+           "total_input_tokens": "tokens_in"}  # fmt: skip
+READ = {
+    "request_latency",
+    "request_count",
+    "request_throughput",
+    "time_to_first_token",
+    "inter_token_latency",
+    *_TOTALS,
+}
 NOTE = "a time between tokens is the mean of a request"
 
 
@@ -113,8 +125,10 @@ def _tokens(metric: Any) -> int:
     return round(_number(metric, MOST_TOKENS))
 
 
-def read_summary(document: Mapping[str, Any]) -> Summary:
+def read_summary(document: Mapping[str, Any], page: Page) -> Summary:
     """Return the figures of all requests together. `document` is the parsed `profile_export_aiperf.json`.
+
+    A note in `page` counts the metrics that are not read.
 
     Raises ValueError if the document has no figure, or if its figures contradict each other.
     """
@@ -130,9 +144,13 @@ def read_summary(document: Mapping[str, Any]) -> Summary:
     for metric, short in (("time_to_first_token", "ttft"), ("inter_token_latency", "itl")):
         for name, key in _LATENCY.items():
             more[f"{short}_{key}"] = _figure(document.get(metric), name)
-    for metric, key in (("output_token_throughput", "tokens_per_s"), ("total_output_tokens", "tokens_out"),
-                        ("total_input_tokens", "tokens_in")):  # fmt: skip
+    for metric, key in _TOTALS.items():
         more[key] = _average(document.get(metric), MAX_PER_SECOND)
+    unread = [
+        key for key, metric in document.items() if isinstance(metric, dict) and "unit" in metric and key not in READ
+    ]
+    if unread:
+        page.notes.append(LeftOut(len(unread), None, "metrics", "not read", unread[0]).words)
     version = document.get("aiperf_version")
     return Summary(found, known_figures(**more), version=version[:40] if isinstance(version, str) else None)
 

@@ -89,7 +89,7 @@ _NAMES = {
     "Inference (p90)": "p90", "Inference (p95)": "p95", "Inference (p99)": "p99",
 }  # fmt: skip
 _IN_A_LINE = re.compile(
-    rf"(?:^|[\s\]])({'|'.join(map(re.escape, _NAMES))}): +{NUMBER}(?: (ms|us|s))?"
+    rf"(?:^|[ \t\]])({'|'.join(map(re.escape, _NAMES))}): +{NUMBER}(?: (ms|us|s))?"
     r"(?: \(([0-9]{1,10}) runs\))?,?[ \t]*(?=\n)",
     re.MULTILINE,
 )

@@ -6,10 +6,12 @@ of times says when each inference began. Times are numbers since any moment, or 
 `2026-11-27T12:24:35.123Z`.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from functools import partial
 
 import numpy as np
 
@@ -41,7 +43,8 @@ _DATE = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?(Z|[+-][0-9:]{4,6})?"
 )
 
-LOOKED_AT = 1000  # rows that show the resolution of the times
+LOOKED_AT = 1000  # rows that show the resolution of the times, and in which the first row of numbers must be
+HEADER_ROWS = 60  # rows among which the names of the columns are looked for
 MANY = 12  # columns that an error message lists
 
 
@@ -56,35 +59,65 @@ class Columns:
     time: str | None = None
 
 
-def header_of(text: str) -> str:
-    """Return the first row of a text, or "" if it has none. Blank rows and comments (`# ...`) are skipped."""
-    return next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "")
+def header_of(text: str, asked: str | None = None) -> tuple[int, Separators, list[str], list[str]]:
+    """Return `(number, separators, names, cells)` of the row that names the columns, and of the first row below it.
 
+    The number counts the lines of the text from 1. `cells` are those of the first row of numbers below the names, or []
+    if there is none. `asked` is the column of latencies that the user chose, or None.
 
-def is_table(text: str) -> bool:
-    """Return whether a text is a table of latencies: whether its first row names a column of latencies.
-
-    A name with a unit, such as `latency_ms`, is enough. A name without a unit, such as `latency`, only counts if a
-    number stands below it. The user can then give the unit.
+    Other programs may have written lines above the names. So this is the first of the first lines that names a column
+    of latencies (or the one that the user chose) and has a number below that name. A name with a unit is preferred. If
+    there is no such line, it is the first line that is not blank and no comment. The number is 0 if there is none.
     """
-    header = header_of(text)
-    separators = separators_of(header)
-    names = separators.cells(header)
-    if _candidates(names):
-        return True
+    rows = list(itertools.islice(_rows(text), LOOKED_AT))
+    for wants in (_candidates, _unitless) if asked is None else (partial(_asked, asked),):
+        for place, (number, line) in enumerate(rows[:HEADER_ROWS]):
+            separators = separators_of(line)
+            names = separators.cells(line)
+            if not (wanted := wants(names)):
+                continue
+            below = _first_cells(rows[place + 1 :], separators, len(names))
+            if any(_amount(below[each], separators) for each in wanted if each < len(below)):
+                return number, separators, names, below
+    number, line = rows[0] if rows else (0, "")
+    separators = separators_of(line)
+    names = separators.cells(line)
+    return number, separators, names, _first_cells(rows[1:], separators, len(names))
+
+
+def _asked(asked: str, names: Sequence[str]) -> list[int]:
+    """Return the position (from 0) of the column that the user chose by its name, in a list, or [] if there is none."""
+    if asked.partition(":")[0].isdecimal():  # the number of a column, in a table that may have no names
+        return []
+    try:
+        return [_find(names, asked)[0]]
+    except ValueError:
+        return []
+
+
+def is_table(text: str, *, has_numbers: bool = False) -> bool:
+    """Return whether a text is a table of latencies: whether a row names a column of latencies with numbers below.
+
+    In a table whose columns are separated by blanks, the name must have a unit, such as `latency_ms`. Otherwise a name
+    without a unit, such as `latency`, is enough: the user can then give the unit. The first row of a file needs no
+    numbers below, if it has a name with a unit, unless `has_numbers` is true.
+    """
+    _, separators, names, below = header_of(text)
+    if candidates := _candidates(names):
+        return not has_numbers or any(place < len(below) for place in candidates)
     is_split = separators.cell is not None or len(names) == 1
-    below = _first_cells(text, separators)
     return is_split and any(_amount(below[place], separators) for place in _unitless(names) if place < len(below))
 
 
-def _first_cells(text: str, separators: Separators) -> list[str]:
-    """Return the cells of the first row of numbers below the row of names, or [] if there is none."""
-    for number, (_, line) in enumerate(_rows(text, skipped=True)):
+def _first_cells(rows: Sequence[tuple[int, str]], separators: Separators, width: int) -> list[str]:
+    """Return the cells of the first row that has `width` cells and a number in one of them, or [] if there is none.
+
+    `rows` are the rows below the names of the columns, as pairs of a line's number and the line.
+    """
+    for _, line in rows:
         cells = separators.cells(line)
-        if any(_amount(cell, separators) for cell in cells):
+        if len(cells) == width and any(_amount(cell, separators) for cell in cells):
             return cells
-        if number > LOOKED_AT:
-            break
     return []
 
 
@@ -112,19 +145,15 @@ def read_table(page: Page, columns: Columns) -> Times:
     Rows that cannot be used are left out, and notes in `page` count them. Raises ValueError if a column or its unit is
     missing or ambiguous, or if no latency remains.
     """
-    header = header_of(page.text)
-    separators = separators_of(header)
-    names = separators.cells(header)
-    latency, unit = _latency_column(names, columns.latency, _first_cells(page.text, separators), separators)
+    header, separators, names, below = header_of(page.text, columns.latency)
+    latency, unit = _latency_column(names, columns.latency, below, separators)
     time = _time_column(names, columns.time, latency)
     is_named = not _is_number(separators, names[latency])
     starts: list[int] = []
     latencies: list[int] = []
     bad, none = _Rows(), _Rows()
     decimals = 0
-    for number, line in _rows(page.text, skipped=is_named):
-        cells = separators.cells(line)
-        _refuse_second(cells, names, number, is_named=is_named)
+    for number, line, cells in _cells_below(page.text, header if is_named else 0, separators, names):
         try:
             value = _latency_ns(cells, latency, unit, separators)
             start = time[1](cells[time[0]], separators) if time else 0
@@ -162,14 +191,22 @@ def read_table(page: Page, columns: Columns) -> Times:
     return Times(start_ns, latency_ns, end_ns, None, step_ns, {})
 
 
-def _refuse_second(cells: Sequence[str], names: Sequence[str], number: int, *, is_named: bool) -> None:
-    """Raise ValueError if a row repeats the names of the columns, as when two runs were written to one file.
+def _cells_below(
+    text: str, header: int, separators: Separators, names: Sequence[str]
+) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield `(number, line, cells)` for each line of a text, without the line that names the columns.
 
-    `cells` are the row's cells, and `number` is its number in the file, from 1. `names` are the cells of the file's
-    first row. `is_named` says that these cells are names of columns.
+    `cells` is [] if the line is no row of the table: it stands above the names, or has another number of cells.
+    `header` is the number of the line with the names, from 1, or 0 if the table has none. `names` are these names.
+    Raises ValueError if a line repeats the names, as when two runs were written to one file.
     """
-    if is_named and cells == names:
-        raise ValueError(f"row {number} names the columns again: of two runs, keep one in a file")
+    for number, line in _rows(text):
+        cells = separators.cells(line)
+        if header and cells == names:
+            if number > header:
+                raise ValueError(f"row {number} names the columns again: of two runs, keep one in a file")
+            continue
+        yield number, line, cells if number > header and len(cells) == len(names) else []
 
 
 def _latency_ns(cells: Sequence[str], place: int, unit: str, separators: Separators) -> float:
@@ -199,18 +236,11 @@ class _Rows:
         return [LeftOut(self.count, total, "rows", why, self.first).words] if self.count else []
 
 
-def _rows(text: str, *, skipped: bool) -> Iterator[tuple[int, str]]:
-    """Yield `(row number, row)` for each row of inferences. The first line of the file has number 1.
-
-    Blank rows and comments are left out. With `skipped`, the first row names the columns, and is left out too.
-    """
+def _rows(text: str) -> Iterator[tuple[int, str]]:
+    """Yield `(number, line)` for each line that is not blank and no comment. Numbers begin with 1."""
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        if skipped:
-            skipped = False
-            continue
-        yield number, line
+        if line.strip() and not line.startswith("#"):
+            yield number, line
 
 
 def _is_number(separators: Separators, cell: str) -> bool:

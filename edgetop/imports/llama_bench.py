@@ -38,7 +38,7 @@ def read_tests(tests: Sequence[Any]) -> Generated:
     first = rows[0]
     for row in rows[1:]:
         for key in first:
-            if key not in _OF_A_TEST and row.get(key) != first[key]:
+            if key not in _OF_A_TEST and row.get(key, first[key]) != first[key]:
                 text = f"it holds tests of several settings ({key} {str(first[key])[:60]} and {str(row.get(key))[:60]})"
                 raise ValueError(f"{text}: keep those of one in a file")
     both = [row for row in rows if row["n_prompt"] and row["n_gen"]]

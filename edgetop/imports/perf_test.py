@@ -24,6 +24,7 @@ from functools import partial
 import numpy as np
 
 from edgetop.imports.captured_page import Page
+from edgetop.imports.latency_table import is_table
 from edgetop.imports.measured import (
     MAX_NS,
     MAX_PER_SECOND,
@@ -105,7 +106,9 @@ def _mib(size: str) -> float:
 
 
 def is_result(text: str) -> bool:
-    return bool(_ROW.match(text.lstrip()))
+    """Return whether a text is a result file, whose rows begin with the name of a model, and no table with names."""
+    row = _ROW.search(text)
+    return row is not None and re.fullmatch(r"[-+0-9.,eE ]*", row[1]) is None and not is_table(text, has_numbers=True)
 
 
 def read_result(page: Page) -> Times:
@@ -116,8 +119,9 @@ def read_result(page: Page) -> Times:
     rows = list(page.found(_ROW))
     for _ in page.found(_LATENCY):
         pass
-    if others := page.left_out():
-        raise ValueError(f"cut off, or no result of onnxruntime_perf_test: it has a line {others.first[:40]!r}")
+    last = page.text[page.text.rfind("\n") + 1 :]
+    if last.strip() and not (_ROW.match(last) or _LATENCY.match(last)):
+        raise ValueError(f"cut off, or no result of onnxruntime_perf_test: it ends with {last[:40]!r}")
     beside = Summary({}, {"memory_peak_mib": _mib(rows[0][3])}, model=rows[0][1].strip() or None)
     return _times([int(row[5]) for row in rows], [row[2] for row in rows], beside)
 

@@ -10,10 +10,12 @@ The result is imported like a watched program of which no inference was seen. Th
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
 
+from edgetop.captured_text import LeftOut
 from edgetop.formatting import clean
 from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import MAX_NS, NUMBER, Origin, SensorLog, number, time_ns
@@ -44,8 +46,26 @@ _FRAME = re.compile(
     re.MULTILINE,
 )
 _TIMED = re.compile(r'^\s*Command being timed: "(.*)"$', re.MULTILINE)
-_TOTAL = re.compile(r"^\s*([A-Z][^:\n]*(?:\(.*?\))?): ([0-9:.]+)%?$", re.MULTILINE)
-_PIDSTAT_HEAD = re.compile(r"^(?:#\s*Time|\S+(?: [AP]M)?)\s+UID\s+PID\s.*Command\s*$", re.MULTILINE)
+# GNU time, src/time.c, `longstats`. Its output and that of the program may be in one file, so the names are exact.
+_LABELS = (
+    "User time", "System time", "Percent of CPU this job got", "Elapsed (wall clock) time", "Average shared text size",
+    "Average unshared data size", "Average stack size", "Average total size", "Average resident set size",
+    "Maximum resident set size", "Major", "Minor", "Voluntary context switches", "Involuntary context switches",
+    "Swaps",
+    "File system inputs", "File system outputs", "Socket messages sent", "Socket messages received",
+    "Signals delivered", "Page size", "Exit status",
+)  # fmt: skip
+_TOTAL = re.compile(
+    rf"^[ \t]*({'|'.join(map(re.escape, _LABELS))})(?: \([\w/:; ]{{1,40}}\)(?: page faults)?)?: ([0-9:.]+|\?)%?$",
+    re.MULTILINE,
+)
+_TIME_ENDED = re.compile(
+    r"^[ \t]*Command (?:exited with non-zero status|terminated by signal|stopped by signal) .*$", re.MULTILINE
+)
+_PIDSTAT_ROW = re.compile(r"\s*([0-9]{2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[0-9]{9,11})\s+([0-9]+\s.*)$")
+_PIDSTAT_READ = ("UID", "PID", "TGID", "TID", "%CPU", "CPU", "RSS", "Command")
+_PIDSTAT_CELL = re.compile(r"-?[0-9]+(?:[.,][0-9]+)?|-")  # a column that the kernel does not have is a dash
+_PIDSTAT_HEAD = re.compile(r"^(?:#\s*Time|\S+(?: [AP]M)?)\s+UID\s+(?:PID|TGID\s+TID)\s.*Command\s*$", re.MULTILINE)
 
 
 class _Rows:
@@ -133,18 +153,26 @@ def _sizes(text: str) -> tuple[float, float]:
     return _size(first), _size(second)
 
 
-def read_stats(entries: Sequence[Mapping[str, Any]], interval_ns: int) -> SensorLog:
+def is_stats(keys: AbstractSet[str]) -> bool:
+    """Return whether a JSON object with these keys is a sample of `docker stats` or `podman stats`."""
+    return keys >= STATS_KEYS or keys >= PODMAN_KEYS
+
+
+def read_stats(entries: Sequence[Mapping[str, Any]], interval_ns: int, page: Page) -> SensorLog:
     """Return the samples of `docker stats` or `podman stats`.
 
     `entries` are the parsed JSON objects. The objects have no time. So `interval_ns` is assumed as the time from each
-    object to the next. Raises ValueError if a value cannot be read, or if there are no samples.
+    object to the next. A note in `page` counts the samples without values. Raises ValueError if a value cannot be read,
+    or if there are no samples.
     """
     rows = _Rows()
+    empty = list[str]()  # of a container that begins or has ended
     for place, entry in enumerate(entries):
         texts = {key: str(value) for key, value in entry.items()}
         cpu = texts.get("CPUPerc") or texts.get("cpu_percent", "--")
         memory = texts.get("MemUsage") or texts.get("mem_usage", "")
-        if "--" in (cpu.rstrip("%"), memory.partition(" ")[0]):  # the container begins or has ended
+        if "--" in (cpu.rstrip("%"), memory.partition(" ")[0]):
+            empty.append(f"{cpu} {memory}")
             continue
         name = texts.get("Name") or texts.get("name") or texts.get("Container", "container")
         rows.names[clean(name)] = None
@@ -155,7 +183,15 @@ def read_stats(entries: Sequence[Mapping[str, Any]], interval_ns: int) -> Sensor
         )
         if "--" not in net + block and net and block:
             rows.pairs(net, block)
+    _note_empty(page, len(empty), len(entries), empty[:1])
     return rows.log(f"its lines have no time: one each {interval_ns / 1e9:g} s is assumed")
+
+
+def _note_empty(page: Page, count: int, total: int, first: Sequence[str]) -> None:
+    if count:
+        page.notes.append(
+            LeftOut(count, total, "samples", "have no values, as the container did not run", first[0]).words
+        )
 
 
 def is_profiler(text: str) -> bool:
@@ -167,13 +203,17 @@ def read_profiler(page: Page) -> SensorLog:
     rows = _Rows()
     for _ in page.found(_FRAME):
         pass
-    for line in page.found(_SAMPLE):
+    empty = list[str]()
+    lines = list(page.found(_SAMPLE))
+    for line in lines:
         rows.names[clean(line["name"])] = None
         held, limit = _sizes(line["mem"])
         if number(line["cpu"]) == held == 0:  # the container has ended
+            empty.append(line[0])
             continue
         rows.add(int(line["ms"]) * 1_000_000, cpu=number(line["cpu"]), mem=held / MIB, limit=limit / MIB)
         rows.pairs(line["net"], line["block"])
+    _note_empty(page, len(empty), len(lines), empty[:1])
     return rows.log(
         "its times are those of docker stats, which takes about two seconds for a sample", is_of_profiler=True
     )
@@ -191,9 +231,13 @@ def read_time(page: Page) -> SensorLog:
     timed = list(page.found(_TIMED))
     if len(timed) > 1:
         raise ValueError(f"it has {len(timed)} programs: keep one in a file")
-    found = {match[1].partition(" (")[0]: match[2] for match in page.found(_TOTAL)}
+    found: dict[str, str] = {}
+    for match in page.found(_TOTAL, timed[0].end()):
+        found.setdefault(match[1], match[2])
+    for _ in page.found(_TIME_ENDED):
+        pass
     try:
-        total_ns = _clock_ns(found["Elapsed"]) if "Elapsed" in found else _clock_ns(found["Elapsed (wall clock) time"])
+        total_ns = _clock_ns(found["Elapsed (wall clock) time"])
         cpu_ns = sum(time_ns(found[name], 1000.0) for name in ("User time", "System time"))
     except KeyError as error:
         raise ValueError(f"it has no line {error}") from None
@@ -238,14 +282,23 @@ def read_pidstat(page: Page) -> SensorLog:
     """
     at: dict[int, dict[str, float]] = {}
     commands: dict[str, None] = {}
+    columns: dict[str, None] = {}
     for t_ns, row in _pidstat_rows(page):
+        columns |= dict.fromkeys(row)
+        if row.get("TGID") == "-":  # a thread (-t), whose process has its own row
+            continue
         commands[clean(row["Command"])] = None
         values = at.setdefault(t_ns, {})
         for name, column, scale in (("cpu", "%CPU", 1.0), ("mem", "RSS", 1 / 1024)):
             if column in row:
-                values[name] = values.get(name, 0.0) + number(row[column]) * scale
+                values[name] = values.get(name, 0.0) + number(row[column].replace(",", ".")) * scale
         if len(at) > MOST_ROWS:
             raise ValueError(f"it has more than {MOST_ROWS} samples")
+    unread = [name for name in columns if name not in _PIDSTAT_READ]
+    if unread:
+        page.notes.append(LeftOut(len(unread), len(columns), "columns", "not read", unread[0]).words)
+    if commands and not any(at.values()):
+        raise ValueError("its tables have neither %CPU nor RSS: run pidstat with -u or -r")
     rows = _Rows()
     rows.names[next(iter(commands), "program")] = None
     for t_ns, values in sorted(at.items()):
@@ -269,17 +322,16 @@ def _pidstat_rows(page: Page) -> Iterator[tuple[int, dict[str, str]]]:
             heads = heads[heads.index("UID") :]
         elif raw.startswith(("Linux ", "Average:")):
             page.know(begin, begin + len(raw))
-        elif heads and (words := raw.split()):
-            since = 2 if len(words) > 1 and words[1] in ("AM", "PM") else 1
-            if len(words) < since + len(heads):
+        elif heads and (found := _PIDSTAT_ROW.match(raw)):
+            fields = found[2].split(None, len(heads) - 1)  # a command may have blanks
+            if len(fields) < len(heads) or not all(_PIDSTAT_CELL.fullmatch(each) for each in fields[:-1]):
                 continue
-            t_ns = _time_of_day_ns(words[:since]) + day_ns
+            t_ns = _time_of_day_ns(found[1].split()) + day_ns
             if t_ns < before_ns - 43_200 * NS:  # past midnight
                 day_ns, t_ns = day_ns + 86_400 * NS, t_ns + 86_400 * NS
             before_ns = t_ns
             page.know(begin, begin + len(raw))
-            fields = words[since : since + len(heads) - 1]
-            yield t_ns, dict(zip(heads, [*fields, words[since + len(heads) - 1]], strict=True))
+            yield t_ns, dict(zip(heads, fields, strict=True))
 
 
 def _time_of_day_ns(words: Sequence[str]) -> int:

@@ -1,14 +1,16 @@
 """Read files of other tools. The tool is detected by a file's content, never by its name."""
 
+import contextlib
 import errno
 import json
 import re
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from edgetop.captured_text import decode, without_escapes, without_prefixes
+from edgetop.captured_text import LeftOut, decode, without_each_prefix, without_escapes
 from edgetop.errors import InputError
 from edgetop.files import read_file, why
 from edgetop.frozen import frozen
@@ -58,7 +60,13 @@ class Options:
 
 DEFAULTS = Options()
 
-_JSON_LIST = re.compile(r"\s*\[\s*\{")  # the brace rules out output of trtexec, which begins with `[11/12/2024`
+Keys = AbstractSet[str]
+LOOKED_AT = 100  # number of entries of a JSON list that show its format
+# A line of a JSON document: values and punctuation, and nothing else. Output of trtexec begins with `[11/12/2024-`.
+_JSON_LINE = re.compile(
+    r"\s*(?:(?:[\[\]{}:,]|\"(?:[^\"\\]|\\.)*\"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![0-9.eE])|true|false|null)\s*)*"
+)
+_JSON_BEGINS = re.compile(r"[ \t,]*(?:\{\s*(?:$|[\"}])|[}\]\"])")
 # trtexec does not escape the names of layers, not even quotes and backslashes.
 _RAW_NAME = re.compile(r'("name" : )"(.*)"(, "timeMs" : )')
 
@@ -109,8 +117,10 @@ _KINDS: dict[type[Found], str] = {
     Generated: "requests",
 }
 
+_Text = tuple[Origin, Callable[[str], object], Callable[[Page, Options], tuple[Found, ...]]]
+
 # Text formats: the tool, a test that recognises its text, and the parser.
-_TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[Page, Options], tuple[Found, ...]]], ...] = (
+_TEXTS: tuple[_Text, ...] = (
     (trtexec.ORIGIN, trtexec_printed.MARK.search, lambda page, _: trtexec_printed.read_output(page)),
     (benchmark_model.ORIGIN, benchmark_model.MARK.search, lambda page, _: benchmark_model.read_text(page)),
     (perf_test.ORIGIN, perf_test.MARK.search, lambda page, _: (perf_test.read_text(page),)),
@@ -118,31 +128,64 @@ _TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[Page, Options], t
     (tegrastats_log.ORIGIN, has_lines, lambda page, options: (tegrastats_log.read_log(page, options.interval_ns),)),
 )
 # The same for formats whose lines begin with times or names, which would be taken for the prefixes of another program.
-_WHOLE_TEXTS: tuple[tuple[Origin, Callable[[str], bool], Callable[[Page], SensorLog]], ...] = (
-    (program_usage.PROFILER, program_usage.is_profiler, program_usage.read_profiler),
-    (program_usage.PIDSTAT, program_usage.is_pidstat, program_usage.read_pidstat),
-    (program_usage.TIME, program_usage.is_time, program_usage.read_time),
+_WHOLE_TEXTS: tuple[_Text, ...] = (
+    (program_usage.PROFILER, program_usage.is_profiler, lambda page, _: (program_usage.read_profiler(page),)),
+    (program_usage.PIDSTAT, program_usage.is_pidstat, lambda page, _: (program_usage.read_pidstat(page),)),
+    (program_usage.TIME, program_usage.is_time, lambda page, _: (program_usage.read_time(page),)),
 )
-# JSON formats that are lists: the tool, a test on the keys of the first entry, and the parser.
-_LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], Options, Page], Found]], ...] = (
-    (
+
+
+@frozen
+class _List:
+    """A JSON format whose document is a list, or has one object in each line."""
+
+    origin: Origin
+    begins: Callable[[Keys], bool]  # whether an entry with these keys shows that a document has this format
+    has: Callable[[Keys], bool]  # whether an entry with these keys belongs to the format; others are left out
+    read: Callable[[list[Any], Options, Page], Found]
+    is_lines: bool = False  # whether the tool writes one object per line
+
+
+_LISTS: tuple[_List, ...] = (
+    _List(
         trtexec.ORIGIN,
         lambda keys: "latencyMs" in keys,
+        lambda keys: bool(keys & trtexec.TIME_KEYS),
         lambda entries, options, _: trtexec.read_times(entries, options.warmup_ns),
     ),
-    (trtexec.ORIGIN, lambda keys: keys == {"count"}, lambda entries, _, __: trtexec.read_profile(entries)),
-    (
+    _List(
+        trtexec.ORIGIN,
+        lambda keys: keys == {"count"},
+        lambda keys: keys == {"count"} or bool(keys & trtexec.LAYER_KEYS),
+        lambda entries, _, __: trtexec.read_profile(entries),
+    ),
+    _List(
         onnx_profile.ORIGIN,
+        lambda keys: keys >= onnx_profile.KEYS,
         lambda keys: keys >= onnx_profile.KEYS,
         lambda entries, _, page: onnx_profile.read_trace(entries, page),
     ),
-    (llama_bench.ORIGIN, lambda keys: keys >= llama_bench.KEYS, lambda entries, _, __: llama_bench.read_tests(entries)),
-    (
-        program_usage.DOCKER,
-        lambda keys: keys >= program_usage.STATS_KEYS or keys >= program_usage.PODMAN_KEYS,
-        lambda entries, options, _: program_usage.read_stats(entries, options.interval_ns),
+    _List(
+        llama_bench.ORIGIN,
+        lambda keys: keys >= llama_bench.KEYS,
+        lambda keys: bool(keys & llama_bench.KEYS),
+        lambda entries, _, __: llama_bench.read_tests(entries),
+        is_lines=True,
     ),
-    (aiperf.ORIGIN, lambda keys: keys >= aiperf.KEYS, lambda entries, _, __: aiperf.read_records(entries)),
+    _List(
+        program_usage.DOCKER,
+        program_usage.is_stats,
+        program_usage.is_stats,
+        lambda entries, options, page: program_usage.read_stats(entries, options.interval_ns, page),
+        is_lines=True,
+    ),
+    _List(
+        aiperf.ORIGIN,
+        lambda keys: keys >= aiperf.KEYS,
+        lambda keys: keys >= aiperf.KEYS,
+        lambda entries, _, __: aiperf.read_records(entries),
+        is_lines=True,
+    ),
 )
 
 
@@ -152,82 +195,105 @@ def read(path: Path, options: Options = DEFAULTS) -> Reading:
     Raises InputError if no tool is recognised, or if the content cannot be read.
     """
     text = _text(path)
+    plain = without_escapes(text)
+    forms = list(without_each_prefix(plain))
     if options.columns.latency is not None:
-        return _read_table(path, text, options)
-    if _JSON_LIST.match(text) or text.lstrip()[:1] == "{":
-        return _read_json(path, text, options)
-    whole = without_escapes(text)
-    for origin, is_it, reads_log in _WHOLE_TEXTS:
-        if is_it(whole):
-            return _read_whole(path, Page(_replaced(whole)), origin, reads_log)
-    plain, removed = without_prefixes(whole)
-    readers = [(origin, reads) for origin, is_it, reads in _TEXTS if is_it(plain)]
-    if not readers:
-        return _read_table(path, text, options) if latency_table.is_table(text) else _read_json(path, text, options)
-    if len(readers) > 1:
-        tools = " and of ".join(origin.tool for origin, _ in readers)
-        raise InputError(f"{path}: it holds output of {tools}", "keep them in files of their own")
-    ((origin, reads),) = readers
-    page = Page(_replaced(plain), removed)
+        return _read_table(path, forms, options)
+    for form, removed in [(text, ()), *forms] if plain != text else forms:
+        if reading := _read_json(path, form, removed, options):
+            return reading
+        for whole in _WHOLE_TEXTS:
+            if whole[1](form):
+                return _read_page(path, Page(_replaced(form), removed), whole, options)
+    form, removed = forms[-1]
+    tools = [each for each in _TEXTS if each[1](form)]
+    if len(tools) > 1:
+        names = " and of ".join(origin.tool for origin, _, _ in tools)
+        raise InputError(f"{path}: it holds output of {names}", "keep them in files of their own")
+    if tools:
+        return _read_page(path, Page(_replaced(form), removed), tools[0], options)
+    if any(latency_table.is_table(form) for form, _ in forms):
+        return _read_table(path, forms, options)
+    raise _not_read(path, text)
+
+
+def _read_page(path: Path, page: Page, tool: _Text, options: Options) -> Reading:
+    origin, _, reads = tool
     try:
         found = reads(page, options)
     except ValueError as error:
         raise InputError(f"{path}: {error}", HELP) from None
-    return Reading(origin, found, _notes(page))
-
-
-def _read_whole(path: Path, page: Page, origin: Origin, reads: Callable[[Page], SensorLog]) -> Reading:
-    try:
-        log = reads(page)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}", HELP) from None
-    return Reading(origin, (log,), _notes(page))
+    left = page.left_out()
+    return Reading(origin, found, (*page.notes, *([left.words] if left else [])))
 
 
 def _replaced(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _notes(page: Page) -> tuple[str, ...]:
-    left = page.left_out()
-    return (*page.notes, *([left.words] if left else []))
+def _read_table(path: Path, forms: Sequence[tuple[str, tuple[str, ...]]], options: Options) -> Reading:
+    """Return the inferences of a table of latencies.
+
+    `forms` has the text as it is, and without the prefixes of other programs, as `without_each_prefix` returns it. The
+    first column of a table, such as a time, may look like a prefix. So a prefix is only removed if the line with the
+    names of the columns has it too.
+    """
+    refused: ValueError | None = None
+    lines = [form.split("\n") for form, _ in forms]
+    for depth in reversed(range(len(forms))):
+        form, removed = forms[depth]
+        number = max(1, latency_table.header_of(form, options.columns.latency)[0])
+        if depth and lines[depth - 1][number - 1] == lines[depth][number - 1]:
+            continue
+        page = Page(_replaced(form), removed)
+        try:
+            times = latency_table.read_table(page, options.columns)
+        except ValueError as error:
+            refused = refused or error
+            continue
+        return Reading(latency_table.ORIGIN, (times,), tuple(page.notes))
+    raise InputError(f"{path}: {refused}", HELP) from None
 
 
-def _read_table(path: Path, text: str, options: Options) -> Reading:
-    page = Page(_replaced(text))
-    try:
-        times = latency_table.read_table(page, options.columns)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}", HELP) from None
-    return Reading(latency_table.ORIGIN, (times,), tuple(page.notes))
+def _read_json(path: Path, text: str, removed: tuple[str, ...], options: Options) -> Reading | None:
+    """Return what the JSON of a known tool contains, or None if the text is no JSON of a known tool.
 
-
-def _read_json(path: Path, text: str, options: Options) -> Reading:
-    document = _parsed(path, text)
-    page = Page("")
-    first = document[0] if isinstance(document, list) and document else None
-    keys = set(first) if isinstance(first, dict) else set()
+    `removed` names the programs whose prefixes were removed from the lines. Raises InputError if the document is of a
+    known tool and cannot be read.
+    """
+    page = Page("", removed)
+    if (document := _parsed(text, page)) is None:
+        return None
     origin = benchmark_model.ORIGIN
     found: Found | None = None
     try:
         if isinstance(document, dict) and benchmark_model.is_result(document):
             found = benchmark_model.read_result(document, page)
         elif isinstance(document, dict) and aiperf.is_summary(document):
-            origin, found = aiperf.ORIGIN, aiperf.read_summary(document)
-        else:
-            reads = [(tool, reader) for tool, is_it, reader in _LISTS if is_it(keys)]
-            for origin, reader in reads[:1]:  # noqa: B007  used below
-                found = reader(document, options, page)
+            origin, found = aiperf.ORIGIN, aiperf.read_summary(document, page)
+        elif isinstance(document, list) and (kind := _kind_of(document)):
+            entries = [entry for entry in document if isinstance(entry, dict) and kind.has(entry.keys())]
+            others = [entry for entry in document if not (isinstance(entry, dict) and kind.has(entry.keys()))]
+            if others:
+                first = json.dumps(others[0])
+                page.notes.append(LeftOut(len(others), len(document), "entries", "not understood", first).words)
+            origin, found = kind.origin, kind.read(entries, options, page)
     except ValueError as error:
         raise InputError(f"{path}: {error}", HELP) from None
     if found is None:
-        what = "nothing that trtexec, llama-bench, AIPerf or litert-benchmark exports, nor a profile of ONNX Runtime, "
-        what += "nor what a tool prints"
-        raise InputError(f"{path}: {what}", HELP)
+        return None
     if isinstance(found, Layers) and found.total_ns > MAX_NS:
         raise InputError(f"{path}: its layers take longer than a run can", HELP)
     notes = found.notes if isinstance(found, Generated) else ()
     return Reading(origin, (found,), (*page.notes, *notes))
+
+
+def _kind_of(entries: Sequence[Any]) -> _List | None:
+    """Return the format of a JSON list, or None if it is unknown. The first entries with the keys of a tool decide."""
+    for entry in entries[:LOOKED_AT]:
+        if isinstance(entry, dict) and (kind := next((each for each in _LISTS if each.begins(entry.keys())), None)):
+            return kind
+    return None
 
 
 def _text(path: Path) -> str:
@@ -238,42 +304,69 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}: cannot be read: {why(error)}", advice) from None
 
 
-def _parsed(path: Path, text: str) -> Any:
-    if not text.strip():
-        raise InputError(f"{path}: empty", "it is written when the tool ends")
-    if (lines := _json_lines(text)) is not None:
-        return lines
-    try:
-        return _loads(text)
-    except (ValueError, RecursionError) as first:
-        try:
-            return _loads(_RAW_NAME.sub(lambda found: found[1] + json.dumps(found[2]) + found[3], text))
-        except (ValueError, RecursionError):
-            why = "nested too deep" if isinstance(first, RecursionError) else str(first)
-            if text.lstrip()[:1] not in "[{":
-                why += "; nor what trtexec, benchmark_model, onnxruntime_perf_test or tegrastats print"
-            raise InputError(f"{path}: not JSON, or cut off: {why}", HELP) from None
+def _parsed(text: str, page: Page) -> Any:
+    """Return the JSON document in a text, or None if there is none. Lines of other programs are left out.
 
-
-def _json_lines(text: str) -> list[Any] | None:
-    """Return the JSON objects of a text with one object in each line, or None if the text has another form.
-
-    A single object counts only if it comes from a tool that writes one object per line.
+    Notes in `page` count the lines that were left out.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not all(line.startswith("{") and line.rstrip().endswith("}") for line in lines):
+    if (lines := _json_lines(text, page)) is not None:
+        return lines
+    if text.lstrip()[:1] in ("{", "["):
+        for form in (text, _RAW_NAME.sub(lambda found: found[1] + json.dumps(found[2]) + found[3], text)):
+            with contextlib.suppress(ValueError, RecursionError):
+                return _loads(form)
+    kept, others = list[str](), list[str]()
+    for line in filter(str.strip, text.split("\n")):
+        # A line that begins as one of the document, and is none, shows that the document is cut off.
+        is_other = not _JSON_BEGINS.match(line) and not _JSON_LINE.fullmatch(line)
+        (others if is_other else kept).append(line)
+    if not others or not kept or kept[0].lstrip()[:1] not in ("{", "["):
         return None
+    with contextlib.suppress(ValueError, RecursionError):
+        document = _loads("\n".join(kept))
+        what = LeftOut(len(others), len(others) + len(kept), "lines", "not understood", others[0])
+        page.notes.append(what.words)
+        return document
+    return None
+
+
+def _not_read(path: Path, text: str) -> InputError:
+    """Return the error for a file of which no tool is recognised. It says why the file is no JSON, if it is none."""
+    if not text.strip():
+        return InputError(f"{path}: empty", "it is written when the tool ends")
     try:
-        found = [_loads(line) for line in lines]
-    except (ValueError, RecursionError):
+        _loads(text)
+    except (ValueError, RecursionError) as error:
+        why = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        if text.lstrip()[:1] not in ("[", "{"):
+            why += "; nor what trtexec, benchmark_model, onnxruntime_perf_test or tegrastats print"
+        return InputError(f"{path}: not JSON, or cut off: {why}", HELP)
+    what = "nothing that trtexec, llama-bench, AIPerf or litert-benchmark exports, nor a profile of ONNX Runtime, "
+    return InputError(f"{path}: {what}nor what a tool prints", HELP)
+
+
+def _json_lines(text: str, page: Page) -> list[Any] | None:
+    """Return the JSON objects of a tool that writes one object in each line, or None if the text has another form.
+
+    Notes in `page` count the lines that are no objects.
+    """
+    lines = [line for line in without_escapes(text).split("\n") if line.strip()]
+    found, others, is_it = list[Any](), list[str](), False
+    for line in lines:
+        entry = None
+        if line.startswith("{") and line.rstrip().endswith("}"):
+            with contextlib.suppress(ValueError, RecursionError):
+                entry = _loads(line)
+        if entry is None:
+            others.append(line)
+            continue
+        found.append(entry)
+        is_it = is_it or any(kind.is_lines and kind.begins(entry.keys()) for kind in _LISTS)
+    if not is_it:
         return None
-    is_single = (
-        len(found) > 1
-        or found[0].keys() >= program_usage.STATS_KEYS
-        or found[0].keys() >= llama_bench.KEYS
-        or found[0].keys() >= aiperf.KEYS
-    )
-    return found if is_single else None
+    if others:
+        page.notes.append(LeftOut(len(others), len(lines), "lines", "not understood", others[0]).words)
+    return found
 
 
 def _loads(text: str) -> Any:

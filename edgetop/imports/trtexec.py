@@ -45,6 +45,10 @@ REFORMAT, LAYER = "Reformat", "Layer"
 # The parts of an inference, with the keys of their durations: since 8.0, and before.
 _PARTS = {TO_DEVICE: ("h2dMs", "inMs"), COMPUTE: ("computeMs",), TO_HOST: ("d2hMs", "outMs")}
 
+# Keys that show that an entry of a file is an inference, or a layer.
+TIME_KEYS = frozenset(("latencyMs", "computeMs", "startComputeMs", "startH2dMs", "startInMs"))
+LAYER_KEYS = frozenset(("timeMs", "averageMs"))
+
 Floats = npt.NDArray[np.float64]
 
 

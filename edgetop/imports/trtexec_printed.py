@@ -237,7 +237,7 @@ def _profile(page: Page) -> tuple[Layers, ...]:
 
 def _row_pattern(header: str) -> "re.Pattern[str]":
     blanks = r"[ \t]+"
-    median = rf"(?:{NUMBER}{blanks})?" if "Median" in header else ""
+    median = rf"{NUMBER}{blanks}" if "Median" in header else ""
     numbers = rf"(?P<total>{NUMBER}){blanks}(?P<average>{NUMBER}){blanks}{median}{NUMBER}"
     name = r"(?P<name>\S.*?)"
     cells = (name, numbers) if header.startswith("Layer") else (numbers, name)
@@ -276,7 +276,10 @@ def _calls(total_ms: float, average_ms: float, runs: int) -> int:
 
 def _kinds(page: Page) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield `(kind of time, figures)`, such as `("Latency", {"min": 39.4, "p50": 42.4})`. The figures are in ms."""
-    for line in page.found(_LINE):
+    for line in _LINE.finditer(page.text):
+        if line[1] not in ("Latency", *_PRINTED_PARTS):
+            continue  # of another program
+        page.know(*line.span())
         yield line[1], {_key(match[1], match[2]): time_ms(match[3]) for match in _FIGURE.finditer(line[2])}
     name, figures = "", dict[str, float]()
     place = 0

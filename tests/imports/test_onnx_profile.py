@@ -113,7 +113,6 @@ BAD = {
     "no run": ([event("conv_kernel_time", 1, 2, op_name="Conv", provider="CPU")], "it has no whole run of a model"),
     "no kernel": ([event("model_run", 1, 2, "Session")], "it has no kernels"),
     "no provider": ([*run_of(0, 5)[1:], event("x_kernel_time", 1, 2)], "not as ONNX Runtime writes"),
-    "a list": ([*run_of(0, 5), []], "not as ONNX Runtime writes"),
     "a name": ([*run_of(0, 5), {**event("", 1, 1), "name": 5}], "not as ONNX Runtime writes"),
     "a time": ([*run_of(0, 5), event("model_run", 1, -2, "Session")], "times that are none of such a run"),
     "a number": ([*run_of(0, 5), event("model_run", 1, 2.5, "Session")], "times that are none"),  # type: ignore[arg-type]

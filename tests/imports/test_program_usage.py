@@ -8,50 +8,7 @@ import pytest
 from edgetop.errors import InputError
 from edgetop.imports.measured import SensorLog
 from edgetop.imports.read import Options, read
-
-PROFILER = """Profiling script: test_perf.py
-
-NAME  AVG CPU %  AVG MEM USAGE / LIMIT  NET I/O  BLOCK I/O  TIMESTAMP
-test_container  91.25%  37.5MiB / 156MiB  2.33kB / 0B  3.79MB / 0B      1600000000000
-test_container  98.75%  39.5MiB / 156MiB  2.33kB / 0B  3.79MB / 8.19kB  1600000002200
-test_container  0.00%   0B / 0B           0B / 0B      0B / 0B          1600000004400
-FINISHED
-*********************************************************
-
-Usage Stats:
-NAME            AVG CPU %    PEAK CPU  AVG MEM USAGE / LIMIT    PEAK MEM    NET I/O         BLOCK I/O    TOTAL TIME (ms)
---------------  ---------  ----------  -----------------------  ----------  --------------  --------------  ------------
-test_container  95.0%           98.75  38.5 MiB / 156.0 MiB     39.5 MiB    2.3 kB / 0.0 B  3.6 MiB / 4 kB          2200
-Refer to the documentation on how to interpret the results.
-"""
-STATS = {"BlockIO": "1.5MB / 8.19kB", "CPUPerc": "50.00%", "Container": "ab", "MemUsage": "30MiB / 100MiB",
-         "Name": "cam", "NetIO": "1.2kB / 10B"}  # fmt: skip
-TIME = """\tCommand being timed: "python3 train.py --n 3"
-\tUser time (seconds): 1.50
-\tSystem time (seconds): 0.50
-\tPercent of CPU this job got: 80%
-\tElapsed (wall clock) time (h:mm:ss or m:ss): 1:02.50
-\tMaximum resident set size (kbytes): 20480
-\tFile system inputs: 8
-\tFile system outputs: 16
-\tExit status: 0
-"""
-PIDSTAT = """Linux 6.1.0 (vm) \t11/28/26 \t_x86_64_\t(2 CPU)
-
-11:59:58 PM   UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command
-11:59:59 PM     0      1234   50.00    1.00    0.00    0.00   51.00     0  python3
-11:59:59 PM     0      1235   10.00    0.00    0.00    0.00   10.00     1  python3
-
-11:59:58 PM   UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  Command
-11:59:59 PM     0      1234      1.00      0.00   99999   10240   0.10  python3
-
-11:59:59 PM   UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command
-12:00:00 AM     0      1234   52.00    1.00    0.00    0.00   53.00     0  python3
-
-11:59:59 PM   UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  Command
-12:00:00 AM     0      1234      1.00      0.00   99999   20480   0.10  python3
-Average:        0      1234      1.00      0.00   99999   15360   0.10  python3
-"""
+from tests.imports.samples import PIDSTAT, PIDSTAT_H, PIDSTAT_T, PROFILER, STATS, TIME
 
 
 def log_of(folder: Path, text: str, options: Options | None = None) -> tuple[SensorLog, tuple[str, ...]]:
@@ -105,11 +62,37 @@ def test_pidstat_over_midnight(tmp_path: Path) -> None:
     assert log.used.total_ns == 2_000_000_000
 
 
+def test_pidstat_of_threads_counts_each_process_once(tmp_path: Path) -> None:
+    log, notes = log_of(tmp_path, PIDSTAT_T)
+    assert values(log) == {"load/application": [19, 39]}
+    assert notes == ('4 of 10 columns not read, the first: "%usr"',)
+
+
+def test_pidstat_in_one_table_has_cpu_and_memory(tmp_path: Path) -> None:
+    log, _ = log_of(tmp_path, PIDSTAT_H.replace("17.00", "17,00").replace("19.00", "19,00"))
+    assert values(log) == {"load/application": [19, 36], "mem/application": [13396 / 1024] * 2}
+
+
+def test_samples_without_values_are_counted(tmp_path: Path) -> None:
+    empty = {**STATS, "CPUPerc": "--", "MemUsage": "-- / --"}
+    _, notes = log_of(tmp_path, "\n".join(map(json.dumps, [empty, STATS])))
+    assert notes == ('1 of 2 samples have no values, as the container did not run, the first: "-- -- / --"',)
+
+
+def test_a_programs_own_lines_are_none_of_gnu_times(tmp_path: Path) -> None:
+    own = "User time (seconds): 99.00\nElapsed: 5\nCommand exited with non-zero status 3\n"
+    log, notes = log_of(tmp_path, own + TIME)
+    assert log.used
+    assert log.used.cpu_ns == 2_000_000_000
+    assert notes == ('2 of 15 lines not understood, the first: "User time (seconds): 99.00"',)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("\n".join(json.dumps({**STATS, "Name": name}) for name in "ab"), "samples of 2 programs"),
         (json.dumps(STATS).replace("30MiB", "30 parsecs") + "\n" + json.dumps(STATS), "is no size"),
+        (PIDSTAT_H.replace("%CPU", "%XPU").replace("RSS", "XSS"), "neither %CPU nor RSS: run pidstat with -u or -r"),
         (TIME + TIME, "it has 2 programs"),
         (TIME.replace("User time", "Time"), "it has no line"),
         (json.dumps({**STATS, "CPUPerc": "--"}) * 1, "it has no sample"),
