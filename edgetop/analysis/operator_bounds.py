@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from edgetop.frozen import frozen
 from edgetop.session.ceilings import DTYPE, INTEGERS, Ceilings
-from edgetop.session.operators import RESOLUTION_NS
+from edgetop.session.operators import ON_CPU, RESOLUTION_NS
 
 # Share of an operator's time that a ceiling must explain to limit it. Choice: the rest goes to calls, to threads that
 # wait for each other, or to a kernel that was not written for this shape. Larger: slow kernels of small operators are
@@ -61,6 +61,14 @@ def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
     if max(compute_ns, memory_ns) < EXPLAINED * ns:
         return OVERHEAD
     return COMPUTE if compute_ns >= memory_ns else MEMORY
+
+
+def of_provider(ceilings: Ceilings | None, provider: str) -> Ceilings | None:
+    """Return `ceilings`, the CPU's highest rates, if operators of `provider` run on the CPU. Otherwise return None.
+
+    Nothing measures the highest rates of another device.
+    """
+    return ceilings if provider in ON_CPU else None
 
 
 def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | None:

@@ -41,6 +41,9 @@ LIKE_IT = 3
 # Latency below which handing a model over to another device gains nothing. Choice: handing over costs about a
 # millisecond. Larger: models that gain get the hint; smaller: small models are handed over unnoticed.
 SMALL_NS = 5e6
+# FLOP/s above which the CPU need not be tried. Choice: above what the CPU of any board reaches. Larger: models that no
+# CPU computes as fast get the hint; smaller: models that the CPU of a server computes as fast get none.
+FASTEST_CPU_FLOPS_PER_S = 10e12
 
 # Number of moves of threads to other CPUs from which they count. Choice. Larger: short sessions get no hint; smaller:
 # a few moves are one.
@@ -100,7 +103,13 @@ class BurstHints:
         if self._of is None or self._of[0] is not view or self._of[1] != providers:
             self._of = view, providers
             threads = operators.threads.view()
-            self._hints = operator_hints(view.operators, view.run_ns, providers, threads, is_enough=view.is_enough)
+            self._hints = operator_hints(
+                view.operators,
+                plain_run_ns(view.run_ns, view.overhead),
+                providers,
+                threads,
+                is_enough=view.is_enough,
+            )
         return self._hints
 
 
@@ -111,7 +120,22 @@ def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Hint,
     """
     tally = operators.session
     threads = operators.threads.view()
-    return operator_hints(tally.views(), tally.run_ns, providers, threads, is_enough=tally.is_enough)
+    return operator_hints(
+        tally.views(),
+        plain_run_ns(tally.run_ns, operators.view().overhead),
+        providers,
+        threads,
+        is_enough=tally.is_enough,
+    )
+
+
+def plain_run_ns(run_ns: float | None, overhead: float | None) -> float | None:
+    """Return the time in ns of an inference without the profiler, or None if it is unknown.
+
+    `run_ns`: the time of an instrumented inference in ns. `overhead`: that time divided by the time of plain
+    inferences, as far as it is known.
+    """
+    return None if run_ns is None else run_ns / (overhead or 1.0)
 
 
 def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> list[OperatorView]:
@@ -201,8 +225,15 @@ def _type(operator: OperatorView) -> str:
 
 
 def _handed_over(operators: Sequence[OperatorView], inference_ns: float | None) -> Iterator[Hint]:
+    """Yield a hint if a model that runs on another device is so fast that handing it over may take most of the time.
+
+    There is no hint if no CPU is as fast.
+    """
     others = sorted({operator.provider for operator in operators} - _NOT_HANDED_TO)
-    if others and inference_ns is not None and inference_ns < SMALL_NS:
+    if not others or inference_ns is None or inference_ns >= SMALL_NS:
+        return
+    flops = sum(operator.flops * operator.calls for operator in operators if operator.flops)
+    if flops / inference_ns * 1e9 < FASTEST_CPU_FLOPS_PER_S:
         yield SmallForDelegate(inference_ns, tuple(others))
 
 

@@ -7,13 +7,14 @@ from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.event_counts import EventFigures
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.hotspots import ThreadView, each_call_ns, partitions, scaled_ns
-from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
+from edgetop.analysis.operator_bounds import Rates, applicable, bound, of_provider, rates
 from edgetop.analysis.operator_energy import NotTold, OperatorEnergies, OperatorEnergy
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.formatting import rounded_mj
 from edgetop.frozen import frozen
 from edgetop.session.caches import smallest_holding
 from edgetop.session.manifest import Manifest
+from edgetop.session.operators import ON_CPU
 from edgetop.session.typed_json import Document
 
 
@@ -70,7 +71,9 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
     group_of = {place: n for n, group in enumerate(measured) for place in range(group.first, group.last + 1)}
     for operator in operators:
         each_ns = each_call_ns(operator, p50_ns)
-        achieved = rates(operator.flops, operator.bytes, each_ns, analysis.operators.ceilings)
+        achieved = rates(
+            operator.flops, operator.bytes, each_ns, of_provider(analysis.operators.ceilings, operator.provider)
+        )
         figures.append(
             OperatorFigures(
                 **{key: getattr(operator, key) for key in ("name", "op_type", "provider", "flops", "bytes", "origin")},
@@ -78,9 +81,11 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
                 energy_mj_estimate=rounded_mj(operator.share * gross_j.value) if gross_j else None,
                 **_energy_figures(measured, group_of.get(operator.position)),
                 calls=round(operator.calls, 4),
-                bound=bound(operator.flops, operator.bytes, each_ns, limits),
+                bound=bound(operator.flops, operator.bytes, each_ns, of_provider(limits, operator.provider)),
                 **rate_figures(achieved),
-                fits_in=smallest_holding(operator.bytes, manifest.board.caches),
+                fits_in=smallest_holding(operator.bytes, manifest.board.caches)
+                if operator.provider in ON_CPU
+                else None,
                 **share_figures(operator),
             )
         )

@@ -11,18 +11,23 @@ from typing import Any
 
 from edgetop.captured_text import LeftOut
 from edgetop.engines.child.profilers import Profile
-from edgetop.engines.child.profilers.onnx_trace import add_kernels, in_order, is_gpu, is_run, kernels_of, overlapping
+from edgetop.engines.child.profilers.onnx_trace import (
+    WAITING,
+    add_kernels,
+    in_order,
+    is_gpu,
+    is_run,
+    kernels_of,
+    overlapping,
+)
 from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import MAX_COUNT, MAX_LAYERS, MAX_NS, Layers, Origin
 from edgetop.session.operators import Operator
 
 _WAY = "kernels as ONNX Runtime's session profile has them"
 ORIGIN = Origin("ONNX Runtime", "onnxruntime (imported from its profile)", "CPU", _WAY)
-
 MAX_RUNS = 100  # only the last runs are read, when the model is warm
 KEYS = {"cat", "pid", "tid", "dur", "ts", "ph", "name", "args"}
-# Providers whose operators return once their work is queued (onnxruntime/core/providers, cuda, rocm, dml, webgpu ...).
-_LAUNCHING = frozenset(("CUDA", "ROCM", "MIGraphX", "Tensorrt", "NvTensorRTRTX", "Dml", "WebGpu"))
 
 
 def read_trace(entries: Sequence[Any], page: Page) -> Layers:
@@ -39,7 +44,7 @@ def read_trace(entries: Sequence[Any], page: Page) -> Layers:
                 rows.setdefault(tuple(key), []).append((calls, ns))
         operators = tuple(_operator(key, per_run, len(runs)) for key, per_run in rows.items())
         gpu = sum(map(is_gpu, entries))
-        launched = sorted({operator.provider for operator in operators} & _LAUNCHING)
+        launched = sorted({operator.provider for operator in operators} & set(WAITING))
     except (KeyError, TypeError, AttributeError):
         raise ValueError("it is not as ONNX Runtime writes its profile") from None
     if not 0 < len(operators) <= MAX_LAYERS:

@@ -19,7 +19,7 @@ from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
 from edgetop.session.ceilings import Ceilings, ceilings_from
 from edgetop.session.clock import Clock, format_utc
 from edgetop.session.manifest import Board
-from edgetop.session.operators import OperatorInfo
+from edgetop.session.operators import ON_CPU, OperatorInfo
 from edgetop.session.typed_json import Document
 
 RUNS = 12
@@ -72,6 +72,10 @@ def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board:
     if not {COPY, MULTIPLY} <= fastest.keys():
         raise InputError("the ceilings cannot be measured: the runtime does not report the probe's operators")
     (copy_ns, copy), (multiply_ns, multiply) = fastest[COPY], fastest[MULTIPLY]
+    if multiply.provider not in ON_CPU:
+        raise InputError(
+            f"the ceilings cannot be measured: they are the CPU's, and the probe ran on {multiply.provider}"
+        )
     integer = _int8_flops_per_s(_probe(spec, int8_probe_path(spec.format)), engine_for)
     flops_per_s, bytes_per_s = (multiply.flops or 0) / multiply_ns * 1e9, (copy.bytes or 0) / copy_ns * 1e9
     ceilings = Ceilings(flops_per_s, bytes_per_s, format_utc(clock.utc()), integer)

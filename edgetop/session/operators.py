@@ -30,6 +30,9 @@ NEIGHBOURS, LEAST_NEIGHBOURS = 20, 5  # plain inferences with which those of a b
 
 CPU, XNNPACK = "CPU", "XNNPACK"
 
+# Providers that compute on the CPU. Any other may be a device with other ceilings and caches than the CPU's.
+ON_CPU = frozenset((CPU, XNNPACK, "Dnnl", "ACL", "ArmNN"))
+
 
 @frozen
 class OperatorInfo:

@@ -8,18 +8,22 @@ from edgetop.analysis.operator_energy import LEAST_READINGS, NotTold, OperatorEn
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.formatting import UNKNOWN, clean, shortened
 from edgetop.session.ceilings import DTYPE, INTEGERS, Ceilings
+from edgetop.session.operators import ON_CPU
 
 # Ratio of an operator's share of the energy to its share of the time from which it is named. Choice. Larger: a hungry
 # operator is not named; smaller: noise names one.
 STANDS_OUT = 1.2
 
 
-def bound_unknown_words(ceilings: Ceilings | None, precision: str | None) -> str:
+def bound_unknown_words(ceilings: Ceilings | None, precision: str | None, provider: str) -> str:
     """Return why it is unknown whether arithmetic or memory limits operators, or "" if it can be known.
 
     `ceilings` are the measured limits of the board, or None if they were not measured. `precision` is the data type
-    with which the model computes, such as `float32`, or None if unknown.
+    with which the model computes, such as `float32`, or None if unknown. `provider` is what runs most operators, such as
+    `CUDA`.
     """
+    if provider not in ON_CPU:
+        return f"ceilings are measured of the CPU, not of {provider}"
     if ceilings is None:
         return "the ceilings of this board with this runtime are not measured: edgetop doctor --roofline"
     if applicable(ceilings, precision) is None:

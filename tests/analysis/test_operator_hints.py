@@ -8,7 +8,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.findings import Crossings, FellBack
 from edgetop.analysis.hotspots import ThreadView
 from edgetop.analysis.notices import notices
-from edgetop.analysis.operator_hints import fell_back, operator_hints, slow_kernels
+from edgetop.analysis.operator_hints import fell_back, operator_hints, plain_run_ns, slow_kernels
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.session.manifest import EngineInfo
 from edgetop.session.operators import Operator
@@ -183,6 +183,19 @@ def test_a_small_model_on_an_accelerator_is_told():
     assert "small-for-delegate" in hints(*on_gpu, inference_ns=4.9 * MS, providers=("CUDA", "CPU"))
     assert "small-for-delegate" not in hints(*on_gpu, inference_ns=5.1 * MS, providers=("CUDA", "CPU"))
     assert "small-for-delegate" not in hints(*EVEN, inference_ns=1 * MS)
+
+
+def test_a_model_that_no_cpu_computes_as_fast_is_not_small():
+    for tera, is_told in ((9, True), (11, False)):
+        on_gpu = [op("a", 0.5, provider="CUDA", flops=tera * 10**9), op("b", 0.5, provider="CUDA")]
+        assert ("small-for-delegate" in hints(*on_gpu, inference_ns=1 * MS, providers=("CUDA", "CPU"))) == is_told
+
+
+def test_the_profiler_makes_no_model_slow():
+    """An inference took 2 ms with the profiler, four times as long as without it."""
+    assert plain_run_ns(2e6, 4.0) == 5e5
+    assert plain_run_ns(2e6, None) == 2e6
+    assert plain_run_ns(None, 4.0) is None
 
 
 def test_hints_are_report_warnings_however_the_session_comes():

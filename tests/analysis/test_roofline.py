@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetop.analysis.operator_bounds import applicable, bound, rates
+from edgetop.analysis.operator_bounds import applicable, bound, of_provider, rates
 from edgetop.session.ceilings import Ceilings, ceilings_from
 from edgetop.wording.operator_words import bound_unknown_words
 
@@ -54,14 +54,20 @@ def test_a_rate_that_cannot_be_right_is_not_given_and_has_its_reason():
 def test_ceilings_hold_for_their_dtype_only_or_say_why_none_do():
     assert applicable(ROOF, "float32") == applicable(ROOF, None) == ROOF
     assert applicable(ROOF, "int8") is None
-    assert "doctor --roofline" in bound_unknown_words(None, "float32")
-    assert "int8" in bound_unknown_words(ROOF, "int8")
-    assert "float16" in bound_unknown_words(ROOF, "float16")
+    assert "doctor --roofline" in bound_unknown_words(None, "float32", "CPU")
+    assert "int8" in bound_unknown_words(ROOF, "int8", "CPU")
+    assert "float16" in bound_unknown_words(ROOF, "float16", "CPU")
     both = replace(ROOF, int8_flops_per_s=400e9)
     assert applicable(both, "int8") == applicable(both, "uint8") == replace(both, flops_per_s=400e9)
     assert applicable(both, "float16") is None
-    assert bound_unknown_words(both, "int8") == ""
-    assert bound_unknown_words(ROOF, "float32") == ""
+    assert bound_unknown_words(both, "int8", "CPU") == ""
+    assert bound_unknown_words(ROOF, "float32", "CPU") == ""
+    assert "CUDA" in bound_unknown_words(ROOF, "float32", "CUDA")
+
+
+def test_only_the_cpu_has_ceilings() -> None:
+    assert of_provider(ROOF, "XNNPACK") is ROOF
+    assert of_provider(ROOF, "CUDA") is None
 
 
 @pytest.mark.parametrize("change", [{"flops_per_s": 0}, {"bytes_per_s": "x"}, {"dtype": "int8"}, {"measured_utc": 3}])

@@ -29,13 +29,14 @@ def made(
     way: str = "made up",
     reason: str = "",
     bursts: int = LEAST_BURSTS,
+    other: str = "CUDA",
 ) -> OperatorProfile:
-    """The products of a ladder at 5 GFLOP/s each, but for one that is `slow`; on CUDA, but for one."""
+    """The products of a ladder at 5 GFLOP/s each, but for one that is `slow`; on `other`, but for one."""
     path.write_bytes(onnx_ladder())
     operators = []
     for i, width in enumerate(LADDER[:8]):
         ns = 2 * 64 * 256 * width / 5 * (20 if f"rung{i}" == slow else 1)
-        provider = "CPU" if f"rung{i}" == on_cpu else "CUDA"
+        provider = "CPU" if f"rung{i}" == on_cpu else other
         operators.append(Operator(f"rung{i}", "MatMul", provider, RUNS, int(RUNS * ns)))
     run_ns = sum(operator.total_ns for operator in operators) // RUNS
     first_run = tuple((place, operator.total_ns // RUNS) for place, operator in enumerate(operators))
@@ -54,13 +55,20 @@ def rows(text: str, title: str) -> list[list[str]]:
 
 
 def test_each_start_is_the_previous_end_and_rates_use_the_file(tmp_path: Path) -> None:
-    found = made(tmp_path / "m.onnx")
+    found = made(tmp_path / "m.onnx", other="XNNPACK")
     first, second = rows(operator_tables("m.onnx", found), "operators in run order")[:2]
     assert first[:2] == ["0.000", "13.422"]
     assert second[0] == first[2] == "13.422"
     assert first[5] == "36.5-36.5"
     assert first[7] == "5.0"
-    assert first[9:] == ["-", "compute-bound", "CUDA", "MatMul", "rung0"]
+    assert first[9:] == ["-", "compute-bound", "XNNPACK", "MatMul", "rung0"]
+
+
+def test_the_ceilings_and_caches_of_the_cpu_do_not_bound_another_device(tmp_path: Path) -> None:
+    found = made(tmp_path / "m.onnx")
+    first = rows(operator_tables("m.onnx", found), "operators in run order")[0]
+    assert first[9:] == ["-", "-", "CUDA", "MatMul", "rung0"]
+    assert "CUDA" in operator_document("m.onnx", found)["bound_unknown"]
 
 
 def test_an_estimate_is_called_one(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from edgetop.cli.printing.usage_text import usage_lines, usage_summary
 from edgetop.comparison.usage_table import usage_row
 from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
-from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.cache_words import cache_sizes, fit_words
@@ -483,7 +483,9 @@ def _operators(report: Report) -> Iterator[str]:
         yield f"           {why}"
     if caches := report.session.board.caches:
         yield f"           caches {cache_sizes(caches)}:"
-        sets = [(shortened(clean(one.origin or one.name), 40), one.bytes) for one in operators]
+        sets = [
+            (shortened(clean(one.origin or one.name), 40), one.bytes) for one in operators if one.provider in ON_CPU
+        ]
         yield from (f"           {line}" for line in fit_words(sets, caches))
     if profile.energy_unknown and profile.energy_unknown.why != "no-meter":
         yield f"           energy of each operator: unknown: {energy_unknown_words(profile.energy_unknown)}"

@@ -21,7 +21,7 @@ from edgetop.formatting import UNKNOWN, clean, cut_middle, interval_text, rounde
 from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph
 from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
-from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.session.typed_json import Document
 from edgetop.wording.arena_words import arena_words
 from edgetop.wording.cache_words import cache_sizes, fit_words
@@ -119,7 +119,7 @@ def operator_document(model: str, found: OperatorProfile) -> Document:
         "precision": found.precision,
         "caches": [asdict(one) for one in found.caches],
         "ceilings": None if found.ceilings is None else found.ceilings.to_json(),
-        "bound_unknown": bound_unknown_words(found.ceilings, found.precision) or None,
+        "bound_unknown": bound_unknown_words(found.ceilings, found.precision, found.main_provider) or None,
         "memory": plan and {"peak_activation_bytes": plan.peak_bytes, "working_set_bytes": plan.working_set_bytes},
         "arena": None
         if not memory or memory.arena_bytes is None
@@ -277,7 +277,7 @@ def _head(found: OperatorProfile) -> Iterator[str]:
     )
     if top := found.ceilings:
         yield f"  ceilings   {ceiling_words(top)}, measured {clean(top.measured_utc)}"
-    if why := bound_unknown_words(found.ceilings, found.precision):
+    if why := bound_unknown_words(found.ceilings, found.precision, found.main_provider):
         yield f"  bound      {UNKNOWN} {clean(why)}"
     if why := not_measurable_words([row.rates.not_measurable for row in found.rows]):
         yield f"  rates      {why}"
@@ -289,7 +289,8 @@ def _head(found: OperatorProfile) -> Iterator[str]:
         yield f"             {arena_words(memory.arena_bytes, memory.arena_from)}"
     if found.caches:
         yield f"  caches     {cache_sizes(found.caches)}"
-        sets = [(cut_middle(full_name(row.view), NAME_CELLS), row.view.bytes) for row in found.rows]
+        on_cpu = [row.view for row in found.rows if row.view.provider in ON_CPU]
+        sets = [(cut_middle(full_name(view), NAME_CELLS), view.bytes) for view in on_cpu]
         for line in fit_words(sets, found.caches):
             yield f"             {line}"
 

@@ -12,7 +12,7 @@ from statistics import median
 import click
 
 from edgetop.analysis.hotspots import ThreadTally, ThreadView, TypeView, by_type, partitions
-from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
+from edgetop.analysis.operator_bounds import Rates, applicable, bound, of_provider, rates
 from edgetop.analysis.operator_hints import operator_hints
 from edgetop.analysis.operator_shares import BurstInfo, Key, OperatorView, Tally, overhead_ratio
 from edgetop.cli.output import print_text
@@ -36,7 +36,7 @@ from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Notice
 from edgetop.session.manifest import Board
-from edgetop.session.operators import Operator, OperatorInfo, burst_of
+from edgetop.session.operators import CPU, ON_CPU, Operator, OperatorInfo, burst_of
 from edgetop.wording.notice_words import ADVICE, notice
 
 
@@ -73,6 +73,14 @@ class OperatorProfile:
     @property
     def views(self) -> tuple[OperatorView, ...]:
         return tuple(row.view for row in self.rows)
+
+    @property
+    def main_provider(self) -> str:
+        """Return the provider whose operators take the most time, such as "CPU"."""
+        by_provider: dict[str, float] = {}
+        for view in self.views:
+            by_provider[view.provider] = by_provider.get(view.provider, 0.0) + view.share
+        return max(by_provider, key=lambda provider: by_provider[provider], default=CPU)
 
     @property
     def crossing_ns(self) -> float | None:
@@ -237,8 +245,8 @@ def _rows(first: BurstTaken, tally: Tally, inspection: Inspection | None, board:
             view = replace(view, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
         mean_ns = means_ns.get(key, 0.0)
         each_ns = mean_ns / view.calls if view.calls else None
-        achieved = rates(view.flops, view.bytes, each_ns, board.ceilings)
-        limit = bound(view.flops, view.bytes, each_ns, limits)
-        fits_in = smallest_holding(view.bytes, board.caches)
+        achieved = rates(view.flops, view.bytes, each_ns, of_provider(board.ceilings, view.provider))
+        limit = bound(view.flops, view.bytes, each_ns, of_provider(limits, view.provider))
+        fits_in = smallest_holding(view.bytes, board.caches) if view.provider in ON_CPU else None
         yield Row(view, start_ns, first_ns.get(key), mean_ns, cumulative[key], achieved, limit, fits_in, origin)
         start_ns += mean_ns

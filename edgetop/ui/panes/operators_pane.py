@@ -6,7 +6,7 @@ from functools import partial
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.hotspots import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
-from edgetop.analysis.operator_bounds import applicable, bound, rates
+from edgetop.analysis.operator_bounds import applicable, bound, of_provider, rates
 from edgetop.analysis.operator_hints import fell_back
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.program_frames import FramesView
@@ -234,7 +234,8 @@ def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
     each_ns = each_call_ns(operator, _p50_ns(view))
     flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
     precision = view.manifest.model.precision if view.manifest else None
-    held_up = bound(operator.flops, operator.bytes, each_ns, applicable(view.operators.ceilings, precision))
+    limits = of_provider(applicable(view.operators.ceilings, precision), operator.provider)
+    held_up = bound(operator.flops, operator.bytes, each_ns, limits)
     shown = or_unknown(flops_per_s, lambda per_s: f"{per_s / 1e9:.1f}")
     return [shown, (held_up or UNKNOWN, "text" if held_up else "dim")]
 

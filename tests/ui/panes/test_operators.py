@@ -116,12 +116,14 @@ def with_work(operators: list[OperatorView]) -> MonitorView:
 
 def test_an_operators_rates_and_bound_are_shown_where_they_fit() -> None:
     """Half of 5 ms, for 125 MFLOP: 50 GFLOP/s."""
-    known = OperatorView(0, "r1_nchwc", "Conv", "CUDA", 1.0, 0.5, None, 125_000_000, 1_000, "conv1 + relu1")
-    unknown = OperatorView(1, "reorder", "Reorder", "CPU", 1.0, 0.5, None)
-    view = with_work([known, unknown])
+    known = OperatorView(0, "r1_nchwc", "Conv", "CPU", 1.0, 0.5, None, 125_000_000, 1_000, "conv1 + relu1")
+    unknown = OperatorView(1, "reorder", "Reorder", "CPU", 1.0, 0.25, None)
+    elsewhere = OperatorView(2, "conv2", "Conv", "CUDA", 1.0, 0.25, None, 125_000_000, 1_000)
+    view = with_work([known, unknown, elsewhere])
     rows = [plain(line).split() for line in OPERATORS.body(view, area(130, 18))][5:]
-    assert rows[0][4:] == ["CUDA", "50.0", "compute-bound", "Conv", "r1_nchwc", "=", "conv1", "+", "relu1"]
+    assert rows[0][4:] == ["CPU", "50.0", "compute-bound", "Conv", "r1_nchwc", "=", "conv1", "+", "relu1"]
     assert rows[1][4:] == ["CPU", "-", "-", "Reorder", "reorder"]
+    assert rows[2][4:] == ["CUDA", "100.0", "-", "Conv", "conv2"]  # the ceilings are the CPU's
     assert "compute-bound" not in text_of(OPERATORS.body(view, area(100, 18)))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..engine_error import EngineError, one_line
 
@@ -122,15 +122,15 @@ def _install_hint(name: str) -> str:
     return command + ", or name an interpreter that has it with --engine-python"
 
 
-def open_helper(spec: Dict[str, Any], service: str) -> Any:
+def open_helper(spec: Dict[str, Any], service: str, environment: Optional[Dict[str, str]] = None) -> Any:
     """Start a helper process that profiles operators, and return it. Raises ProfilingError if it does not start.
 
     `spec` has the fields of `EngineSpec` by name. `service` is the name of a module in `profilers`, such as
-    "onnx_trace".
+    "onnx_trace". `environment` has variables that the process gets in addition to this one's.
     """
     from ..profilers.helper import Helper  # noqa: PLC0415  most engines never start a process
 
-    return Helper(spec, service)
+    return Helper(spec, service, environment)
 
 
 def package_version(package: str) -> str:

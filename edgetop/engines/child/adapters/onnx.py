@@ -153,19 +153,30 @@ class OnnxRuntime:
     def profilers(self) -> Iterator[Callable[[], Any]]:
         """Yield functions that make a profiler of operators, the best profiler first.
 
-        Each function raises ProfilingError if its profiler does not work here.
+        Each function raises ProfilingError if its profiler does not work here. Providers that only launch kernels on a
+        GPU are profiled in a process that waits for each kernel. Otherwise the operator that first needs a result would
+        have the time of all those before it.
         """
-        yield self._run_profiler
-        yield functools.partial(open_helper, self._spec, "onnx_trace")
+        from ..profilers.onnx_trace import WAITING  # noqa: PLC0415  only if operators are profiled
 
-    def _run_profiler(self) -> Any:
+        switches = {WAITING[one] for one in map(_short, self._session.get_providers()) if one in WAITING}
+        if "" not in switches:
+            if not switches:
+                yield self._run_profiler
+            yield functools.partial(open_helper, self._spec, "onnx_trace", dict.fromkeys(switches, "1"))
+        else:
+            yield functools.partial(self._run_profiler, "; operators on the GPU have the time of launching them")
+
+    def _run_profiler(self, remark: str = "") -> Any:
         from ..profilers.onnx_runs import RunProfiler  # noqa: PLC0415  only if operators are profiled
 
-        return RunProfiler(
+        profiler = RunProfiler(
             self.import_runtime(),
             lambda options: self._call(None, self._feeds, options),
             has_threads=self._shares_loops(),
         )
+        profiler.way += remark
+        return profiler
 
     def _shares_loops(self) -> bool:
         """Whether ONNX Runtime computes single operators on several threads.

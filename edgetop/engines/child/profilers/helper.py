@@ -15,7 +15,7 @@ import select
 import subprocess
 import sys
 import time
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from . import Allowance, ProfilingError
 
@@ -29,11 +29,11 @@ MAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 class Helper:
     """A profiler whose instrumented inferences run in another process."""
 
-    def __init__(self, spec: Dict[str, Any], service: str) -> None:
+    def __init__(self, spec: Dict[str, Any], service: str, environment: Optional[Dict[str, str]] = None) -> None:
         """Start the process, which uses the class `Service` of the module `service` of this package.
 
-        `spec` has the fields of `EngineSpec` by name. Raises ProfilingError if the process does not start or
-        refuses to profile.
+        `spec` has the fields of `EngineSpec` by name. `environment` has variables that the process gets in addition to
+        this one's. Raises ProfilingError if the process does not start or refuses to profile.
         """
         control_read, self._control_fd = os.pipe()
         self._data_fd, data_write = os.pipe()
@@ -45,6 +45,7 @@ class Helper:
                 stdout=subprocess.DEVNULL,  # the runtime would repeat its messages with each burst
                 stderr=subprocess.DEVNULL,
                 pass_fds=(control_read, data_write),
+                env=dict(os.environ, **(environment or {})),
             )
         except OSError as error:
             self._close_pipes()
@@ -90,6 +91,10 @@ class Helper:
         if "refused" in answer:
             raise ProfilingError(str(answer["refused"]))
         return answer
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
 
     def _exit_reason(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -43,6 +43,19 @@ LEAST_GAPS = 3  # gaps between kernels from which the cost of an event is told
 # runs of the body 1.2 to 2 us more, of which the Loop itself took up to 0.9 us by the time without profiling.
 BODY_EVENT = 0.5
 
+# Providers that launch kernels on a GPU and do not wait for them, by short name, with the environment variable that
+# makes them wait ("" if there is none): CUDA C++ Programming Guide, "CUDA Environment Variables"; HIP documentation,
+# "Environment variables".
+WAITING = {
+    "CUDA": "CUDA_LAUNCH_BLOCKING",
+    "Tensorrt": "CUDA_LAUNCH_BLOCKING",
+    "NvTensorRTRTX": "CUDA_LAUNCH_BLOCKING",
+    "ROCM": "HIP_LAUNCH_BLOCKING",
+    "MIGraphX": "HIP_LAUNCH_BLOCKING",
+    "Dml": "",
+    "WebGpu": "",
+}
+
 ROUNDED_US = 20  # tolerance, since the times of each loop are rounded to whole microseconds
 
 Event = Dict[str, Any]
@@ -323,6 +336,8 @@ class Service:
     way = "a profiled session in a helper process"
 
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
+        if any(os.environ.get(switch) == "1" for switch in set(WAITING.values()) - {""}):
+            self.way += ", which waits for each kernel on the GPU"
         adapter.import_runtime()  # not in the first burst, for which the engine has to wait
         self._spec = spec
         self._make = type(adapter)

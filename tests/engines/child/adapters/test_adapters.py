@@ -18,7 +18,7 @@ from edgetop.engines.child.adapters.onnx_wire import without_zero_dimensions
 from edgetop.engines.child.child_program import run_model
 from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.loop import Control
-from edgetop.engines.child.profilers import onnx_runs
+from edgetop.engines.child.profilers import Allowance, onnx_runs
 from edgetop.engines.child.record_outlet import Outlet
 from edgetop.engines.decode import decode
 from edgetop.engines.engine_protocol import Ended, Failed, Loaded, ProfilerChosen
@@ -371,3 +371,42 @@ def test_cuda_libraries_are_loaded_only_for_nvidias_providers(
     OnnxRuntime().open(spec_for(onnx, providers=((provider, {}),)).to_json())
     assert bool(calls) == is_loaded
     assert capsys.readouterr().out == ""
+
+
+def profiled_on(onnx: Path, *providers: str) -> list[Any]:
+    """The ways to time the operators of a session that has these providers, the best first."""
+    adapter = OnnxRuntime()
+    adapter.open(spec_for(onnx).to_json())
+    adapter._session = SimpleNamespace(get_providers=lambda: [f"{name}ExecutionProvider" for name in providers])  # type: ignore[attr-defined]
+    return list(adapter.profilers())
+
+
+@pytest.mark.parametrize(
+    ("providers", "switch"),
+    [(("CUDA", "CPU"), "CUDA_LAUNCH_BLOCKING"), (("ROCM", "CPU"), "HIP_LAUNCH_BLOCKING")],
+)
+def test_operators_on_a_gpu_are_timed_where_each_kernel_is_waited_for(
+    onnx: Path, providers: tuple[str, ...], switch: str
+) -> None:
+    (make,) = profiled_on(onnx, *providers)
+    profiler = make()
+    try:
+        assert profiler.way == "a profiled session in a helper process, which waits for each kernel on the GPU"
+        with open(f"/proc/{profiler.process_id}/environ", encoding="utf-8") as environment:
+            assert f"{switch}=1" in environment.read().split("\0")
+        assert profiler.burst(Allowance(0, lambda: False))["operators"]
+    finally:
+        profiler.close()
+
+
+def test_a_profiler_that_cannot_wait_for_the_gpu_says_so(onnx: Path) -> None:
+    (make,) = profiled_on(onnx, "WebGpu", "CPU")
+    assert make().way.endswith("; operators on the GPU have the time of launching them")
+
+
+def test_nobody_waits_where_there_is_no_gpu(onnx: Path) -> None:
+    direct, helper = profiled_on(onnx, "CPU")
+    assert "launching" not in direct().way
+    profiler = helper()
+    profiler.close()
+    assert profiler.way == "a profiled session in a helper process"
