@@ -123,7 +123,7 @@ def test_what_fell_back_is_named_with_its_share_and_crossings(tmp_path: Path) ->
 
 
 def test_without_ceilings_there_is_a_command_in_place_of_bounds(tmp_path: Path) -> None:
-    found = made(tmp_path / "m.onnx", ceilings=None)
+    found = made(tmp_path / "m.onnx", ceilings=None, other="XNNPACK")
     assert "edgetop doctor --roofline" in operator_tables("m.onnx", found)
     document = operator_document("m.onnx", found)
     assert {operator["bound"] for operator in document["operators"]} == {None}

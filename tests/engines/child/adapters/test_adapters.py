@@ -376,7 +376,7 @@ def test_cuda_libraries_are_loaded_only_for_nvidias_providers(
 def profiled_on(onnx: Path, *providers: str) -> list[Any]:
     """The ways to time the operators of a session that has these providers, the best first."""
     adapter = OnnxRuntime()
-    adapter.open(spec_for(onnx).to_json())
+    adapter.open(spec_for(onnx, threads=1).to_json())
     adapter._session = SimpleNamespace(get_providers=lambda: [f"{name}ExecutionProvider" for name in providers])  # type: ignore[attr-defined]
     return list(adapter.profilers())
 
@@ -392,8 +392,7 @@ def test_operators_on_a_gpu_are_timed_where_each_kernel_is_waited_for(
     profiler = make()
     try:
         assert profiler.way == "a profiled session in a helper process, which waits for each kernel on the GPU"
-        with open(f"/proc/{profiler.process_id}/environ", encoding="utf-8") as environment:
-            assert f"{switch}=1" in environment.read().split("\0")
+        assert f"{switch}=1" in Path(f"/proc/{profiler.process_id}/environ").read_text("utf-8").split("\0")
         assert profiler.burst(Allowance(0, lambda: False))["operators"]
     finally:
         profiler.close()
