@@ -19,7 +19,7 @@ def bound_unknown_words(ceilings: Ceilings | None, precision: str | None, provid
     """Return why it is unknown whether arithmetic or memory limits operators, or "" if it can be known.
 
     `ceilings` are the measured limits of the board, or None if they were not measured. `precision` is the data type
-    with which the model computes, such as `float32`, or None if unknown. `provider` is what runs the model, such as `CUDA`.
+    with which the model computes, such as `float32`, or None if unknown. `provider` runs it, such as `CUDA`.
     """
     if provider not in ON_CPU:
         return f"ceilings are measured of the CPU, not of {provider}"
