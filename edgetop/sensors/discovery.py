@@ -17,6 +17,7 @@ from edgetop.sensors import (
     jetson,
     jetson_stats,
     memory_sensors,
+    npus,
     nvml,
     power_supply,
     rails,
@@ -49,7 +50,7 @@ _BOARD: tuple[Callable[[Root], Found], ...] = (
         traffic.discover,
         cpu_load.discover,
     ),
-    *(accelerators.discover, cpu_load.discover_pressure, discover_settings),
+    *(accelerators.discover, npus.discover, cpu_load.discover_pressure, discover_settings),
 )
 # Those that the kernel provides on any machine.
 _SYSTEM = (

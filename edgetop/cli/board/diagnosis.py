@@ -16,7 +16,7 @@ from edgetop.cli.board.sensor_table import board_line
 from edgetop.cli.running import session_parts
 from edgetop.cli.running.run_request import WithOptions
 from edgetop.cli.running.session_board import board_root
-from edgetop.doctor import counter_checks, logout, machine_checks, setting_checks, state_checks
+from edgetop.doctor import counter_checks, link_checks, logout, machine_checks, setting_checks, state_checks
 from edgetop.doctor.check import Check, Facts, Status, worst
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.engines.process_engine import ProcessEngine
@@ -39,7 +39,7 @@ Examine = Callable[[Facts], list[Check]]
 
 OF_THE_BOARD: tuple[Examine, ...] = (
     setting_checks.check_place, setting_checks.check_governor, setting_checks.check_power_mode,
-    setting_checks.check_clocks,
+    setting_checks.check_clocks, link_checks.check_links,
     state_checks.check_heat, state_checks.check_memory,
 )  # fmt: skip
 

@@ -59,6 +59,13 @@ _FILES = {
         "cur_freq min_freq max_freq target_freq governor load available_frequencies name device/load"
     ),
     "sys/class/apex/apex_*": "temp trip_point*_temp temp_poll_interval hw_temp_warn* status",
+    "sys/class/accel/accel*/device": (
+        "npu_busy_time_us npu_current_frequency_mhz npu_max_frequency_mhz npu_memory_utilization sched_mode vbnv "
+        "fw_version"
+    ),
+    "sys/class/hailo_chardev/*": "device_id board_location accelerator_type",
+    "sys/bus/usb/devices/*": "idVendor idProduct speed version",
+    "sys/bus/pci/devices/*": "vendor device class current_link_* max_link_*",
     "sys/class/drm/card?/device": "gpu_busy_percent mem_info_vram_used mem_info_vram_total vendor device",
     "sys/class/drm/card?": "gt_cur_freq_mhz gt_max_freq_mhz gt_boost_freq_mhz gt/gt?/throttle_reason_*",
     "sys/class/misc/mali?/device": "utilisation clock",
@@ -116,6 +123,7 @@ COMMANDS = (
     ("vcgencmd", "measure_volts", "core"),
     ("vcgencmd", "pmic_read_adc"),
     ("nvpmodel", "-q"),
+    ("hailortcli", "measure-power"),
 )
 
 

@@ -1,0 +1,113 @@
+"""Accelerators that no other module reads: Intel's and AMD's NPUs, and Hailo's modules.
+
+Intel's driver (drivers/accel/ivpu/ivpu_sysfs.c) counts the time in which jobs ran. It asks to be read once a second at
+most, since a read takes a lock that the submission of jobs takes too. The clock is 0 while the NPU is suspended; files
+with clocks exist since Linux 6.17. No file has its temperature, or says that it is throttled.
+
+AMD's driver (drivers/accel/amdxdna/amdxdna_sysfs.c) has only names and versions in files.
+
+Hailo's driver has only the address of the device in files (hailo-ai/hailort-drivers, linux/pcie/src/sysfs.c). The
+command `hailortcli measure-power` prints a reading of the monitor that M.2 modules have (hailo-ai/hailort,
+hailortcli/power_measurement_command.cpp); other modules refuse it. The temperature is only in HailoRT's API.
+"""
+
+import re
+import time
+from collections.abc import Callable
+
+from edgetop.sensors.counters import Rate
+from edgetop.sensors.root import Root, parse_int, run_command
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, gap_of, join, sensor
+
+ACCEL, HAILO = "sys/class/accel", "sys/class/hailo_chardev"
+HAILO_COMMAND = ("hailortcli", "measure-power")
+HAILO_CADENCE_S = 10.0  # the command opens the device, and takes CPU time from the model
+MOST_MHZ = 100_000
+_HAILO_POWER = re.compile(r"Current power consumption \(W\): ([0-9]{1,4}(?:\.[0-9]{1,9})?)\s")
+
+
+def discover(root: Root) -> Found:
+    devices = [f"{ACCEL}/{name}/device" for name in root.names(ACCEL)]
+    intel = [device for device in devices if root.exists(f"{device}/npu_busy_time_us")]
+    parts = [_intel(root, device, "npu" if not place else f"npu-{place + 1}") for place, device in enumerate(intel)]
+    if any(root.exists(f"{device}/vbnv") for device in devices):
+        why = "the amdxdna driver reports neither load, clock nor temperature in files"
+        parts.append(Found(missing=(Missing("load/npu", why, "xrt-smi examine"),)))
+    return join([*parts, _hailo(root)])
+
+
+def _intel(root: Root, device: str, label: str, clock_s: Callable[[], float] = time.monotonic) -> Found:
+    """Return the sensors of one of Intel's NPUs: its load and, if its driver has them, its clock and its memory.
+
+    `device` is the folder of the device and `label` names it. `clock_s` returns the present time in seconds.
+    """
+    busy, rate = root.file(f"{device}/npu_busy_time_us"), Rate()
+    load = sensor("load", label, root.absolute(busy.relative), note="share of the time in which jobs ran")
+
+    def read_load() -> Values:
+        return [rate.percent(busy.read_int() / 1e6, clock_s(), 1)]
+
+    sources = [Reader((load,), read_load)]
+    now, highest = f"{device}/npu_current_frequency_mhz", root.number(f"{device}/npu_max_frequency_mhz")
+    if root.exists(now):
+        clock, note = root.file(now), "0 while the NPU is suspended"
+        most = float(highest) if highest and 0 < highest <= MOST_MHZ else None
+        info = sensor("freq", label, root.absolute(now), max=most, note=note)
+        sources.append(Reader((info,), lambda: [_mhz(clock.read_text())]))
+    memory = f"{device}/npu_memory_utilization"
+    if root.exists(memory):
+        used = root.file(memory)
+        info = sensor("mem", label, root.absolute(memory), note="memory of all programs that use the NPU")
+        sources.append(Reader((info,), lambda: [used.read_int() / 2**20]))
+    return Found(tuple(sources))
+
+
+def _mhz(text: str) -> float:
+    value = parse_int(text.strip())
+    if not 0 <= value <= MOST_MHZ:
+        raise ValueError(f"reads {value} MHz, which no clock has")
+    return float(value)
+
+
+def hailo_watts(text: str) -> float:
+    r"""Return the power in W that `hailortcli measure-power` printed. Raises ValueError if it printed none.
+
+    >>> hailo_watts("Current power consumption (W): 1.5432\n")
+    1.5432
+    """
+    found = _HAILO_POWER.search(f"{text}\n")
+    if found is None:
+        raise ValueError(f"{' '.join(HAILO_COMMAND)} printed no power: {text.strip()[:80]!r}")
+    return float(found[1])
+
+
+def _hailo(root: Root) -> Found:
+    """Return the power of a Hailo module if its command reads it, and what cannot be read, with reasons."""
+    names = root.names(HAILO)
+    if not names:
+        return Found()
+    why = "HailoRT's driver has no file for it; it is only in HailoRT's API"
+    missing = [Missing(f"temp/{name}", why) for name in names] + [Missing(f"load/{name}", why) for name in names]
+
+    def read() -> Values:
+        return [_ask(root)]
+
+    first = attempt(lambda: _ask(root)) if len(names) == 1 else Gap("the command reads one device, and there are more")
+    if isinstance(first, Gap):
+        missing.append(Missing(f"power/{names[0]}", first.reason))
+        return Found(missing=tuple(missing))
+    note = "the module's own monitor"
+    info = sensor("power", names[0], " ".join(HAILO_COMMAND), role="part", accuracy="on-board-monitor", note=note)
+    return Found((Reader((info,), read, HAILO_CADENCE_S, fastest_s=HAILO_CADENCE_S),), tuple(missing))
+
+
+def _ask(root: Root) -> float | Gap:
+    try:
+        output = run_command(root, *HAILO_COMMAND)
+    except FileNotFoundError:
+        return Gap("there is no hailortcli")
+    except OSError as error:
+        return gap_of(error)
+    if output.exit_status != 0:
+        return Gap(f"{' '.join(HAILO_COMMAND)} ended with status {output.exit_status}: this module has no monitor?")
+    return hailo_watts(output.text)
