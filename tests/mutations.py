@@ -89,6 +89,22 @@ TESTS = {
     f"{COMPARISON}.device_fit": ("../comparison/test_fit.py",),
     f"{COMPARISON}.application_gap": ("../comparison/test_gap.py",),
     f"{COMPARISON}.input_sizes": ("../comparison/test_gap.py",),
+    f"{COMPARISON}.ratios": ("../comparison/test_thresholds.py", "../comparison/test_compare.py"),
+    f"{SLOWDOWNS}.equal_position": ("test_equal_position.py",),
+    f"{SLOWDOWNS}.mix": ("slowdowns/test_mix.py",),
+    f"{ANALYSIS}.event_index": ("test_event_index.py",),
+    f"{ANALYSIS}.input_shapes": ("test_input_shapes.py",),
+    f"{ANALYSIS}.meter_errors": ("test_meter_errors.py",),
+    f"{ANALYSIS}.operator_energy": ("test_operator_energy.py",),
+    f"{ANALYSIS}.operator_shares": ("test_operators.py",),
+    f"{ANALYSIS}.token_energy": ("test_token_energy.py",),
+    f"{ANALYSIS}.trace_alignment": ("test_power_trace.py",),
+    f"{ANALYSIS}.trace_cut": ("test_power_trace.py",),
+    f"{ALERTS}.alert_rules": ("alerts/test_rules.py", "alerts/test_alerts.py"),
+    "edgetop.session.operators": ("test_operators.py", "test_operator_hints.py"),
+    "edgetop.sensors.plausible": ("../sensors/test_plausible.py",),
+    "edgetop.wording.operator_words": ("../wording/test_operator_words.py",),
+    "edgetop.wording.risk_words": ("../wording/test_risk_words.py",),
 }
 
 

@@ -12,8 +12,13 @@ from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 
 KINDS: tuple[type[Body], ...] = (Competing, SlowInference, GarbageCollected, ProfileBurst, SensorSlow)
-KNOWN_WITHIN_S = 3  # A later event was not known when the second before it was judged live.
-NAMED_BEFORE_S = 35  # Names are reported again every half minute.
+# Time after a second within which an event may explain it. Choice: an event that comes later was not known when the
+# second was judged live. Larger: a report gives reasons that the live screen could not know; smaller: a process that is
+# reported late is not named.
+KNOWN_WITHIN_S = 3
+# Time for which a busy process is named after it was reported. Choice: half a minute, after which it is reported again,
+# and the time that a report may take. Larger: a process that has ended is named; smaller: names come and go.
+NAMED_BEFORE_S = 35
 EVIDENCE_S = 1_024  # Evidence is searched in at most this many seconds before now.
 FAR_BACK_S = 900  # In a long slowdown, names are searched only in this many seconds before its end.
 MAX_NAMES, NAMED = 64, 3  # Names stored for the whole session, and names reported.

@@ -16,8 +16,8 @@ from edgetop.session.batch import Batch
 from edgetop.session.records import Readings, of_sensors
 from edgetop.session.sized_calls import sensors_of
 
-# Sizes within this many bins of an octave are one row. Choice. Larger: more rows than anybody reads; smaller: a row
-# joins sizes whose times differ by half.
+# Number of rows in which the sizes from one power of two to the next are shown. Choice: a row then joins sizes that
+# differ by up to 19 %. Larger: more rows than anybody reads; smaller: a row joins sizes whose times differ by half.
 BINS_PER_OCTAVE = 4
 QUANTILES = (0.5, 0.99)
 LARGEST = 2.0**32  # A program may report any number.

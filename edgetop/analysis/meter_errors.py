@@ -21,8 +21,8 @@ COVERAGE = 1.96  # Standard uncertainties of a normal distribution in half of a 
 # Tolerance of a shunt that nobody stated, as a share. Choice: that of the usual chip resistors of breakouts and boards.
 # Larger: chips look worse than they are; smaller: a cheap shunt is believed.
 USUAL_TOLERANCE = 0.01
-# Temperature by which a chip beside a loaded processor is away from the 25 °C of its datasheet, in K. Choice. Larger:
-# wide intervals in a cool room; smaller: hot boards are believed.
+# Temperature by which a chip beside a loaded processor is away from the 25 °C of its datasheet, in K. Choice: boards
+# are at 50 °C under load. Larger: wide intervals in a cool room; smaller: hot boards are believed.
 WARMER_K = 25.0
 
 MeterWhy = Literal[

@@ -27,32 +27,36 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.records import MEASURE, of_sensors
 from edgetop.session.seconds import NS
 
-# Number of equal phases of an inference. Choice: a phase is two percent of an inference, as the least operators shown.
-# Larger: more memory and time; smaller: neighbours are mixed up.
+# Number of equal phases of an inference: a phase is two percent of an inference, as the least operators shown. More
+# phases take more memory and time.
 PHASES = 48
-# Lags of readings that are tried, as shares of the usual time between two readings. Choice: up to half of a reading, in
-# steps that move borders by a percent or two. Larger steps: a lag between two of them fits badly; more: more time.
+# Lags of readings that are tried, as shares of the usual time between two readings: up to half of a reading, in steps
+# that move borders by a percent or two.
 LAGS = tuple(step / 32 for step in range(17))
 # How much a lag counts that is not tried, between two. Measured, as for BORDER below.
 BETWEEN = (0.15, 0.7, 0.15)
-# Most inferences in a reading. Computed: the parts of a reading that differ fall with their number, and their
-# information with its square. Larger: more time, for nothing; smaller: a model that could be told apart is refused.
+# Largest number of inferences in a reading from which operators are told apart. Computed: the part of a reading that
+# differs falls with this number, and its information with the square. Larger: more time, for nothing; smaller: a model
+# whose operators could be told apart is refused.
 MOST_INFERENCES = 20.0
-# Number of blocks of readings from which the precision follows (jackknife). Choice: as many as the t statistic needs.
-# Larger: more memory; smaller: wider intervals.
+# Number of blocks of readings from which the precision follows (jackknife): as many as the t statistic needs.
 BLOCKS = 8
-LEAST_READINGS = 1_024  # Choice: more than ten for each phase. The blocks must be filled too.
+# Number of power readings from which operators have an energy. Choice: more than ten for each phase. Larger: short
+# sessions have no figures; smaller: intervals are too narrow.
+LEAST_READINGS = 1_024
 LEAST_AT_ONCE = 64  # Number of readings that are added at once.
 # Largest half width of the 95 % interval of a group's energy, as a share of it. Choice: a quarter still tells which
 # operators matter. Larger: figures that say little are shown; smaller: operators are joined that could be told apart.
 TOLD_APART = 0.25
-# Number of shares that are drawn from their intervals, to see how much they matter. Choice. Larger: more time.
+# Number of shares that are drawn from their intervals, to see how much they matter.
 DRAWS = 40
-# Standard error of an operator's share through the phases, as a share of an inference. Measured: with it, intervals of
-# 95 % hold the truth in 95 to 98 % of generated sessions. Larger: wide intervals; smaller: they miss the truth.
+# Standard error of an operator's share through the phases, as a share of an inference. With it, intervals of 95 % held
+# the truth in 95 to 98 % of generated sessions.
 BORDER = 1 / (20 * PHASES)
 MOST_OPERATORS = 200  # Of longer models the shortest neighbours are joined at once.
-REPEATED = 0.01  # An operator with so many more calls than one in an inference has no single place in it.
+# Difference from one call in an inference from which an operator has no single place in it. Choice: a call in a hundred
+# inferences is a rounding error. Larger: the energy of two places is given to one; smaller: rounding refuses figures.
+REPEATED = 0.01
 WAIT_NS = 3 * NS  # Readings and events of a second may come later than its inferences.
 MOST_PENDING = 100_000
 LEARNED = 9  # Number of readings from which the usual time between two of them is learned.

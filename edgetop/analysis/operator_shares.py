@@ -19,12 +19,20 @@ MAX_OPERATORS = 20_000  # Most operators that are told apart: a runtime may inve
 # A session of a day has thousands of rounds. Neighbours are joined in pairs until there are at most this many groups.
 MOST_GROUPS = 64
 
-# A share is settled if half its 95 % interval is at most half a percentage point, or a fifth of the share.
-SETTLED_SHARE, SETTLED_PART = 0.005, 0.20
+# Half width of the 95 % interval below which the share of an operator is settled, whatever the share is. Choice: half a
+# percentage point is no difference to act on. Larger: shares of small operators change after they are shown as settled;
+# smaller: small operators never settle.
+SETTLED_SHARE = 0.005
+# Half width of the 95 % interval below which a share is settled, as a part of the share. Choice: a fifth keeps the
+# order of the largest operators. Larger: operators change places after they are shown as settled; smaller: many rounds
+# of profiling are needed.
+SETTLED_PART = 0.20
 # Standard error of a median divided by that of a mean: sqrt(pi/2) for many normal values, and less for few (Kenney and
 # Keeping 1962, Mathematics of Statistics, part 1, section 14.9).
 MEDIAN_ERROR = math.sqrt(math.pi / 2)
-OVERHEAD_KNOWN = 0.20  # The overhead counts as known if half its 95 % interval is at most this share of it.
+# Half width of the 95 % interval of the profiler's overhead below which the overhead is known, as a part of it. Choice:
+# a fifth. Larger: an overhead is shown that may be half of that; smaller: short sessions have none.
+OVERHEAD_KNOWN = 0.20
 
 Key = tuple[str, str, str]  # (name, type, provider).
 Places = npt.NDArray[np.int64]

@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 
-from edgetop.analysis.energy import EnergyView
+from edgetop.analysis.energy import LEAST_INFERENCES, EnergyView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.token_energy import PhaseEnergy
 from edgetop.formatting import rounded, rounded_ms
 from edgetop.session.manifest import Manifest
 
-# Number of tokens for the energy of one. Choice: as of inferences (energy.LEAST_INFERENCES). Larger: slow models have
-# no figure; smaller: half a token at a border of the phase counts.
-LEAST_TOKENS = 100
+LEAST_TOKENS = LEAST_INFERENCES  # Number of tokens from which one of them has an energy.
 _BOUNDED = (None, "few-inferences")  # reasons for which the energy of a request is unknown, but not that of the phase
 
 

@@ -16,21 +16,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.energy import WIDEST
+from edgetop.analysis.tracks import LATE_S
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
 
-# Seconds after which the readings of a second have come. Choice: as tracks.LATE_S. Larger: figures come later; smaller:
-# late readings are lost.
-LATE_S = 3
-# Number of seconds from which there is a figure. Choice: three unknowns, with some readings each. Larger: short
+# Number of seconds from which a token has an energy. Choice: three unknowns, with some readings each. Larger: short
 # sessions have no figure; smaller: the stated error is itself rough.
 LEAST_SECONDS = 20
-# Half width of the 95 % interval, as a share of the figure, beyond which there is no figure: as energy.WIDEST.
-WIDEST = 0.3
-# Total share of a phase, in seconds, from which it has a figure. Choice. Larger: short prompts have none; smaller: a
-# few readings decide.
+# Total time of prompts, or of generating, from which its tokens have an energy. Choice: two readings a second apart lie
+# in it. Larger: short prompts have none; smaller: a few readings decide.
 LEAST_PHASE_S = 2.0
 MOST_PENDING = 600  # seconds that wait for the end of a prompt; the prefill of a long prompt takes minutes
 MOST_W = 1e6

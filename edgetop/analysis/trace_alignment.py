@@ -22,16 +22,21 @@ Ints = npt.NDArray[np.int64]
 # Phases of an inference, and one for the time between. With fewer, the edges of the waveform fall between them.
 PHASES = 96
 COARSE = 24  # Offsets that are tried in an inference at first.
-LEAST_IN_WINDOW = 20  # Inferences in a window.
-# Distance of a window's offset from the line, as a share of an inference, within which the window agrees.
+# Number of inferences in a window of a power trace from which an offset is searched. Choice: the noise of a phase's
+# power falls to less than a quarter. Larger: short recordings cannot be aligned; smaller: noise decides.
+LEAST_IN_WINDOW = 20
+# Distance of a window's offset from the line within which the window agrees, as a share of an inference.
 AGREES = 0.1
 # Longest offset that is searched in a window around the expected one, in inferences and in s.
 SEARCHED_INFERENCES, SEARCHED_S = 4.0, 0.05
-# Share of the variance by which the offset must explain more than one that is half an inference or a whole one away.
+# Share of the variance by which an offset must explain more than one that is half an inference or a whole one away.
+# Equal inferences without pauses differ by less.
 LEAST_CONTRAST = 0.003
-LEAST_CONFIDENCE = 0.6  # Share of the windows that must agree.
-MOST_DRIFT = 2e-4  # Of an instrument's clock; quartz oscillators are within 1e-4.
-LEAST_EXPLAINED = 0.02  # Share of the variance that the phase must explain in a window.
+# Share of the windows that must agree on an offset. Choice: more than half. Larger: one disturbed window refuses a
+# trace; smaller: an offset by chance is believed.
+LEAST_CONFIDENCE = 0.6
+MOST_DRIFT = 2e-4  # Largest drift that is searched; quartz oscillators are within 1e-4.
+LEAST_EXPLAINED = 0.02  # Share of the variance that the phase must explain in a window, beyond what noise does.
 SURE = 3  # Windows from which the drift is known well enough to expect the next offset.
 
 
@@ -55,7 +60,9 @@ class Overview:
 # Points of a window in an inference: two in each phase. A window has WINDOW_INFERENCES inferences.
 POINTS, WINDOW_INFERENCES = 2 * PHASES, 150
 MOST_WINDOWS, MOST_BINS = 12, 1 << 19
-LEAST_WINDOWS = 4  # In a short session. With fewer, nothing shows that the windows agree.
+# Number of windows into which a short session is cut. Choice: with fewer, nothing shows that the windows agree. Larger:
+# windows of short sessions have too few inferences; smaller: one window decides.
+LEAST_WINDOWS = 4
 LEAST_BIN_S = 1e-3
 MOST_COMPARED = 1 << 18  # Bins of the trace and of the session that are correlated.
 

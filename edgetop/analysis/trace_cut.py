@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.blocks import Mean
+from edgetop.analysis.energy import LEAST_INFERENCES
 from edgetop.analysis.trace_alignment import Alignment
 from edgetop.frozen import frozen
 from edgetop.session.seconds import NS
@@ -18,12 +19,18 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 PHASES = 200  # Points of the mean waveform.
-LEAST_INFERENCES = 100  # As of `energy`: inferences for the energy of one.
-LEAST_COVERED = 0.95  # Share of an inference that samples must cover.
-LEAST_SAMPLES = 10.0  # Samples in an inference, from which its waveform shows.
+# Share of an inference that the samples of a power trace must cover. Choice: the rest is filled in with the mean.
+# Larger: one lost sample drops an inference; smaller: an unknown peak is taken for the mean.
+LEAST_COVERED = 0.95
+# Number of samples in an inference from which its waveform is shown. Choice: an operator of a tenth then has a sample.
+# Larger: slow instruments show no waveform; smaller: the waveform is interpolated.
+LEAST_SAMPLES = 10.0
 BLOCKS = 20  # Blocks of inferences, from which the interval follows.
 T_19 = 2.093  # Student's t, 97.5 %, for BLOCKS - 1 degrees of freedom.
-GAP = 20.0  # Usual intervals between two samples from which the trace has a gap.
+# Time between two samples beyond which the power is unknown, as a multiple of the usual time. Choice: instruments drop
+# some samples in a row. Larger: a pause of the instrument is filled with its last value; smaller: lost samples are
+# gaps.
+GAP = 20.0
 
 Why = Literal["few-inferences", "few-samples", "not-aligned"]
 

@@ -40,7 +40,8 @@ LEADS = frozenset(figure.key for figure in FIGURES if figure.is_lead)
 LONE = "cannot tell: one session each"
 FEW = "cannot tell (too few)"
 CHANCE = "cannot tell (one of many rows)"
-# Number of sessions that measure the spread between them. Choice: as `edgetop help compare` advises.
+# Number of sessions that measure the spread between sessions. Choice: as `edgetop help compare` advises. Larger: the
+# advice takes hours; smaller: the spread is itself rough.
 SEVERAL = 5
 AS_MANY = "keep as many of both, from the same --input and --seed: edgetop run --keep-outputs 64"
 

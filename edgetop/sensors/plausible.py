@@ -10,12 +10,17 @@ from edgetop.sensors.process_table import MAX_CPUS, count_cpus
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Gap
 
+# Lowest and highest temperature that is believed. Choice: chips are made for -40 to 125 °C, and stop themselves by 150
+# °C. Larger: marks of a sensor that is off are believed; smaller: a hot board has no temperature.
 PLAUSIBLE_C = (-40.0, 150.0)
-# Highest trip point that is believed. Choice: no chip is used at a higher temperature. Drivers that have no trip point
-# report numbers such as 2104533 °C.
+# Highest trip point that is believed. Choice: no chip is used at a higher temperature, and drivers that have no trip
+# point report numbers such as 2104533 °C. Larger: marks are believed; smaller: the trip points of power chips are lost.
 MAX_TRIP_C = 175.0
+# Highest power that is believed. Choice: no board or server of one model draws more. Larger: errors of chips are
+# believed; smaller: the power of a large server is lost.
 MAX_BOARD_W = 10_000.0
-# An hwmon or thermal file has thousandths of a degree. A number up to this one is most probably in whole degrees.
+# Highest number in a file of thousandths of a degree that is taken for whole degrees. Choice: no chip is hotter in
+# degrees, and none is just above 0 °C. Larger: a cold board has no temperature; smaller: a wrong driver reads 0.1 °C.
 _WHOLE_DEGREES = 150
 
 
@@ -69,7 +74,8 @@ def power_w(watts: float) -> float | Gap:
     return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")
 
 
-# Choice: what the offset of a chip that sees no current may read, in W.
+# Power in W that may flow the other way and counts as none. Choice: the offset of a chip that sees no current. Larger:
+# a battery that is charged slowly counts as 0 W; smaller: an idle rail has no reading.
 OFFSET_W = 0.05
 
 
@@ -90,19 +96,30 @@ def consumed_w(watts: float | Gap) -> float | Gap:
 
 # The highest rates that are possible. `counters.py` makes a gap of a rate beyond them.
 
-# Choice, per second and CPU: no kernel takes a page fault, swaps a page or switches tasks in less than 100 ns.
+# Number of page faults, swapped pages or task switches that a CPU can do in a second. Choice: no kernel does one in
+# less than 100 ns. Larger: counters that jump are believed; smaller: the rate of a fast machine is lost.
 EVENTS_PER_CPU = 1e7
-# Choice, bytes per second and CPU: a core of today copies about 30 GB/s. What a process writes counts when it is in the
-# page cache, which is faster than the disk (Documentation/filesystems/proc.rst, "write_bytes").
+# Number of bytes that a CPU can write in a second. Choice: a core of today copies about 30 GB/s, and what a process
+# writes counts when it is in the page cache (Documentation/filesystems/proc.rst, "write_bytes"). Larger: counters that
+# jump are believed; smaller: the rate of a fast machine is lost.
 COPIED_PER_CPU = 100e9
-# Interrupts of one source per second, such as a thermal limit that begins; the kernel itself takes no more.
+# Number of interrupts of one source in a second, such as a thermal limit that begins. Choice: the kernel itself takes
+# no more. Larger: counters that jump are believed; smaller: a storm of interrupts is lost.
 INTERRUPTS = 1e6
 
-# Bytes per second in one direction: an interface of 800 Gbit/s; Wi-Fi 7 with 46 Gbit/s (IEEE 802.11be).
-MOST_LINK, MOST_RADIO = 100e9, 5.75e9
-# SD cards and eMMC: SD Express is an NVMe disk, and UHS-III ends at 624 MB/s (SD Physical Layer 8.0).
+# Number of bytes that a network interface of unknown speed can carry in a second, in one direction. Datasheet: 800
+# Gbit/s (IEEE 802.3df). Larger: counters that jump are believed; smaller: the rate of a fast interface is lost.
+MOST_LINK = 100e9
+# Number of bytes that a wireless interface can carry in a second, in one direction. Datasheet: 46 Gbit/s of Wi-Fi 7
+# (IEEE 802.11be). Larger: counters that jump are believed; smaller: the rate of a fast interface is lost.
+MOST_RADIO = 5.75e9
+# Number of bytes that an SD card or eMMC can read or write in a second. Datasheet: UHS-III ends at 624 MB/s (SD
+# Physical Layer 8.0), and SD Express is an NVMe disk. Larger: counters that jump are believed; smaller: the rate of a
+# fast card is lost.
 MOST_CARD = 1e9
-MOST_DISK = 64e9  # 16 lanes of PCI Express 5.0
+# Number of bytes that a disk can read or write in a second. Datasheet: 16 lanes of PCI Express 5.0. Larger: counters
+# that jump are believed; smaller: the rate of a fast disk is lost.
+MOST_DISK = 64e9
 # Drivers of interfaces of virtual machines, which are often faster than the speed that they state.
 _NOMINAL = frozenset({"virtio_net", "vmxnet3", "xen_netfront", "hv_netvsc", "veth", "tun"})
 # What the kernel shows for an unknown speed: -1, or the same with 16 or 32 bits (SPEED_UNKNOWN, older kernels).

@@ -17,10 +17,16 @@ Numbers = npt.NDArray[np.int64]
 
 BASELINE_BURSTS = 3  # the first bursts after the warm-up, with which later ones are compared
 
-# Undisturbed bursts and inferences needed to show shares of time without a question mark, and to give advice. If one of
-# three bursts was disturbed unnoticed, the interval becomes wide and the median hardly changes.
-LEAST_BURSTS, LEAST_RUNS = 3, 10
-LEAST_AVERAGED = 100  # the same for figures that another tool has averaged over inferences, without bursts
+# Number of undisturbed profiled batches from which shares of time are shown without a question mark. Choice: if one of
+# three was disturbed unnoticed, the interval becomes wide and the median hardly changes. Larger: short sessions have no
+# advice; smaller: one disturbed batch decides.
+LEAST_BURSTS = 3
+# Number of undisturbed profiled inferences from which shares of time are shown without a question mark. Choice: three
+# or four in each of the batches. Larger: slow models have no advice; smaller: single inferences decide.
+LEAST_RUNS = 10
+# Number of inferences over which another tool must have averaged, because its batches are unknown. Choice: ten times as
+# many, since the spread is unknown. Larger: short runs of other tools have no advice; smaller: their warm-up decides.
+LEAST_AVERAGED = 100
 
 # Runtimes time operators in whole microseconds: TFLite's profiler and ONNX Runtime's trace (both use std::chrono
 # microseconds). A shorter time is mostly rounding, so no rate follows from it.

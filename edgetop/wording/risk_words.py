@@ -8,8 +8,12 @@ from edgetop.analysis.miss_risk import MissRisk
 from edgetop.session.typed_json import Document
 
 # Ratio of an estimate to the upper end of its interval below which only the upper end is shown. Choice: a tiny estimate
-# with a much higher upper end would read as a promise.
+# with a much higher upper end would read as a promise. Larger: estimates are hidden that say something; smaller: a
+# promise is shown.
 FAR_BELOW = 1e-3
+# Longest mean time between misses that is shown. Choice: ten years, since no board runs longer. Larger: figures that
+# nobody can check; smaller: the rare miss of a product has no figure.
+LONGEST_BETWEEN_S = 3.2e8
 
 REFUSED: Mapping[str, str] = {
     "few-inferences": "there are too few inferences",
@@ -58,7 +62,7 @@ def between_misses_s(risk: MissRisk, rate_hz: float | None) -> float | None:
     if not rate_hz or not risk.per_inference:
         return None
     seconds = 1 / (risk.per_inference * rate_hz)
-    return seconds if seconds < 3.2e8 else None
+    return seconds if seconds < LONGEST_BETWEEN_S else None
 
 
 def risk_document(deadline: DeadlineView) -> Document | None:

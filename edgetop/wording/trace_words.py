@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
+from edgetop.analysis.energy import LEAST_INFERENCES
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.trace_alignment import LEAST_CONFIDENCE, Alignment
-from edgetop.analysis.trace_cut import LEAST_INFERENCES, LEAST_SAMPLES, PHASES, TraceView
+from edgetop.analysis.trace_cut import LEAST_SAMPLES, PHASES, TraceView
 from edgetop.formatting import clean, rounded, rounded_mj
 from edgetop.session.typed_json import Document
 

@@ -12,9 +12,9 @@ from edgetop.session.batch import Batch
 from edgetop.session.generation_settings import Generation
 from edgetop.session.records import INFERENCE, MEASURE, REQUEST, TOKEN
 from edgetop.session.second_aggregator import SecondAggregator
-from edgetop.session.seconds import NS
+from edgetop.session.seconds import NS, TOKEN_SECOND, TokenSeconds
 from edgetop.session.token_aggregator import TokenAggregator
-from tests.support.sessions import folded, make_manifest, phase_event
+from tests.support.sessions import folded, make_inferences, make_manifest, phase_event, seconds_of
 from tests.support.slow_sessions import readings_of, sensor
 
 
@@ -182,3 +182,46 @@ def test_a_request_that_takes_minutes_is_no_stall_while_its_tokens_come():
     held = batch.seconds.rows["t_ns"] < 20 * NS
     stopped = folded([replace(batch, seconds=batch.seconds.where(held))])
     assert is_stalled(stopped.progress.view(), None, batch.manifest)
+
+
+def converted_ms(*told):
+    """Return the medians of seconds in ms, converted to the first position. `told`: position and median in ms."""
+    positions, medians_ms = np.array(told, float).T
+    times = seconds_of(make_inferences(np.arange(len(told)) * NS, 1_000))
+    times.rows["p50_ns"] = (medians_ms * 1e6).astype(np.int64)
+    rows = np.zeros(len(told), TOKEN_SECOND)
+    rows["position_mean"] = positions
+    found = EqualPosition().judged(replace(times, tokens=TokenSeconds(rows, times, times)))
+    return (found.rows["p50_ns"] / 1e6).tolist()
+
+
+FLAT = [(32 * place + 16, 20.0) for place in range(4)]  # a second in each of four ranges, whose line is flat
+
+
+@pytest.mark.parametrize(("position", "median_ms"), [(31, 40.0), (33, 20.0)])
+def test_32_successive_positions_count_as_equal(position, median_ms):
+    """Beyond them, before a line is known, a longer time is growth."""
+    assert converted_ms(*[(10, 20.0)] * 5, (position, 40.0))[-1] == median_ms
+
+
+@pytest.mark.parametrize(("ranges", "median_ms"), [(3, 20.0), (4, 40.0)])
+def test_the_growth_is_known_from_four_ranges_on(ranges, median_ms):
+    assert converted_ms(*FLAT[:ranges], (200, 40.0))[-1] == pytest.approx(median_ms, rel=1e-3)
+
+
+def test_five_seconds_of_a_range_count_more_than_the_line():
+    flat = [told for told in FLAT for _ in range(12)]
+    *_, fifth, sixth = converted_ms(*flat, *[(144, 21.0)] * 6)
+    assert fifth > 20.3
+    assert sixth == pytest.approx(20.0, rel=1e-3)
+
+
+def test_the_usual_time_of_a_range_is_that_of_its_first_twelve_seconds():
+    told = converted_ms(*[(10, 20.0)] * 6, *[(10, 21.0)] * 30)
+    assert told[-1] == pytest.approx(21 * 20 / 20.5, rel=1e-3)  # the median of six times 20 ms and six times 21 ms
+
+
+@pytest.mark.parametrize(("again_ms", "is_usual"), [(24 * 1.045, True), (24 * 1.055, False)])
+def test_a_range_that_was_slow_is_usual_if_the_next_request_takes_as_long_to_a_twentieth(again_ms, is_usual):
+    told = converted_ms(*FLAT, (144, 24.0), *FLAT, (144, again_ms), (144, again_ms))
+    assert (told[-1] < 0.99 * again_ms) is is_usual

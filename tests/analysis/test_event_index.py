@@ -1,5 +1,6 @@
 """Who was at work at a time, and what was not known of it then."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,3 +75,15 @@ def test_the_nearest_competitor_is_named() -> None:
     assert event_index.competitor_at(99) == ("", False)
     assert event_index.in_second(Competing, 30) == [(30 * NS, Competing("near", 50))]
     assert event_index.in_second(SlowInference, 30) == ()
+
+
+@pytest.mark.parametrize(("told_s", "name"), [(64, ""), (66, "stress"), (103, "stress"), (104, "")])
+def test_a_process_is_named_for_35_s_and_if_it_is_reported_3_s_late(told_s: int, name: str) -> None:
+    event_index = witnesses_of(event(told_s * NS, Competing("stress", 90.0)))
+    assert event_index.competitor_at(100) == (name, False)
+
+
+@pytest.mark.parametrize(("told_s", "is_named"), [(64, False), (66, True)])
+def test_the_process_of_now_was_reported_in_the_last_35_s(told_s: int, is_named: bool) -> None:
+    event_index = witnesses_of(event(told_s * NS, Competing("stress", 90.0)))
+    assert event_index.competitor_now(100) == (("stress", 90.0) if is_named else ("", 0.0))

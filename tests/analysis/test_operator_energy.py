@@ -184,3 +184,26 @@ def test_readings_of_profiling_rounds_are_left_out() -> None:
     found = session.result(events)
     assert len(missed(session, found)) <= 1, missed(session, found)
     assert len(session.result().groups) < len(found.groups)
+
+
+@pytest.mark.parametrize(("inferences", "why"), [(19, "few-readings"), (21, "slow-readings")])
+def test_readings_of_more_than_twenty_inferences_are_too_slow(inferences: int, why: str) -> None:
+    session = Metered(1, latency=100 / inferences, every=100, minutes=0.5, shares=SHARES, watts=WATTS)
+    unknown = session.result().unknown
+    assert unknown is not None
+    assert unknown.why == why
+
+
+@pytest.mark.parametrize(("calls", "is_repeated"), [(1.009, False), (1.011, True)])
+def test_an_operator_that_runs_once_more_in_a_hundred_inferences_is_repeated(calls: float, is_repeated: bool) -> None:
+    session = replace(SLOW, minutes=0.5)
+    session.operators[5] = replace(session.operators[5], calls=calls)
+    unknown = session.result().unknown
+    assert unknown is not None
+    assert (unknown.why == "repeated") is is_repeated
+
+
+@pytest.mark.parametrize(("noise", "groups"), [(0.16, 7), (0.17, 6)])
+def test_operators_are_told_apart_if_their_energy_is_known_to_a_quarter(noise: float, groups: int) -> None:
+    """The roughest of seven groups would be known to 24.9 %, or to 25.6 %, so it is joined with its neighbour."""
+    assert len(replace(SLOW, minutes=2.0, noise=noise).result().groups) == groups

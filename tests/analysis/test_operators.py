@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.hotspots import MAX_UNMATCHED, Operators, OperatorsView, scaled_ns
-from edgetop.analysis.operator_shares import MAX_OPERATORS, MOST_GROUPS, BurstInfo, Tally
+from edgetop.analysis.operator_shares import (
+    MAX_OPERATORS,
+    MOST_GROUPS,
+    BurstInfo,
+    Tally,
+    half_widths,
+    overhead_ratio,
+)
 from edgetop.analysis.verdict_reasons import State
 from edgetop.session.batch import Batch, merge
 from edgetop.session.event_codec import read_event
@@ -156,7 +163,7 @@ def test_disturbed_bursts_count_only_while_there_is_no_other() -> None:
 
 
 def test_another_tools_long_averages_settle_without_an_interval() -> None:
-    many, few = (folded(burst_batch(0, of(3, runs=n), n, averaged=True)) for n in (400, 20))
+    many, few = (folded(burst_batch(0, of(3, runs=n), n, averaged=True)) for n in (102, 98))
     assert [(o.settled, o.share_ci95) for o in many.operators] == [(True, None)] * 2
     assert [o.settled for o in few.operators] == [False, False]
 
@@ -313,3 +320,29 @@ def test_bursts_do_not_bury_other_events() -> None:
     kinds = [event.kind for event in analysis.view(None).events.newest_first]
     assert "profiler" in kinds
     assert not any(kind.startswith("profile-burst") for kind in kinds)
+
+
+def scattered(middle: float, half_width: float) -> list[float]:
+    """Return three values around `middle` whose median has a 95 % interval of this half width."""
+    halves = half_widths(np.array([[-1.0], [0.0], [1.0]]))
+    assert halves is not None
+    unit = float(halves[0])
+    return [middle - half_width / unit, middle, middle + half_width / unit]
+
+
+@pytest.mark.parametrize(
+    ("share", "half_width", "settled"),
+    [(0.02, 0.0048, True), (0.02, 0.0052, False), (0.5, 0.097, True), (0.5, 0.103, False)],
+)
+def test_a_share_settles_within_half_a_point_or_a_fifth_of_it(share: float, half_width: float, settled: bool) -> None:
+    tally = Tally()
+    for number, part in enumerate(scattered(share, half_width)):
+        tally.add(burst_of(number, number, of(100 * part, 100 * (1 - part), runs=4)), BurstInfo(4, 100 * MS))
+    assert tally.views()[0].share == pytest.approx(share, rel=1e-3)
+    assert tally.views()[0].settled is settled
+
+
+@pytest.mark.parametrize(("half_width", "ratio"), [(0.39, 2.0), (0.41, None)])
+def test_an_overhead_is_known_to_a_fifth_of_it(half_width: float, ratio: float | None) -> None:
+    infos = [BurstInfo(4, round(times * 10 * MS), plain_ns=10 * MS) for times in scattered(2.0, half_width)]
+    assert overhead_ratio(infos) == ratio

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.analysis.trace_alignment import Alignment, TraceOverview, align
+from edgetop.analysis.trace_alignment import Alignment, TraceOverview, Window, align
 from edgetop.analysis.trace_cut import PHASES, TraceCut, TraceView
 from tests.support.power_traces import Traced
 
@@ -148,3 +148,48 @@ def test_the_result_does_not_depend_on_the_pieces() -> None:
     assert views[0].energy_j
     assert views[1].energy_j
     assert views[0].energy_j.value == pytest.approx(views[1].energy_j.value, rel=1e-9)
+
+
+@pytest.mark.parametrize(("confidence", "is_certain"), [(0.59, False), (0.61, True)])
+def test_an_alignment_is_certain_if_three_fifths_of_the_windows_agree(confidence: float, is_certain: bool) -> None:
+    assert Alignment(0.0, confidence=confidence).is_certain is is_certain
+
+
+@pytest.mark.parametrize(("count", "windows"), [(19, 0), (21, 1)])
+def test_an_offset_is_searched_from_twenty_inferences_on(count: int, windows: int) -> None:
+    session = Traced(2, count=count, period=0.02)
+    seen, ((t_s, watts),) = TraceOverview(session.starts, session.lengths), session.pieces()
+    seen.add(t_s, watts)
+    assert align(seen.overview, [Window(t_s, watts)], session.starts, session.lengths).windows == windows
+
+
+def test_a_single_window_is_one_of_three_that_should_agree() -> None:
+    found = aligned(Traced(2, count=40, period=0.02))
+    assert (found.windows, found.confidence) == (1, pytest.approx(1 / 3))
+
+
+def test_an_inference_counts_if_samples_cover_95_percent_of_it() -> None:
+    session = Traced(2, count=120, rate=100_000.0, noise=0.0, period=0.02)
+    for part, is_covered in ((0.04, True), (0.06, False)):
+        assert covered(session, part) == 120 - (not is_covered), part
+
+
+@pytest.mark.parametrize(("intervals", "is_filled"), [(19, True), (21, False)])
+def test_twenty_intervals_without_a_sample_are_a_gap(intervals: int, is_filled: bool) -> None:
+    session = Traced(2, count=120, rate=20_000.0, noise=0.0, period=0.02)
+    assert covered(session, (intervals - 0.5) * 0.5 / session.rate / session.lengths_s[60] * 2) == 120 - (not is_filled)
+
+
+def covered(session: Traced, part: float) -> int:
+    """Return the number of inferences that the trace covers if it lacks this part of the 61st."""
+    begin_s = session.starts_s[60] + 0.3 * session.lengths_s[60] - session.offset
+    found = TraceCut(Alignment(session.offset), session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        kept = (t_s < begin_s) | (t_s > begin_s + part * session.lengths_s[60])
+        found.add(t_s[kept], watts[kept])
+    return found.view().inferences
+
+
+@pytest.mark.parametrize(("samples", "unknown"), [(9.5, "few-samples"), (10.5, None)])
+def test_a_waveform_needs_ten_samples_of_an_inference(samples: float, unknown: str | None) -> None:
+    assert cut(Traced(2, count=200, latency=0.01, rate=100 * samples, period=0.02)).unknown == unknown

@@ -110,3 +110,16 @@ def test_pieces_give_what_the_whole_gives():
     assert whole is not None
     assert pieces is not None
     assert pieces.j_per_token == pytest.approx(whole.j_per_token, rel=0.02)
+
+
+@pytest.mark.parametrize(("seconds", "is_known"), [(23, False), (25, True)])
+def test_tokens_have_an_energy_from_twenty_seconds_on(seconds, is_known):
+    """The last four seconds wait for their readings."""
+    assert (view_of(session(0.5, 0.05, 0.1, seconds=seconds, noise=0.0)).decode is not None) is is_known
+
+
+@pytest.mark.parametrize(("prefill_s", "is_known"), [(0.043, False), (0.048, True)])
+def test_prompts_have_an_energy_if_they_took_two_seconds_in_total(prefill_s, is_known):
+    """The 43 prompts take 1.8 s, or 2.1 s."""
+    batch = session(prefill_s, 0.05, 0.1, seconds=100, noise=0.0, averages=True)
+    assert (view_of(batch).prefill is not None) is is_known

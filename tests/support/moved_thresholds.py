@@ -70,7 +70,7 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def _is_product(value: ast.expr) -> TypeGuard[ast.BinOp]:
-    return isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Mult, ast.Pow, ast.Div))
+    return isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Mult, ast.Pow, ast.Div, ast.LShift))
 
 
 class _Mover(ast.NodeTransformer):

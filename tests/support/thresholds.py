@@ -32,80 +32,129 @@ SECTIONS = {
     "The burst": (f"{SLOWDOWNS}.baseline",),
     "Slowdowns": (f"{SLOWDOWNS}.detector", f"{SLOWDOWNS}.judgement", f"{SLOWDOWNS}.slowdown"),
     "Noise": (f"{SLOWDOWNS}.levels",),
-    "Causes": (f"{SLOWDOWNS}.evidence", f"{SLOWDOWNS}.clock_parts", f"{SLOWDOWNS}.signals"),
+    "Causes": (
+        f"{SLOWDOWNS}.evidence", f"{SLOWDOWNS}.clock_parts", f"{SLOWDOWNS}.signals",
+        f"{SLOWDOWNS}.mix", f"{ANALYSIS}.event_index",
+    ),
     "A second cause": (f"{SLOWDOWNS}.stages",),
     "Limits and contention from the start": (f"{SLOWDOWNS}.from_start",),
     "Slow inferences": (f"{SLOWDOWNS}.slow_inferences",),
-    "The risk of a miss": (f"{ANALYSIS}.miss_risk",),
+    "The risk of a miss": (f"{ANALYSIS}.miss_risk", "edgetop.wording.risk_words"),
     "Throttling": (f"{SLOWDOWNS}.throttle_spans", "edgetop.session.trips", f"{ANALYSIS}.tracks"),
     "The verdict and the vital signs": (
         f"{ANALYSIS}.verdict", f"{ANALYSIS}.rolling_latency", f"{ANALYSIS}.progress", f"{ANALYSIS}.vitals",
         f"{ANALYSIS}.heat",
     ),
-    "Equal size": (f"{SLOWDOWNS}.equal_size",),
+    "Equal size": (f"{SLOWDOWNS}.equal_size", f"{ANALYSIS}.input_shapes"),
+    "Equal position in the context": (f"{SLOWDOWNS}.equal_position",),
     "Several models": (f"{ANALYSIS}.streams", f"{ANALYSIS}.stream_verdicts", f"{ANALYSIS}.statistics"),
     "Precision": (f"{ANALYSIS}.precision", f"{ANALYSIS}.steady"),
     "Warnings": (
         f"{ANALYSIS}.notices", "edgetop.session.quiet", f"{ANALYSIS}.operator_hints", f"{ANALYSIS}.operator_bounds",
-        f"{ANALYSIS}.hotspots",
+        f"{ANALYSIS}.hotspots", "edgetop.session.operators", f"{ANALYSIS}.operator_shares",
     ),
     "Deadline and load": (f"{ANALYSIS}.deadline", f"{ANALYSIS}.late_starts", f"{ANALYSIS}.overload"),
     "Memory and counters": (f"{ANALYSIS}.memory_use", f"{ANALYSIS}.usage", f"{ANALYSIS}.event_counts"),
-    "Energy": (f"{ANALYSIS}.energy", f"{ANALYSIS}.rail_energy"),
+    "Energy": (
+        f"{ANALYSIS}.energy", f"{ANALYSIS}.rail_energy", f"{ANALYSIS}.meter_errors", f"{ANALYSIS}.token_energy",
+        f"{ANALYSIS}.operator_energy", "edgetop.wording.operator_words",
+    ),
+    "Power traces": (f"{ANALYSIS}.trace_alignment", f"{ANALYSIS}.trace_cut"),
     "The forecast": (f"{FORECAST}.heat_forecast", f"{FORECAST}.steady_load", f"{FORECAST}.elsewhere"),
-    "Alerts": (f"{ALERTS}.alerts", f"{ALERTS}.alert", f"{ALERTS}.values"),
+    "Alerts": (f"{ALERTS}.alerts", f"{ALERTS}.alert", f"{ALERTS}.alert_rules", f"{ALERTS}.values"),
     "A and B": (f"{ANALYSIS}.ab_figures", f"{ANALYSIS}.paired"),
     "Comparisons": tuple(
         f"{COMPARISON}.{name}"
-        for name in ("figures", "student", "fairness", "device_fit", "application_gap", "input_sizes")
+        for name in ("figures", "student", "ratios", "fairness", "device_fit", "application_gap", "input_sizes")
     ),
+    "Readings that are believed": ("edgetop.sensors.plausible",),
 }  # fmt: skip
 
-# Numbers in these modules that decide nothing by a little more or less of them: marks, units, statistics, constants of
-# a method, how much is stored, how often something is done, and how figures are written.
+# Numbers of a judgement's modules that are no thresholds, as `module.NAME`, by the reason: a fifth more or less of one
+# of them changes no judgement.
 NO_THRESHOLDS = {
-    "baseline": {"EDGE_POINTS", "EDGE_S", "LEAST_SCATTER"},
-    "detector": {"CHECK_EVERY", "LEAST_REACH", "LEAVE_EVERY", "MAX_POINTS", "MAX_WINDOWS", "RECENT", "WILD_DENSITY"},
-    "judgement": {"MAX_ROWS"},
-    "slowdown": {"MAX_SLOWDOWNS"},
-    "levels": {"MAX_LEVELS", "NEPER", "OF_FIVE", "OF_MEDIANS", "SIZES", "SURE", "_PER_MAD"},
-    "evidence": {
-        "ALL_SEEN", "LEAST_CONFIDENCE", "MOST_CONFIDENCE", "NOTHING_SEEN", "_HUGE"
-    },
-    "clock_parts": {"LEAST_LEVEL"},
-    "signals": {"PRESSURE_PER_STALLED_MS", "SET", "_PER_STALLED_MS"},
-    "stages": {"DEEPEST", "LONGEST", "NAMED_EVERY", "NAMED_FROM"},
-    "equal_size": {"HELD_S", "LARGEST", "LARGEST_LOG", "LATEST_S", "MOST_HELD_S", "MOST_MS", "RECENT_S"},
-    "from_start": {"MOST_CONFIDENCE"},
-    "miss_risk": {"ENDS", "LEAST_BLOCKS", "RESAMPLES"},
-    "slow_inferences": {"KEPT", "KEPT_RECENT", "RECENT_S", "USUAL_S"},
-    "throttle_spans": {"COUNTED", "MAX_SPANS", "MOST_LEVEL", "NEVER"},
-    "tracks": {"BRIDGED_S", "FOLDED_AT_ONCE_S", "LARGEST", "LATE_S", "SECONDS"},
-    "rolling_latency": {"LATEST_NS", "NEVER_NS", "RECENT_SECONDS"},
-    "heat": {"GROUPED_FROM", "_UNREAD"},
-    "precision": {
-        "COARSE", "CUT", "LEAST_AGE_S", "LEAST_BLOCKS", "LEAST_WAVES", "MOST_AGE_S", "MOST_BLOCKS", "MOST_WAVES",
-        "ROWS_AT_ONCE", "WAVES_A_BLOCK",
-    },
-    "steady": {"LENGTHS_S", "LEVELS", "STEP_S"},
-    "hotspots": {"MAX_NAMED", "MAX_UNMATCHED", "MOST_RECENT_BURSTS"},
-    "overload": {"MAX_SPANS", "MAX_STEPS"},
-    "memory_use": {"GIB_FROM", "HOUR_S", "WHOLE_FROM", "Z_975"},
-    "energy": {"DUST"},
-    "rail_energy": {
-        "BATCH_READINGS", "KEPT_READINGS", "LEARNED_INTERVALS", "MOST_W", "SETTLED_AT_ONCE", "STRIPS_AT_ONCE"
-    },
-    "heat_forecast": {"PACES_S", "SLOWEST_S"},
-    "steady_load": {"ALTERNATES_AT", "BLOCKS", "WIDTHS_S"},
-    "alerts": {"MAX_BURSTS", "MAX_RULES"},
-    "alert": {"MAX_ALERTS"},
-    "ab_figures": {"METRICS", "SETTLING_QUADS", "SHARES"},
-    "paired": {"EXACT_PAIRS", "MOST_OF_A_SIDE", "MOST_PAIRS", "SMALLEST"},
-    "figures": {"MOST_OPERATORS", "MOST_SETTINGS", "MOST_STREAMS", "STREAM_CELLS"},
-    "student": {"_LEAST_SESSIONS", "_MOST_FREEDOM", "_MOST_SESSIONS", "_PLACES"},
-    "device_fit": {"MOST_LOG"},
-    "application_gap": {"MOST_WAITED"},
-}  # fmt: skip
+    "bounds of what is stored, searched or reported": """
+        alert.MAX_ALERTS alert_rules.MAX_VALUE alerts.MAX_BURSTS alerts.MAX_RULES application_gap.MOST_WAITED
+        blocks.MOST_BLOCKS detector.LEAST_REACH detector.MAX_POINTS detector.MAX_WINDOWS detector.RECENT
+        equal_position.MAX_RANGES equal_position.MAX_SPANS equal_size.HELD_S equal_size.LARGEST equal_size.LATEST_S
+        equal_size.MOST_HELD_S equal_size.MOST_MS event_index.EVIDENCE_S event_index.FAR_BACK_S event_index.MAX_NAMES
+        event_index.NAMED evidence._HUGE faults.MAX_FRAMES faults.MAX_STORED figures.MOST_OPERATORS
+        figures.MOST_SETTINGS figures.MOST_STREAMS hotspots.MAX_NAMED hotspots.MAX_UNMATCHED hotspots.MOST_RECENT_BURSTS
+        input_shapes.LARGEST input_shapes.MOST_MS judged_past.MAX_LEVEL judgement.MAX_ROWS latency_heat.MOST_BINS
+        latency_heat.MOST_KEPT latest.EXACT_INFERENCES latest._LEAST_ROOM latest._MOST_PARTS latest._TOO_LARGE
+        levels.MAX_LEVELS operator_energy.LEAST_AT_ONCE operator_energy.MOST_OPERATORS operator_energy.MOST_PENDING
+        operator_energy.MOST_W operator_energy.WAIT_NS operator_shares.MAX_OPERATORS operator_shares.MOST_GROUPS
+        overload.MAX_SPANS overload.MAX_STEPS paired.MOST_OF_A_SIDE paired.MOST_PAIRS program_frames.MAX_VALUE
+        rail_energy.BATCH_READINGS rail_energy.KEPT_READINGS rail_energy.MOST_W recent_events.MAX_EVENTS
+        recent_events.MAX_LASTING serialization.MAX_ITEMS serialization.MAX_NUMBER serialization.MAX_TEXT
+        slow_inferences.KEPT slow_inferences.KEPT_RECENT slowdown.MAX_SLOWDOWNS slowdowns.PAUSED_S stages.DEEPEST
+        stages.LONGEST stages.NAMED_EVERY stages.NAMED_FROM throttle_spans.COUNTED throttle_spans.MAX_SPANS
+        throttles.MAX_RECORDED token_energy.MOST_PENDING token_energy.MOST_W trace_alignment.LEAST_BIN_S
+        trace_alignment.MOST_BINS trace_alignment.MOST_COMPARED trace_alignment.MOST_WINDOWS tracks.LATE_S
+        tracks.SECONDS""",
+    "how often something is done, and in which steps or spans": """
+        baseline.EDGE_POINTS baseline.EDGE_S detector.CHECK_EVERY detector.LEAVE_EVERY equal_size.RECENT_S
+        folds.VIEWED_AT_ONCE latency_heat.BIN_S levels.SIZES precision.LEAST_AGE_S precision.MOST_AGE_S
+        precision.ROWS_AT_ONCE rail_energy.SETTLED_AT_ONCE rail_energy.STRIPS_AT_ONCE rolling_latency.RECENT_SECONDS
+        slow_inferences.RECENT_S slow_inferences.USUAL_S slowdowns.SETTLED_AT_ONCE_S slowdowns.STEP_S steady.LENGTHS_S
+        steady.STEP_S throttles.SETTLED_AT_ONCE_NS timeline.RECENT_SECONDS token_figures.RECENT_S tracks.BRIDGED_S
+        tracks.FOLDED_AT_ONCE_S""",
+    "constants of a statistical method or of a numeric solution": """
+        ab_figures.SETTLING_QUADS ab_figures.SHARES agreement.MOST_EXACT baseline.LEAST_SCATTER blocks.LEAST_BATCHES
+        blocks.LEAST_FREEDOM blocks.MOST_BATCHES blocks.T_975 clock_parts.LEAST_LEVEL detector.WILD_DENSITY
+        device_fit.MOST_LOG energy.DUST equal_size.LARGEST_LOG heat_forecast.PACES_S heat_forecast.SLOWEST_S
+        input_shapes.QUANTILES latency_heat.LEAST_INFERENCES levels.OF_FIVE levels.OF_MEDIANS levels.SURE
+        levels._PER_MAD memory_use.Z_975 meter_errors.COVERAGE miss_risk.ENDS miss_risk.LEAST_BLOCKS
+        miss_risk.RESAMPLES operator_energy.BETWEEN operator_energy.BLOCKS operator_energy.BORDER
+        operator_energy.DRAWS operator_energy.LEARNED operator_energy.PHASES operator_energy.T_7
+        operators.BASELINE_BURSTS operators.LEAST_NEIGHBOURS operators.NEIGHBOURS operators.RESOLUTION_NS
+        paired.EXACT_PAIRS paired.SMALLEST precision.COARSE precision.CUT precision.LEAST_BLOCKS precision.LEAST_WAVES
+        precision.MOST_BLOCKS precision.MOST_WAVES precision.WAVES_A_BLOCK program_frames.QUANTILES
+        rail_energy.LEARNED_INTERVALS sample.QUARTERS steady.LEVELS steady_load.ALTERNATES_AT steady_load.BLOCKS
+        steady_load.WIDTHS_S student._LEAST_SESSIONS student._MOST_FREEDOM student._MOST_SESSIONS student._PLACES
+        trace_alignment.AGREES trace_alignment.COARSE trace_alignment.LEAST_CONTRAST trace_alignment.LEAST_EXPLAINED
+        trace_alignment.MOST_DRIFT trace_alignment.PHASES trace_alignment.POINTS trace_alignment.SEARCHED_INFERENCES
+        trace_alignment.SEARCHED_S trace_alignment.SURE trace_alignment.WINDOW_INFERENCES trace_cut.BLOCKS
+        trace_cut.PHASES trace_cut.T_19""",
+    "the prior and the noise of the thermal model, which only scores of many generated boards can judge": """
+        model.AMBIENT_C model.APART model.BALANCE_C model.CONTINUED model.FLAT model.HIGH model.LEAST_NOISE_C
+        model.LEAST_OFF model.LEAST_RANGE_S model.LOW model.MOST_CORRELATED model.MOST_OFF model.NEVER model.RISE_C
+        model.ROUNDS model.SPREAD_FAST_RISE_C model.SPREAD_RISE_C model.SPREAD_SLOW model.STRAIGHT model.TERMS
+        model.TRIAL_NOISE_C2 model.USUAL_SHARES model.USUAL_SLOW_S model.WEIGHTY model.WITHIN""",
+    "ends of a confidence, from none to certain": """
+        evidence.ALL_SEEN evidence.LEAST_CONFIDENCE evidence.MOST_CONFIDENCE evidence.NOTHING_SEEN
+        from_start.MOST_CONFIDENCE""",
+    "units, marks, versions and places": """
+        ab_figures.METRICS alert_rules.SET comparison_gates._PERCENT comparison_gates._UNITS judged_past.VERSION
+        levels.NEPER memory_use.HOUR_S output_agreement.CHANNELS_FIRST output_agreement.CHANNELS_LAST
+        plausible._UNKNOWN_SPEEDS rolling_latency.LATEST_NS rolling_latency.NEVER_NS session_gates.ENERGY_UNITS
+        session_gates._COUNT session_gates._GROWTH session_gates._PER_TOKEN session_gates._RATE session_gates._SHARE
+        session_gates._SIZE session_gates._TIME signals.PRESSURE_PER_STALLED_MS signals.SET signals._PER_STALLED_MS
+        tally.NEVER throttle_spans.MOST_LEVEL throttle_spans.NEVER throttles.VERSION token_energy.DECODE
+        token_energy.PREFILL tracks.LARGEST""",
+    "what a maker or a paper states of a meter": """
+        meter_errors.PMIC_FROM_W meter_errors.PMIC_OFFSET_W meter_errors.PMIC_RESIDUAL_W meter_errors.PMIC_SLOPE
+        meter_errors.PMIC_TO_W meter_errors.SHARES""",
+    "how figures are written and charts are drawn": """
+        figures.STREAM_CELLS heat.GROUPED_FROM heat._UNREAD latency_heat.ABOVE_GREATEST latency_heat.BELOW_LEAST
+        latency_heat.DEADLINE_WITHIN latency_heat.LEAST_RATIO memory_use.GIB_FROM memory_use.WHOLE_FROM
+        output_agreement.MOST_CLASS_AXES output_agreement.TOP timeline.COARSE_BINS timeline.COLUMNS timeline.COLUMNS_S
+        timeline.LEAST_COLUMN_S timeline.LEAST_SPAN_S timeline.LEAST_STEP_S timeline.PANS timeline.POINTS
+        timeline.STEPS timeline.USUAL_SPAN_S timeline.ZOOMS_S""",
+}
+
+
+def excused() -> set[str]:
+    """Return the labels of the numbers that are no thresholds, such as `alert.MAX_ALERTS`."""
+    return {label for labels in NO_THRESHOLDS.values() for label in labels.split()}
+
+
+def judging_modules() -> list[str]:
+    """Return the modules whose numbers need a reason: those of the table, of analysis/ and of comparison/."""
+    folders = (Path("edgetop/analysis"), Path("edgetop/comparison"))
+    found = {".".join(path.with_suffix("").parts) for folder in folders for path in folder.rglob("[!_]*.py")}
+    return sorted(found | {module for modules in SECTIONS.values() for module in modules})
+
 
 _FORM = re.compile(
     r"(?P<what>.+?)\. (?P<source>(?:Choice|Measured|Computed|Statistics|Paper|Datasheet|Kernel)\b.*?)\. "

@@ -26,7 +26,12 @@ from edgetop.session.seconds import NS
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-HYSTERESIS, HYSTERESIS_C = 0.05, 2.0  # Share of the limit, and °C for a temperature.
+# Share of the limit by which a value must go back until an alert without `until=` is over. Choice: more than the noise
+# of a value that stays at its limit. Larger: an alert goes on long after its reason; smaller: alerts come and go.
+HYSTERESIS = 0.05
+# The same for a temperature, because a share of a number in °C means nothing. Choice: zones vary by a degree. Larger:
+# an alert goes on long after the board has cooled; smaller: alerts come and go.
+HYSTERESIS_C = 2.0
 SET = 1.0  # Least value that meets a condition without a comparison.
 MAX_VALUE = 1e9  # Limit for the mean, so that the millionths of thousands of seconds fit into 64 bits.
 _COMPARE: dict[str, Callable[[Floats, float], Bools]] = {

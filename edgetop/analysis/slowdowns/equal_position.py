@@ -27,8 +27,8 @@ LEARNED = 12
 # Number of seconds of a range from which its own median counts instead of the line. Choice: two outliers do not move
 # the median of five. Larger: a curve that is no line looks like a slowdown; smaller: noise becomes usual.
 OWN = 5
-# Number of ranges from which the line is computed. Choice. Larger: a throttle in the first seconds is taken for growth;
-# smaller: noise is a slope.
+# Number of ranges from which the line is computed. Choice: three ranges of noisy medians are no line. Larger: a
+# throttle in the first seconds is taken for growth; smaller: noise is a slope.
 LEAST_RANGES = 4
 # Largest difference, as a share, between the medians of one range in two requests that count as equal. Choice: the
 # limit for a steady burst. Larger: a throttle that began in between becomes usual; smaller: a range that was called

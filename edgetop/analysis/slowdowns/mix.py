@@ -11,10 +11,12 @@ from edgetop.analysis.tracks import SECONDS, Floats
 from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, Seconds
 
-# Number of own calls over which the share of other calls is taken: fewer scatter too much, more would date a change too
-# late in a model with one call a second.
+# Number of own calls over which the share of other calls is taken. Choice: fewer than ten seconds of a model with one
+# call a second. Larger: a change of the mix is dated too late; smaller: the share scatters.
 OWN_CALLS = 8
-LOOK_BACK_S = 60  # Longest time over which they are searched. In this time, a slow model of 2.5 s has 24 calls.
+# Longest time in which these calls are searched. Choice: a slow model of 2.5 s has 24 calls in it. Larger: a share of
+# minutes ago is compared; smaller: models with few calls have no share.
+LOOK_BACK_S = 60
 
 
 @frozen
