@@ -118,7 +118,7 @@ def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
 def _why_none(view: MonitorView) -> str:
     operators = view.operators
     if operators.way:
-        return "not profiled yet; p profiles now"
+        return "no operator was profiled" if view.progress.phase == "over" else "not profiled yet; p profiles now"
     if operators.reason:
         return f"{UNKNOWN} operators are not profiled: {operators.reason}"
     is_early = view.progress.phase in ("loading", "first")

@@ -91,6 +91,10 @@ def test_it_says_what_bursts_cost_and_what_times_are() -> None:
             measured(5).tell("profiler", way="runs", reason="", every_ns=1),
             "not profiled yet; p profiles now",
         ),
+        (
+            measured(5).tell("profiler", way="runs", reason="", every_ns=1).end(),
+            "no operator was profiled",
+        ),
     ],
 )
 def test_without_a_burst_it_says_why(script: Script, words: str) -> None:
