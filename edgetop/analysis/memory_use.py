@@ -129,6 +129,7 @@ class MemoryView:
     swap_in: TrackView | None = _of("rate/swap-in")  # pages/s, of the system
     swap_out: TrackView | None = _of("rate/swap-out")
     major_faults: TrackView | None = _of("rate/major-faults")  # 1/s, of the engine
+    peak_mib: float | None  # the most memory that the engine has used, as in reports
     board_mib: float | None  # how much memory the board has
     stages: tuple[StageView, ...]  # in the order of the run
     rss_points: Points | None
@@ -182,6 +183,16 @@ def room(tracks: Tracks) -> TrackView | None:
     return min(known, key=lambda track: track.value or 0.0, default=available)
 
 
+def peak_mib(tracks: Tracks, stages: Iterable[StageView]) -> float | None:
+    """Return the most memory that the engine has used, in MiB, or None if unknown.
+
+    The kernel keeps a maximum, but it is read less often than RSS. `stages`: the memory at the steps of the run, which
+    the engine reports itself. In a short run, the sensors may have read nothing since the model was loaded.
+    """
+    tops = [track.max for track in (tracks.one("mem/rss-peak"), tracks.one(RESIDENT)) if track]
+    return max((mib for mib in (*tops, *(one.rss_mib for one in stages)) if mib is not None), default=None)
+
+
 def view_memory(
     tracks: Tracks,
     board_bytes: int | None,
@@ -191,6 +202,7 @@ def view_memory(
 ) -> MemoryView:
     return MemoryView(
         **{of.name: tracks.one(of.metadata["sensor"]) for of in fields(MemoryView) if of.metadata},
+        peak_mib=peak_mib(tracks, stages),
         board_mib=None if board_bytes is None else board_bytes / 2**20,
         stages=stages,
         rss_points=tracks.points("mem/rss", axis),

@@ -12,7 +12,7 @@ from edgetop.analysis.blocks import Mean
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import LEAST_COVERED, CostView, EnergyUnknown, EnergyView, PowerView, RailView
 from edgetop.analysis.folds import Folds
-from edgetop.analysis.memory_use import StageView
+from edgetop.analysis.memory_use import StageView, peak_mib
 from edgetop.analysis.meter_errors import MeterUnknown
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.steady import SpanFigures
@@ -262,12 +262,9 @@ def memory(analysis: Folds) -> Memory:
     hours_left = growth.hours_left
     if hours_left is None and program is None:  # Of a session that is over, as if it had gone on.
         hours_left = analysis.growth.view(analysis.progress.measured_until_ns, analysis.memory_left_mib()).hours_left
-    # In a short run, the sensors may have read nothing since the model was loaded, so the engine's own reports count
-    # too.
-    peaks = [*(track.max for track in (tracks.one("mem/rss-peak"), rss) if track), *(one.rss_mib for one in stages)]
-    peaks = [program.mem_peak_mib] if program else peaks
+    top_mib = program.mem_peak_mib if program else peak_mib(tracks, stages)
     return Memory(
-        rss_peak_mib=rounded(max((mib for mib in peaks if mib is not None), default=None)),
+        rss_peak_mib=rounded(top_mib),
         rss_end_mib=rounded(end_mib),
         growth_mib_per_h=rounded(slope.value) if slope else None,
         growth_ci95_mib_per_h=(rounded(slope.low), rounded(slope.high)) if slope else None,

@@ -17,7 +17,7 @@ from edgetop.analysis.rolling_latency import NEVER_NS, SLOW_RECENT_S, Recent, Ro
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.analysis.slowdowns.equal_size import recent_p50_ns
-from edgetop.analysis.slowdowns.slow_inferences import TailView, tail_of
+from edgetop.analysis.slowdowns.slow_inferences import SlowInference, TailView, explained_by_others, tail_of
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Counted, Statistics
@@ -343,8 +343,13 @@ def _joined(group: list[tuple[Slowdown, str]]) -> Slowdown:
 
 def join_tails(views: Sequence[StreamView]) -> TailView:
     """Return the slowest inferences of all streams together. Each inference has the name of its stream."""
-    slowest = [replace(one, stream=view.name) for view in views for one in view.tail.slowest]
-    recent = [replace(one, stream=view.name) for view in views for one in view.tail.recent]
+    slowdowns = sorted((one for view in views for one in view.slowdowns.slowdowns), key=lambda one: one.start_ns)
+
+    def named(found: SlowInference, stream: str) -> SlowInference:
+        return replace(explained_by_others(found, slowdowns), stream=stream)
+
+    slowest = [named(one, view.name) for view in views for one in view.tail.slowest]
+    recent = [named(one, view.name) for view in views for one in view.tail.recent]
     return tail_of(slowest, recent)
 
 

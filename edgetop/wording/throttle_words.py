@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from edgetop.analysis.slowdowns.throttle_spans import SAME_CLOCK
 from edgetop.analysis.slowdowns.throttles import ThrottleAt
-from edgetop.formatting import duration, reading, rounded, whole_percent
+from edgetop.formatting import duration, reading, rounded, signed_percent, whole_percent
 from edgetop.session.typed_json import Document
 
 
@@ -59,7 +59,7 @@ def throttles_words(throttles: Sequence[Document], share: float | None) -> str:
         extreme((span[name] for span in throttles if span[name] is not None), default=None)
         for name, extreme in (("min_clock_mhz", min), ("max_temp_c", max), ("latency_ratio", max))
     )
-    worst = [*_worst("clock", mhz, heat_c), *([] if ratio is None else [f"p50 up to {(ratio - 1) * 100:+.0f} %"])]
+    worst = [*_worst("clock", mhz, heat_c), *([] if ratio is None else [f"p50 up to {signed_percent(ratio - 1)}"])]
     return f"{times}{of_time}: {', '.join([*causes, *worst])}"
 
 

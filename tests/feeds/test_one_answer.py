@@ -9,7 +9,8 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.recording.reader import Recording
 from edgetop.wording.board_summary import Summaries
-from tests.support.one_answer import SESSION, disagreements, figures
+from tests.support.one_answer import disagreements, figures
+from tests.support.read_figures import SESSION
 from tests.support.recordings import record
 from tests.support.same_everywhere import recorded
 from tests.support.scripts import Script, leaking, measured_with_power, paced

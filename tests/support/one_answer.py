@@ -7,102 +7,51 @@ stands there: nothing here computes a figure. Each has a name, the window that i
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as of_prometheus
+from prometheus_client.samples import Sample
 
 from edgetop.analysis.alerts.alert_rules import parse_rule
-from edgetop.analysis.analysis import Analysis, MonitorView
+from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_gates import judge_gate, parse_gate
 from edgetop.analysis.session_report import report
 from edgetop.cli.comparing.comparison import comparison_json
 from edgetop.cli.printing.junit import Case, suite_xml
+from edgetop.cli.printing.report_markdown import report_markdown
 from edgetop.cli.printing.report_page import write_report
-from edgetop.cli.printing.report_text import summary
-from edgetop.cli.running.headless import plain_line, progress_line
+from edgetop.cli.printing.report_text import brief_summary, summary
 from edgetop.cli.sessions.session_list import listed, table
 from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import Group, sample
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import clean, clock_time
 from edgetop.metrics.metric_families import families
 from edgetop.metrics.prometheus import Textfile, rendered
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.recording.reader import Recording
 from edgetop.session.seconds import NS
-from edgetop.ui.panes.ab_pane import ab_line
-from edgetop.ui.panes.header import verdict_line, vitals_line
-from edgetop.ui.panes.latency_pane import LATENCY
-from edgetop.ui.panes.power_pane import POWER
-from edgetop.ui.panes.thermal_pane import THERMAL
 from edgetop.wording.board_summary import Summaries
 from edgetop.wording.gate_words import gate_words
 from edgetop.wording.report_document import report_document
-from tests.support.screens import area, plain
+from tests.support.document_figures import of_comparisons, of_markdown, of_otlp
+from tests.support.read_figures import (
+    FORECAST,
+    NOW,
+    RATIOS,
+    SESSION,
+    WINDOW_NS,
+    Figures,
+    found_in,
+    of_verdict,
+    stated,
+    written,
+)
+from tests.support.screen_figures import of_details, of_screen
 
-SESSION, WINDOW, NOW = "session", "last 10 s", "now"
-WINDOW_NS = 10 * NS
-NUMBER = r"(-?\d+(?:\.\d+)?(?: [kMG]\b)?)"
-PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
-# What one of a unit is in the unit by which figures of its kind are compared.
-UNITS = {
-    "ms": 1.0, "milliseconds": 1.0, "s": 1e3, "ns": 1e-6, "mJ": 1.0, "J": 1e3, "MiB": 1.0, "bytes": 2.0**-20,
-    "%": 1.0, "share": 100.0, "W": 1.0, "watts": 1.0, "C": 1.0, "°C": 1.0, "degrees Celsius": 1.0, "": 1.0, "/s": 1.0,
-}  # fmt: skip
-COLUMNS = {"/s": "rate", "n": "count"}
 DIGITS = 5  # of a summary that goes over ssh; documents have more
-
-
-@dataclass(frozen=True)
-class Read:
-    """A figure as an output has it: its value in the unit of comparison, and half of its last digit there."""
-
-    value: float
-    half: float
-
-    def agrees(self, other: "Read") -> bool:
-        return abs(self.value - other.value) <= (self.half + other.half) * (1 + 1e-9) + 1e-9 * abs(self.value)
-
-
-Key = tuple[str, str]  # the name of a figure, and its window
-Figures = dict[Key, Read]
-
-
-def written(text: str, unit: str) -> Read:
-    """Return the figure that a text states."""
-    number, _, prefix = text.partition(" ")
-    scale = UNITS[unit] * PREFIXES.get(prefix, 1.0)
-    decimals = len(number.partition(".")[2])
-    return Read(float(number) * scale, 0.5 * 10**-decimals * scale)
-
-
-def stated(value: float, unit: str, half: float = 5e-7) -> Read:
-    """Return the figure of a document, which is rounded to `half`."""
-    return Read(value * UNITS[unit], half * UNITS[unit])
-
-
-def found_in(text: str, patterns: Mapping[Key, tuple[str, str]]) -> Figures:
-    """Return the figures that stand in a text: by the pattern before each number, and its unit."""
-    found = {}
-    for key, (pattern, unit) in patterns.items():
-        if one := re.search(pattern.replace("#", NUMBER), text, re.MULTILINE):
-            figure = written(one[1], unit)
-            is_rough = text[one.end(1) : one.end(1) + 1] == "?"  # not settled: line 1 has two significant digits
-            found[key] = Read(figure.value, max(figure.half, _half_of_two_digits(one[1], unit) if is_rough else 0.0))
-    return found
-
-
-def _half_of_two_digits(text: str, unit: str) -> float:
-    """Return half of the second significant digit of a number as it is written; 0 if it has more digits than two."""
-    number, _, prefix = text.partition(" ")
-    digits = f"{float(number):.1e}"
-    if float(digits) != float(number):
-        return 0.0
-    return 0.05 * 10 ** int(digits.partition("e")[2]) * UNITS[unit] * PREFIXES.get(prefix, 1.0)
-
 
 # Of `report --json`: the path of a figure, its name, its unit, and half of the last digit that is written.
 DOCUMENT = (
@@ -112,6 +61,7 @@ DOCUMENT = (
     ("latency.deadline.misses", "misses", "", 0.0),
     ("latency.deadline.miss_rate", "missed", "share", 5e-10),
     ("power.mean_w", "power", "W", 5e-4),
+    ("power.max_w", "power max", "W", 5e-4),
     ("energy.gross_mj", "energy", "mJ", 5e-7),
     ("memory.rss_peak_mib", "rss_peak", "MiB", 5e-4),
     ("memory.rss_end_mib", "rss_end", "MiB", 5e-4),
@@ -149,7 +99,17 @@ def of_document(document: Mapping[str, Any], streams: int) -> Figures:
         found |= taken(document, OF_SPANS) | taken(document, OF_STREAM)
     else:
         for one in document["streams"]:
-            found |= taken(one, OF_STREAM, f"[{one['name']}]")
+            found |= taken(one, (*OF_SPANS, *OF_STREAM), f"[{one['name']}]")
+    return found | _of_board(document)
+
+
+def _of_board(document: Mapping[str, Any]) -> Figures:
+    """Return the figures of `report --json` that are not of a stream: of slowdowns, heat, throttles, and A/B turns."""
+    found: Figures = {}
+    for one in document["slowdowns"] or ():
+        if one["latency_ratio"] is not None:
+            begin = clock_time(one["start_s"] * NS)
+            found[f"slower at {begin}", SESSION] = stated(one["latency_ratio"] - 1, "share", 5e-5)
     for name, ratio in ((document.get("ab") or {}).get("ratios") or {}).items():
         if ratio:
             found[f"A/B {name}", SESSION] = stated(ratio["value"] - 1, "share", 5e-7)
@@ -175,6 +135,12 @@ def of_report(text: str) -> Figures:
                 found[name, SESSION] = written(cell.rstrip("?"), "ms")
         if columns[3]:
             found["response p99", SESSION] = written(columns[3].split()[names.index("p99")].rstrip("?"), "ms")
+    for begin, size in re.findall(r"^slowdown +(\S+) to (?:the end|\S+)  \+?(-?\d+) %", text, re.MULTILINE):
+        found[f"slower at {begin}", SESSION] = written(size, "%")
+    streams = re.findall(r"^stream +(\S+) +p50 (\S+) +p99 (\S+) ms +n (\d+(?: [kM])?)", text, re.MULTILINE)
+    for name, p50, p99, count in streams:
+        for figure, cell, unit in (("p50", p50, "ms"), ("p99", p99, "ms"), ("count", count, "")):
+            found[f"{figure}[{name}]", SESSION] = written(cell, unit)
     return found | found_in(text, {
         ("count", SESSION): (r"^ {11}# inferences,", ""),
         ("rate", SESSION): (r"inferences, #/s", "/s"),
@@ -188,21 +154,13 @@ def of_report(text: str) -> Figures:
         ("sustained p99", SESSION): (r"^sustained .*p99 # ms", "ms"),
         ("hottest", SESSION): (r"^heat .* to # °C", "C"),
         ("power", SESSION): (r"^power +\S+ # W on average, [^;]*$", "W"),
+        ("power max", SESSION): (r"^power +\S+ \S+ W on average, # at most[^;]*$", "W"),
         ("energy", SESSION): (r"^energy +# ± \S+ mJ an inference", "mJ"),
         ("rss_end", SESSION): (r"^memory +engine RSS # MiB at the end", "MiB"),
         ("rss_peak", SESSION): (r"^memory .* # MiB at most", "MiB"),
         ("growth", SESSION): (r"(?:LEAKING|grows by) # MiB/h", "MiB"),
         ("cpu", SESSION): (r"^cpu +engine # % of a core on average", "%"),
     }) | found_in(text, FORECAST) | found_in(text, RATIOS)  # fmt: skip
-
-
-FORECAST = {
-    ("steady", NOW): (r"throttle.*?,?\s+steady\s+# C", "C"),
-    ("trip", NOW): (r"throttles at # C", "C"),
-}
-RATIOS = {
-    (f"A/B {name}", SESSION): (rf"^{name} .*?\+?# % \(-?[\d.]+ to", "%") for name in ("p50", "p90", "p99", "throughput")
-}
 
 
 def of_page(folder: Path, analysis: Analysis) -> Figures:
@@ -222,15 +180,6 @@ def of_textfile(folder: Path, analysis: Analysis, streams: int) -> Figures:
         return of_metrics(path.read_text(), streams, of_prometheus)
     finally:
         made.close()
-
-
-def of_verdict(text: str) -> Figures:
-    """Return the figures within the words of a verdict, wherever they stand."""
-    return found_in(text, {
-        ("throttled", SESSION): (r"throttled (?:once|\d+ times|\d+x), # %", "%"),
-        ("missed", SESSION): (r"missed its deadline of [\d.]+ ms: # %", "%"),
-        ("deadline", SESSION): (r"missed its deadline of # ms", "ms"),
-    })  # fmt: skip
 
 
 def of_comparison(document: Mapping[str, Any]) -> Figures:
@@ -266,8 +215,7 @@ def of_metrics(text: str, streams: int, parse: Any = of_openmetrics) -> Figures:
         for one in family.samples:
             if one.name == "edgetop_temperature_celsius":
                 heat.append(one.value)
-            elif one.name == "edgetop_power_watts" and one.labels["role"] == "total":
-                found["power", NOW] = stated(one.value, "W", 5e-7)
+            found |= _now(one)
             values.setdefault(one.name, {})[one.labels.get("stream", "")] = one.value
     for stream, count in values.get("edgetop_inference_duration_seconds_count", {}).items():
         suffix = f"[{stream}]" if streams > 1 else ""
@@ -287,59 +235,13 @@ def of_metrics(text: str, streams: int, parse: Any = of_openmetrics) -> Figures:
     return found
 
 
-def rows_of(view: MonitorView) -> list[str]:
-    return [plain(row) for row in LATENCY.body(view, area(140, 18))]
-
-
-def of_screen(view: MonitorView) -> Iterator[tuple[str, Figures]]:
-    """Yield the figures of the header, the panes and the lines of a run without a screen."""
-    stream = f"[{view.latency.stream}]" if view.latency.stream else ""
-    window = SESSION if view.latency.window_ns is None else WINDOW
-    header = plain(verdict_line(view, area(400, 1), None))
-    felt = "response " if "resp. p50" in header else ""
-    latency = {
-        (f"{felt}p50{stream}", window): (r"p50 +#\??", "ms"),
-        (f"{felt}p99{stream}", window): (r"  p99 +#\??", "ms"),
-        (f"rate{stream}", window): (r" #/s", "/s"),
-    }
-    yield "header", found_in(header, latency) | of_verdict(header)
-    vitals = plain(vitals_line(view, area(400, 1)))
-    yield "vitals", found_in(vitals, {
-        ("missed", SESSION): (r"missed +# %", "%"), ("deadline", SESSION): (r"p99 +\S+ +of # ms", "ms"),
-        ("hottest", NOW): (r"heat +#", "C"), ("power", NOW): (r"power +# W", "W"),
-    })  # fmt: skip
-    for name, line in (("line", progress_line(view)), ("plain line", plain_line(view))):
-        yield name, of_verdict(line) | found_in(line, {
-            (f"p50{stream}", window): (r"(?:FINISHED.*? p50|Median latency) #\??", "ms"),
-            (f"p99{stream}", window): (r"(?:\?? p99|99th percentile) #\??", "ms"),
-            (f"rate{stream}", window): (r"#(?:/s| inferences a second)", "/s"),
-            ("hottest", NOW): (r"Hottest zone # degrees Celsius", "C"),
-            ("power", NOW): (r"Board power # watts", "W"),
-            ("count", SESSION): (r" n # in all", ""),
-        })  # fmt: skip
-    rows = [row.split() for row in rows_of(view)]
-    if view.ab is None:
-        names = rows[0]
-        for row in rows[1:]:
-            of = {"10s": WINDOW, "session": SESSION}.get(row[0] if row else "")
-            if of:
-                shown = dict(zip(names, re.findall(r"\S+(?: [kMG]\b)?", " ".join(row[1:])), strict=True))
-                units = {**dict.fromkeys(("p50", "p90", "p95", "p99", "max"), "ms"), "/s": "/s", "n": ""}
-                figures = {
-                    (f"{COLUMNS.get(name, name)}{stream}", of): written(shown[name].rstrip("?"), unit)
-                    for name, unit in units.items()
-                    if shown[name].rstrip("?") != UNKNOWN
-                }
-                yield f"latency pane, {of}", figures
-    heat = "\n".join(map(plain, THERMAL.body(view, area(140, 18))))
-    yield "heat pane", found_in(heat, FORECAST)
-    if view.ab is not None:
-        yield "A/B pane", found_in("\n".join(rows_of(view)), RATIOS)
-        header_line = plain(ab_line(view.ab, 200))
-        yield "A/B line", found_in(header_line, {("A/B p50", SESSION): (r"at p50: \+?# % \(", "%")})
-    power = POWER.title(view, area(200, 10))
-    if "a part" not in power:
-        yield "power pane", found_in(power, {("power", NOW): (r"^(?:last )?# W", "W")})
+def _now(one: Sample) -> Figures:
+    """Return the present value that a sample of a sensor has, if other outputs show it too."""
+    if one.name == "edgetop_power_watts" and one.labels["role"] == "total":
+        return {("power", NOW): stated(one.value, "W", 5e-7)}
+    if one.name == "edgetop_memory_bytes" and one.labels["kind"] == "rss":
+        return {("rss", NOW): stated(one.value, "bytes", 5e-4)}
+    return {}
 
 
 def of_summary(analysis: Analysis, folder: Path, streams: int) -> Figures:
@@ -399,6 +301,8 @@ def figures(folder: Path, analysis: Analysis) -> dict[str, Figures]:
     found = {
         "report --json": of_document(document, streams),
         "report": of_report(text) | of_verdict(text),
+        "report --md": of_markdown("\n".join(report_markdown(report(analysis)))),
+        "brief report": of_report(brief_summary(report(analysis))),
         "report --html": of_page(folder, analysis),
         "verdict": of_verdict(f"{words['words']}\n{words['brief']}"),
         "fleet": of_summary(analysis, folder, streams),
@@ -406,15 +310,18 @@ def figures(folder: Path, analysis: Analysis) -> dict[str, Figures]:
         "alerts": of_alerts(folder),
         "metrics": of_metrics(rendered(families(analysis), openmetrics=True).decode(), streams),
         "textfile": of_textfile(folder, analysis, streams),
+        "otlp": of_otlp(families(analysis), streams),
     }
     one = sample(analysis)
     comparison = compare((Group("a", (one,)), Group("b", (one,))))
     found["compare --json"] = of_comparison(json.loads(comparison_json(comparison, ())))
+    found |= of_comparisons(comparison)
     sessions = listed(folder.parent, folder.parent)
     (row,) = [one for one in sessions if one.path == str(folder.absolute())]
     of_list = {} if row.p50_ms is None else {("p50", SESSION): stated(row.p50_ms, "ms")}
     found["sessions --json"] = of_list | ({} if row.p99_ms is None else {("p99", SESSION): stated(row.p99_ms, "ms")})
     found["sessions"] = of_verdict(clean("\n".join(table([row], None))))
+    found |= of_details(analysis.view(None, kinds=("temp", "power")).freeze())
     for window_ns in (None, WINDOW_NS):
         of = "whole" if window_ns is None else "window"
         found |= {f"{name} ({of})": read for name, read in of_screen(analysis.view(window_ns).freeze())}

@@ -61,6 +61,11 @@ USUAL_S = 30  # the seconds before an inference whose median count is the usual 
 # Sensors of what the CPU and the kernel counted of the engine's threads.
 CYCLES, RAN_MS, CACHE_MISSES, MIGRATIONS = "rate/cycles", "rate/task-clock", "rate/cache-misses", "rate/migrations"
 
+# Causes of slowdowns that delay edgetop's own reads as well. A slow read beside them proves nothing.
+DELAY_READS = ("contention", "memory-pressure")
+# Causes of slowdowns that concern one stream and not the others of the program.
+OF_ONE_STREAM = ("mix", "unknown")
+
 # In the order in which coincidences are believed.
 CAUSES = (
     "cpu-quota", "fewer-cpus", "contention", "garbage-collection", "page-faults", "small-cores", "burst",
@@ -384,9 +389,22 @@ def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
 def _explained(found: SlowInference, slowdowns: Sequence[Slowdown]) -> SlowInference:
     second_ns = found.t_ns // NS * NS
     within = [one for one in slowdowns if one.start_ns <= second_ns and (one.end_ns is None or second_ns < one.end_ns)]
-    if not within or found.is_proven or found.cause in ("burst", "sensor-read"):
+    if not within or found.is_proven or found.cause == "burst":
+        return found
+    if found.cause == "sensor-read" and within[-1].cause not in DELAY_READS:
         return found
     return replace(found, cause="slowdown", who=within[-1].cause)
+
+
+def explained_by_others(found: SlowInference, slowdowns: Sequence[Slowdown]) -> SlowInference:
+    """Return a slow inference of one stream with its cause, if a slowdown of another stream explains it.
+
+    What the whole board does concerns all streams, but a stream with few or noisy inferences has no slowdown of its
+    own then. `slowdowns` are those of all streams.
+    """
+    if found.cause not in ("unexplained", "sensor-read"):
+        return found
+    return _explained(found, [one for one in slowdowns if one.cause not in OF_ONE_STREAM])
 
 
 def tail_parts(slowest: Sequence[SlowInference]) -> tuple[TailPart, ...]:

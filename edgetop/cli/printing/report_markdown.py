@@ -103,7 +103,7 @@ def _span(name: str, span: Span) -> Sequence[str]:
 
 
 def _slowdown(one: Slowdown) -> Sequence[str]:
-    slower = or_unknown(one.latency_ratio, lambda ratio: f"{(ratio - 1) * 100:+.0f} %")
+    slower = or_unknown(one.latency_ratio, lambda ratio: formatting.signed_percent(ratio - 1))
     end = "the end" if one.end_ns is None else formatting.clock_time(one.end_ns)
     return formatting.clock_time(one.start_ns), end, slower, escaped(one.cause), f"{one.confidence:.2f}"
 

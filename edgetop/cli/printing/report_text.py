@@ -253,7 +253,7 @@ def _change(drift: float | None, sizes: InputSizes | None) -> str:
     nothing is known.
     """
     if drift is not None:
-        return f", {(drift - 1) * 100:+.0f} % vs burst"
+        return f", {formatting.signed_percent(drift - 1)} vs burst"
     return f", cannot be compared with the burst: {sizes_words(sizes)}" if sizes and sizes.differ else ""
 
 
@@ -268,7 +268,7 @@ def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) ->
         yield "slowdowns  none"
     by_length = sorted(slowdowns, key=_length_ns, reverse=True)
     for slowdown in sorted(by_length[:most], key=lambda slowdown: slowdown.start_ns):
-        size = or_unknown(slowdown.latency_ratio, lambda ratio: f"+{(ratio - 1) * 100:.0f} %")
+        size = or_unknown(slowdown.latency_ratio, lambda ratio: formatting.signed_percent(ratio - 1))
         end = "the end" if slowdown.end_ns is None else formatting.clock_time(slowdown.end_ns)
         cause = f"{slowdown.cause} (confidence {slowdown.confidence:.2f})"
         if slowdown.streams:

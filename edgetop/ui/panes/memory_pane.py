@@ -41,7 +41,7 @@ def _whose(memory: MemoryView) -> str:
 def one_line(view: MonitorView, area: Area) -> Line:
     memory = view.memory
     application = memory.application
-    peak = or_unknown(application.max, _scaled) if application else _mib(memory.peak)  # of what stands before it
+    peak = or_unknown(application.max if application else memory.peak_mib, _scaled)  # of what stands before it
     gpu = f", GPU{'' if memory.accelerator else ' of all'} {_mib(memory.gpu)}" if memory.gpu else ""
     return as_fits(
         area.width,
@@ -81,7 +81,11 @@ def _scaled(mib: float) -> str:
 
 def _cell(track: TrackView | None) -> str:
     """Return the present value as text, padded so that the numbers of several lines are aligned."""
-    number, _, unit = _mib(track).partition(" ")
+    return _aligned(track.now if track else None)
+
+
+def _aligned(mib: float | None) -> str:
+    number, _, unit = or_unknown(mib, _scaled).partition(" ")
     return f"{number:>9} {unit}".rstrip()
 
 
@@ -160,7 +164,10 @@ def _figures(memory: MemoryView, area: Area) -> Iterator[Line]:
     if memory.application:
         yield _line(area, "program", memory.application, "all its processes")
     yield _line(area, "engine RSS", memory.rss, *_made_of(memory))
-    yield _line(area, "peak", memory.peak)
+    if memory.peak_mib is None:
+        yield _line(area, "peak", memory.peak)
+    else:
+        yield line((f"{'peak':<{LABEL_CELLS}}", "dim"), _aligned(memory.peak_mib))
     yield _line(area, "PSS", memory.pss, f"USS {_mib(memory.uss)}", f", swapped out {_mib(memory.swap)}")
     if memory.accelerator:
         yield _line(area, "GPU part", memory.accelerator, "not part of RSS")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import STEAL
-from edgetop.analysis.slowdowns.slow_inferences import KEPT, TailView
+from edgetop.analysis.slowdowns.slow_inferences import KEPT, SlowInference, TailView, explained_by_others
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.verdict_reasons import Lasts, State, TakenBy
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
@@ -408,6 +409,41 @@ def test_within_a_slowdown_what_edgetop_did_itself_is_the_cause_all_the_same() -
     causes = {one.t_ns // NS: (one.cause, one.who) for one in tail_of(slow_from_60(burst, read)).slowest}
     assert (causes[70], causes[80]) == (("burst", ""), ("sensor-read", ""))
     assert causes[75] == ("slowdown", "thermal")
+
+
+OF_OTHERS = SlowInference(70 * NS, 50 * MS, "unexplained")
+SLOW_READ = replace(OF_OTHERS, cause="sensor-read")
+
+
+@pytest.mark.parametrize(
+    ("found", "slowdown", "cause", "who"),
+    [
+        (OF_OTHERS, "contention", "slowdown", "contention"),
+        (OF_OTHERS, "thermal", "slowdown", "thermal"),
+        (SLOW_READ, "contention", "slowdown", "contention"),  # of which edgetop's own read was slow too
+        (SLOW_READ, "thermal", "sensor-read", ""),
+        (OF_OTHERS, "mix", "unexplained", ""),
+        (OF_OTHERS, "unknown", "unexplained", ""),
+        (replace(OF_OTHERS, cause="migration"), "contention", "migration", ""),
+        (replace(OF_OTHERS, t_ns=80 * NS), "contention", "unexplained", ""),
+    ],
+)
+def test_a_slowdown_of_another_stream_explains_what_nothing_else_does(
+    found: SlowInference, slowdown: str, cause: str, who: str
+) -> None:
+    others = Slowdown(60 * NS, 80 * NS, slowdown, 1.5, 0.9, ())
+    explained = explained_by_others(found, [others])
+    assert (explained.cause, explained.who) == (cause, who)
+
+
+def test_a_slow_read_within_contention_is_no_cause_of_its_own() -> None:
+    read = told(80.3, "sensor-slow", begin_ns=int(80.3 * NS), took_ns=150 * MS)
+    session = slow_from_60(read)
+    waits = {"rate/run-queue-wait": [0.0] * 60 + [600.0] * 30, "pressure/cpu-some": [0.0] * 60 + [80.0] * 30}
+    of_others = made({}, sensors=waits)
+    session = replace(session, manifests=of_others.manifests, readings=of_others.readings)
+    causes = {one.t_ns // NS: (one.cause, one.who) for one in tail_of(session).slowest}
+    assert causes[80] == causes[75] == ("slowdown", "contention")
 
 
 def test_the_report_says_what_the_tail_is_made_of() -> None:
