@@ -200,6 +200,38 @@ def test_the_report_has_the_latency_by_the_size_of_inputs() -> None:
     assert [one["p50_ms"] for one in stream["shapes"]] == pytest.approx([10, 40], rel=0.03)
 
 
+def of_two_sizes(early_s: int) -> Analysis:
+    """Return a program whose second model gets inputs of two sizes in turns.
+
+    Its readings of the first `early_s` seconds come in a batch before the first inferences of both models.
+    """
+    runs = [calls(0, 0, 90, 300, 20), calls(1, 0.1, 90, 300, 40)]
+    elements = np.where(np.arange(len(runs[1])) % 2, 100.0, 1_000.0)
+    runs[1]["latency_ns"][elements > 100] *= 5
+    rows = zip(runs[1]["t_ns"].tolist(), elements.tolist(), (runs[1]["latency_ns"] / 1e6).tolist(), strict=True)
+    readings = make_readings(*(row for t_ns, size, ms in rows for row in ((t_ns, 0, size), (t_ns, 1, ms))))
+    manifest = make_manifest(
+        *map(make_sensor, ("input/1-size", "call/1-sized")), load=Load(),
+        watched=Watched(("./program",), streams=(WatchedStream(f"/m/{DET}"), WatchedStream(f"/m/{CLS}"))),
+    )  # fmt: skip
+    together = np.sort(np.concatenate(runs), order="t_ns")
+    aggregator = SecondAggregator(split_by="stream")
+    seconds = concatenate([aggregator.add(together), aggregator.close()])
+    is_early, begun = readings["t_ns"] < early_s * NS, (phase_event(0, "measure", runs=None),)
+    return Analysis.of([
+        Batch(early_s * NS, readings=readings[is_early], events=begun, manifest=manifest, restart=True),
+        Batch(90 * NS, together, seconds, readings=readings[~is_early]),
+    ])  # fmt: skip
+
+
+def test_sizes_of_calls_may_come_before_the_first_inferences_of_their_stream() -> None:
+    """A tap holds back the first inferences of a program, and gives the readings of its calls at once."""
+    early, usual = (report_document(of_two_sizes(early_s))["streams"] for early_s in (10, 0))
+    assert early == usual
+    assert usual[0]["name"] == CLS
+    assert usual[0]["burst"]["from_s"] < 10
+
+
 def test_larger_inputs_are_no_slowdown() -> None:
     analysis = sized(lambda _, elements: 2 + 0.1 * elements, 2.0, is_over=False)
     assert analysis.slowdowns_view().slowdowns == ()

@@ -11,6 +11,7 @@ used. So larger inputs never look like a slowdown, and a time learned during a s
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.levels import ENOUGH
 from edgetop.analysis.slowdowns.serialization import require
+from edgetop.analysis.statistics import MOST_JUDGED
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import Readings, of_sensors
 from edgetop.session.seconds import NS, SECOND
@@ -97,6 +99,40 @@ class SizedTimes:
         """Forget the calls from more than 64 s before the session second `until_s`."""
         for second in [one for one in self._of_second if one < until_s - HELD_S]:
             del self._of_second[second]
+
+
+class SizedStreams:
+    """The recorded calls of all streams with the sizes of their inputs.
+
+    The readings of a call may come in an earlier batch than its inference: a tap holds back the first inferences of a
+    stream until it knows which of these are its warm-up. So the calls of a stream are stored before it begins.
+    """
+
+    def __init__(self) -> None:
+        self._early: dict[int, SizedTimes] = {}  # of the streams that have not begun, by number
+
+    def register(self, manifest: Manifest, begun: Collection[int]) -> None:
+        """Choose the sensors of the streams in `manifest` that have not begun.
+
+        `begun` has the numbers of the streams that have begun.
+        """
+        streams = manifest.watched.streams if manifest.watched else ()
+        for number in range(min(len(streams), MOST_JUDGED)):
+            if number not in begun:
+                self._early.setdefault(number, SizedTimes()).register(manifest, number)
+
+    def fold(self, readings: Readings) -> None:
+        for calls in self._early.values():
+            calls.fold(readings)
+
+    def begin(self, number: int) -> SizedTimes:
+        """Return the calls of the stream `number` so far. The caller then adds later calls to the result itself."""
+        return self._early.pop(number, None) or SizedTimes()
+
+    def forget(self, until_s: int) -> None:
+        """Forget the calls of streams that have not begun, from more than 64 s before the session second `until_s`."""
+        for calls in self._early.values():
+            calls.forget(until_s)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from edgetop.analysis.event_index import EventIndex
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
-from edgetop.analysis.slowdowns.equal_size import SizedTimes
+from edgetop.analysis.slowdowns.equal_size import SizedStreams, SizedTimes
 from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.stream_names import stream_names
 from edgetop.analysis.tracks import Bools, Floats, Tracks
@@ -374,6 +374,8 @@ class Signals:
         self.mix = Mix()
         self.positions = EqualPosition()  # of the context of a language model
         self.sized = SizedTimes()  # latencies of calls with the sizes of their inputs
+        self.sizes = SizedStreams()  # those of streams that have not begun; shared by all streams
+        self._begun = {0}  # numbers of the streams that have begun; shared by all streams
         self.names: tuple[str, ...] = ()  # of all streams
         self._manifest: Manifest | None = None
         self.infos: tuple[SensorInfo, ...] = ()  # a row of looked-up values each
@@ -403,6 +405,8 @@ class Signals:
         self.channels = channels(self.infos, self.trips_c)
         self.names = stream_names(manifest)
         self.sized.register(manifest, self.number)
+        if not self.number:
+            self.sizes.register(manifest, self._begun)
         if self.machine.is_program:
             row = (len(self.infos),)
             rows = tuple(place for place, info in enumerate(self.infos) if info.id == size)
@@ -420,7 +424,8 @@ class Signals:
         Both objects share the events and the counts of calls.
         """
         other = copy.copy(self)
-        other.number, other.sized = number, SizedTimes()
+        other.number, other.sized = number, self.sizes.begin(number)
+        self._begun.add(number)
         if self._manifest is not None:
             other.register(self._manifest)
         return other

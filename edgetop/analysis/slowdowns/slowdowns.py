@@ -83,6 +83,7 @@ class Slowdowns(TracksReader):
                 self._view = self._newest_tail = None
         if self._has_own_events:
             self.signals.events.on_event(batch.events)
+            self.signals.sizes.fold(batch.readings)
         self.signals.sized.fold(batch.readings)
         self._phases.fold(batch.events)
         end_ns = self._phases.measured_until_ns
@@ -126,6 +127,8 @@ class Slowdowns(TracksReader):
         self.settled_s = until_s
         self._advance(self._judgement, rows, until_s)
         self.signals.sized.forget(until_s)
+        if self._has_own_events:
+            self.signals.sizes.forget(until_s)
         self._tail.advance(rows, self.signals)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
