@@ -7,6 +7,7 @@ compose logs" and "docker logs --timestamps"; Android's logcat, "-v" (brief, tag
 
 import codecs
 import csv
+import io
 import math
 import re
 from collections.abc import Iterator
@@ -88,6 +89,24 @@ def decode(data: bytes) -> str:
     name, skipped = encoding_of(data)
     text = data[skipped:].decode(name, "surrogateescape" if name == "utf-8" else "replace")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def whole_lines(data: bytes, encoding: str) -> Iterator[tuple[str, int]]:
+    r"""Yield `(line, size in bytes)` for each complete line. The line has its end, and the size is that in the file.
+
+    `data` is a piece of a file that begins at a line, without a byte order mark. `encoding` is as `encoding_of` returns
+    it.
+
+    >>> list(whole_lines(b"1\x002\x00\r\x00\n\x003\x00", "utf-16-le"))
+    [('12\r\n', 8)]
+    """
+    if encoding == "utf-8":
+        yield from ((line.decode("utf-8", "replace"), len(line)) for line in io.BytesIO(data) if line.endswith(b"\n"))
+        return
+    width = len("\n".encode(encoding))
+    text = data[: len(data) // width * width].decode(encoding, "surrogatepass")
+    for line in text[: text.rfind("\n") + 1].split("\n")[:-1]:
+        yield f"{line}\n", len(f"{line}\n".encode(encoding, "surrogatepass"))
 
 
 def without_escapes(text: str) -> str:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from edgetop.comparison.device_fit import FIGURES, Kind, Line, Pair, identity, line, mean_of, why_no_line
+from edgetop.comparison.pair_order import Order, order_of
 from edgetop.comparison.sample import Sample
 from edgetop.errors import InputError
 from edgetop.formatting import rounded
@@ -28,6 +29,7 @@ class Agreement:
     key: str  # one of KEYS
     line: Line | None  # None if there are too few models; `refused` says so
     refused: str = ""
+    order: Order | None = None  # which pairs of models can be told apart; None without a line, or for too many models
 
     @property
     def residuals(self) -> tuple[float, ...]:
@@ -47,6 +49,14 @@ class Agreement:
             "key": self.key, "unit": unit, "count": len(found.pairs), "tau": rounded(found.tau, 6),
             "tau_chance": rounded(self.chance, 6), "slope": rounded(found.slope, 6),
             "factor": rounded(found.factor, 6), "r2": rounded(found.r2, 6),
+            "order": self.order and {
+                "tau_b": rounded(self.order.tau_b, 6), "pairs": len(self.order.pairs),
+                "told_apart": len(self.order.told_apart),
+                "ties": [
+                    {"models": [pair.first, pair.second], "desk": pair.here, "device": pair.there}
+                    for pair in self.order.ties
+                ],
+            },
             "models": [
                 {"name": pair.name, "desk": rounded(pair.here, 6), "device": rounded(pair.there, 6),
                  "line": rounded(found.at(pair.here), 6), "residual": rounded(off, 6),
@@ -91,16 +101,17 @@ def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> A
     on the device.
     """
     read: Callable[[Sample], float | None] = FIGURES[key].read
-    pairs = []
+    pairs, models = [], []
     for here, there in both:
         known = [[one for one in side if (read(one) or 0.0) > 0] for side in (here, there)]
         if all(known):
             pairs.append(Pair(_name(here[0]), "", ALL, mean_of(known[0], key), mean_of(known[1], key)))
+            models.append((_name(here[0]), known[0], known[1]))
     if not pairs:
         return None
     if refused := why_no_line(pairs):
         return Agreement(key, None, refused)
-    return Agreement(key, line(pairs))
+    return Agreement(key, line(pairs), order=order_of(models, key))
 
 
 def _by_identity(samples: Sequence[Sample]) -> dict[tuple[object, ...], list[Sample]]:

@@ -45,6 +45,7 @@ _DATE = re.compile(
 
 LOOKED_AT = 1000  # rows that show the resolution of the times, and in which the first row of numbers must be
 HEADER_ROWS = 60  # rows among which the names of the columns are looked for
+SHOWN, MOST_ROWS = 20, 0.8  # rows that show whether a text is a table, and the share of them that must be rows of it
 MANY = 12  # columns that an error message lists
 
 
@@ -107,6 +108,26 @@ def is_table(text: str, *, has_numbers: bool = False) -> bool:
         return not has_numbers or any(place < len(below) for place in candidates)
     is_split = separators.cell is not None or len(names) == 1
     return is_split and any(_amount(below[place], separators) for place in _unitless(names) if place < len(below))
+
+
+def why_no_table(text: str) -> str:
+    """Return why a table of numbers is no table of latencies, and the option that helps, or "" if it is no table."""
+    rows = list(itertools.islice(_rows(text), SHOWN + 1))
+    if len(rows) < 2:
+        return ""
+    separators = separators_of(rows[0][1])
+    names = separators.cells(rows[0][1])
+    below = [separators.cells(line) for _, line in rows[1:]]
+    numbers = [
+        cells for cells in below if len(cells) == len(names) and any(_amount(cell, separators) for cell in cells)
+    ]
+    if len(numbers) < len(below) * MOST_ROWS or (separators.cell is None and len(names) > 1):
+        return ""
+    if _is_number(separators, names[0]):
+        return "a table without names of columns: choose one with its unit, such as --latency-column 1:ms"
+    lone = next((name for name in names if _split(name)[1] and not _split(name)[0]), None)
+    advice = f"{names[-1]}:ms" if lone is None else lone
+    return f"no column is named as a latency ({_listed(names)}): choose one, such as --latency-column {advice}"
 
 
 def _first_cells(rows: Sequence[tuple[int, str]], separators: Separators, width: int) -> list[str]:
@@ -254,9 +275,11 @@ def _is_number(separators: Separators, cell: str) -> bool:
 def _split(name: str) -> tuple[str, str | None]:
     """Return `(name without unit, unit)` for a column's name. The unit is None if the name has none.
 
-    >>> _split("latency_ms"), _split("Duration (µs)"), _split("inferenceTimeMs"), _split("latency")
-    (('latency', 'ms'), ('Duration', 'us'), ('inferenceTime', 'ms'), ('latency', None))
+    >>> _split("latency_ms"), _split("Duration (µs)"), _split("inferenceTimeMs"), _split("latency"), _split("ms")
+    (('latency', 'ms'), ('Duration', 'us'), ('inferenceTime', 'ms'), ('latency', None), ('', 'ms'))
     """
+    if (unit := _LONG.get(name.lower(), name.lower())) in _NS:
+        return "", unit
     if match := _CAMEL.match(name) or _UNIT.match(name):
         unit = match[2].lower()
         return match[1], _LONG.get(unit, unit)

@@ -5,6 +5,7 @@ Monsoon. The logs of the other instruments begin with lines about the instrument
 names a time and a current, a voltage or a power. A line of units may follow the header.
 """
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.captured_text import Separators, encoding_of, separators_of
+from edgetop.captured_text import Separators, encoding_of, separators_of, whole_lines
 from edgetop.files import open_regular
 from edgetop.frozen import frozen
 from edgetop.recording.csv_numbers import number_columns
@@ -57,6 +58,7 @@ class TraceSpec:
 
 @frozen
 class _Layout:
+    encoding: str
     begin: int  # byte of the first row
     width: int
     separators: Separators
@@ -104,7 +106,7 @@ class PowerTrace:
         places += [layout.marker] if layout.marker is not None else []
         newest_s = -np.inf
         for columns in number_columns(
-            self._spec.path, layout.begin, layout.width, places,
+            self._spec.path, layout.begin, layout.width, places, encoding=layout.encoding,
             separator=layout.separators.cell or " ", has_comma=layout.separators.has_comma,
         ):  # fmt: skip
             t_s, watts = columns[0] * layout.time[1], np.full(len(columns[0]), layout.constant)
@@ -137,14 +139,12 @@ def _spread(t_s: Floats) -> Floats:
 def _find_layout(spec: TraceSpec) -> _Layout:
     with os.fdopen(open_regular(spec.path), "rb") as file:
         head = file.read(HEAD_BYTES)
-    if (encoding := encoding_of(head)[0]) != "utf-8":
-        raise ValueError(f"its text is {encoding.upper()}: convert it with iconv -f {encoding} -t utf-8")
-    lines = head.split(b"\n")[:HEAD_LINES]
-    begin, first_error = 0, None
-    for number, raw in enumerate(lines):
-        begin += len(raw) + 1
-        line = raw.decode("utf-8", "replace").lstrip("\ufeff").strip("\r")
-        line = _COMMENT.sub("", line)
+    encoding, begin = encoding_of(head)
+    lines = list(itertools.islice(whole_lines(head[begin:], encoding), HEAD_LINES))
+    first_error = None
+    for number, (text, size) in enumerate(lines):
+        begin += size
+        line = _COMMENT.sub("", text.strip("\r\n"))
         separators = separators_of(line)
         names = [name.lower() for name in separators.cells(line)]
         try:
@@ -157,13 +157,13 @@ def _find_layout(spec: TraceSpec) -> _Layout:
         if len(names) > MOST_CELLS:
             raise ValueError(f"it has {len(names)} columns, more than {MOST_CELLS}")
         needed = [time[0], *(place for place, _ in factors)]
-        for later in lines[number + 1 : number + 4]:  # a line of units
-            if _has_numbers(later.decode("utf-8", "replace"), separators, needed):
+        for later, more in lines[number + 1 : number + 4]:  # a line of units
+            if _has_numbers(later, separators, needed):
                 break
-            begin += len(later) + 1
+            begin += more
         marker = None if spec.marker is None else _place(names, spec.marker)
-        return _Layout(begin, len(names), separators, time, factors, constant, marker)
-    raise first_error or ValueError("it is empty")
+        return _Layout(encoding, begin, len(names), separators, time, factors, constant, marker)
+    raise first_error or ValueError("it has no whole line")
 
 
 def _has_numbers(line: str, separators: Separators, places: Sequence[int]) -> bool:

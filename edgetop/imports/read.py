@@ -334,6 +334,8 @@ def _not_read(path: Path, text: str) -> InputError:
     """Return the error for a file of which no tool is recognised. It says why the file is no JSON, if it is none."""
     if not text.strip():
         return InputError(f"{path}: empty", "it is written when the tool ends")
+    if why_not := latency_table.why_no_table(text):
+        return InputError(f"{path}: {why_not}", HELP)
     try:
         _loads(text)
     except (ValueError, RecursionError) as error:

@@ -17,13 +17,21 @@ PIECE_BYTES = 1 << 20
 
 
 def number_columns(
-    path: Path, begin: int, width: int, columns: Sequence[int], *, separator: str, has_comma: bool
+    path: Path,
+    begin: int,
+    width: int,
+    columns: Sequence[int],
+    *,
+    separator: str,
+    has_comma: bool,
+    encoding: str = "utf-8",
 ) -> Iterator[list[Floats]]:
     """Yield, piece by piece, a list with an array for each of `columns`. An empty cell is NaN.
 
     `begin` is the byte offset of the first row. `width` is the number of cells in a row. Rows with another number of
     cells are left out. `separator` separates the cells. `columns` are the positions of the wanted columns, from 0.
-    `has_comma` says that the decimal sign is a comma. Raises OSError, or ValueError if a cell is no number.
+    `has_comma` says that the decimal sign is a comma. `encoding` is that of the text, such as `utf-16-le`. Raises
+    OSError, or ValueError if a cell is no number.
     """
     names = [f"c{place}" for place in range(width)]
     wanted = [names[place] for place in columns]
@@ -32,7 +40,9 @@ def number_columns(
         try:
             reader = pyarrow.csv.open_csv(
                 pa.PythonFile(file, mode="r"),
-                pyarrow.csv.ReadOptions(column_names=names, block_size=PIECE_BYTES, use_threads=False),
+                pyarrow.csv.ReadOptions(
+                    column_names=names, block_size=PIECE_BYTES, use_threads=False, encoding=encoding
+                ),
                 pyarrow.csv.ParseOptions(delimiter=separator, invalid_row_handler=lambda _: "skip"),
                 pyarrow.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pa.float64()),

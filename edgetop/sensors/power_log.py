@@ -6,13 +6,13 @@ over bins of 0.1 s, so that an instrument's 100,000 samples a second become ten 
 sensor has the highest sample of each bin, since means hide short peaks.
 """
 
-import io
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from edgetop.captured_text import encoding_of, printable
+from edgetop.captured_text import decode, encoding_of, printable, whole_lines
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Sample, columns_of
@@ -73,6 +73,7 @@ class PowerLog:
 
     def _begin_anew(self) -> None:
         self._position = 0  # offset of the first line that was not taken yet
+        self._encoding = "utf-8"
         self._sample: Sample | None = None
         self._inode: int | None = None
         self._failed: ValueError | None = None  # found in the last read, which still had bins
@@ -92,12 +93,12 @@ class PowerLog:
         if self._failed is not None:
             failed, self._failed = self._failed, None
             raise failed
-        for line in self._lines():
+        for line, size in self._lines():
             if self._bins.newest_s > now_s:
                 break
-            self._position += len(line)
+            self._position += size
             try:
-                self._take(line.decode("utf-8", "replace"), done)
+                self._take(line, done)
             except ValueError as error:
                 if not done:
                     raise
@@ -124,8 +125,11 @@ class PowerLog:
             self._first_missed = self._first_missed if self._missed else printable(line)
             self._missed += 1
 
-    def _lines(self) -> Iterator[bytes]:
-        """Return the complete lines in the next piece of the file, each with its line end."""
+    def _lines(self) -> Iterator[tuple[str, int]]:
+        """Yield `(line, size in bytes)` for each complete line in the next piece of the file.
+
+        A line has its line end.
+        """
         fd = os.open(self._spec.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)
@@ -135,11 +139,15 @@ class PowerLog:
             piece = os.pread(fd, PIECE_BYTES, self._position)
         finally:
             os.close(fd)
-        if not self._position and (encoding := encoding_of(piece)[0]) != "utf-8":
-            raise ValueError(f"its text is {encoding.upper()}: convert it with iconv -f {encoding} -t utf-8")
+        mark = 0
+        if not self._position:
+            self._encoding, mark = encoding_of(piece)
         if len(piece) > LINE_BYTES and b"\n" not in piece:
             raise ValueError(f"no line ends within {LINE_BYTES} bytes: not a {self._spec.format} log")
-        return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
+        lines = whole_lines(piece[mark:], self._encoding)
+        for line, size in itertools.islice(lines, 1):
+            yield line, mark + size
+        yield from lines
 
     def _parse(self, line: str) -> tuple[float, float] | None:
         """Return `(time in s, power in W)` of one line, where the time is the log's own.
@@ -191,7 +199,7 @@ def _first_line(path: Path) -> str:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb", buffering=0) as file:
-            return (file.read(LINE_BYTES) or b"").partition(b"\n")[0].decode("utf-8-sig", "replace")
+            return decode(file.read(LINE_BYTES) or b"").partition("\n")[0]
     except OSError:
         return ""
 

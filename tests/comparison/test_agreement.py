@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from edgetop.cli.printing.agreement_text import agreement_sentences
 from edgetop.comparison.agreement import agreements, chance_of
 from edgetop.comparison.device_fit import fit, identity, kendall, predict
 from edgetop.comparison.fairness import fairness
@@ -170,3 +171,45 @@ def test_every_form_of_the_comparison_has_the_agreement() -> None:
     assert "`bo\\|ard`" in document
     assert len([line for line in document.splitlines() if "m3.tflite" in line]) >= 2
     assert "agreement.total_time_ms.tau" not in {row[0] for row in csv_rows(comparison)}
+
+
+def runs(times: Sequence[Sequence[float]]) -> list[Sample]:
+    """Five runs of each program; `times` has the total times of each program's runs in ms."""
+    return [program(f"m{k}", ms=ms, mib=10.0 * (k + 1)) for k, each in enumerate(times) for ms in each]
+
+
+APART = [[100, 101, 102, 103, 104], [200, 202, 204, 206, 208], [400, 404, 408, 412, 416]]
+
+
+def test_pairs_that_cannot_be_told_apart_are_ties() -> None:
+    alike = [[205, 198, 212, 203, 207], *APART[1:]]  # on the second machine, the first two programs are alike
+    (time,) = (one for one in agreements(runs(APART), runs(alike)).agreements if one.key == "total_time_ms")
+    assert time.order
+    assert [(pair.first, pair.second, pair.here, pair.there) for pair in time.order.pairs] == [
+        ("m0", "m1", -1, 0), ("m0", "m2", -1, -1), ("m1", "m2", -1, -1),
+    ]  # fmt: skip
+    assert time.order.tau_b == pytest.approx(2 / np.sqrt(3 * 2))
+    document = time.to_json()["order"]
+    assert document == {
+        "tau_b": pytest.approx(0.816497), "pairs": 3, "told_apart": 2,
+        "ties": [{"models": ["m0", "m1"], "desk": -1, "device": 0}],
+    }  # fmt: skip
+    (first, *_) = agreement_sentences(time, "desk", "board")
+    assert first.startswith("total time: Kendall's tau of the order")
+    told = list(agreement_sentences(time, "desk", "board"))
+    assert told[1] == "pairs told apart on both: 2 of 3; tau-b with ties 0.82"
+    assert told[2] == "not told apart: m0 and m1 (board)"
+
+
+def test_without_a_pair_that_can_be_told_apart_there_is_no_tau_b() -> None:
+    blur = [[100, 150, 200, 90, 120], [120, 180, 95, 140, 101], [105, 99, 190, 130, 160]]
+    (time,) = (one for one in agreements(runs(APART), runs(blur)).agreements if one.key == "total_time_ms")
+    assert time.order
+    assert (time.order.tau_b, time.order.told_apart) == (None, ())
+    assert "tau-b with ties none" in " ".join(agreement_sentences(time, "desk", "board"))
+
+
+def test_a_reversed_order_has_a_negative_tau_b() -> None:
+    (time,) = (one for one in agreements(runs(APART), runs(APART[::-1])).agreements if one.key == "total_time_ms")
+    assert time.order
+    assert (time.order.tau_b, len(time.order.told_apart)) == (-1.0, 3)

@@ -100,6 +100,10 @@ def test_what_cannot_be_told_is_refused_in_one_line(tmp_path: Path, case: str) -
     [
         ("frame,latency_ms\n1,1.5\nframe,latency_ms\n1,2.5\n", "row 3 names the columns again: of two runs"),
         ("Latency\n1.5\n", "column 'Latency' does not name its unit: --latency-column Latency:ms"),
+        ("frame,ms\n1,1.5\n2,2.5\n", r"no column is named as a latency \(frame, ms\): .* --latency-column ms "),
+        ("ms\n1.5\n2.5\n", r"no column is named as a latency \(ms\): choose one, such as --latency-column ms "),
+        ("time,value\n1,2\n2,3\n", r"\(time, value\): choose one, such as --latency-column value:ms"),
+        ("1.5\n2.5\n", "a table without names of columns: .*, such as --latency-column 1:ms"),
     ],
 )
 def test_a_table_that_is_not_one_run_or_has_no_unit_is_refused_with_the_reason(

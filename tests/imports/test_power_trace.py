@@ -51,6 +51,24 @@ def test_an_oscilloscope_has_lines_before_its_names_and_units_below(tmp_path: Pa
     assert watts == pytest.approx([5.0, 10.0, 5.0])
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize(("text", "log_format"), [(OTII, "otii"), (JOULESCOPE, "joulescope"), (MONSOON, "monsoon")])
+def test_a_log_may_have_any_encoding(text: str, log_format: str, encoding: str, tmp_path: Path) -> None:
+    plain, path = read(tmp_path / "log", text, log_format), tmp_path / "arrived"
+    path.write_bytes(text.replace("\n", "\r\n").encode(encoding))
+    pieces = list(PowerTrace(TraceSpec(path, log_format)).pieces())
+    assert [float(t) for piece in pieces for t in piece.t_s] == plain[0]
+    assert [float(w) for piece in pieces for w in piece.watts] == plain[1]
+
+
+def test_a_large_log_of_powershell_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_numbers, "PIECE_BYTES", 4096)
+    path, t_s = tmp_path / "log", np.arange(5000) / 1e5
+    path.write_text("time_s,power_w\n" + "".join(f"{t:.5f},{t % 0.01:.6f}\n" for t in t_s), encoding="utf-16")
+    pieces = list(PowerTrace(TraceSpec(path, "csv")).pieces())
+    assert np.concatenate([piece.t_s for piece in pieces]) == pytest.approx(t_s)
+
+
 def test_a_marker_is_a_column_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(PPK2)
@@ -67,7 +85,7 @@ def test_rows_without_numbers_and_rows_back_in_time_are_left_out(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "log_format", "why"),
     [
-        ("", "csv", "no column of time"),
+        ("", "csv", "it has no whole line"),
         ("a,b\n1,2\n", "joulescope", "no column of time"),
         ("time,b\n1,2\n", "oscilloscope", "--current-column"),
         ("time,current\n1,2\n", "otii", "--power-volts"),

@@ -8,7 +8,7 @@ import pytest
 
 from edgetop.errors import InputError
 from edgetop.sensors.log_formats import FORMATS
-from edgetop.sensors.power_log import NS, PIECE_BYTES, LogSpec, PowerLog, follow
+from edgetop.sensors.power_log import NS, PIECE_BYTES, LogSpec, PowerLog, follow, is_tegrastats
 from edgetop.sensors.sensor_protocol import Backlog, Gap
 from tests.support import printed
 
@@ -123,11 +123,26 @@ def test_rows_that_are_not_understood_are_said_with_the_first_of_them(tmp_path: 
     assert session.read(10.0) == [(0.5, 4.0)]
 
 
-def test_a_log_in_another_encoding_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    path = tmp_path / "log.csv"
-    path.write_bytes((HEADER + "1,2\n").encode("utf-16"))
-    with pytest.raises(InputError, match="UTF-16-LE: convert it with iconv"):
-        follow(LogSpec(path, "csv", None), lambda: 0)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_log_of_powershell_is_followed_in_pieces(tmp_path: Path, encoding: str) -> None:
+    """PowerShell's `>` writes UTF-16 with a byte order mark; a read may end within a character."""
+    session = Session(tmp_path)
+    rows = [(0.02, 4.0), (0.04, 6.0), (0.13, 8.0), (0.25, 1.0), (0.36, 1.0)]
+    content = (HEADER + "".join(f"{t!r},{w!r}\r\n" for t, w in rows)).encode(encoding)
+    told = []
+    for end in range(0, len(content) + 1, 7):
+        session.path.write_bytes(content[:end])  # the same file grows
+        told += session.read(10.0)
+    session.path.write_bytes(content)
+    assert told + session.read(10.0) == [pytest.approx(each) for each in ((0.03, 5.0), (0.13, 8.0), (0.25, 1.0))]
+
+
+def test_a_tegrastats_log_of_powershell_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "t.log"
+    path.write_text(f"{printed.NANO}\n" * 3, encoding="utf-16")
+    assert is_tegrastats(path)
+    (source,) = follow(LogSpec(path, "tegrastats", None), lambda: 60 * NS).sources
+    assert source.read()[0] == Backlog("a log has past samples", ((0, 1.75), (NS, 1.75)))
 
 
 def test_rows_that_go_back_in_time_are_left_out(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ from edgetop.cli.output import table
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.comparison.agreement import Agreement, Agreements
 from edgetop.comparison.device_fit import FIGURES
+from edgetop.comparison.pair_order import Order
 from edgetop.formatting import UNKNOWN, clean, fine_percent, plain, shortened
 
 NAME_CELLS = 32
+MOST_TIES = 6  # pairs that a sentence lists
 
 
 def agreement_lines(found: Agreements, names: Sequence[str]) -> Iterator[str]:
@@ -21,7 +23,7 @@ def agreement_lines(found: Agreements, names: Sequence[str]) -> Iterator[str]:
         yield ""
         first, *further = agreement_sentences(one, here, there)
         yield from wrapped((first,)) if one.line is None else (first,)
-        yield from (f"  {sentence}" for sentence in further)
+        yield from wrapped(f"  {sentence}" for sentence in further)
         rows = [[shortened(clean(name), NAME_CELLS), *cells] for name, *cells in agreement_rows(one)]
         if rows:
             yield from table(agreement_heads(one, here, there), rows, {FIGURES[one.key].unit})
@@ -35,7 +37,7 @@ def left_out_words(found: Agreements) -> str:
 
 
 def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
-    """Yield two sentences on one figure: how alike both groups rank the models, and the line through the points.
+    """Yield sentences on one figure: how alike both groups rank the models, and the line through the points.
 
     A point has the figures of one model in both groups. If there is no line, one sentence says why. `here` and `there`
     are the names of the two groups.
@@ -47,7 +49,27 @@ def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
     by_chance = "" if one.chance is None else f" (by chance as high in {fine_percent(one.chance)})"
     yield f"{figure.label}: Kendall's tau of the order {line.tau:.2f}{by_chance}"
     r2 = UNKNOWN if line.r2 is None else f"{line.r2:.3f}"
+    if one.order:
+        yield from _order_sentences(one.order, here, there)
     yield f"line: {there} = {line.factor:.4g} {figure.unit} x ({figure.unit} on {here})^{line.slope:.3f}, R2 {r2}"
+
+
+def _order_sentences(order: Order, here: str, there: str) -> Iterator[str]:
+    """Yield a sentence on the pairs of models that can be told apart, and one on those that cannot.
+
+    `here` and `there` are the names of the two groups.
+    """
+    tau = "none" if order.tau_b is None else f"{order.tau_b:.2f}"
+    yield f"pairs told apart on both: {len(order.told_apart)} of {len(order.pairs)}; tau-b with ties {tau}"
+    if not order.ties:
+        return
+    named = [
+        f"{shortened(clean(pair.first), NAME_CELLS)} and {shortened(clean(pair.second), NAME_CELLS)}"
+        f" ({' and '.join(side for side, sign in ((here, pair.here), (there, pair.there)) if not sign)})"
+        for pair in order.ties[:MOST_TIES]
+    ]
+    more = len(order.ties) - len(named)
+    yield f"not told apart: {'; '.join(named)}{f'; and {more} more' if more else ''}"
 
 
 def agreement_heads(one: Agreement, here: str, there: str) -> list[str]:
@@ -82,6 +104,10 @@ def agreement_csv(found: Agreements, names: Sequence[str]) -> Iterator[Sequence[
         key, unit = f"agreement.{one.key}", FIGURES[one.key].unit
         yield f"{key}.tau", "", there, line.tau
         yield f"{key}.tau_chance", "", there, one.chance
+        if one.order:
+            yield f"{key}.tau_b", "", there, one.order.tau_b
+            yield f"{key}.pairs", "", there, len(one.order.pairs)
+            yield f"{key}.told_apart", "", there, len(one.order.told_apart)
         yield f"{key}.slope", "", there, line.slope
         yield f"{key}.factor", unit, there, line.factor
         yield f"{key}.r2", "", there, line.r2
