@@ -33,7 +33,7 @@ from edgetop.engines.thread import OutputCapture, ThreadEngine
 from edgetop.recording.kept_outputs import outputs_file, read_outputs
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.records import PHASES
-from tests.support import onnx_models, tflite_models
+from tests.support import ncnn_models, onnx_models, tflite_models
 from tests.support.descriptors import open_files
 from tests.support.engine_runs import Heard, hear_batch, hear_out, hear_until_measuring, run_whole, spec_for
 from tests.support.environments import environment, find_interpreter
@@ -84,6 +84,10 @@ ALL = [
     Implementation("onnxruntime", "onnx", "process", "3.8", ("onnxruntime==1.19.*", "numpy"), "1.19."),
     Implementation("litert", "tflite", "process"),
     Implementation("litert", "tflite", "thread"),
+    Implementation("openvino", "onnx", "process"),
+    Implementation("openvino", "onnx", "thread"),
+    Implementation("ncnn", "ncnn", "process"),
+    Implementation("ncnn", "ncnn", "thread"),
     Implementation("tflite-runtime", "tflite", "process", "3.11", **TFLITE_RUNTIME),
     Implementation("tflite-runtime", "tflite", "process", "3.9", **TFLITE_RUNTIME),
 ]
@@ -100,13 +104,22 @@ IMPLEMENTATIONS = [
 
 @dataclass(frozen=True)
 class Scenario:
-    build: Callable[[], bytes]
+    build: Callable[[], bytes | tuple[bytes, bytes]]  # the model's file; or that and the file of its weights
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def cut_short(build: Callable[[], bytes]) -> bytes:
     content = build()
     return content[: len(content) // 2]
+
+
+def write(path: Path, built: bytes | tuple[bytes, bytes]) -> Path:
+    """Write a model to its path, and its weights beside it if it has a file of them."""
+    model, weights = built if isinstance(built, tuple) else (built, None)
+    path.write_bytes(model)
+    if weights is not None:
+        path.with_suffix(".bin").write_bytes(weights)
+    return path
 
 
 def arrays(folder: Path, *values: int, dtype: str) -> str:
@@ -195,7 +208,42 @@ def tflite_scenarios(folder: Path) -> dict[str, Scenario]:
     }
 
 
-SCENARIOS = {"onnx": onnx_scenarios, "tflite": tflite_scenarios}
+def ncnn_scenarios(folder: Path) -> dict[str, Scenario]:
+    m = ncnn_models
+    np.savez(folder / "inputs.npz", x=np.zeros(8, np.float32), other=np.zeros(3, np.float32))
+    np.save(folder / "x.npy", np.zeros(8, np.float32))
+    np.save(folder / "shape.npy", np.zeros((9, 9), np.float32))
+    np.save(folder / "dtype.npy", np.zeros(8, np.float64))
+    return {
+        "plain": Scenario(m.products, {"runs": 200, "warmup_runs": 7, "threads": 1}),
+        "streams": Scenario(m.products, {"runs": 200, "warmup_runs": 6, "threads": 1, "streams": 3}),
+        "paced": Scenario(m.products, {"runs": 20, "rate_hz": 200.0}),
+        "two inputs": Scenario(m.sum_of_two),
+        "hostile names": Scenario(partial(m.in_place, m.HOSTILE_INPUT, 4)),
+        "free dimensions": Scenario(m.in_place),
+        "a shape": Scenario(m.in_place, {"shapes": {"x": (3, 8, 9)}}),
+        "a file": Scenario(m.products, {"inputs": {"x": str(folder / "x.npy")}}),
+        "an archive": Scenario(m.products, {"inputs": {"": str(folder / "inputs.npz")}}),
+        "a file of another shape": Scenario(m.products, {"inputs": {"x": str(folder / "shape.npy")}}),
+        "a file of another dtype": Scenario(m.products, {"inputs": {"x": str(folder / "dtype.npy")}}),
+        "an input that is unknown": Scenario(m.products, {"inputs": {"picture": "zeros"}}),
+        "an unknown accelerator": Scenario(m.products, {"providers": PROVIDER}),
+        "an accelerator of another kind": Scenario(m.products, {"delegates": DELEGATE}),
+        "a shape that is refused": Scenario(m.products, {"shapes": {"x": (9,)}}),
+        "an unknown operator": Scenario(m.unknown_layer),
+        "cut short": Scenario(lambda: (m.products()[0][:-40], b"")),
+    }
+
+
+SUFFIX = {"ncnn": "param"}
+SCENARIOS = {"onnx": onnx_scenarios, "tflite": tflite_scenarios, "ncnn": ncnn_scenarios}
+
+# What an engine cannot be asked, and why.
+FAILING = frozenset({"a folder", "a folder of failures", "a first inference that fails"})
+ABSENT: dict[str, frozenset[str]] = {
+    "openvino": FAILING,  # an index outside of a table gives zeros
+    "ncnn": FAILING | {"text"},  # it has inputs of float32 alone, and no inference of theirs fails
+}
 
 # What each scenario that runs must say it runs with.
 FLOAT = "float32"
@@ -229,6 +277,13 @@ INPUTS: dict[str, dict[str, list[tuple[str, tuple[int, ...], str]]]] = {
         "a batch": [("x", (2, 8), FLOAT)],
         "a shape": [("x", (3, 8), FLOAT)],
     },
+    "ncnn": {
+        "plain": [("x", (8,), FLOAT)],
+        "two inputs": [("a", (4,), FLOAT), ("b", (4,), FLOAT)],
+        "hostile names": [(ncnn_models.HOSTILE_INPUT, (4,), FLOAT)],
+        "free dimensions": [("x", (1, 128, 128), FLOAT)],
+        "a shape": [("x", (3, 8, 9), FLOAT)],
+    },
 }
 
 
@@ -257,8 +312,9 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder.mkdir()
     specs = {}
     for name, scenario in SCENARIOS[implementation.format](folder).items():
-        model = folder / f"{name}.{implementation.format}"
-        model.write_bytes(scenario.build())
+        if name in ABSENT.get(implementation.engine, ()):
+            continue
+        model = write(folder / f"{name}.{SUFFIX.get(implementation.format, implementation.format)}", scenario.build())
         keeps = {"keep_outputs": 3, "outputs_file": str(folder / outputs_file(name))} if name in KEEPING else {}
         specs[name] = spec_for(model, engine=implementation.engine, **scenario.options, **keeps)
     if implementation.isolation == "thread":  # what a runtime opens here once for ever is not the engine's
@@ -292,9 +348,9 @@ def implementation(request: pytest.FixtureRequest) -> Implementation:
 
 
 def tiny(implementation: Implementation, folder: Path) -> Path:
-    model = folder / f"tiny.{implementation.format}"
-    model.write_bytes({"onnx": onnx_models.onnx_tiny, "tflite": tflite_models.tflite_tiny}[implementation.format]())
-    return model
+    build = {"onnx": onnx_models.onnx_tiny, "tflite": tflite_models.tflite_tiny, "ncnn": ncnn_models.products}
+    path = folder / f"tiny.{SUFFIX.get(implementation.format, implementation.format)}"
+    return write(path, build[implementation.format]())
 
 
 @pytest.fixture
@@ -487,7 +543,14 @@ def test_it_keeps_outputs_of_inputs_that_no_timed_inference_has(told: Told) -> N
         assert "outputs-kept" in [line.kind for line in told[name].all(LogLine)]
 
 
+def test_an_engine_lacks_only_what_it_cannot_be_asked(told: Told) -> None:
+    asked = REFUSALS.keys() | {"a folder", "a folder of failures"}
+    assert asked - told.heard.keys() == ABSENT.get(told.implementation.engine, frozenset())
+
+
 def test_it_cycles_through_a_folder_and_records_what_failed(told: Told) -> None:
+    if "a folder" in ABSENT.get(told.implementation.engine, ()):
+        return
     heard = told["a folder"]
     assert heard.records["ok"].tolist() == [True, False, True] * 3
     assert (heard.records["latency_ns"] > 0).all()
@@ -498,6 +561,8 @@ def test_it_cycles_through_a_folder_and_records_what_failed(told: Told) -> None:
 
 
 def test_ten_failures_in_a_row_end_it(told: Told) -> None:
+    if "a folder of failures" in ABSENT.get(told.implementation.engine, ()):
+        return
     heard = told["a folder of failures"]
     failed = heard.one(Failed)
     assert (failed.stage, failed.is_input_error) == ("inference", False)
@@ -506,19 +571,31 @@ def test_ten_failures_in_a_row_end_it(told: Told) -> None:
 
 # What it refuses: the user's mistakes.
 
-REFUSALS = {
+REFUSALS: dict[str, tuple[str | Mapping[str, str], str | Mapping[str, str]]] = {
     "a first inference that fails": ("first", {"onnx": "idx=100", "tflite": "gather index out of bounds"}),
     "a file of another shape": (
-        {"onnx": "input", "tflite": "model"},
-        {"onnx": "shape.npy: shape [9,9], but input x wants", "tflite": "input x as [9,9]"},
+        {"onnx": "input", "tflite": "model", "ncnn": "input"},
+        {
+            "onnx": "shape.npy: shape [9,9], but input x wants",
+            "tflite": "input x as [9,9]",
+            "ncnn": "shape.npy: shape [9,9], but input x wants",
+        },
     ),
     "a file of another dtype": ("input", "dtype.npy: dtype float64, but input x wants float32"),
     "an input that is unknown": ("input", "--input picture: the model has no such input; it has x"),
-    "an unknown accelerator": ("input", {"onnx": "--provider NoSuchProvider", "tflite": "/no/such/libdelegate.so"}),
-    "an accelerator of another kind": ("input", {"onnx": "--delegate", "tflite": "--provider"}),
+    "an unknown accelerator": (
+        "input",
+        {"onnx": "--provider NoSuchProvider", "tflite": "/no/such/libdelegate.so", "ncnn": "--provider NoSuchProvider"},
+    ),
+    "an accelerator of another kind": ("input", {"onnx": "--delegate", "tflite": "--provider", "ncnn": "--delegate"}),
     "a shape that is refused": (
-        {"onnx": "first", "tflite": "model"},
-        {"onnx": "project", "tflite": "input x as [1,9]"},
+        {"onnx": "first", "openvino": "input", "tflite": "model", "ncnn": "input"},
+        {
+            "onnx": "project",
+            "openvino": "Incompatible MatMul matrix dimension",
+            "tflite": "input x as [1,9]",
+            "ncnn": "--shape x:9 does not fit the model's [8]",
+        },
     ),
     "an unknown operator": ("model", "Frobnicate"),
     "text": ("input", "input words"),
@@ -526,14 +603,19 @@ REFUSALS = {
 }
 
 
-def of(model_format: str, expected: str | Mapping[str, str]) -> str:
-    return expected if isinstance(expected, str) else expected[model_format]
+def of(implementation: Implementation, expected: str | Mapping[str, str]) -> str:
+    """What is expected of the engine, or of all engines that run models of its format."""
+    if isinstance(expected, str):
+        return expected
+    return expected.get(implementation.engine, expected.get(implementation.format, ""))
 
 
 @pytest.mark.parametrize("scenario", REFUSALS)
 def test_it_refuses_in_one_line_that_names_the_culprit(scenario: str, told: Told) -> None:
+    if scenario in ABSENT.get(told.implementation.engine, ()):
+        return
     heard = told[scenario]
-    stage, culprit = (of(told.implementation.format, expected) for expected in REFUSALS[scenario])
+    stage, culprit = (of(told.implementation, expected) for expected in REFUSALS[scenario])
     failed = heard.one(Failed)
     assert heard.messages[-1] == failed
     assert failed.stage == stage

@@ -136,6 +136,8 @@ def engine_spec(
     engine = engine_for(choice.engine, model.format) if choice.url is None else SERVER
     if choice.session.given:
         engine = _with_session_options(engine, model.format, choice.session.given)
+    if model.format == "ncnn" and choice.batch is not None:
+        raise InputError("--batch: a model of ncnn has no batch dimension", "leave it out, or use --streams")
     if choice.python is None and choice.url is None:
         _require_runtime(engine, model.format)
     generation, default_runs = None, DEFAULT_WARMUP_RUNS

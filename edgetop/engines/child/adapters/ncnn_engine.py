@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from ..engine_error import EngineError
+from ..engine_error import EngineError, one_line
 
 MAX_LAYERS = 100_000
 _SWITCHES = {  # options of `--provider CPU:...`, which are members of ncnn::Option (src/option.h)
@@ -86,7 +86,11 @@ class Ncnn:
         for name, more in options["providers"]:
             self._device = self._chosen(name, more)
         if self._net.load_param(model) != 0:
-            raise EngineError("model", "%s: ncnn cannot load it" % model, "a layer that this version of ncnn lacks?")
+            text = "%s: ncnn cannot load it" % model
+            unknown = [layer.type for layer in self._layers if ncnn.layer_to_index(layer.type) < 0]
+            if unknown:
+                text = "%s: this version of ncnn has no layer %s" % (model, one_line(unknown[0], 80))
+            raise EngineError("model", text, "take a version that has it" if unknown else "get it again")
         weights = weights_of(model)
         if self._net.load_model(weights) != 0:
             raise EngineError("model", "%s: does not hold all weights of %s" % (weights, model), "get both again")
@@ -125,13 +129,14 @@ class Ncnn:
         return [(name, _shape(by_blob.get(name)), "float32") for name in self._inputs]
 
     def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
-        # A Mat shares the array's memory, so both are kept.
-        self._mats = [(name, self._ncnn.Mat(feeds[name]), feeds[name]) for name in self._inputs]
+        # A Mat of an array shares its memory and does not count references. By that count, ncnn decides whether a layer
+        # may write into its input (NetPrivate::do_forward_layer, src/net.cpp). A clone counts them.
+        self._mats = [(name, self._ncnn.Mat(feeds[name]).clone()) for name in self._inputs]
         return self._infer
 
     def _infer(self) -> List[Any]:
         with self._net.create_extractor() as extractor:
-            for name, mat, _ in self._mats:
+            for name, mat in self._mats:
                 extractor.input(name, mat)
             found = []
             for name in self._outputs:
@@ -156,7 +161,7 @@ class Ncnn:
         begin = time.monotonic_ns()
         with self._net.create_extractor() as extractor:
             extractor.set_light_mode(False)  # keeps the blobs that were computed
-            for name, mat, _ in self._mats:
+            for name, mat in self._mats:
                 extractor.input(name, mat)
             for layer in self._layers:
                 if layer.type in ("Input", "Split") or not layer.writes:

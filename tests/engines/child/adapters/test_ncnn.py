@@ -12,7 +12,7 @@ from edgetop.engines.engine_protocol import BurstTaken, Ended, Failed, Loaded
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from tests.support.engine_runs import run_until_a_burst, run_whole
-from tests.support.ncnn_models import BIAS, WEIGHTS, write_products
+from tests.support.ncnn_models import BIAS, WEIGHTS, in_place, write_products
 
 
 @pytest.fixture
@@ -36,6 +36,19 @@ def test_it_computes_what_the_model_says(net: Path) -> None:
     ((name, y, _, _),) = adapter.outputs(adapter.bind({"x": x})())
     assert name == "y"
     np.testing.assert_allclose(y, np.maximum(WEIGHTS @ x + BIAS, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_a_layer_that_computes_in_place_leaves_the_input_alone(tmp_path: Path) -> None:
+    """A Mat over an array has no count of references: ncnn crashed there, or wrote into the array."""
+    path = tmp_path / "net.param"
+    path.write_bytes(in_place("x", 4)[0])
+    path.with_suffix(".bin").write_bytes(b"")
+    adapter, x = opened(path, FULL), np.array([-1, 2, -3, 4], np.float32)
+    run = adapter.bind({"x": x})
+    for _ in range(2):
+        ((_, y, _, _),) = adapter.outputs(run())
+        assert y.tolist() == [0, 2, 0, 4]
+    assert x.tolist() == [-1, 2, -3, 4]
 
 
 def test_it_says_which_options_it_uses(net: Path) -> None:
