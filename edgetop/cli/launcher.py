@@ -37,7 +37,8 @@ def wait_for_run(run: int, dismissed: int) -> None:
     on_child()
     if os.read(dismissed, 1):
         os._exit(0)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # Blocked, not reset: Python reports a signal on stderr if its handler is removed before it could run.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     status = ended[0] if ended else os.waitpid(run, 0)[1]
     if os.WIFSIGNALED(status):
         ended_by = os.WTERMSIG(status)
