@@ -50,15 +50,16 @@ def own(done):
 
 def test_two_sessions_in_threads_are_two_streams(model, tmp_path):
     done, document = watched(tmp_path, sys.executable, PROGRAMS / "two_sessions.py", model, 300)
-    (*counts, first_low, first_high, second_low, second_high) = own(done)
+    (*counts, first_least, first_high, second_least, second_high) = own(done)
     assert counted(document) == sum(counts) == 600
     seen = document["session"]["watched"]
     assert seen["sources"] == ["hook"]
     p50_ns = {stream["name"]: stream["p50_ns"] for stream in seen["streams"]}
     assert p50_ns.keys() == {str(model), f"{model}#2"}
-    # The program's own times hold waits for the GIL after a call, which on a busy machine are longer than the call.
-    assert 0.9 * first_low <= p50_ns[str(model)] <= 1.05 * first_high
-    assert 0.9 * second_low <= p50_ns[f"{model}#2"] <= 1.05 * second_high
+    # The program's own times hold waits for the GIL after a call. On a busy machine most of these waits are longer than
+    # the call, so only the shortest time is a lower bound.
+    assert 0.9 * first_least <= p50_ns[str(model)] <= 1.05 * first_high
+    assert 0.9 * second_least <= p50_ns[f"{model}#2"] <= 1.05 * second_high
     assert document["session"]["engine"]["runtime"] == "onnxruntime"
     assert document["session"]["model"]["sha256"]
     assert document["verdict"]["words"].startswith("FINISHED")

@@ -22,7 +22,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
-from tests.support.recordings import back_to_back, session, with_phases
+from tests.support.recordings import back_to_back, kill, session, with_phases
 from tests.support.scripts import OrderLog
 from tests.support.sessions import differences, folded, session_id
 from tests.support.waiting import wait_until
@@ -56,7 +56,10 @@ class Writer:
         self._recorder.finish(self._manifests[-1])
 
     def die(self) -> None:
-        self._recorder._lock.release()
+        kill(self._recorder)
+
+    def __del__(self) -> None:
+        self.die()
 
 
 class Viewer:

@@ -239,10 +239,17 @@ def test_a_textfile_that_nobody_has_read_owes_nobody_an_end(tmp_path, analysis) 
     assert file.owed_s() == 0, "it still runs"
     assert file.send(over) == ""
     assert file.owed_s() > 0
-    reader = threading.Timer(0.1, path.read_text)
+    begun = threading.Event()
+
+    def read() -> None:
+        begun.set()
+        path.read_text()
+
+    reader = threading.Timer(0.1, read)
     reader.start()
     file.hand_over()
-    assert reader.finished.is_set()
+    assert begun.is_set(), "it returned before anybody had read the file"
+    reader.join()
     file.close()
 
 

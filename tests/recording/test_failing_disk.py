@@ -31,7 +31,7 @@ from edgetop.session.records import READING, Inferences
 from edgetop.session.seconds import NS
 from edgetop.wording.report_document import report_document
 from tests.support.clocks import ManualClock
-from tests.support.recordings import back_to_back, first_manifest, session
+from tests.support.recordings import back_to_back, first_manifest, kill, session
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
 
 pytestmark = pytest.mark.slow
@@ -180,7 +180,7 @@ def test_a_gap_that_was_over_counts_with_one_that_is_not(tmp_path: Path) -> None
     told(recorder, during(batches, 5, 8))
     with files_may_grow_to(0):
         told(recorder, during(batches, 8, 10))
-    recorder._lock.release()  # it is killed
+    kill(recorder)
     recording = Recording(folder)
     back, given = merge(list(recording.play(inferences=True))), merge(during(batches, 0, 10))
     assert recording.manifest.lost

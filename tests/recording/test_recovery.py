@@ -36,6 +36,7 @@ from tests.support.recordings import (
     content,
     first_manifest,
     journal_of,
+    kill,
     last_changed_at,
     left_by_a_dead_writer,
     played,
@@ -244,7 +245,7 @@ def test_where_nothing_can_be_written_it_is_completed_in_memory(dead: Path, tmp_
 
 def test_a_writer_dead_before_its_first_batch_left_a_session(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest())
-    recorder._lock.release()
+    kill(recorder)
     back = played(tmp_path / "s.edgetop")
     assert [event.kind for event in back.events] == ["recovered"]
     assert {path.name for path in (tmp_path / "s.edgetop").iterdir()} == COMPLETE

@@ -12,7 +12,7 @@ from edgetop.recording.session_folder import Retention
 from edgetop.session.batch import Batch, merge
 from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
-from tests.support.recordings import back_to_back, first_manifest, record, session, with_phases
+from tests.support.recordings import back_to_back, first_manifest, kill, record, session, with_phases
 from tests.support.sessions import seconds_of
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def test_a_dead_writer_without_raw_leaves_the_partial_second(tmp_path: Path) -> 
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Retention(raw=False))
     for batch in batches:
         recorder.write(batch)
-    recorder._lock.release()
+    kill(recorder)
     back, whole = played(tmp_path / "s.edgetop"), merge(batches)
     assert back.seconds.rows[:-1].tobytes() == whole.seconds.rows.tobytes()
     singles = whole.inferences[whole.inferences["t_ns"] < back.until_ns]
@@ -74,7 +74,7 @@ def test_without_raw_the_warm_up_had_the_requested_runs(tmp_path: Path) -> None:
     for count, runs in ((2, 0), (3, 50)):  # none are known to be done until measuring begins
         recorder = Recorder(tmp_path / f"{count}.edgetop", first_manifest(), Retention(raw=False))
         recorder.write(Batch(NS, manifest=first_manifest(), events=tuple(told[:count])))
-        recorder._lock.release()
+        kill(recorder)
         assert Recording(tmp_path / f"{count}.edgetop").manifest.methodology.warmup_runs == runs
 
 
@@ -114,7 +114,7 @@ def test_a_writer_that_dies_under_a_limit_leaves_the_newest(tmp_path: Path, batc
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Retention(max_bytes=LIMIT))
     for batch in batches[:-1]:
         recorder.write(batch)
-    recorder._lock.release()
+    kill(recorder)
     back, whole = played(tmp_path / "s.edgetop"), merge(batches)
     begin = int(np.searchsorted(whole.inferences["t_ns"], back.inferences["t_ns"][0]))
     assert back.inferences.tobytes() == whole.inferences[begin : begin + len(back.inferences)].tobytes()

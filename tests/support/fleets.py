@@ -64,8 +64,9 @@ def unreachable(_session: str | None, _attended: bool) -> Saying:
 
 def recorded(folder: Path, script: Script) -> tuple[LiveRecording, Pipes]:
     """A session that its writer still writes, and links to relays of it."""
-    live = LiveRecording(folder, script.batches)
-    return live, Pipes(folder)
+    live, pipes = LiveRecording(folder, script.batches), Pipes(folder)
+    pipes.live = live  # who has the links alone has a living writer
+    return live, pipes
 
 
 def fleet_of(gates: tuple[str, ...] = (), **connects: object) -> Fleet:

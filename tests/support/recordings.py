@@ -139,6 +139,12 @@ def record(
     return folder
 
 
+def kill(recorder: Recorder) -> None:
+    """Close what the kernel closes when a writer is killed. Nothing more is written."""
+    recorder._journal_file.close()
+    recorder._lock.release()
+
+
 def left_by_a_dead_writer(
     folder: Path, batches: Sequence[Batch], segment_bytes: int | None = None, keep: Retention | None = None
 ) -> Path:
@@ -154,7 +160,7 @@ def left_by_a_dead_writer(
         recorder.write(batch)
         if segment_bytes is not None and place > len(batches) / 2:
             recorder._tables_after_ns = 2**62
-    recorder._lock.release()
+    kill(recorder)
     last_changed_at(folder, manifests[0], batches[-1].until_ns)
     return folder
 

@@ -24,6 +24,7 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from edgetop.wording.board_summary import Summaries
+from tests.support.recordings import kill
 from tests.support.waiting import wait_until
 
 
@@ -57,7 +58,11 @@ class LiveRecording:
     def die(self) -> None:
         """As a writer does that is killed."""
         assert self._recorder
-        self._recorder._lock.release()
+        kill(self._recorder)
+
+    def __del__(self) -> None:
+        if self._recorder:
+            kill(self._recorder)
 
 
 def past_of(folder: FolderHandle) -> Iterator[Frame]:
@@ -129,6 +134,7 @@ class Pipes:
         self.links: list[PipeLink] = []
         self.asked_for: list[str | None] = []
         self.attended: list[bool] = []
+        self.live: LiveRecording | None = None
         self._give = give or self._keep
 
     def _keep(self, _: Path, order: Order) -> Answer:
