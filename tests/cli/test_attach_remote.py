@@ -105,8 +105,8 @@ def open_terminal(home, ssh):
     terminals = []
 
     def open_terminal(*arguments: str) -> Terminal:
-        argv = [sys.executable, "-m", "edgetop", "attach", *arguments]
-        terminals.append(Terminal(argv, 80, 24, {**environment(home), **ssh.environment()}))
+        around = {**environment(home), **ssh.environment()}
+        terminals.append(Terminal(["attach", *arguments], 80, 24, around, template="commands"))
         return terminals[-1]
 
     yield open_terminal

@@ -3,7 +3,6 @@
 import dataclasses
 import io
 import json
-import sys
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -261,7 +260,7 @@ async def test_nothing_on_the_screen_does_anything(text: str, tmp_path: Path) ->
 def test_an_export_escapes_for_a_terminal_and_is_raw_for_a_pipe(form: str, tmp_path: Path) -> None:
     folder = record(tmp_path / "s.edgetop", [throttled_by(WAYS[1]).end().whole()])
     argv = ["export", str(folder), "--to", form, "--table", "events", "-o", "-"]
-    terminal = Terminal([sys.executable, "-m", "edgetop", *argv], 200, 50, environment(tmp_path))
+    terminal = Terminal(argv, 200, 50, environment(tmp_path), template="commands")
     try:
         assert terminal.wait_for_exit() == 0
         shown = terminal.output.decode()

@@ -58,10 +58,11 @@ RUN = ("run", "model.onnx", *LIGHT)
 
 def on_terminal(home: Path, *arguments: str, then: str = "", to: str = "") -> Terminal:
     """edgetop on a terminal of its own; `then`: what the shell that started it does next. `to`: its redirections."""
-    argv = [sys.executable, "-m", "edgetop", *arguments]
-    if then or to:
-        argv = ["sh", "-c", f'cd "$0"; "$@" {to}; {then or "exit $?"}', str(home), *argv]
-    return Terminal(as_its_own(argv), 100, 30, {**environment(home), "COLORTERM": "truecolor", "TMUX": ""})
+    around = {**environment(home), "COLORTERM": "truecolor", "TMUX": ""}
+    if not then and not to:
+        return Terminal([*arguments], 100, 30, around, template="commands", is_its_own=True)
+    shell = ["sh", "-c", f'cd "$0"; "$@" {to}; {then or "exit $?"}', str(home)]
+    return Terminal(as_its_own([*shell, sys.executable, "-m", "edgetop", *arguments]), 100, 30, around)
 
 
 def assert_private(folder: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_failure_is_a_message_to_the_viewer_alone(home):
 
 
 def test_to_a_person_it_says_what_it_is(home):
-    terminal = Terminal([sys.executable, "-m", "edgetop", "relay"], 120, 24, environment(home))
+    terminal = Terminal(["relay"], 120, 24, environment(home), template="commands")
     assert terminal.wait_for_exit() == 2
     terminal.close()
     assert "relay talks to another edgetop, not to a person (edgetop attach ssh:HOST starts it)" in terminal.text

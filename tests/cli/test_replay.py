@@ -1,6 +1,5 @@
 """`edgetop replay` on a terminal, as a user types it."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,8 @@ def home(tmp_path: Path) -> Path:
 
 
 def replay(home: Path, *arguments: str) -> Terminal:
-    argv = [sys.executable, "-m", "edgetop", "replay", *arguments]
-    return Terminal(argv, 100, 30, {**environment(home), "COLORTERM": "truecolor"})
+    around = {**environment(home), "COLORTERM": "truecolor"}
+    return Terminal(["replay", *arguments], 100, 30, around, template="commands")
 
 
 def test_a_recording_is_played_from_a_place_at_a_speed(home: Path) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import stat
-import sys
 import tarfile
 from pathlib import Path
 
@@ -39,9 +38,7 @@ def on_terminal(tmp_path):
     opened = []
 
     def run(*arguments, columns=100, rows=24):
-        terminal = Terminal(
-            [sys.executable, "-m", "edgetop", *map(str, arguments)], columns, rows, environment(tmp_path)
-        )
+        terminal = Terminal([*map(str, arguments)], columns, rows, environment(tmp_path), template="commands")
         opened.append(terminal)
         return terminal
 

@@ -1,7 +1,6 @@
 """The list of sessions on the screen, with the commands that do its work."""
 
 import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,8 +76,8 @@ def test_a_session_is_renamed_and_a_bad_name_has_its_reason(home: Path) -> None:
 
 
 def test_another_session_is_shown_until_it_is_left(home: Path) -> None:
-    argv = [sys.executable, "-m", "edgetop", "replay", str(home / "two.edgetop")]
-    terminal = Terminal(argv, 80, 24, environment(home.parents[1]))
+    argv = ["replay", str(home / "two.edgetop")]
+    terminal = Terminal(argv, 80, 24, environment(home.parents[1]), template="commands")
     try:
         terminal.wait_for("FINISHED")
         terminal.send("L")

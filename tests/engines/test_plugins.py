@@ -17,7 +17,7 @@ from edgetop.engines.spec import EngineSpec, engine_for
 from edgetop.errors import InputError
 from edgetop.recording.kept_outputs import read_outputs
 from tests.support import plugins
-from tests.support.commands import start_edgetop
+from tests.support.commands import start_python
 from tests.support.engine_runs import Heard, run_whole
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def model(folder: Path) -> Path:
 
 def test_the_example_of_the_page_runs_a_session(example: Path, tmp_path: Path) -> None:
     options = ("--headless", "--json", "--runs", 300, "--shape", "x:2,4", "--keep-outputs", 2, "-o", "made")
-    started = start_edgetop("run", model(tmp_path), *options, home=tmp_path, PYTHONPATH=str(example))
+    started = start_python("run", model(tmp_path), *options, home=tmp_path, PYTHONPATH=str(example))
     out, err = started.communicate(timeout=60)
     assert started.returncode == 0, err
     session = json.loads(out)["session"]
@@ -58,7 +58,7 @@ def test_the_example_of_the_page_runs_a_session(example: Path, tmp_path: Path) -
 
 
 def test_the_list_of_engines_has_it(example: Path, tmp_path: Path) -> None:
-    started = start_edgetop("engines", "--json", home=tmp_path, PYTHONPATH=str(example))
+    started = start_python("engines", "--json", home=tmp_path, PYTHONPATH=str(example))
     rows = {row["name"]: row for row in json.loads(started.communicate(timeout=60)[0])["engines"]}
     product = rows["product"]
     assert (product["usable"], product["suffixes"], product["plugin"]) == (True, [".product"], True)

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -27,7 +28,7 @@ def environment(home, **more):
 def edgetop(*arguments, home, timeout=60, **more):
     """Runs to the end, in the folder `home`: a process of its own, forked off one that has imported edgetop.
 
-    What the start of a command costs and imports is tested where it is begun anew (`start_edgetop`, `test_main`).
+    What the start of a command costs and imports is tested where it is begun anew (`start_python`, `test_main`).
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open() as none:
         started = template("commands").start(
@@ -54,44 +55,69 @@ class _Template:
         program = [sys.executable, "-m", "tests.support.command_template", name]
         self._process = subprocess.Popen(program, cwd=ROOT, stdin=theirs, stdout=subprocess.DEVNULL)
         theirs.close()
-        self._is_free = threading.Lock()
+        self._lock = threading.Lock()
+        self._said, self._started, self._ended = b"", [], {}
         atexit.register(self._end)
 
-    def start(self, arguments, home, environment, *streams, is_session=False):
-        """One at a time: the next when this one has been waited for."""
-        self._is_free.acquire()
-        asked = {"arguments": arguments, "cwd": str(home), "environment": environment, "is_session": is_session}
-        socket.send_fds(self._channel, [json.dumps(asked).encode()], [stream.fileno() for stream in streams])
-        return _Forked(self._channel, self._is_free)
+    def start(self, arguments, home, environment, *streams, is_session=False, has_terminal=False):
+        """`is_session`: the process leads a session, whose terminal is its standard input if it `has_terminal`."""
+        asked = {
+            "arguments": arguments, "cwd": str(home), "environment": environment, "is_session": is_session,
+            "has_terminal": has_terminal,
+        }  # fmt: skip
+        with self._lock:
+            socket.send_fds(self._channel, [json.dumps(asked).encode()], [stream.fileno() for stream in streams])
+            while not self._started:
+                self._listen(None)
+            return Forked(self, self._started.pop())
+
+    def status_of(self, pid, timeout):
+        """The exit status of this process, or None where it does not end in time."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._lock:
+                self._listen(0)
+                if pid in self._ended:
+                    return self._ended.pop(pid)
+            left = SLICE_S if until is None else min(SLICE_S, until - time.monotonic())
+            if left <= 0:
+                return None
+            _wait_for(self._channel, left)  # without the lock: others may start, and hear of this one's end
+
+    def _listen(self, timeout):
+        if not _wait_for(self._channel, timeout):
+            return
+        *lines, self._said = (self._said + self._channel.recv(4096)).split(b"\n")
+        for word, *numbers in map(bytes.split, lines):
+            if word == b"started":
+                self._started.append(int(numbers[0]))
+            else:
+                self._ended[int(numbers[0])] = int(numbers[1])
 
     def _end(self):
         self._channel.shutdown(socket.SHUT_RDWR)
         self._process.wait()
 
 
-class _Forked:
+SLICE_S = 0.05  # after which a thread looks if another one has heard of what it waits for
+
+
+def _wait_for(channel, timeout):
+    poll = select.poll()  # unlike select, for descriptors above 1023
+    poll.register(channel, select.POLLIN)
+    return poll.poll(None if timeout is None else timeout * 1000)
+
+
+class Forked:
     """Like a Popen of a process that the template has forked."""
 
-    def __init__(self, channel, is_free):
-        self._channel, self._is_free, self._said = channel, is_free, b""
-        self.returncode = None
-        self.pid = int(self._line(None))
-
-    def _line(self, timeout):
-        """The next one; None where none comes in time."""
-        until = None if timeout is None else time.monotonic() + timeout
-        while b"\n" not in self._said:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            if not select.select([self._channel], [], [], left)[0]:
-                return None
-            self._said += self._channel.recv(4096)
-        line, _, self._said = self._said.partition(b"\n")
-        return line
+    def __init__(self, template, pid):
+        self._template, self.pid, self._said = template, pid, {}
+        self.stdout = self.stderr = self.returncode = None
 
     def poll(self, timeout=0.0):
-        if self.returncode is None and (line := self._line(timeout)) is not None:
-            self.returncode = int(line)
-            self._is_free.release()
+        if self.returncode is None:
+            self.returncode = self._template.status_of(self.pid, timeout)
         return self.returncode
 
     def wait(self, timeout=None):
@@ -99,12 +125,44 @@ class _Forked:
             raise subprocess.TimeoutExpired("what was forked", timeout)
         return self.returncode
 
+    def communicate(self, timeout=None):
+        """What it writes to its standard streams until it ends, as text; again, once it is over."""
+        until = None if timeout is None else time.monotonic() + timeout
+        self._said = self._said or dict.fromkeys((self.stdout, self.stderr), b"")
+        with selectors.DefaultSelector() as selector:
+            for stream in self._said:
+                if not stream.closed:
+                    selector.register(stream, selectors.EVENT_READ)
+            while selector.get_map():
+                left = None if until is None else max(0.0, until - time.monotonic())
+                if not (ready := selector.select(left)) and left == 0:
+                    raise subprocess.TimeoutExpired("what was forked", timeout)
+                for key, _ in ready:
+                    piece = os.read(key.fd, 65_536)
+                    self._said[key.fileobj] += piece
+                    if not piece:
+                        selector.unregister(key.fileobj)
+                        key.fileobj.close()
+        self.wait(None if until is None else max(0.0, until - time.monotonic()))
+        return tuple(text.decode() for text in self._said.values())
+
     def send_signal(self, number):
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
     def kill(self):
         self.send_signal(signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stdout.close()
+        self.stderr.close()
+        self.wait()
 
 
 def _text(file):
@@ -113,7 +171,18 @@ def _text(file):
 
 
 def start_edgetop(*arguments, home, **more):
-    """Starts it and returns at once."""
+    """Starts it and returns at once: a process like that of `edgetop`, with pipes as its output."""
+    (out, theirs_out), (err, theirs_err) = os.pipe(), os.pipe()
+    with Path(os.devnull).open() as none, os.fdopen(theirs_out, "wb") as to_out, os.fdopen(theirs_err, "wb") as to_err:
+        forked = template("commands").start(
+            [*map(str, arguments)], home, environment(Path(home), **more), none, to_out, to_err
+        )
+    forked.stdout, forked.stderr = os.fdopen(out), os.fdopen(err)
+    return forked
+
+
+def start_python(*arguments, home, **more):
+    """Starts edgetop in an interpreter of its own, which reads its environment (PYTHONPATH) anew."""
     return subprocess.Popen(
         [sys.executable, "-m", "edgetop", *map(str, arguments)],
         cwd=home,

@@ -39,15 +39,26 @@ class Terminal:
     """Runs a program on a terminal of `columns` by `rows`; `output` is all it wrote."""
 
     def __init__(
-        self, argv: Sequence[str], columns: int, rows: int, environment: Mapping[str, str], template: str = ""
+        self,
+        argv: Sequence[str],
+        columns: int,
+        rows: int,
+        environment: Mapping[str, str],
+        template: str = "",
+        *,
+        is_its_own: bool = False,
     ) -> None:
-        """`template`: of `command_template`, that forks for these arguments; "": they are a program."""
+        """`template`: of `command_template`, that forks for these arguments; "": they are a program.
+
+        `is_its_own`: the terminal is that of the session of what is forked (tty(4)).
+        """
         self._ours, self._theirs = pty.openpty()
         os.set_blocking(self._ours, False)
         self._set_size(columns, rows)
         self.attributes_before = self.attributes()
         self.output = b""
         self._drawn = 0  # of it
+        self._text = (0, "")  # how much of it `text` is
         inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         env = {**inherited, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment}
         for name in ("COLUMNS", "LINES"):  # the terminal itself tells its size
@@ -55,7 +66,7 @@ class Terminal:
         streams = (os.fdopen(os.dup(self._theirs)),) * 3
         if template:
             forked = commands.template(template)
-            self._process = forked.start([*argv], Path.cwd(), env, *streams, is_session=True)
+            self._process = forked.start([*argv], Path.cwd(), env, *streams, is_session=True, has_terminal=is_its_own)
         else:
             self._process = subprocess.Popen(
                 argv, stdin=streams[0], stdout=streams[1], stderr=streams[2], env=env, start_new_session=True
@@ -164,7 +175,9 @@ class Terminal:
     @property
     def text(self) -> str:
         """What was written, without control sequences."""
-        return _SEQUENCE.sub("", self.output.decode("utf-8", "replace"))
+        if self._text[0] != len(self.output):
+            self._text = len(self.output), _SEQUENCE.sub("", self.output.decode("utf-8", "replace"))
+        return self._text[1]
 
     def shown(self, columns: int, rows: int) -> list[str]:
         """What a terminal of this size showed last, before the program left its screen."""

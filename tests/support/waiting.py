@@ -19,10 +19,14 @@ def scaled(seconds: float) -> float:
 
 
 def wait_until(condition: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
-    """What `condition` gives once it is true. Raises TimeoutError when the time is up."""
-    deadline = time.monotonic() + scaled(timeout_s)
+    """What `condition` gives once it is true. Raises TimeoutError when the time is up.
+
+    The longer it takes, the less often it looks, so that what is waited for has the CPU.
+    """
+    began = time.monotonic()
     while not (result := condition()):
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > scaled(timeout_s):
             raise TimeoutError(f"not within {scaled(timeout_s):g} s: {getattr(condition, '__name__', condition)}")
-        time.sleep(0.002)
+        time.sleep(min(max(waited_s / 20, 0.002), 0.05))
     return result
