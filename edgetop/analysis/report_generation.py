@@ -53,7 +53,8 @@ class GenerationFigures:
     ttft: TokenTimes | None
     itl: TokenTimes | None
     prefill_tok_s: float | None
-    decode_tok_s: float | None
+    decode_tok_s: float | None  # of one request
+    total_tok_s: float | None  # generated tokens of all requests, by the time of the measured phase
     j_per_token: float | None  # gross energy of the board in the measured phase, by generated tokens
     tokens_per_wh: float | None
     prefill_energy: PhaseFigures | None  # for a token of a prompt; None if unknown
@@ -70,11 +71,12 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
     if view is None:
         return GenerationFigures(
             requests=0, tokens_in=0, tokens_cached=0, tokens_out=0, ttft=None, itl=None, prefill_tok_s=None,
-            decode_tok_s=None, j_per_token=None, tokens_per_wh=None, prefill_energy=None, decode_energy=None,
+            decode_tok_s=None, total_tok_s=None, j_per_token=None, tokens_per_wh=None, prefill_energy=None,
+            decode_energy=None,
             context=ContextFigures(size=context, used_max=0),
             seen_by=seen_by,
         )  # fmt: skip
-    phases = analysis.token_energy.view()
+    phases, measured_ns = analysis.token_energy.view(), analysis.progress.view().measured_ns
     joules = _joules_per_token(energy, view.tokens_out)
     return GenerationFigures(
         requests=view.requests,
@@ -85,6 +87,7 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
         itl=_times(view.itl),
         prefill_tok_s=rounded(view.prefill_per_s),
         decode_tok_s=rounded(view.decode_per_s),
+        total_tok_s=rounded(view.tokens_out / measured_ns * 1e9) if measured_ns else None,
         j_per_token=None if joules is None else round(joules, 6),
         tokens_per_wh=3600 / joules if joules else None,
         prefill_energy=_phase(phases.prefill),

@@ -62,7 +62,7 @@ class ProcessEngine:
         self._child = child
         self._reader = message_frames.FrameReader()
         self._logs: list[LineReader] = []
-        self._order = InOrder(spec.streams)
+        self._order = InOrder(spec.at_once)
         self._fill_rate = FillRate()
         self._has_backlog = False  # whether records wait in the child
         self._prefix = tuple(prefix)

@@ -29,6 +29,7 @@ class GenerationSpec:
     temperature: float = 0.0
     gpu_layers: int | None = None  # None means the runtime's default
     url: str = ""  # URL of the server that generates; "" for an engine
+    parallel: int = 1  # most requests at the same time
 
 
 @frozen
@@ -95,6 +96,11 @@ class EngineSpec:
     end_note: str = ""  # path at which the engine notes how far it came if its conductor dies; "" for no note
     generation: GenerationSpec | None = None  # of a language model
     virtual_board: str | None = None  # path of the shared page of a virtual board (child/board_page.py)
+
+    @property
+    def at_once(self) -> int:
+        """The largest number of inferences that may be in progress at the same time."""
+        return self.generation.parallel if self.generation else self.streams
 
     @property
     def requested(self) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ class ThreadEngine:
             target=run_model, args=(spec.to_json(), self._outlet, self._control), name="engine", daemon=True
         )
         self._hello: tuple[Message, ...] = (Started(os.getpid(), sys.version.split()[0]),)
-        self._order = InOrder(spec.streams)
+        self._order = InOrder(spec.at_once)
         self._over = False
         self._switch_interval_s = sys.getswitchinterval()
 

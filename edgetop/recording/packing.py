@@ -28,7 +28,7 @@ from edgetop.session.events import Event
 from edgetop.session.manifest_codec import from_json, to_json
 from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import INFERENCE, PHASES, READING, REQUEST, Inferences, Readings, Requests
-from edgetop.session.seconds import SECOND, TOKEN_SECOND, Seconds, StreamSeconds, TokenSeconds
+from edgetop.session.seconds import OF_ACTIVE, SECOND, TOKEN_SECOND, Seconds, StreamSeconds, TokenSeconds
 
 # Kinds 1 to 4 and 6 to 9 are taken: development versions wrote them.
 MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, PARTIAL = 0, 5, 10, 11, 12, 13, 14, 15, 16
@@ -36,10 +36,15 @@ MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, PARTIA
 STREAMS, PARTIAL_STREAMS = 17, 18
 # The tokens of SECONDS, and the requests to a language model.
 TOKENS, REQUESTS = 19, 20
+# Those fields of TOKENS that older versions do not know.
+ACTIVE = 21
 MAX_NUMBERS = 8 * 1024 * 1024  # most numbers of one column, which then takes 64 MiB
 LEVEL = 1  # of zlib; higher levels take twice the time and save 3 %
 
 _REQUEST_FIELDS = [name for name in REQUEST.names or () if name != "_"]
+_TOKEN_FIELDS = [name for name in TOKEN_SECOND.names or () if name not in OF_ACTIVE]
+_TOKEN_SECOND = np.dtype([(name, TOKEN_SECOND[name]) for name in _TOKEN_FIELDS])
+_ACTIVE_SECOND = np.dtype([(name, TOKEN_SECOND[name]) for name in OF_ACTIVE])
 _REQUEST = np.dtype([(name, REQUEST[name]) for name in _REQUEST_FIELDS])
 _PART = struct.Struct("<BI")  # kind, bytes
 _INTERVAL = struct.Struct("<q")
@@ -61,6 +66,7 @@ def pack(batch: Batch) -> bytes:
         (SECONDS, batch.seconds, _pack_seconds),
         (STREAMS, _streams_of(batch.seconds), _pack_streams),
         (TOKENS, batch.seconds.tokens or (), _pack_tokens),
+        (ACTIVE, batch.seconds.tokens or (), _pack_active),
         (BURSTS, batch.bursts, _pack_bursts),
         (REQUESTS, batch.requests[_REQUEST_FIELDS], pack_table),
         (INFERENCES, batch.inferences, _pack_inferences),
@@ -117,7 +123,7 @@ def unpack(
     if STREAMS in parts and "seconds" in fields:
         fields["seconds"] = _with_streams(fields["seconds"], parts[STREAMS], most_numbers)
     if TOKENS in parts and "seconds" in fields:
-        fields["seconds"] = _with_tokens(fields["seconds"], parts[TOKENS], most_numbers)
+        fields["seconds"] = _with_tokens(fields["seconds"], parts, most_numbers)
     batch = Batch(until_ns=until_ns, **fields)
     if most_inferences is None or len(batch.inferences) <= most_inferences:
         return batch
@@ -264,20 +270,36 @@ def _with_streams(seconds: Seconds, data: bytes, most: int) -> Seconds:
 
 
 def _pack_tokens(tokens: TokenSeconds) -> bytes:
-    return pack_table(tokens.rows) + _pack_seconds(tokens.itl) + _pack_seconds(tokens.ttft)
+    return pack_table(tokens.rows[_TOKEN_FIELDS]) + _pack_seconds(tokens.itl) + _pack_seconds(tokens.ttft)
 
 
-def _with_tokens(seconds: Seconds, data: bytes, most: int) -> Seconds:
-    """Return `seconds` with the figures of their tokens, decoded from `data`.
+def _pack_active(tokens: TokenSeconds) -> bytes:
+    return pack_table(tokens.rows[list(OF_ACTIVE)])
 
-    `most` is the largest number of values that a column may have.
+
+def _with_tokens(seconds: Seconds, parts: Parts, most: int) -> Seconds:
+    """Return `seconds` with the figures of their tokens, decoded from the parts TOKENS and ACTIVE.
+
+    `parts` has each part's bytes, by the number of its kind. Older versions wrote no part ACTIVE, and its fields are
+    then 0. `most` is the largest number of values that a column may have.
     """
-    columns = Columns(data, most)
-    tokens = TokenSeconds(columns.take_table(TOKEN_SECOND), _take_seconds(columns), _take_seconds(columns))
+    columns = Columns(parts[TOKENS], most)
+    plain, itl, ttft = columns.take_table(_TOKEN_SECOND), _take_seconds(columns), _take_seconds(columns)
     columns.rest(0)
-    if any(len(part) != len(seconds) for part in (tokens, tokens.itl, tokens.ttft)):
+    rows = np.zeros(len(plain), TOKEN_SECOND)
+    for name in _TOKEN_FIELDS:
+        rows[name] = plain[name]
+    if ACTIVE in parts:
+        columns = Columns(parts[ACTIVE], most)
+        active = columns.take_table(_ACTIVE_SECOND)
+        columns.rest(0)
+        if len(active) != len(rows):
+            raise ValueError("tokens of other seconds")
+        for name in OF_ACTIVE:
+            rows[name] = active[name]
+    if any(len(part) != len(seconds) for part in (rows, itl, ttft)):
         raise ValueError("tokens of other seconds")
-    return replace(seconds, tokens=tokens)
+    return replace(seconds, tokens=TokenSeconds(rows, itl, ttft))
 
 
 def _read_requests(data: bytes, most: int) -> Requests:

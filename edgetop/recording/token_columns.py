@@ -34,11 +34,21 @@ _FIGURES = {
     "position_mean": "mean number of tokens before each of these in the context, without first tokens",
     "position_max": "most tokens in the context",
 }
-_TYPES = {"requests": pa.int32(), "position_mean": pa.float64(), "position_max": pa.int32()}
+_ACTIVE = {
+    "active": "requests that generated at the same time: the least number with a tenth of the tokens; 0 if unknown",
+    "active_count": "tokens of this second, without first tokens, with this number",
+    "active_p50_ns": "their median time since the token before",
+    "active_position": "mean number of tokens before each of these in the context",
+}  # which older recordings lack
+_TYPES = {
+    "requests": pa.int32(), "position_mean": pa.float64(), "position_max": pa.int32(), "active": pa.int32(),
+    "active_position": pa.float64(),
+}  # fmt: skip
 _COLUMNS = [
     *((name, _TYPES.get(name, pa.int64()), text) for name, text in _FIGURES.items()),
     *((f"{kind}_{f.name}", f.type, f"as {f.name}, of {text}") for kind, text in _TIMES.items() for f in _OF_EACH),
 ]
+_COLUMNS += [(name, _TYPES.get(name, pa.int64()), text) for name, text in _ACTIVE.items()]
 _FIELDS = [pa.field(name, kind, metadata={"meaning": text}) for name, kind, text in _COLUMNS]
 _MEANINGS = {f"meaning:{name}": text for name, _, text in _COLUMNS}
 SECONDS_OF_TOKENS = pa.schema([*SECONDS, *_FIELDS], metadata={**(SECONDS.metadata or {}), **_MEANINGS})
@@ -111,6 +121,7 @@ def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
         for part in (tokens.itl, tokens.ttft):
             flat = to_arrow("seconds", part)
             columns += [flat[field.name].combine_chunks() for field in _OF_EACH]
+        columns += [pa.array(np.ascontiguousarray(tokens.rows[name])) for name in _ACTIVE]
     return pa.table([*table.columns, *columns], schema=SECONDS_OF_TOKENS)
 
 
@@ -124,12 +135,13 @@ def with_tokens_of(table: pa.Table, seconds: Seconds) -> Seconds:
 
     Raises ValueError if these columns do not fit together.
     """
-    if any(name not in table.column_names for name, _, _ in _COLUMNS) or not len(table):
+    has_active = all(name in table.column_names for name in _ACTIVE)
+    if any(name not in table.column_names for name, _, _ in _COLUMNS if name not in _ACTIVE) or not len(table):
         return seconds
     rows = np.zeros(len(table), TOKEN_SECOND)
-    for name in _FIGURES:
+    for name in (*_FIGURES, *(_ACTIVE if has_active else ())):
         rows[name] = np.asarray(_filled(table[name]))
-    if not np.isfinite(rows["position_mean"]).all():
+    if not (np.isfinite(rows["position_mean"]) & np.isfinite(rows["active_position"])).all():
         raise ValueError("a mean position is no number")
     zeros = pa.array(np.zeros(len(table), np.int32))
     parts = []

@@ -398,7 +398,9 @@ class Conductor:
         manifest = self._state.manifest
         # A single stream has no inference in progress after its last end. Several streams may have one in progress that
         # began after the last known start.
-        is_many = manifest.load.streams > 1 or manifest.watched
+        is_many = (
+            manifest.load.streams > 1 or manifest.watched or (manifest.generation and manifest.generation.parallel > 1)
+        )
         self._reached_ns = max(self._reached_ns, int(records["t_ns"].max()) if is_many else last_end_ns(records))
         inferences = copied(records)
         inferences["t_ns"] -= manifest.clock.origin_monotonic_ns

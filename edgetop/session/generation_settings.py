@@ -19,6 +19,7 @@ class Generation:
     temperature: float = 0.0
     gpu_layers: int | None = None  # None is the runtime's default
     url: str | None = None  # URL of the server that generates; None for an engine of edgetop
+    parallel: int = 1  # most requests at the same time; of a server, that edgetop sends
     # Sizes of buffers in MiB as the runtime reported them, by the name of the device and the kind; empty if unknown.
     buffers_mib: Mapping[str, float] = field(default_factory=dict)
 

@@ -25,15 +25,17 @@ INFERENCE = np.dtype(
     ]
 )
 
-# One token of a language model. Only the conductor has them: a recording keeps their seconds (`token_seconds`).
+# One token of a language model, or the end of a prefill. Only the conductor has them: a recording keeps their seconds
+# (`token_seconds`).
 TOKEN = np.dtype(
     [
         ("t_ns", "<i8"),  # when it was there
-        ("gap_ns", "<i8"),  # time since the token before it; of a request's first token: TTFT
+        ("gap_ns", "<i8"),  # time since the token before it; of a first token: TTFT; of a prefill: how long it took
         ("position", "<i4"),  # number of tokens before it in the context
         ("is_later", "?"),  # False: the first token of a request
         ("phase", "u1"),  # index into PHASES
-        ("_", "V2"),
+        ("active", "u1"),  # requests that generated at the same time; 0: unknown, or prompts were processed meanwhile
+        ("is_prompt", "?"),  # True: no token, but the end of a prefill, with the length of the prompt as its position
     ]
 )
 

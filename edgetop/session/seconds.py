@@ -125,8 +125,15 @@ TOKEN_SECOND = np.dtype(
         ("tokens_out", "<i8"),  # tokens generated in this second
         ("position_mean", "<f8"),  # mean position of the tokens, without the first token of each request; 0 if none
         ("position_max", "<i4"),  # most tokens in a context
+        # Times between tokens depend on how many requests generate at the same time. The following four are about the
+        # tokens of this second with one such number: the least one with a tenth of the tokens.
+        ("active", "<i4"),  # this number; 0 if it is unknown
+        ("active_count", "<i8"),  # number of these tokens
+        ("active_p50_ns", "<i8"),  # their median time since the token before
+        ("active_position", "<f8"),  # their mean position
     ]
 )
+OF_ACTIVE = ("active", "active_count", "active_p50_ns", "active_position")  # the fields that older recordings lack
 
 
 @frozen

@@ -15,6 +15,7 @@ from edgetop.session.seconds import NS, TOKEN_SECOND, Seconds, TokenSeconds, con
 
 _NO_TIMES: npt.NDArray[np.int64] = np.empty(0, np.int64)
 CANCELLED = FINISH_REASONS.index("cancelled")
+LEAST_SHARE = 0.1  # of a second's tokens that need one number of requests at the same time, so that it is compared
 SETTLED_NS = 50_000_000  # the engine reports a request at most this long after its last token
 
 
@@ -37,6 +38,7 @@ class TokenAggregator:
 
     def add(self, inferences: Inferences, tokens: Tokens, requests: Requests) -> Seconds:
         """Add all data since the last call, and return the rows of the seconds that became complete."""
+        tokens = tokens[~tokens["is_prompt"]]
         counted = tokens[tokens["phase"] == MEASURE]
         self._tokens.append(counted)
         self._requests.append(requests[(requests["phase"] == MEASURE) & (requests["finish"] != CANCELLED)])
@@ -75,7 +77,24 @@ class TokenAggregator:
                 row[name] = over[name].sum(dtype=np.int64)
             row["position_mean"] = own["position"][later].mean() if later.any() else 0
             row["position_max"] = max(own["position"].max(initial=0), over["position"].max(initial=0))
+            _count_active(row, own[later])
         return replace(seconds, tokens=TokenSeconds(rows, concatenate(itl), concatenate(ttft)))
+
+
+def _count_active(row: npt.NDArray[np.void], later: Tokens) -> None:
+    """Fill in the fields of a second that are about one number of requests at the same time.
+
+    `row` is the row of the second, and `later` has its tokens without the first ones of requests.
+    """
+    counts = np.bincount(later["active"], minlength=1)
+    counts[0] = 0  # unknown
+    enough = np.flatnonzero(counts >= max(1.0, LEAST_SHARE * len(later)))
+    if not len(enough):
+        return
+    number = int(enough[0])
+    same = later[later["active"] == number]
+    row["active"], row["active_count"] = number, len(same)
+    row["active_p50_ns"], row["active_position"] = np.median(same["gap_ns"]), same["position"].mean()
 
 
 def at_their_end(inferences: Inferences) -> Inferences:

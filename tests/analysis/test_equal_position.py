@@ -225,3 +225,38 @@ def test_the_usual_time_of_a_range_is_that_of_its_first_twelve_seconds():
 def test_a_range_that_was_slow_is_usual_if_the_next_request_takes_as_long_to_a_twentieth(again_ms, is_usual):
     told = converted_ms(*FLAT, (144, 24.0), *FLAT, (144, again_ms), (144, again_ms))
     assert (told[-1] < 0.99 * again_ms) is is_usual
+
+
+def with_requests_at_once(batch, active, slow):
+    """Give each second a number of requests at the same time, and times per token that grow with it."""
+    tokens = batch.seconds.tokens
+    rows, itl = tokens.rows.copy(), tokens.itl.rows.copy()
+    for place in range(len(rows)):
+        number = active(place)
+        median = itl["p50_ns"][place] * (1 + 0.6 * (number - 1)) * slow(place)
+        rows["active"][place], rows["active_count"][place] = number, itl["count"][place]
+        rows["active_p50_ns"][place], rows["active_position"][place] = median, rows["position_mean"][place]
+    return replace(batch, seconds=replace(batch.seconds, tokens=replace(tokens, rows=rows)))
+
+
+def test_more_requests_at_the_same_time_are_no_slowdown():
+    model = Model(most=200)
+    for active in (lambda s: 1 if s < 60 else 4, lambda s: 1 + s % 3, lambda s: 1 + s // 20 % 4):
+        assert slowdowns_of(with_requests_at_once(session(model, 160), active, lambda _: 1.0)) == ()
+
+
+@pytest.mark.parametrize("active", [lambda s: 3, lambda s: 1 + s % 3, lambda s: 1 + s // 7 % 2])
+def test_a_throttle_of_parallel_requests_is_told(active):
+    slow = with_requests_at_once(session(Model(most=200), 160), active, lambda s: 1.25 if s >= 110 else 1.0)
+    (slowdown,) = slowdowns_of(slow)
+    assert abs(slowdown.start_ns / NS - 110) <= 3
+    assert slowdown.latency_ratio == pytest.approx(1.25, abs=0.04)
+
+
+def test_a_throttle_with_which_the_number_of_requests_rises_is_told():
+    slow = with_requests_at_once(
+        session(Model(most=200), 160), lambda s: 1 + s % 2 + (s >= 115), lambda s: 1.25 if s >= 110 else 1.0
+    )
+    (slowdown,) = slowdowns_of(slow)
+    assert abs(slowdown.start_ns / NS - 110) <= 3
+    assert slowdown.end_ns is None

@@ -38,7 +38,7 @@ def session(prefill_s, token_s, pause_s, *, seconds=120, noise=0.05, seed=0, ave
         np.zeros(len(requests), REQUEST),
     )
     for place, (t_s, gap_s, position, is_later) in enumerate(tokens):
-        rows[place] = (round(t_s * NS), round(gap_s * NS), position, is_later, MEASURE, b"")
+        rows[place] = (round(t_s * NS), round(gap_s * NS), position, is_later, MEASURE, 1, False)
     for place, (start, took, end) in enumerate(requests):
         runs[place] = (round(start * NS), round((end - start) * NS), 0, 0, MEASURE, True, 0)
         one = ended[place : place + 1]

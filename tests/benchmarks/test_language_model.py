@@ -61,7 +61,13 @@ def test_ttft_itl_and_rate_agree_with_an_independent_loop(tmp_path, say):
     path = tmp_path / "model.gguf"
     path.write_bytes(language_model(layers=4, width=256, heads=8, kv_heads=8))
     options = {"context": 512, "max_tokens": OUT, "prompt_tokens": PROMPT, "prompts": [], "temperature": 0.0}
-    spec = {"model": str(path), "threads": 1, "seed": 0, "batch": None, "generation": {**options, "gpu_layers": None}}
+    spec = {
+        "model": str(path),
+        "threads": 1,
+        "seed": 0,
+        "batch": None,
+        "generation": {**options, "gpu_layers": None, "parallel": 1},
+    }
     adapter, frames = LlamaCpp(), Frames()
     adapter.open(spec)
     requests = Requests(adapter, spec, frames, Control())
@@ -86,6 +92,7 @@ def test_ttft_itl_and_rate_agree_with_an_independent_loop(tmp_path, say):
     fold.fold(concatenate([aggregator.add(runs, tokens, records), aggregator.close()]))
     view, between = fold.view(), np.concatenate(gaps)
     assert view.itl.count == len(between) == TURNS * (OUT - 1)
+    tokens = tokens[~tokens["is_prompt"]]
     is_later = tokens["is_later"]
     own_gaps = tokens["gap_ns"][is_later & (tokens["phase"] == MEASURE)] / 1e6
     own_firsts = tokens["gap_ns"][~is_later & (tokens["phase"] == MEASURE)] / 1e6

@@ -63,6 +63,7 @@ REFUSED = {
     "run --isolation thread --engine-cpus 0": "--engine-cpus needs --isolation process",
     "run --isolation thread --engine-python x": "--engine-python needs --isolation process",
     "run --isolation thread --limit cpus=1": "--limit needs --isolation process",
+    "run m.gguf --parallel 2 --streams 2": "--parallel and --streams contradict each other",
     "run m.gguf --prompt x --prompts y.jsonl": "--prompt and --prompts contradict each other",
     "run m.gguf --prompts y.jsonl --prompt-tokens 9": "--prompts and --prompt-tokens contradict each other",
     "sweep m.onnx --speed 20x": "--speed needs --scenario",

@@ -142,10 +142,62 @@ def test_the_end_cuts_a_request_off(folder):
     assert whole["generation"]["requests"] == whole["latency"]["count"] == counted
 
 
+def test_parallel_requests_share_batches_and_are_recorded_one_by_one(folder):
+    load = ("--parallel", 3, "--runs", 20, "--warmup-runs", 2)
+    done = edgetop("run", "llama-F32.gguf", *SHORT, *load, "-o", "parallel", home=folder)
+    assert done.returncode == 0, done.stderr
+    assert "up to 3 requests at a time" in done.stdout
+    requests, seconds = table(folder, "parallel", "requests"), table(folder, "parallel", "seconds")
+    whole = report(folder, "parallel")
+    figures = whole["generation"]
+    assert whole["session"]["generation"]["parallel"] == 3
+    assert (figures["requests"], figures["tokens_in"], figures["tokens_out"]) == (20, 20 * 24, 20 * 16)
+    measured = [place for place, phase in enumerate(requests["phase"]) if phase == "measure"]
+    assert sorted(requests["position"][place] for place in measured) == [39] * 20
+    spans = [(requests["t_ns"][i], requests["t_ns"][i] + requests["latency_ns"][i]) for i in measured]
+    at_once = [sum(begin <= start < end for begin, end in spans) for start, _ in spans]
+    assert max(at_once) == 3
+    assert all(
+        requests["ttft_ns"][i] + requests["decode_ns"][i] == pytest.approx(requests["latency_ns"][i], abs=1)
+        for i in measured
+    )
+    starts = table(folder, "parallel", "inferences")["t_ns"]
+    assert starts == sorted(starts)
+    assert set(seconds["active"]) <= {0, 1, 2, 3}
+    assert max(seconds["active"]) > 0
+    assert figures["total_tok_s"] > 1.5 * figures["decode_tok_s"]
+
+
+def test_parallel_requests_have_the_tokens_of_single_ones(folder):
+    """Each sequence has its own context and position, so greedy tokens are those of a request that runs alone."""
+    texts = ["one", "two words", "three"]
+    (folder / "three.jsonl").write_text("\n".join(map(json.dumps, texts)))
+    finished = {}
+    for parallel in (1, 3):
+        words = ("--prompts", "three.jsonl", "--max-tokens", 400, "--parallel", parallel, "--runs", 9, "--headless")
+        edgetop("run", "llama-F32.gguf", *words, "--threads", 1, "-o", f"same-{parallel}", home=folder)
+        rows = table(folder, f"same-{parallel}", "requests")
+        ran = [i for i, phase in enumerate(rows["phase"]) if phase == "measure"]
+        finished[parallel] = {(rows["prompt"][i], rows["tokens_in"][i], rows["tokens_out"][i]) for i in ran}
+    assert finished[1] == finished[3]
+
+
+def test_parallel_requests_wait_in_one_queue(folder):
+    load = ("--parallel", 2, "--rate", 100_000, "--duration", "300ms", "--warmup-runs", 0)
+    done = edgetop("run", "llama-F32.gguf", *SHORT, *load, "-o", "queued", home=folder)
+    assert done.returncode == 0, done.stderr
+    requests = table(folder, "queued", "requests")
+    measured = sorted((requests["t_ns"][i], i) for i, phase in enumerate(requests["phase"]) if phase == "measure")
+    due = [t_ns - requests["wait_ns"][i] for t_ns, i in measured]
+    assert due == sorted(due)
+    assert np.diff(due).max() < 20_000  # every 10 us one was due, and none was left out
+
+
 BAD = {
     "a text for another model": (("model.onnx", "--prompt", "x"), "is for language models"),
     "an input": (("llama-F32.gguf", "--input", "zeros"), "--input is not for language models"),
-    "streams": (("llama-F32.gguf", "--streams", 2), "one request at a time"),
+    "streams": (("llama-F32.gguf", "--streams", 2), "write --parallel N"),
+    "parallel requests to another model": (("model.onnx", "--parallel", 2), "is for language models"),
     "a long prompt": (("llama-F32.gguf", "--prompt-tokens", 600), "does not fit into a context of 512"),
     "a large context": (("llama-F32.gguf", "--context", 4096), "was trained with 512 tokens"),
     "too little memory": (("huge.gguf", "--context", 2**24, "--limit", "memory=256M"), "the model needs"),

@@ -49,6 +49,7 @@ WORDS = {
     "context": "--context auto",
     "temperature": "--temperature 0.5",
     "gpu_layers": "--gpu-layers 3",
+    "parallel": "--parallel 4",
     "duration": "--duration 5m",
     "runs": "--runs 9",
     "warmup_runs": "--warmup-runs steady",

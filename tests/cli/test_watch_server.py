@@ -39,6 +39,21 @@ def test_a_client_sends_prompts_and_agrees_with_the_servers_own_figures(tmp_path
     assert "edgetop is a client" in " ".join(done.stdout.split())
 
 
+def test_parallel_clients_send_requests_at_the_same_time(tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('"one"\n"two"\n"three"\n')
+    with LlamaServer(gap_s=0.01) as server:
+        words = ("--prompts", "prompts.jsonl", "--max-tokens", 20, "--parallel", 3, "--runs", 12)
+        done = edgetop("watch", "--url", server.url, *words, "--headless", "-o", "load", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    figures = generation(tmp_path, "load")
+    assert (figures["requests"], figures["tokens_out"]) == (12, 12 * 20)
+    requests = pq.read_table(tmp_path / "load.edgetop" / "requests.parquet").to_pylist()
+    spans = [(row["t_ns"], row["t_ns"] + row["latency_ns"]) for row in requests if row["phase"] == "measure"]
+    assert max(sum(begin <= start < end for begin, end in spans) for start, _ in spans) == 3
+    texts = [each["messages"][0]["content"] for each in server.requests[-12:]]
+    assert {text: texts.count(text) for text in texts} == {"one": 4, "two": 4, "three": 4}
+
+
 @pytest.mark.parametrize("shown", [{}, {"has_slots": False}, {"has_metrics": False}])
 def test_a_server_that_others_use_is_read_without_a_request(tmp_path, shown):
     with LlamaServer(gap_s=0.02, prefill_s=0.1, **shown) as server:

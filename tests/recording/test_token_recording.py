@@ -16,7 +16,7 @@ from edgetop.recording.token_columns import SECONDS_OF_ALL, with_token_columns, 
 from edgetop.session.batch import Batch, merge
 from edgetop.session.generation_settings import Generation
 from edgetop.session.second_aggregator import SecondAggregator
-from edgetop.session.seconds import NS, Seconds, concatenate
+from edgetop.session.seconds import NS, OF_ACTIVE, Seconds, concatenate
 from edgetop.session.token_aggregator import TokenAggregator
 from tests.session.test_token_aggregator import aggregated, generated, same
 from tests.support.sessions import make_manifest
@@ -60,6 +60,23 @@ def test_the_journal_keeps_every_token_and_request():
     again = packing.unpack(packing.split(packing.pack(whole)), whole.until_ns)
     same(again.seconds, whole.seconds)
     assert without_padding(again.requests) == without_padding(whole.requests)
+
+
+def test_a_journal_of_an_older_version_lacks_the_number_of_requests():
+    whole = merge(batches())
+    parts = {kind: data for kind, data in packing.split(packing.pack(whole)).items() if kind != packing.ACTIVE}
+    again = packing.unpack(parts, whole.until_ns).seconds.tokens.rows
+    for name in again.dtype.names:
+        expected = 0 if name in OF_ACTIVE else whole.seconds.tokens.rows[name]
+        assert (again[name] == expected).all()
+
+
+def test_tables_of_an_older_version_lack_the_number_of_requests():
+    seconds = aggregated(*generated())
+    table = with_token_columns(to_arrow("seconds", seconds), seconds).drop_columns(list(OF_ACTIVE))
+    read = with_tokens_of(table, replace(seconds, tokens=None)).tokens
+    assert read.rows["tokens_out"].sum() == 12 * 30
+    assert not read.rows["active"].any()
 
 
 def test_tokens_of_other_seconds_are_invalid():

@@ -76,8 +76,9 @@ NO_THRESHOLDS = {
     "bounds of what is stored, searched or reported": """
         alert.MAX_ALERTS alert_rules.MAX_VALUE alerts.MAX_BURSTS alerts.MAX_RULES application_gap.MOST_WAITED
         blocks.MOST_BLOCKS detector.LEAST_REACH detector.MAX_POINTS detector.MAX_WINDOWS detector.RECENT
-        equal_position.MAX_RANGES equal_position.MAX_SPANS equal_size.HELD_S equal_size.LARGEST equal_size.LATEST_S
-        equal_size.MOST_HELD_S equal_size.MOST_MS event_index.EVIDENCE_S event_index.FAR_BACK_S event_index.MAX_NAMES
+        equal_position.MAX_CURVES equal_position.MAX_RANGES equal_position.MAX_SPANS equal_size.HELD_S
+        equal_size.LARGEST equal_size.LATEST_S equal_size.MOST_HELD_S
+        equal_size.MOST_MS event_index.EVIDENCE_S event_index.FAR_BACK_S event_index.MAX_NAMES
         event_index.NAMED evidence._HUGE faults.MAX_FRAMES faults.MAX_STORED figures.MOST_OPERATORS
         figures.MOST_SETTINGS figures.MOST_STREAMS hotspots.MAX_NAMED hotspots.MAX_UNMATCHED hotspots.MOST_RECENT_BURSTS
         input_shapes.LARGEST input_shapes.MOST_MS judged_past.MAX_LEVEL judgement.MAX_ROWS latency_heat.MOST_BINS
@@ -93,8 +94,9 @@ NO_THRESHOLDS = {
         trace_alignment.MOST_BINS trace_alignment.MOST_COMPARED trace_alignment.MOST_WINDOWS tracks.LATE_S
         tracks.SECONDS""",
     "how often something is done, and in which steps or spans": """
-        baseline.EDGE_POINTS baseline.EDGE_S detector.CHECK_EVERY detector.LEAVE_EVERY equal_size.RECENT_S
-        folds.VIEWED_AT_ONCE latency_heat.BIN_S levels.SIZES precision.LEAST_AGE_S precision.MOST_AGE_S
+        baseline.EDGE_POINTS baseline.EDGE_S detector.CHECK_EVERY detector.LEAVE_EVERY equal_position.SPEED_S
+        equal_size.RECENT_S folds.VIEWED_AT_ONCE latency_heat.BIN_S
+        levels.SIZES precision.LEAST_AGE_S precision.MOST_AGE_S
         precision.ROWS_AT_ONCE rail_energy.SETTLED_AT_ONCE rail_energy.STRIPS_AT_ONCE rolling_latency.RECENT_SECONDS
         slow_inferences.RECENT_S slow_inferences.USUAL_S slowdowns.SETTLED_AT_ONCE_S slowdowns.STEP_S steady.LENGTHS_S
         steady.STEP_S throttles.SETTLED_AT_ONCE_NS timeline.RECENT_SECONDS token_figures.RECENT_S tracks.BRIDGED_S

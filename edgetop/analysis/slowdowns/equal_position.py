@@ -5,6 +5,9 @@ attention is proportional to the position, and the rest of the work does not dep
 divided by the usual time at that second's mean position. The usual time of a range of positions is learned from its
 first seconds in which nothing was slow. For a range with too few seconds, a straight line through all ranges is used.
 
+If several requests run at the same time, a batch has a token of each, and takes longer. So the seconds with one number
+of requests have a line of their own.
+
 At positions that the session reaches for the first time, there is no earlier token to compare with, and the line may be
 wrong. A slowdown at these positions is reported only if its cause is proven.
 """
@@ -34,6 +37,8 @@ LEAST_RANGES = 4
 # limit for a steady burst. Larger: a throttle that began in between becomes usual; smaller: a range that was called
 # slow once is never learned.
 EQUAL = 0.05
+MAX_CURVES = 64  # Most numbers of requests at the same time that are compared.
+SPEED_S = 10  # Number of seconds from which the present slowness is known when another number of requests begins.
 MAX_RANGES = 4096  # Positions beyond this range share one range.
 MAX_SPANS = 500  # Number of spans of new positions that are stored.
 
@@ -41,10 +46,9 @@ Rows = npt.NDArray[np.void]
 
 
 @dataclass(slots=True)
-class EqualPosition:
-    """Converts the times per token of each second to what they would be at the first position of the context."""
+class Curve:
+    """The usual time per token by position in the context, for one number of requests at the same time."""
 
-    usual_ns: float | None = None  # Median of the first second, to whose position all times are converted.
     learned: dict[int, list[float]] = field(default_factory=dict)  # By range, the medians of its first LEARNED seconds.
     slow: dict[int, float] = field(default_factory=dict)  # By range, its median if it was slow when first reached.
     line: tuple[float, float] | None = None  # Time at position 0 and growth per position, in ns. None until known.
@@ -53,51 +57,28 @@ class EqualPosition:
     slow_in: dict[int, int] = field(default_factory=dict)  # By range, the value of `passes` when it was slow.
     # Ranges that were slow when first reached: range, median in ns, and ratio to the line. At most LATEST_S.
     grown: list[tuple[int, float, float]] = field(default_factory=list)
-    new: list[list[int]] = field(default_factory=list)  # Spans [begin, end) in s in which all positions were new.
-    rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
 
-    def judged(self, seconds: Seconds) -> Seconds:
-        """Return these seconds with their times per token in place of latencies, converted to the first position.
+    def usual(self, position: float, median_ns: float, speed: float) -> tuple[float, bool]:
+        """Return the usual time per token at `position` in ns, and whether the position is new. Learn from this second.
 
-        The result has no histograms.
-        """
-        tokens = seconds.tokens
-        bare = replace(emptied(seconds), response=None, streams=None, tokens=None)
-        if tokens is None or not len(seconds):
-            return bare
-        rows = tokens.itl.rows.copy()
-        for place in np.flatnonzero(rows["count"]).tolist():
-            row = rows[place : place + 1]
-            position, median_ns = float(tokens.rows["position_mean"][place]), float(row["p50_ns"][0])
-            factor = self._factor(position, median_ns, int(row["t_ns"][0]) // NS)
-            scale(row, factor)
-        rows["errors"] = seconds.rows["errors"]
-        self.rows = np.concatenate([self.rows, rows])[-LATEST_S:]
-        return replace(bare, rows=rows)
-
-    def _factor(self, position: float, median_ns: float, second: int) -> float:
-        """Return the factor that converts a time per token at `position` to the first position.
-
-        `median_ns` is the median time per token in this second. `second` is the second of the session.
+        `median_ns` is the median time per token in this second. `speed` is how much slower than usual tokens were in
+        the last seconds; 1 if that is unknown. It is used if nothing is known about this curve.
         """
         place = min(int(position) // RANGE, MAX_RANGES)
         if place < self.last_range:
             self.passes += 1
         self.last_range = place
-        if self.usual_ns is None:
-            self.usual_ns = median_ns
-        usual_ns = self._usual(place, position) or median_ns
+        usual_ns = self._known(place, position) or median_ns / speed
         # Until the line is known, growth cannot be distinguished from a slowdown.
         is_slow = self.line is not None and median_ns > (1 + SLOWER_SHARE) * usual_ns
-        if place not in self.learned:
-            self._note_new(second)
+        is_new = place not in self.learned
         if not is_slow or self._was_as_slow(place, median_ns):
-            self._learn(place, median_ns)
-        elif place not in self.learned:
+            self._learn(place, median_ns if self.line else min(median_ns, median_ns / speed))
+        elif is_new:
             self._note_growth(place, median_ns, median_ns / usual_ns)
-        return self.usual_ns / usual_ns
+        return usual_ns, is_new
 
-    def _usual(self, place: int, position: float) -> float | None:
+    def _known(self, place: int, position: float) -> float | None:
         """Return the usual time per token at `position` in ns, or None if it is unknown.
 
         `place` is the index of the position's range.
@@ -156,6 +137,70 @@ class EqualPosition:
             medians = np.array([np.median(values) for values in self.learned.values()])
             weights = np.array([len(values) for values in self.learned.values()], np.float64)
             self.line = _line(places, medians, weights)
+
+
+@dataclass(slots=True)
+class EqualPosition:
+    """Converts the times per token of each second to what they would be at the first position of the context.
+
+    Seconds in which another number of requests ran at the same time are compared with each other only.
+    """
+
+    usual_ns: float | None = None  # Median of the first second, to whose position all times are converted.
+    curves: dict[int, Curve] = field(default_factory=dict)  # By number of requests at the same time.
+    # The last seconds: session second, and time per token divided by the usual time. At most SPEED_S.
+    latest: tuple[tuple[int, float], ...] = ()
+    new: list[list[int]] = field(default_factory=list)  # Spans [begin, end) in s in which all positions were new.
+    rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
+
+    def judged(self, seconds: Seconds) -> Seconds:
+        """Return these seconds with their times per token in place of latencies, converted to the first position.
+
+        The result has no histograms.
+        """
+        tokens = seconds.tokens
+        bare = replace(emptied(seconds), response=None, streams=None, tokens=None)
+        if tokens is None or not len(seconds):
+            return bare
+        rows = tokens.itl.rows.copy()
+        for place in np.flatnonzero(rows["count"]).tolist():
+            row, of = rows[place : place + 1], tokens.rows[place]
+            median_ns, position, number = float(row["p50_ns"][0]), float(of["position_mean"]), int(of["active"])
+            if number and of["active_p50_ns"] > 0:
+                # The time between tokens when this number of requests ran, without prompts in between.
+                scale(row, float(of["active_p50_ns"]) / max(1.0, median_ns))
+                median_ns, position = float(of["active_p50_ns"]), float(of["active_position"])
+            scale(row, self._factor(number, position, median_ns, int(row["t_ns"][0]) // NS))
+        rows["errors"] = seconds.rows["errors"]
+        self.rows = np.concatenate([self.rows, rows])[-LATEST_S:]
+        return replace(bare, rows=rows)
+
+    def _factor(self, number: int, position: float, median_ns: float, second: int) -> float:
+        """Return the factor that converts a time per token at `position` to the first position.
+
+        `number` is how many requests ran at the same time; 0 if unknown. `median_ns` is the median time per token in
+        this second. `second` is the second of the session.
+        """
+        if self.usual_ns is None:
+            self.usual_ns = median_ns
+        curve = self.curves.get(number)
+        if curve is None:
+            curve = self.curves[number] = Curve()
+            if len(self.curves) > MAX_CURVES:
+                del self.curves[next(iter(self.curves))]
+        usual_ns, is_new = curve.usual(position, median_ns, self._speed(second))
+        if is_new:
+            self._note_new(second)
+        self.latest = (*self.latest[1 - SPEED_S :], (second, median_ns / usual_ns))
+        return self.usual_ns / usual_ns
+
+    def _speed(self, second: int) -> float:
+        """Return by which factor tokens took longer than usual in the seconds before `second`, or 1 if unknown."""
+        if len(self.curves) < 2:
+            return 1.0
+        ratios = [ratio for at, ratio in self.latest if at >= second - SPEED_S]
+        ratio = float(np.median(ratios)) if ratios else 1.0
+        return ratio if ratio > 1 + SLOWER_SHARE else 1.0
 
     def _note_new(self, second: int) -> None:
         if self.new and second <= self.new[-1][1]:

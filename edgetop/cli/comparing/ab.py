@@ -34,7 +34,20 @@ Examples:
 # Options of `run` that do not apply: both variants run back to back, in processes, until the difference is known.
 _NOT_OF_AB = {
     *("model", "preset", "runs", "duration", "isolation", "profile_every", "idle_baseline", "require_full_delegation"),
-    *("rate", "arrivals", "streams", "delay", "duty", "deadline", "gates", "junit", "fail_fast", "rotate", "pace_of"),
+    *(
+        "rate",
+        "arrivals",
+        "streams",
+        "parallel",
+        "delay",
+        "duty",
+        "deadline",
+        "gates",
+        "junit",
+        "fail_fast",
+        "rotate",
+        "pace_of",
+    ),
 }
 # Options that may differ between the variants.
 _OF_A_SIDE = {

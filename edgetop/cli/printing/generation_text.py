@@ -15,14 +15,19 @@ _SEEN_BY = {
 }
 
 
-def generation_lines(figures: GenerationFigures | None) -> Iterator[str]:
-    """Yield lines about the requests and tokens of a language model. Yield nothing if `figures` is None."""
+def generation_lines(figures: GenerationFigures | None, parallel: int = 1) -> Iterator[str]:
+    """Yield lines about the requests and tokens of a language model. Yield nothing if `figures` is None.
+
+    `parallel` is the largest number of requests at the same time.
+    """
     if figures is None:
         return
     rates = f"prefill {_rate(figures.prefill_tok_s)}, decode {_rate(figures.decode_tok_s)}"
     context, counted = figures.context, formatting.quantity(figures.requests, "request")
     used = f"context {context.used_max} of {context.size or UNKNOWN} tokens"
     yield f"tokens     {rates}; {counted}, {figures.tokens_in} tokens in, {figures.tokens_out} out; {used}"
+    if parallel > 1:
+        yield f"           up to {parallel} requests at a time: {_rate(figures.total_tok_s)} in all"
     if note := _SEEN_BY.get(figures.seen_by):
         yield f"           {note}"
     yield f"           {'':<6}" + "".join(f"{name:>9}" for name in _TIMES) + " ms"

@@ -73,7 +73,7 @@ def summary_lines(report: Report) -> Iterator[str]:
     if report.ab:
         figures: tuple[Iterable[str], ...] = ([""], ab_lines(report.ab))
     else:
-        tokens = generation_lines(report.generation)
+        tokens = generation_lines(report.generation, _parallel(report))
         latency = *_latency(report), *size_lines(report)
         figures = steadiness_lines(report), latency, tokens, _tail(report.tail), _frames(report.frames)
     parts = (
@@ -100,7 +100,7 @@ def brief_summary(report: Report) -> str:
         (line for line in steadiness_lines(report, most=2, evidence=False) if line),
         islice(_latency(report), 1, 4 + bool(report.latency.response)),
         islice(_frames(report.frames), 1),
-        generation_lines(report.generation),
+        generation_lines(report.generation, _parallel(report)),
     )
     parts: tuple[Iterable[str], ...] = (
         _verdict(report.verdict, report.session),
@@ -530,3 +530,8 @@ def _largest_operator(report: Report) -> Iterator[str]:
 
 def _ms(value: float | None) -> str:
     return or_unknown(value, lambda ms: formatting.milliseconds(ms * 1e6))
+
+
+def _parallel(report: Report) -> int:
+    generation = report.session.generation
+    return generation.parallel if generation else 1

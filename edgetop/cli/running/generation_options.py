@@ -22,6 +22,11 @@ def context(given: str) -> int | str:
     return int(given)
 
 
+MAX_PARALLEL = 64
+PARALLEL = option(
+    "--parallel", type=IntRange(1, MAX_PARALLEL), metavar="N", rules=[not_beside("streams")],
+    help="Language model: most requests at the same time. Default: 1.",
+)  # fmt: skip
 NO_OTHER_PROMPT = not_beside("prompts_file", "prompt_tokens", advice="a request has one prompt")
 GENERATION_OPTIONS = (
     option(
@@ -53,4 +58,5 @@ GENERATION_OPTIONS = (
         "--gpu-layers", type=IntRange(0, 100_000), metavar="N",
         help="Language model: number of layers on the GPU. Default: chosen by the runtime.",
     ),
+    PARALLEL,
 )  # fmt: skip

@@ -33,7 +33,7 @@ class Need:
     """The memory in bytes that a language model needs, estimated from its file: weights, context, calculations."""
 
     weights: int
-    kv_per_token: int | None  # None if the model has recurrent layers
+    kv_per_token: int | None  # for all parallel requests together; None if the model has recurrent layers
     compute: int
 
     def with_context(self, tokens: int) -> int:
@@ -58,7 +58,8 @@ def generation_spec(
     longest = max(texts, default=prompt_tokens)
     wanted = max(LEAST_CONTEXT, -(-(longest + max_tokens) // CONTEXT_STEP) * CONTEXT_STEP)
     trained = language_model.context_length
-    need = _need(language_model, model)
+    parallel = asked.parallel or 1
+    need = _need(language_model, model, parallel)
     free = _free_bytes(memory_limit, root or Root())
     on_gpu = bool(asked.gpu_layers)
     context = _context(asked.context, wanted, trained, need, None if on_gpu else free)
@@ -76,6 +77,7 @@ def generation_spec(
         prompts=prompts,
         temperature=asked.temperature or 0.0,
         gpu_layers=asked.gpu_layers,
+        parallel=parallel,
     )
 
 
@@ -95,6 +97,7 @@ def server_spec(asked: GenerationRequest, url: str) -> GenerationSpec:
         prompts=_prompts(asked),
         temperature=asked.temperature or 0.0,
         url=url,
+        parallel=asked.parallel or 1,
     )
 
 
@@ -116,9 +119,10 @@ def _context(asked: int | str | None, wanted: int, trained: int | None, need: Ne
     return min(most, max(fits, CONTEXT_STEP))
 
 
-def _need(model: LanguageModel, file: ModelFile) -> Need:
+def _need(model: LanguageModel, file: ModelFile, parallel: int) -> Need:
     logits = BATCH * (model.vocabulary or 0) * LOGIT_BYTES
-    return Need(file.size_bytes, model.kv_bytes_per_token, logits + BUFFER_BYTES)
+    kv_per_token = None if model.kv_bytes_per_token is None else model.kv_bytes_per_token * parallel
+    return Need(file.size_bytes, kv_per_token, logits + BUFFER_BYTES)
 
 
 def _too_little(need: Need, context: int, free: int) -> str:

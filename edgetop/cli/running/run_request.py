@@ -48,11 +48,14 @@ class GenerationRequest:
     context: int | str | None = None  # "auto": as large as fits
     temperature: float | None = None
     gpu_layers: int | None = None
+    parallel: int | None = None
 
     @property
     def given(self) -> str | None:
         """The first of these options that the user gave, such as `--max-tokens`, or None."""
-        fields = ("prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers")
+        fields = (
+            "prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers", "parallel",
+        )  # fmt: skip
         name = next((name for name in fields if getattr(self, name) is not None), None)
         return name and f"--{name.removesuffix('_file').replace('_', '-')}"
 
@@ -66,6 +69,7 @@ class GenerationRequest:
             given.get("context"),
             given.get("temperature"),
             given.get("gpu_layers"),
+            given.get("parallel"),
         )
 
 

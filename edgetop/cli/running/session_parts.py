@@ -489,6 +489,7 @@ def _generation(spec: GenerationSpec) -> Generation:
         temperature=spec.temperature,
         gpu_layers=spec.gpu_layers,
         url=spec.url or None,
+        parallel=spec.parallel,
     )
 
 

@@ -33,12 +33,12 @@ _NOT_OF_WATCH = {
     *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of", "shapes"),
     *("image_size", "image_layout", "image_mean", "image_scale", "signature"),
     *("optimize", "session_options", "custom_ops", "inter_op_threads", "execution_mode", "no_arena"),
-    *("prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers"),
+    *("prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers", "parallel"),
 }
 
 NEEDS_URL = needs("url", advice="edgetop watch --url http://127.0.0.1:8080 --prompts FILE")
 # Options of `run` that apply to requests to a server.
-_OF_SERVER = ("prompt", "prompts_file", "max_tokens", "temperature", "rate", "arrivals")
+_OF_SERVER = ("prompt", "prompts_file", "max_tokens", "temperature", "rate", "arrivals", "parallel")
 
 
 def _of_server() -> Iterator[click.Option]:

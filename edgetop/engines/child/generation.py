@@ -17,20 +17,16 @@ import ctypes
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-import numpy as np
-
 from . import message_frames, own_memory
 from .adapters import choose
-from .board_page import SLOWDOWN, Page
-from .engine_error import EngineError, one_line
-from .llama_library import NO_VOCABULARY
-from .loop import MAX_FAILURES_IN_A_ROW, REPORT_FAILURE_NS, Control
+from .engine_error import EngineError
+from .loop import Control
 from .pace import NEVER, Waiter, pace_of, sharpen_timers
+from .parallel_requests import ParallelRequests
 from .parallel_streams import Lanes, Streams
+from .prompts import Prompts
+from .request_steps import CANCELLED, CONTEXT, LENGTH, STOP, WARMUP_TOKENS, Decoder, Failures
 from .token_frames import Clock, TokenFrames
-
-WARMUP_TOKENS = 8  # most tokens of a request before the measurement
-LENGTH, STOP, CONTEXT, CANCELLED = range(4)  # finish reasons: as FINISH_REASONS in session/records.py
 
 
 class Requests:
@@ -50,39 +46,10 @@ class Requests:
         options = spec["generation"]
         self.context_size = int(options["context"])
         self._most_tokens = int(options["max_tokens"])
+        self._prompts = Prompts(adapter, spec)
         # A synthetic load always has the same length, and so have both sides of a comparison in turns.
-        self._stops_at_end = bool(options["prompts"]) and not spec.get("in_turns")
-        texts = (text.encode("utf-8", "surrogatepass") for text in options["prompts"])
-        self._texts: List[bytes] = [self._library.as_chat(adapter.model, text) for text in texts]
-        self._random = np.random.RandomState(spec["seed"])
-        self._prompt_tokens = int(options["prompt_tokens"])
-        self._page = Page(spec["virtual_board"]).doubles if spec.get("virtual_board") else None
-        self._count = 0  # requests so far
-        if self._texts and self._library.llama_vocab_type(adapter.vocabulary) == NO_VOCABULARY:
-            raise EngineError(
-                "input", "%s has no tokenizer, so a text cannot be its prompt" % spec["model"], "use --prompt-tokens N"
-            )
-        self.longest = max(self._length_of(place) for place in range(max(1, len(self._texts))))
-        if self.longest >= self.context_size:
-            raise EngineError(
-                "input", "a prompt of %d tokens does not fit into a context of %d" % (self.longest, self.context_size),
-                "enlarge it: --context %d" % (self.longest + self._most_tokens),
-            )  # fmt: skip
-
-    def _length_of(self, place: int) -> int:
-        if not self._texts:
-            return self._prompt_tokens
-        count = len(self._library.tokens_of(self._adapter.vocabulary, self._texts[place]))
-        if not count:
-            raise EngineError("input", "prompt %d is empty" % (place + 1))
-        return count
-
-    def _prompt(self, place: int) -> Any:
-        if self._texts:
-            return self._library.tokens_of(self._adapter.vocabulary, self._texts[place])
-        words = self._library.llama_vocab_n_tokens(self._adapter.vocabulary)
-        drawn = self._random.randint(0, max(1, words), self._prompt_tokens).astype(np.int32)
-        return (ctypes.c_int32 * self._prompt_tokens).from_buffer_copy(drawn.tobytes())
+        self._stops_at_end = self._prompts.are_texts and not spec.get("in_turns")
+        self._decoder = Decoder(adapter, spec, clock)
 
     def run(self, phase: int, due_ns: int, until_ns: int) -> Tuple[int, int, bool]:
         """Run the next request. Return its start and end in ns, and whether it was cut off by a stop or by `until_ns`.
@@ -92,21 +59,21 @@ class Requests:
         fails.
         """
         library, now, context = self._library, self._clock, self._adapter.context
-        place = self._count % max(1, len(self._texts))
-        self._count += 1
+        place = self._prompts.next_place()
         most = self._most_tokens if phase == message_frames.PHASE_MEASURE else min(WARMUP_TOKENS, self._most_tokens)
-        drawn = None if self._texts else self._prompt(place)  # drawing random tokens is no part of a request
+        drawn = self._prompts.drawn()  # drawing random tokens is no part of a request
         start = now()
         due_ns = min(due_ns, start)
         library.llama_memory_clear(self._adapter.memory, False)
         library.llama_sampler_reset(self._adapter.sampler)
-        prompt = self._prompt(place) if drawn is None else drawn
+        prompt = self._prompts.tokens_at(place) if drawn is None else drawn
         divided = now()
         for batch in library.batches(prompt):
-            self._decode(batch)
+            self._decoder.decode(batch)
             if self._is_over(until_ns):
                 return start, now(), True
         prefilled = now()
+        self._frames.put_prompt(prefilled, prefilled - divided, len(prompt), phase)
         slot = (ctypes.c_int32 * 1)()
         one = library.batch(ctypes.addressof(slot), 1)
         sample, sampler, is_end = library.llama_sampler_sample, self._adapter.sampler, library.llama_vocab_is_eog
@@ -135,25 +102,13 @@ class Requests:
             if self._is_over(until_ns):
                 finish = CANCELLED
                 break
-            self._decode(one)
+            self._decoder.decode(one)
             position += 1
         self._frames.put_request(
             start, start - due_ns, last - start, first - due_ns, divided - start, prefilled - divided,
             last - first, sampled_ns, len(prompt), 0, tokens, position, place, phase, finish,
         )  # fmt: skip
         return start, last, finish == CANCELLED
-
-    def _decode(self, batch: Any) -> None:
-        begin = self._clock() if self._page is not None else 0
-        status = self._library.llama_decode(self._adapter.context, batch)
-        self._library.llama_synchronize(self._adapter.context)
-        if status:
-            raise RuntimeError("llama_decode returned %d" % status)
-        if self._page is not None and self._page[SLOWDOWN] > 0:
-            end = self._clock()
-            until = end + int((end - begin) * self._page[SLOWDOWN])
-            while self._clock() < until:
-                pass
 
     def _is_over(self, until_ns: int) -> bool:
         return self._control.stop_requested or self._clock() >= until_ns
@@ -162,12 +117,21 @@ class Requests:
 class GenerationLoop:
     """Runs requests of a language model one after another, with the interface of `loop.Loop`."""
 
-    def __init__(self, requests: Any, outlet: Any, control: Control, make_pace: Callable[[], Any]) -> None:
+    def __init__(
+        self, requests: Any, outlet: Any, control: Control, make_pace: Callable[[], Any], stream: int = 0
+    ) -> None:
+        """Prepare to run `requests`, such as a `Requests` object.
+
+        `outlet` sends the records to edgetop's main process, and `control` says when to stop. `make_pace` returns when
+        requests of a phase start (see pace.py), or None to run back to back. `stream` is the number, from 0, of this
+        loop among parallel loops.
+        """
+        self._stream = stream
         self.clock = time.monotonic_ns
         self.bursts: Optional[Any] = None  # operators are not profiled
         self._requests, self._outlet, self._control, self._make_pace = requests, outlet, control, make_pace
         self._waiter = Waiter(control, self.clock, outlet.sleep)
-        self._failures_in_a_row = self._silent_until = 0
+        self._failures = Failures(outlet)
 
     def repeat(
         self,
@@ -201,7 +165,9 @@ class GenerationLoop:
                 break
             if pace is not None:
                 due = pace.after(done)
-                self._outlet.put(memoryview(b""), 0, 0, max(done, due))  # in turns, tells how far this engine has come
+                self._outlet.put(
+                    memoryview(b""), 0, self._stream, max(done, due)
+                )  # in turns, tells how far this engine has come
         if self._control.stop_requested:
             return "stop"
         return "runs" if left == 0 and self.clock() < until_ns else "duration"
@@ -217,28 +183,17 @@ class GenerationLoop:
             start, done, is_cancelled = self._requests.run(phase, due_ns, until_ns)
             if is_cancelled:
                 return None
-            self._failures_in_a_row = 0
+            self._failures.in_a_row = 0
         except EngineError:
             raise
         except Exception as error:
             done, ok = self.clock(), False
-            self._failed(phase, error, done)
+            self._failures.add(phase, error, done)
         record = message_frames.RECORD.pack(start, done - start, max(0, start - due_ns), 0, phase, ok)
-        self._outlet.put(memoryview(record), 1, 0, done)
+        self._outlet.put(memoryview(record), 1, self._stream, done)
         if latencies is not None:
             latencies.append(done - start)
         return done
-
-    def _failed(self, phase: int, error: Exception, now_ns: int) -> None:
-        text = one_line(error)
-        if phase == message_frames.PHASE_FIRST:
-            raise EngineError("first", "the first request failed: %s" % text)
-        self._failures_in_a_row += 1
-        if now_ns >= self._silent_until:
-            self._silent_until = now_ns + REPORT_FAILURE_NS
-            self._outlet.send(message_frames.LOG, {"severity": "warning", "kind": "inference-failed", "message": text})
-        if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
-            raise EngineError("inference", "%d requests in a row failed: %s" % (self._failures_in_a_row, text))
 
 
 def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
@@ -250,13 +205,19 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
     begin = time.monotonic_ns()
     adapter, why = choose(spec["engine"], spec["format"])
     adapter.open(spec, lambda: own_memory.report(outlet, own_memory.RUNTIME))
-    requests = Requests(adapter, spec, Nowhere() if spec.get("in_turns") else outlet, control)
+    loop: Any
+    if spec["generation"]["parallel"] > 1:
+        loop = ParallelRequests(adapter, spec, outlet, control, lambda number: pace_of(spec, number))
+    else:
+        requests = Requests(adapter, spec, Nowhere() if spec.get("in_turns") else outlet, control)
     init_ns = time.monotonic_ns() - begin
     own_memory.report(outlet, own_memory.MODEL)
     loaded = dict(adapter.describe(), why=why, init_ns=init_ns, assumptions=[], input_steps=1, inputs=[])
     loaded["buffers"] = buffers_in(adapter.library.lines)
     outlet.send(message_frames.LOADED, loaded)
     sharpen_timers()
+    if spec["generation"]["parallel"] > 1:
+        return loop
     if not spec.get("in_turns"):
         return GenerationLoop(requests, outlet, control, lambda: pace_of(spec, 0))
     lanes = Lanes(outlet, 1)

@@ -87,6 +87,9 @@ _FUNCTIONS = {
     "llama_vocab_is_eog": (ctypes.c_bool, [_POINTER, _INT]),
     "llama_tokenize": (_INT, [_POINTER, _TEXT, _INT, _POINTER, _INT, ctypes.c_bool, ctypes.c_bool]),
     "llama_batch_get_one": (_Batch, [_POINTER, _INT]),
+    "llama_batch_init": (_Batch, [_INT, _INT, _INT]),
+    "llama_n_ctx_seq": (_UINT, [_POINTER]),
+    "llama_memory_seq_rm": (ctypes.c_bool, [_POINTER, _INT, _INT, _INT]),
     "llama_decode": (_INT, [_POINTER, _Batch]),
     "llama_synchronize": (None, [_POINTER]),
     "llama_sampler_chain_init": (_POINTER, [_ChainParameters]),
@@ -179,22 +182,23 @@ class Llama:
             raise EngineError("model", "%s: its architecture does not generate text token after token" % path)
         return int(model)
 
-    def context(self, model: int, size: int, threads: int, batch: int = BATCH) -> int:
-        """Make a context with room for `size` tokens, and return its address in memory.
+    def context(self, model: int, size: int, threads: int, batch: int = BATCH, sequences: int = 1) -> int:
+        """Make a context with room for `size` tokens in each sequence, and return its address in memory.
 
         Raises EngineError if that fails. `model` is the model's address. `threads` is the number of threads; 0 for
-        llama.cpp's default. `batch` is how many tokens of a prompt are processed at once, at most.
+        llama.cpp's default. `batch` is how many tokens of prompts are processed at once, at most. `sequences` is the
+        number of requests that can run at the same time.
         """
         parameters = self.llama_context_default_params()
         if struct.unpack_from("<4I", bytes(parameters.content)) != CONTEXT_DEFAULTS:
             raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
-        batch = self.batch_size = min(batch, size)
-        struct.pack_into("<3I", parameters.content, 0, size, batch, batch)
+        batch = self.batch_size = max(min(batch, size), sequences)
+        struct.pack_into("<4I", parameters.content, 0, size * sequences, batch, batch, sequences)
         context = self.llama_init_from_model(model, parameters)
         if not context:
             text = "a context of %d tokens cannot be made: %s" % (size, self._why())
             raise EngineError("model", text, "choose a smaller one: --context N")
-        if self.llama_n_ctx(context) < size or self.llama_n_batch(context) < batch:
+        if self.llama_n_ctx_seq(context) < size or self.llama_n_batch(context) < batch:
             raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
         if threads:
             self.llama_set_n_threads(context, threads, threads)
@@ -267,6 +271,32 @@ class Llama:
         if batch.n_tokens != count or batch.token != address:
             raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
         return batch
+
+    def wide_batch(self) -> Tuple[Any, "BatchTokens"]:
+        """Return a batch for tokens of several requests, and its columns, which the caller fills in.
+
+        Raises EngineError for an unknown version of llama.cpp.
+        """
+        batch = self.llama_batch_init(self.batch_size, 0, 1)
+        if (
+            batch.n_tokens
+            or batch.embd
+            or not all((batch.token, batch.pos, batch.n_seq_id, batch.seq_id, batch.logits))
+        ):
+            raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
+        return batch, BatchTokens(batch)
+
+
+class BatchTokens:
+    """The columns of a `struct llama_batch` as ctypes pointers, with a row for each token."""
+
+    def __init__(self, batch: Any) -> None:
+        integers = ctypes.POINTER(ctypes.c_int32)
+        self.token, self.pos, self.n_seq_id = (
+            ctypes.cast(column, integers) for column in (batch.token, batch.pos, batch.n_seq_id)
+        )
+        self.seq_id = ctypes.cast(batch.seq_id, ctypes.POINTER(integers))
+        self.logits = ctypes.cast(batch.logits, ctypes.POINTER(ctypes.c_int8))
 
 
 MOST_LINES = 2000

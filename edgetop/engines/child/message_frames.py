@@ -44,8 +44,10 @@ REQUESTS = 17  # packed REQUEST structs, of a language model
 RECORD = struct.Struct("<qqqBB?x")
 
 # A token: when it was there (CLOCK_MONOTONIC in ns), the time since the one before it (of the first token: since its
-# request was due), tokens before it in the context, whether it is a later token than the first, phase.
-TOKEN = struct.Struct("<qqiBB2x")
+# request was due), tokens before it in the context, whether it is a later token than the first, phase, number of
+# requests that generated tokens at the same time (0 if unknown, or if prompts were processed meanwhile). If the last
+# field is true, it is no token but the end of a prefill: when, how long it took, tokens of the prompt.
+TOKEN = struct.Struct("<qqi?BB?")
 # A request: start, wait, end-to-end time, time to first token with the wait, time to divide the prompt into tokens,
 # prefill, decode (first to last token), sampling, all in ns; tokens of the prompt, those of them found in a cache,
 # generated tokens, tokens in the context at the end, number of the prompt; phase, reason of the end.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import select
+import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
@@ -175,6 +176,29 @@ def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
         for start in starts_ns[:-1]:
             yield begin_ns + start
         begin_ns += starts_ns[-1]
+
+
+class SharedPlan:
+    """One plan for several parallel loops. Each start is taken by the first loop that is free.
+
+    Each loop calls `begin` and `after` as it does for a plan of its own.
+    """
+
+    is_open = True
+
+    def __init__(self, plan: Any) -> None:
+        """Share `plan`, an `Open` object."""
+        self._plan, self._lock, self._has_begun = plan, threading.Lock(), False
+
+    def begin(self, now_ns: int) -> int:
+        with self._lock:
+            start = self._plan.after(now_ns) if self._has_begun else self._plan.begin(now_ns)
+            self._has_begun = True
+            return int(start)
+
+    def after(self, done_ns: int) -> int:
+        with self._lock:
+            return int(self._plan.after(done_ns))
 
 
 def pace_of(spec: Dict[str, Any], stream: int) -> Any:

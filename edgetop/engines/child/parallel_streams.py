@@ -50,6 +50,10 @@ class Lanes:
         else:  # another stream may be sending
             time.sleep(seconds)
 
+    def send_packed(self, kind: int, payload: bytes) -> None:
+        with self._lock:
+            self._outlet.send_packed(kind, payload)
+
     def send(self, kind: int, message: Dict[str, Any]) -> None:
         with self._lock:
             self._outlet.send(kind, message)

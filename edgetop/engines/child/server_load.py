@@ -9,14 +9,18 @@ include the network and the server's queue.
 from __future__ import annotations
 
 import json
+import threading
 import time
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import message_frames
 from .engine_error import EngineError
-from .generation import CANCELLED, LENGTH, STOP, WARMUP_TOKENS, GenerationLoop
+from .generation import GenerationLoop
 from .http_client import HttpError, Server, StoppedError
-from .pace import pace_of, sharpen_timers
+from .pace import SharedPlan, pace_of, sharpen_timers
+from .parallel_streams import Lanes, Streams
+from .request_steps import CANCELLED, LENGTH, STOP, WARMUP_TOKENS
 from .server_watch import ServerWatch
 from .token_frames import TokenFrames
 
@@ -26,18 +30,56 @@ MOST_TOKENS = 2**24  # upper bound of a count that a server may report
 MOST_MS = 86_400_000.0
 
 
+class Shared:
+    """What the parallel requests to one server have in common. Several threads use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = self._waiting = self._generating = 0
+        self.totals = Totals()
+
+    def next_place(self, prompts: int) -> int:
+        """Return the number, from 0, of the prompt for the next request. `prompts` is the number of prompts."""
+        with self._lock:
+            self._count += 1
+            return (self._count - 1) % prompts
+
+    def change(self, waiting: int, generating: int) -> None:
+        """Add to the numbers of requests that wait for their first token, and that generate. Both may be negative."""
+        with self._lock:
+            self._waiting += waiting
+            self._generating += generating
+
+    @property
+    def active(self) -> int:
+        """How many requests generate, or 0 if the server may be processing prompts as well."""
+        return 0 if self._waiting else self._generating
+
+    def add(self, answer: "_Reply") -> None:
+        """Add an answer's tokens, and the server's own times for them, to the totals."""
+        with self._lock:
+            self.totals.add(answer)
+
+
 class ServerRequests:
     """Sends prompts to a server one after another, with the interface of `generation.Requests`."""
 
-    def __init__(self, spec: Dict[str, Any], server: Server, model: str, frames: TokenFrames, control: Any) -> None:
+    def __init__(
+        self, spec: Dict[str, Any], server: Server, model: str, frames: TokenFrames, control: Any, shared: Shared
+    ) -> None:
+        """Prepare the requests.
+
+        `spec` has the fields of `EngineSpec` by name. `server` gets the requests. `model` is the name of its model; ""
+        if it has none. `frames` sends tokens to edgetop's main process, and `control` says when to stop. `shared` is
+        the same object for all parallel requests.
+        """
         options = spec["generation"]
         self._server, self._model, self._frames, self._control = server, model, frames, control
         self._prompts: List[str] = options["prompts"]
         self._most_tokens, self._temperature = int(options["max_tokens"]), options["temperature"]
         self._seed = spec["seed"]
         self._lengths: Dict[int, int] = {}  # tokens of a prompt by its number, once the server has counted them
-        self._count = 0
-        self.totals = Totals()
+        self._shared = shared
 
     def run(self, phase: int, due_ns: int, until_ns: int) -> Tuple[int, int, bool]:
         """Send the next prompt and read its answer. Return its start and end in ns, and whether it was cut off.
@@ -45,25 +87,28 @@ class ServerRequests:
         It is cut off by a stop or at the time `until_ns`. `phase` is the phase of the run. `due_ns` is when the request
         should have begun. Raises RuntimeError if the request fails, and EngineError if the server is gone.
         """
-        place = self._count % len(self._prompts)
-        self._count += 1
+        place = self._shared.next_place(len(self._prompts))
         most = self._most_tokens if phase == message_frames.PHASE_MEASURE else min(WARMUP_TOKENS, self._most_tokens)
         now = self._frames.clock
         start = now()
         due_ns = min(due_ns, start)
-        answer = _Reply(start, due_ns, phase, self._frames, self._prompt_length(place))
+        answer = _Reply(start, due_ns, phase, self._frames, self._prompt_length(place), self._shared)
 
         def is_over() -> bool:
             return bool(self._control.stop_requested) or now() >= until_ns
 
-        self._exchange(place, most, phase, answer, is_over)
+        self._shared.change(1, 0)
+        try:
+            self._exchange(place, most, phase, answer, is_over)
+        finally:
+            self._shared.change(*((0, -1) if answer.tokens else (-1, 0)))
         if not answer.tokens:
             if answer.finish == CANCELLED:
                 return start, now(), True
             raise RuntimeError("%s: the answer has no text" % self._server.url)
         self._lengths[place] = answer.tokens_in
         if phase == message_frames.PHASE_MEASURE and answer.finish != CANCELLED:
-            self.totals.add(answer)
+            self._shared.add(answer)
         self._frames.put_request(
             start, start - due_ns, answer.last_ns - start, answer.first_ns - due_ns, 0, answer.prefill_ns(),
             answer.last_ns - answer.first_ns, 0, answer.tokens_in, answer.cached, answer.tokens_out,
@@ -122,7 +167,10 @@ START_IT = "start the server, or correct the URL"
 class _Reply:
     """One answer of the server. Its fields are filled in while the answer arrives."""
 
-    def __init__(self, start_ns: int, due_ns: int, phase: int, frames: TokenFrames, prompt_tokens: int) -> None:
+    def __init__(
+        self, start_ns: int, due_ns: int, phase: int, frames: TokenFrames, prompt_tokens: int, shared: Shared
+    ) -> None:
+        self._shared = shared
         self._start_ns, self._due_ns, self._phase, self._frames = start_ns, due_ns, phase, frames
         self.first_ns = self.last_ns = start_ns
         self.tokens, self.tokens_in, self.cached = 0, prompt_tokens, 0
@@ -179,9 +227,10 @@ class _Reply:
         position = self.tokens_in + self.tokens - 1
         if self.tokens == 1:
             self.first_ns = self.last_ns = t_ns
+            self._shared.change(-1, 1)
             self._frames.put_token(t_ns, t_ns - self._due_ns, position, 0, self._phase)
         else:
-            self._frames.put_token(t_ns, t_ns - self.last_ns, position, 1, self._phase)
+            self._frames.put_token(t_ns, t_ns - self.last_ns, position, 1, self._phase, self._shared.active)
             self.last_ns = t_ns
 
 
@@ -261,7 +310,7 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Call
     server cannot be used.
     """
     begin = time.monotonic_ns()
-    options, frames = spec["generation"], TokenFrames(outlet)
+    options = spec["generation"]
     server = Server(options["url"])
     try:
         name = model_name(server, lambda: bool(control.stop_requested))
@@ -269,12 +318,12 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Call
         raise EngineError("input", "--url %s: %s" % (server.url, error.strerror or error), START_IT) from None
     loop: Any
     if options["prompts"]:
-        requests = ServerRequests(spec, server, name, frames, control)
-        loop, rates = GenerationLoop(requests, outlet, control, lambda: pace_of(spec, 0)), requests.totals.rates
+        shared = Shared()
+        loop, rates = _clients(spec, name, shared, outlet, control), shared.totals.rates
         why = "edgetop is a client: it sends the prompts, and the times include the network and the server's queue"
         sharpen_timers()
     else:
-        loop = ServerWatch(server, frames, outlet, control)
+        loop = ServerWatch(server, TokenFrames(outlet), outlet, control)
         rates = loop.rates
         why = "edgetop reads the server's own figures, and sends it no prompt"
     loaded = {
@@ -284,6 +333,30 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Call
     }  # fmt: skip
     outlet.send(message_frames.LOADED, loaded)
     return loop, lambda: _report_rates(outlet, *rates())
+
+
+def _clients(spec: Dict[str, Any], model: str, shared: Shared, outlet: Any, control: Any) -> Any:
+    """Return a loop that sends requests to the server, with as many clients at the same time as the user wants.
+
+    `spec` has the fields of `EngineSpec` by name. `model` is the name of the server's model. `shared` is what the
+    clients have in common. `outlet` and `control` are as for `prepared`.
+    """
+    options = spec["generation"]
+
+    def client(number: int, out: Any, make_pace: Callable[[], Any]) -> GenerationLoop:
+        requests = ServerRequests(spec, Server(options["url"]), model, TokenFrames(out), control, shared)
+        return GenerationLoop(requests, out, control, make_pace, number)
+
+    if options["parallel"] == 1:
+        return client(0, outlet, lambda: pace_of(spec, 0))
+    lanes, plan = Lanes(outlet, options["parallel"]), pace_of(spec, 0)
+    one_for_all = None if plan is None or not plan.is_open else SharedPlan(plan)
+
+    def make_pace(number: int) -> Any:
+        return one_for_all or pace_of(spec, number)
+
+    loops = [client(number, lanes, partial(make_pace, number)) for number in range(options["parallel"])]
+    return Streams(loops, lanes, control)
 
 
 def _report_rates(outlet: Any, prefill: Optional[float], decode: Optional[float]) -> None:

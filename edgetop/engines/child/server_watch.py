@@ -14,8 +14,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import message_frames
 from .engine_error import EngineError
-from .generation import STOP
 from .http_client import HttpError, Server, StoppedError
+from .request_steps import STOP
 from .token_frames import TokenFrames
 
 READ_S = 0.25
@@ -108,6 +108,7 @@ class ServerWatch:
         self._failures = 0
         self._ended: List[Slot] = []  # requests that have ended, but are not yet in the totals
         self._count = 0  # requests that ended
+        self._active = 1  # requests that generated tokens between the last two reads; 0 if there were prompts too
         self._looked_ns = frames.clock()  # time of the last read
         self._prefill_ns = 0  # time spent on prompts whose first token has not been seen yet
         self._has_waited = False  # whether slots and totals disagreed at the last read
@@ -236,6 +237,7 @@ class ServerWatch:
                     )
             slot.prompt, slot.cached = counts["prompt"] or slot.prompt, counts["cached"]
         begun = [place for place, counts in slots if self._slots[place].first_ns is None and counts["tokens"]]
+        self._active = len(slots) if all(counts["tokens"] for _, counts in slots) and not begun else 0
         for place, counts in slots:
             slot = self._slots[place]
             if place in begun:
@@ -274,7 +276,7 @@ class ServerWatch:
                     slot.start_ns = t_ns - slot.prefill_ns
                 self._frames.put_token(t_ns, t_ns - slot.start_ns, position, 0, self._phase)
             else:
-                self._frames.put_token(t_ns, step_ns, position, 1, self._phase)
+                self._frames.put_token(t_ns, step_ns, position, 1, self._phase, self._active)
                 slot.gaps_ns += step_ns
             slot.tokens += 1
         slot.last_ns = slot.read_ns = now_ns

@@ -21,15 +21,23 @@ class TokenFrames:
         self._tokens = bytearray()
         self._flushed_ns = 0
 
-    def put_token(self, t_ns: int, gap_ns: int, position: int, kind: int, phase: int) -> None:
+    def put_token(self, t_ns: int, gap_ns: int, position: int, kind: int, phase: int, active: int = 1) -> None:
         """Add a token to the next batch. A batch is sent 20 ms after the last one.
 
         The parameters are the fields of `message_frames.TOKEN`, which describes them. `kind` is 0 for the first token
         of a request, else 1.
         """
-        self._tokens += message_frames.TOKEN.pack(t_ns, gap_ns, position, kind, phase)
+        self._tokens += message_frames.TOKEN.pack(t_ns, gap_ns, position, kind, phase, active, False)
         if t_ns - self._flushed_ns > FLUSH_NS:
             self.flush(t_ns)
+
+    def put_prompt(self, t_ns: int, took_ns: int, tokens: int, phase: int) -> None:
+        """Add the end of a prefill to the next batch of tokens.
+
+        `t_ns` is when the prompt was processed, and `took_ns` is how long that took, both in ns. `tokens` is the length
+        of the prompt. `phase` is the phase of the run. Call it only if no other request was in progress meanwhile.
+        """
+        self._tokens += message_frames.TOKEN.pack(t_ns, took_ns, tokens, False, phase, 1, True)
 
     def flush(self, now_ns: int) -> None:
         """Send the tokens that were not sent yet. `now_ns` is the present time in ns."""

@@ -33,7 +33,9 @@ class LlamaCpp:
         imported()
         options = spec["generation"]
         self.model = self.library.load(spec["model"], options["gpu_layers"])
-        self.context = self.library.context(self.model, options["context"], spec["threads"], spec["batch"] or BATCH)
+        self.context = self.library.context(
+            self.model, options["context"], spec["threads"], spec["batch"] or BATCH, options["parallel"]
+        )
         self.vocabulary = self.library.llama_model_get_vocab(self.model)
         self.memory = self.library.llama_get_memory(self.context)
         self.sampler = self.library.sampler(options["temperature"], spec["seed"])
@@ -57,4 +59,4 @@ def refuse_options(spec: Dict[str, Any]) -> None:
     if not spec.get("xnnpack", True):
         raise EngineError("input", "--no-xnnpack is for TFLite models")
     if spec.get("streams", 1) > 1:
-        raise EngineError("input", "--streams: a language model runs one request at a time", "leave it out")
+        raise EngineError("input", "--streams is not for language models", "write --parallel N")
