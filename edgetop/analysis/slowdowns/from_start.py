@@ -100,6 +100,10 @@ STOLEN = 0.08
 # Least stolen time, of one core. Choice. Larger: theft from small loads is missed; smaller: counting errors are
 # theft.
 LEAST_STOLEN_PCT = 5.0
+# Share of the periods of its CPU quota, in percent, that the engine must use up so that others take nothing from it.
+# Computed: it then has all of the CPU time that it may have. Larger: a quota beside other load is contention; smaller:
+# contention beside a quota that is reached now and then is missed.
+USED_UP_PCT = 90.0
 # Share of the CPU time that the engine asks for, with which it lacks nothing. Choice: less than a slowdown is missing
 # then. Larger: an engine that waits for memory is contended; smaller: contention beside it is missed.
 WHOLE = 0.93
@@ -308,6 +312,7 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
         by_load = np.zeros(seconds, np.bool_) if machine.is_program else _by_load(values, machine)
         by_load &= stalled < STALLS_MS  # the engine gets less than it needs, but its quota may be why
         is_missed = np.where(is_waited, _by_wait(values, machine) & ~np.isnan(values[WAIT]), by_load)
+        is_missed &= ~(values[QUOTA] >= USED_UP_PCT)
         is_missed &= ~(values[FELT] < 1000 * LOST)  # other threads of a program may wait while its calls do not
         high = {STEAL: np.where(is_stolen, values[STEAL], np.nan), WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
         high[OTHERS] = np.where(values[OTHERS] >= OTHERS_PCT, values[OTHERS], np.nan)

@@ -47,6 +47,13 @@ def test_calls_of_a_program_wait_for_a_tenth_too(wait_ms: float, found: bool) ->
     assert is_contended(load_others=190, load_engine=10, rate_run__queue__wait=80, **felt) is found
 
 
+@pytest.mark.parametrize(("used_up", "found"), [(89, True), (91, False)])
+def test_others_take_nothing_from_an_engine_that_uses_up_its_quota(used_up: float, found: bool) -> None:
+    """It waits for a CPU before it uses up its 5 ms, too: in each period it would otherwise be stopped for longer."""
+    of_quota = {"pressure_cpu__quota": used_up, "rate_cpu__throttled": 690}
+    assert is_contended(load_others=194, load_engine=5, rate_run__queue__wait=950, **of_quota) is found
+
+
 @pytest.mark.parametrize(("engine", "found"), [(79, False), (81, True)])
 def test_from_nine_tenths_on_the_cpus_are_full(engine: float, found: bool) -> None:
     assert is_contended(load_others=100, load_engine=engine, pressure_cpu__some=100) is found
