@@ -51,7 +51,7 @@ def of_markdown(text: str) -> Figures:
     times = {name: (name, "ms") for name in ("p50", "p90", "p95", "p99", "max", "mean")}
     for row in table_rows(tables, "| latency |"):
         found |= named(row, {"p99": ("response p99", "ms")} if row["latency"] == "response ms" else times)
-    for row in table_rows(tables, "| model |"):
+    for row in table_rows(tables, "| model | p50 ms"):
         found |= named(row, {**SPANS, "inferences": ("count", "")}, f"[{row['model']}]")
     for row in table_rows(tables, "|   | p50 ms"):
         found |= named(row, {column: (f"{row['']} {name}", unit) for column, (name, unit) in SPANS.items()})

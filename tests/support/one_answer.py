@@ -39,6 +39,7 @@ from edgetop.wording.report_document import report_document
 from tests.support.document_figures import of_comparisons, of_markdown, of_otlp
 from tests.support.read_figures import (
     FORECAST,
+    HEADROOM,
     NOW,
     RATIOS,
     SESSION,
@@ -116,6 +117,8 @@ def _of_board(document: Mapping[str, Any]) -> Figures:
     for key, name in (("steady_c", "steady"), ("trip_c", "trip")):
         if document["forecast"]["throttles"] is not None and document["forecast"][key] is not None:
             found[name, NOW] = stated(document["forecast"][key], "C", 5e-3)
+    if deadline := document["latency"]["deadline"]:
+        found["headroom", SESSION] = stated(abs(deadline["headroom_ms"]), "ms")
     if document["throttles"]:
         found["throttled", SESSION] = stated(document["throttled_share"], "share", 5e-4)
     heat = [zone["max"] for zone in document["temperature"].values() if zone["max"] is not None]
@@ -160,7 +163,7 @@ def of_report(text: str) -> Figures:
         ("rss_peak", SESSION): (r"^memory .* # MiB at most", "MiB"),
         ("growth", SESSION): (r"(?:LEAKING|grows by) # MiB/h", "MiB"),
         ("cpu", SESSION): (r"^cpu +engine # % of a core on average", "%"),
-    }) | found_in(text, FORECAST) | found_in(text, RATIOS)  # fmt: skip
+    }) | found_in(text, FORECAST | RATIOS | HEADROOM)  # fmt: skip
 
 
 def of_page(folder: Path, analysis: Analysis) -> Figures:

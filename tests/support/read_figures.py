@@ -71,6 +71,7 @@ FORECAST = {
     ("steady", NOW): (r"throttle.*?,?\s+steady\s+# C", "C"),
     ("trip", NOW): (r"throttles at # C", "C"),
 }
+HEADROOM = {("headroom", SESSION): (r"p99\s+(?:leaves|exceeds\s+it\s+by)\s+#\s+ms", "ms")}
 RATIOS = {
     (f"A/B {name}", SESSION): (rf"^{name} .*?\+?# % \(-?[\d.]+ to", "%") for name in ("p50", "p90", "p99", "throughput")
 }

@@ -15,6 +15,7 @@ from edgetop.ui.panes.power_pane import POWER
 from edgetop.ui.panes.thermal_pane import THERMAL
 from tests.support.read_figures import (
     FORECAST,
+    HEADROOM,
     NOW,
     RATIOS,
     SESSION,
@@ -45,9 +46,13 @@ def of_screen(view: MonitorView) -> Iterator[tuple[str, Figures]]:
         (f"rate{stream}", window): (r" #/s", "/s"),
     }
     yield "header", found_in(header, latency) | of_verdict(header)
+    of_vitals = "response " if view.deadline and view.latency.window_response else ""
     vitals = plain(vitals_line(view, area(400, 1)))
     yield "vitals", found_in(vitals, {
         ("missed", SESSION): (r"missed +# %", "%"), ("deadline", SESSION): (r"p99 +\S+ +of # ms", "ms"),
+        (f"{of_vitals}p99{stream}", window): (r"p99 +#\??(?: +of \S+)? ms", "ms"),
+        (f"burst p99{stream}", SESSION): (r"p99 +\S+ ms, was #", "ms"),
+        ("growth", SESSION): (r"leak +\+# MiB/h", "MiB"),
         ("hottest", NOW): (r"heat +#", "C"), ("power", NOW): (r"power +# W", "W"),
     })  # fmt: skip
     for name, line in (("line", progress_line(view)), ("plain line", plain_line(view))):
@@ -67,7 +72,7 @@ def of_screen(view: MonitorView) -> Iterator[tuple[str, Figures]]:
             of = {"10s": WINDOW, "session": SESSION}.get(row[0] if row else "")
             if of:
                 shown = dict(zip(names, re.findall(r"\S+(?: [kMG]\b)?", " ".join(row[1:])), strict=True))
-                units = {**dict.fromkeys(("p50", "p90", "p95", "p99", "max"), "ms"), "/s": "/s", "n": ""}
+                units = {**dict.fromkeys(("p50", "p90", "p95", "p99", "max", "mean"), "ms"), "/s": "/s", "n": ""}
                 figures = {
                     (f"{COLUMNS.get(name, name)}{stream}", of): written(shown[name].rstrip("?"), unit)
                     for name, unit in units.items()
@@ -86,6 +91,10 @@ def _of_latency(view: MonitorView, stream: str, window: str) -> Iterator[tuple[s
     """Yield the figures of the latency pane outside its table: the pane as one line, its streams, its two spans."""
     yield "latency line", found_in(plain(LATENCY.line(view, area(140, 1))), {
         (f"{name}{stream}", window): (rf"{name} #", "ms") for name in ("p50", "p90", "p95", "p99", "max")
+    })  # fmt: skip
+    yield "latency pane, deadline", found_in("\n".join(rows_of(view)), {
+        ("deadline", SESSION): (r"^deadline +# ms:", "ms"), ("missed", SESSION): (r"^deadline .*: # % missed", "%"),
+        ("misses", SESSION): (r"% missed \(#\)", ""), **HEADROOM,
     })  # fmt: skip
     tiny = "\n".join(map(plain, tiny_lines(view)))
     yield "tiny screen", found_in(tiny, {
@@ -114,6 +123,7 @@ def _of_panes(view: MonitorView) -> Iterator[tuple[str, Figures]]:
     """Yield the figures of the panes of heat, power and memory: their titles, their one line, their rows."""
     yield "heat pane", found_in(_text(THERMAL, view), {
         **FORECAST, ("hottest", NOW): (r"^zone .*\n\S+ +#", "C"),
+        ("hottest", SESSION): (r"^zone .*\n\S+ +\S+ +#", "C"),
     })  # fmt: skip
     yield "heat title", found_in(THERMAL.title(view, area(200, 10)), {("hottest", NOW): (r"^(?:last )?# C", "C")})
     yield "heat line", found_in(plain(THERMAL.line(view, area(200, 1))), {("hottest", NOW): (r"(?:last )?# C ", "C")})
