@@ -389,7 +389,7 @@ def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
 def _explained(found: SlowInference, slowdowns: Sequence[Slowdown]) -> SlowInference:
     second_ns = found.t_ns // NS * NS
     within = [one for one in slowdowns if one.start_ns <= second_ns and (one.end_ns is None or second_ns < one.end_ns)]
-    if not within or found.is_proven or found.cause == "burst":
+    if not within or found.is_proven or found.cause in ("burst", "cpu-quota"):
         return found
     if found.cause == "sensor-read" and within[-1].cause not in DELAY_READS:
         return found

@@ -436,6 +436,16 @@ def test_a_slowdown_of_another_stream_explains_what_nothing_else_does(
     assert (explained.cause, explained.who) == (cause, who)
 
 
+def test_what_a_quota_stopped_within_contention_is_of_the_quota() -> None:
+    """Others take the CPU all along, and from 60 s on the quota stops the engine for longer than an inference lost."""
+    waits = {"rate/run-queue-wait": [500.0] * 90, "load/others": [190.0] * 90, "load/engine": [20.0] * 90}
+    session = made(dict.fromkeys(range(20, 90, 10), 40), sensors=waits)
+    stopped = made(dict.fromkeys(range(20, 90, 10), 40), sensors={**waits, "rate/cpu-throttled": changing(0.0, 100.0)})
+    assert {(one.cause, one.who) for one in tail_of(session).slowest} == {("slowdown", "contention")}
+    causes = {one.t_ns // NS: one.cause for one in tail_of(stopped).slowest}
+    assert (causes[20], causes[60]) == ("slowdown", "cpu-quota")
+
+
 def test_a_slow_read_within_contention_is_no_cause_of_its_own() -> None:
     read = told(80.3, "sensor-slow", begin_ns=int(80.3 * NS), took_ns=150 * MS)
     session = slow_from_60(read)
