@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
 import shlex
 import subprocess
 import tempfile
@@ -18,20 +19,22 @@ from pathlib import Path
 from edgetop.errors import InputError
 from edgetop.files import read_file
 from edgetop.formatting import clean
+from edgetop.sensors.process_table import HOST
 from edgetop.taps.container_run import LABEL, PRELOAD, mount
 from edgetop.taps.container_runtime import Image, Runtime, reason, runtimes
 
 SETUP, BUILT = "edgetop-setup", "edgetop-build"  # names of images that edgetop makes
 HASH_DIGITS = 16
+MOST_ABANDONED = 100  # containers that are removed at once
 PULL_S, BUILD_S = 3600.0, 7200.0
 ROOT = ("", "0", "root", "0:0", "root:root")  # users of an image that are root
 SELINUX = Path("/sys/fs/selinux/enforce")
-# Arguments: runtime, name of the container, image to make, its USER, WORKDIR, ENTRYPOINT and CMD, arguments of `run`.
-# Runs the step, stores its result as an image if it succeeds, and removes the container. The shell outlives edgetop,
-# and Ctrl+C on the terminal ends only the step.
+# Arguments: runtime, beginning of the container's name, image to make, its USER, WORKDIR, ENTRYPOINT and CMD, arguments
+# of `run`. Runs the step, stores its result as an image if it succeeds, and removes the container. The shell outlives
+# edgetop, and Ctrl+C on the terminal ends only the step.
 _STEP = """
 trap : INT TERM HUP
-r=$1 name=$2 image=$3 u=$4 w=$5 e=$6 c=$7; shift 7
+r=$1 name=$2$$ image=$3 u=$4 w=$5 e=$6 c=$7; shift 7
 "$r" run --name="$name" "$@"
 status=$?
 [ $status != 0 ] ||
@@ -111,14 +114,14 @@ def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str]
         f"--label={LABEL}=setup", "--mount", mount(folder, folder), f"--workdir={folder}", *security_options(),
         *arguments, "--entrypoint=/bin/sh", image.id, "-c", setup,
     ]  # fmt: skip
-    container = f"edgetop-setup-{os.getpid()}"
-    order = ["/bin/sh", "-c", _STEP, "sh", runtime.program, container, tag, *config, *words]
+    _remove_abandoned(runtime)
+    order = ["/bin/sh", "-c", _STEP, "sh", runtime.program, _prefix(), tag, *config, *words]
     with tempfile.TemporaryFile() as output:
         step = subprocess.Popen(order, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: S603  docker or podman
         try:
             status = step.wait()
         except KeyboardInterrupt:  # which the first process of a container may ignore (`ContainerRun.send`)
-            runtime.ask("kill", container)
+            runtime.ask("kill", f"{_prefix()}{step.pid}")
             step.wait()
             raise
         output.seek(0)
@@ -127,6 +130,24 @@ def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str]
         return replace(made, name=image.name)
     why = "its result cannot be stored" if status == _NOT_STORED else f"exit status {status}"
     raise InputError(f"--setup {shlex.quote(clean(setup))}: {why}: {reason(last)}")
+
+
+def _prefix() -> str:
+    """Return the beginning of the names of setup containers: the process id of the shell that runs the step follows.
+
+    It contains a hash of this machine and its process ids, because other machines may use the same daemon.
+    """
+    where = (HOST.line("etc/machine-id") or platform.node(), HOST.link("proc/self/ns/pid") or "")
+    return f"{SETUP}-{_digest(where)[:8]}-"
+
+
+def _remove_abandoned(runtime: Runtime) -> None:
+    """Remove the setup containers whose shell was killed, as a kill of all processes at once does."""
+    options = ("--all", f"--filter=label={LABEL}=setup", "--format={{.Names}}")
+    for name in runtime.ask("ps", *options).stdout.split()[:MOST_ABANDONED]:
+        pid = name.removeprefix(_prefix())
+        if pid != name and pid.isdecimal() and not HOST.exists(f"proc/{pid}"):
+            runtime.ask("rm", "--force", name)
 
 
 def _contents(setup: str) -> Iterator[str]:

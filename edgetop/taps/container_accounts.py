@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgetop.engines.engine_protocol import Noted
 from edgetop.sensors.cgroup import CPU_STAT, Group, folders_of, locate
-from edgetop.sensors.memory_sensors import MIB
+from edgetop.sensors.memory_sensors import MIB, parse_kib_fields
 from edgetop.sensors.oom_kills import OomKill, OomKills
 from edgetop.sensors.process_table import HOST, TICK_S, parse_counters, parse_stat
 from edgetop.sensors.root import Root
@@ -24,7 +24,7 @@ from edgetop.session.event_kinds import ProgramEnded
 from edgetop.taps.process_accounts import ResidentMemory, ended, noted
 
 READ_S = 0.25  # least interval between two reads
-LOOK_S = 0.05  # interval of reads of the disk traffic, which takes 20 us
+LOOK_S = 0.05  # interval of reads of the files that are gone when the first process has ended, which take 50 us
 USED, PEAK, READ, WRITTEN, RECEIVED, SENT = "cpu_ns", "memory", "read", "written", "received", "sent"
 
 
@@ -68,6 +68,7 @@ class ContainerAccounts:
         own_net, theirs = root.link("proc/self/ns/net"), root.link(f"proc/{pid}/ns/net")
         self._has_network = bool(theirs) and own_net != theirs
         self._counts: dict[str, int] = {}  # the last counts
+        self.seen = (0, 0)  # bytes at the last look: peak of the first process, peak of the cgroup
         self._count()
         self._before = dict(self._counts) if has_begun_before else {}
         threading.Thread(target=self._wait, name="container-end", daemon=True).start()
@@ -82,19 +83,39 @@ class ContainerAccounts:
         else:
             with contextlib.suppress(OSError):
                 while not select.select([end], [], [], LOOK_S)[0]:
-                    self._count_traffic()  # its file is gone as soon as the runtime has waited for the process
+                    self._look()
             os.close(end)
         now_ns = time.monotonic_ns()
         self._count()
         self.ended_ns = now_ns
+
+    def _look(self) -> None:
+        """Read what is gone as soon as the first process has ended: its disk traffic and the peak of its memory."""
+        self._count_traffic()
+        own = parse_kib_fields(self._root.text(f"proc/{self._pid}/status")).get("VmHWM", 0) * 1024
+        if own:
+            self.seen = own, self._cgroup_peak() or 0
+
+    def _cgroup_peak(self) -> int | None:
+        """Return the peak of the cgroup's memory in bytes, or None if it is unknown or the cgroup is gone."""
+        return self._root.number(f"{self._memory.folders[0]}/{self._memory.files.peak}") if self._memory else None
+
+    def _own_peak_mib(self) -> float | None:
+        """Return the peak of the first process's resident memory in MiB, or None if it is unknown.
+
+        The kernel forgets this peak when the process ends. What the process has allocated after the last look is what
+        the peak of the cgroup has grown by since: its file can still be read then.
+        """
+        own, before = self.seen
+        grown = max(0, self._counts.get(PEAK, 0) - before) if before else 0
+        return max(self._resident.peak_mib or 0.0, round((own + grown) / MIB, 3)) or None
 
     def _count(self) -> None:
         """Read all counters. A counter keeps its last value if its file cannot be read any more."""
         self._count_traffic()
         with self._lock:
             counts: dict[str, int | None] = {USED: self._cpu()}
-            if self._memory:
-                counts[PEAK] = self._root.number(f"{self._memory.folders[0]}/{self._memory.files.peak}")
+            counts[PEAK] = self._cgroup_peak()
             if self._kills:
                 self._killed += self._kills.new()
             if self._has_network:
@@ -148,7 +169,7 @@ class ContainerAccounts:
         body = ProgramEnded(
             total_ns=end_ns - self.began_ns,
             cpu_ns=self._used(USED),
-            rss_peak_mib=resident.peak_mib,
+            rss_peak_mib=self._own_peak_mib(),
             pss_peak_mib=resident.together_peak_mib,
             pss_mean_mib=resident.together_mean_mib,
             cgroup_peak_mib=peak and round(peak / MIB, 3),

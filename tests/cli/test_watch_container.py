@@ -121,6 +121,24 @@ def test_a_setup_runs_once_for_the_same_files_and_is_not_measured(machine: Machi
     assert machine.left() == []
 
 
+def test_a_setup_container_whose_shell_was_killed_is_removed_by_the_next_setup(machine: Machine) -> None:
+    words = ("watch", "--headless", "--container", "python:3", "--setup")
+    run = start_edgetop(*words, "exec sleep 60", "--", "true", home=machine.home, **machine.environment)
+    wait_until(lambda: [name for name in machine.left() if name.startswith("edgetop-setup-")])
+    (left,) = machine.left()
+    run.kill()
+    run.communicate()
+    shell = int(left.removesuffix(".json").rpartition("-")[2])
+    os.kill(shell, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{shell}").exists())
+    os.kill(json.loads((machine.state / "containers" / left).read_text())["State"]["Pid"], signal.SIGKILL)
+    other = {"Id": "1", "Name": f"edgetop-setup-0-{shell}", "State": {"Running": True, "Pid": 0}}  # of another machine
+    machine.put("containers", other)
+    done = machine.edgetop(*words, "true", "--", "true")
+    assert done.returncode == 0, done.stderr
+    assert machine.left() == [f"edgetop-setup-0-{shell}.json"]
+
+
 def test_a_dockerfile_is_built_in_the_current_folder(machine: Machine) -> None:
     (machine.home / "Dockerfile").write_text("FROM python:3\n")
     done = machine.edgetop(*WATCH, "--dockerfile", "Dockerfile", "--", "true")
