@@ -85,7 +85,8 @@ NO_THRESHOLDS = {
         latency_heat.MOST_KEPT latest.EXACT_INFERENCES latest._LEAST_ROOM latest._MOST_PARTS latest._TOO_LARGE
         levels.MAX_LEVELS operator_energy.LEAST_AT_ONCE operator_energy.MOST_OPERATORS operator_energy.MOST_PENDING
         operator_energy.MOST_W operator_energy.WAIT_NS operator_shares.MAX_OPERATORS operator_shares.MOST_GROUPS
-        overload.MAX_SPANS overload.MAX_STEPS paired.MOST_OF_A_SIDE paired.MOST_PAIRS program_frames.MAX_VALUE
+        overload.MAX_SPANS overload.MAX_STEPS pair_order.MOST_MODELS paired.MOST_OF_A_SIDE paired.MOST_PAIRS
+        program_frames.MAX_VALUE
         rail_energy.BATCH_READINGS rail_energy.KEPT_READINGS rail_energy.MOST_W recent_events.MAX_EVENTS
         recent_events.MAX_LASTING serialization.MAX_ITEMS serialization.MAX_NUMBER serialization.MAX_TEXT
         slow_inferences.KEPT slow_inferences.KEPT_RECENT slowdown.MAX_SLOWDOWNS slowdowns.PAUSED_S stages.DEEPEST
