@@ -49,6 +49,7 @@ TESTS = {
     f"{SLOWDOWNS}.equal_size": ("slowdowns/test_equal_size_thresholds.py",),
     f"{SLOWDOWNS}.from_start": _START,
     f"{SLOWDOWNS}.slow_inferences": ("slowdowns/test_tail.py",),
+    f"{ANALYSIS}.longer_operators": ("test_longer_operators.py",),
     f"{SLOWDOWNS}.throttle_spans": _THROTTLES,
     "edgetop.session.trips": ("../session/test_trips.py", "test_vitals.py", *_THROTTLES),
     f"{ANALYSIS}.tracks": (*_THROTTLES, "test_tracks.py"),

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from edgetop.analysis.longer_operators import LongerOperators
 from edgetop.session.event_kinds import Competing, GarbageCollected, ProfileBurst, SensorSlow, SlowInference
 from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
@@ -31,6 +32,7 @@ Dated = tuple[int, B]  # (time of the event in ns, what it says).
 class EventIndex:
     def __init__(self) -> None:
         self._events: dict[type[Body], list[Dated[Any]]] = {kind: [] for kind in KINDS}  # In order of arrival.
+        self.longer = LongerOperators()  # Of the whole session.
         # Tables by second for each kind, made on demand. With a day of profiling rounds they are used a thousand times.
         self._by_second: dict[type[Body], dict[int, list[Dated[Any]]]] = {}
         # (end, beginning) of each event in ns, sorted by the end.
@@ -42,6 +44,8 @@ class EventIndex:
             is_foreign = isinstance(event.body, ProfileBurst) and event.body.averaged  # not between these inferences
             if kind in KINDS and not is_foreign:
                 self._events[kind].append((event.t_ns, event.body))
+                if isinstance(event.body, ProfileBurst):
+                    self.longer.add(event.body)
                 self._changed(kind)
 
     def forget(self, until_s: int) -> None:

@@ -163,6 +163,12 @@ class BurstTaken:
     # When each item of `first_run` began, as (ns since the first one, number of its thread); empty if unknown.
     first_begins: tuple[tuple[int, int], ...] = ()
     crossing_ns: int | None = None  # mean time of all crossings between providers in an inference; None if unknown
+    # The slowest undisturbed inference, if it took 10 % longer than the median of the latest ones, which is `usual_ns`.
+    slow_ns: int | None = None
+    usual_ns: int | None = None
+    longer: str = ""  # operator that took most of the time that this inference lost; "": all operators took longer
+    longer_ns: int | None = None  # by how much this operator was longer than usual
+    longer_share: float | None = None  # its usual share of the time, 0 to 1
 
 
 @frozen

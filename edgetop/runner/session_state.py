@@ -410,6 +410,11 @@ class SessionState:
             waited_ns=message.waited_ns,
             stolen_ns=message.stolen_ns,
             threads=message.threads,
+            slow_ns=message.slow_ns,
+            usual_ns=message.usual_ns,
+            longer=message.longer or None,
+            longer_ns=message.longer_ns,
+            longer_share=message.longer_share,
         )
         text = f"{len(message.run_ns)} instrumented inferences in {message.duration_ns / 1e6:.0f} ms"
         self._engine_reached(message.monotonic_ns, body, text)

@@ -334,6 +334,12 @@ class ProfileBurst(Body):
     waited_ns: int | None = None
     stolen_ns: int | None = None
     threads: ThreadUse | None = _part("thread_", default=None)
+    # The slowest undisturbed inference, if it took 10 % longer than the median of the latest ones, which is `usual_ns`.
+    slow_ns: int | None = _optional()
+    usual_ns: int | None = _optional()
+    longer: str | None = _optional()  # operator that took most of the time that it lost; None: all took longer
+    longer_ns: int | None = _optional()  # by how much this operator was longer than usual
+    longer_share: int | float | None = _optional()  # its usual share of the time, 0 to 1
 
 
 @frozen

@@ -27,6 +27,7 @@ TAIL_CAUSES = {
     "memory-pressure": ("while memory was short", "memory was short"),
     "limit": ("while the board was limited", "the board was limited"),
     "clock": ("while the clock was low", "the clock was low"),
+    "operator": ("with an operator that sometimes takes longer", "{who} took longer"),
     "unexplained": ("unexplained", ""),
 }
 

@@ -38,7 +38,7 @@ SECTIONS = {
     ),
     "A second cause": (f"{SLOWDOWNS}.stages",),
     "Limits and contention from the start": (f"{SLOWDOWNS}.from_start",),
-    "Slow inferences": (f"{SLOWDOWNS}.slow_inferences",),
+    "Slow inferences": (f"{SLOWDOWNS}.slow_inferences", f"{ANALYSIS}.longer_operators"),
     "The risk of a miss": (f"{ANALYSIS}.miss_risk", "edgetop.wording.risk_words"),
     "Throttling": (f"{SLOWDOWNS}.throttle_spans", "edgetop.session.trips", f"{ANALYSIS}.tracks"),
     "The verdict and the vital signs": (
@@ -83,7 +83,8 @@ NO_THRESHOLDS = {
         figures.MOST_SETTINGS figures.MOST_STREAMS hotspots.MAX_NAMED hotspots.MAX_UNMATCHED hotspots.MOST_RECENT_BURSTS
         input_shapes.LARGEST input_shapes.MOST_MS judged_past.MAX_LEVEL judgement.MAX_ROWS latency_heat.MOST_BINS
         latency_heat.MOST_KEPT latest.EXACT_INFERENCES latest._LEAST_ROOM latest._MOST_PARTS latest._TOO_LARGE
-        levels.MAX_LEVELS operator_energy.LEAST_AT_ONCE operator_energy.MOST_OPERATORS operator_energy.MOST_PENDING
+        levels.MAX_LEVELS longer_operators.MOST_NAMES operator_energy.LEAST_AT_ONCE operator_energy.MOST_OPERATORS
+        operator_energy.MOST_PENDING
         operator_energy.MOST_W operator_energy.WAIT_NS operator_shares.MAX_OPERATORS operator_shares.MOST_GROUPS
         overload.MAX_SPANS overload.MAX_STEPS pair_order.MOST_MODELS paired.MOST_OF_A_SIDE paired.MOST_PAIRS
         program_frames.MAX_VALUE

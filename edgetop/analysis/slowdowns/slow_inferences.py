@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.longer_operators import LongerOperators
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, NEAR_S, normal_range
 from edgetop.analysis.slowdowns.signals import LIMITS, LOAD_OF_OTHERS, QUOTA, THROTTLED, Signals, stalled_ms
 from edgetop.analysis.slowdowns.slowdown import Slowdown
@@ -70,7 +71,7 @@ OF_ONE_STREAM = ("mix", "unknown")
 CAUSES = (
     "cpu-quota", "fewer-cpus", "contention", "garbage-collection", "page-faults", "small-cores", "burst",
     "sensor-read", "slowdown", "memory-pressure", "limit", "clock", "cache-misses", "migration", "beside",
-    "unexplained",
+    "operator", "unexplained",
 )  # fmt: skip
 
 Rows = npt.NDArray[np.void]
@@ -85,7 +86,7 @@ class SlowInference:
     t_ns: int  # Its start, or the start of its second if its own is unknown.
     latency_ns: int
     cause: str = "unexplained"  # one of CAUSES
-    who: str = ""  # The process that took the CPU, or the cause of the slowdown; "" if unknown.
+    who: str = ""  # The process that took the CPU, the cause of the slowdown, or the operator; "" if unknown.
     is_proven: bool = False  # Whether the cause was measured around the inference, by the engine or the program.
     stream: str = ""  # Name of its stream, in a session with several streams.
     share: float | None = None  # Share of the lost time that the cause took; None if that was not measured.
@@ -157,7 +158,7 @@ class Tail:
         `p50_ns` is the median latency of the session in ns. Inferences less than 10 % slower are left out. A slowdown
         in `slowdowns` explains the inferences in its time that have no better explanation.
         """
-        least_ns = STANDS_OUT * p50_ns
+        least_ns, longer = STANDS_OUT * p50_ns, signals.events.longer
         recent = []
         for row in _largest(self._recent, KEPT_RECENT):
             second = int(row["second"])
@@ -166,7 +167,7 @@ class Tail:
             if row["max_ns"] >= least_ns:
                 recent.append(_explained(self.examined[second], slowdowns))
         slowest = [_explained(found, slowdowns) for found in self._slowest if found.latency_ns >= least_ns]
-        return tail_of(slowest, recent)
+        return tail_of(*([_of_operator(found, p50_ns, longer) for found in each] for each in (slowest, recent)))
 
 
 def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -> TailView:
@@ -402,9 +403,17 @@ def explained_by_others(found: SlowInference, slowdowns: Sequence[Slowdown]) -> 
     What the whole board does concerns all streams, but a stream with few or noisy inferences has no slowdown of its
     own then. `slowdowns` are those of all streams.
     """
-    if found.cause not in ("unexplained", "sensor-read"):
+    if found.cause not in ("unexplained", "sensor-read", "operator"):
         return found
     return _explained(found, [one for one in slowdowns if one.cause not in OF_ONE_STREAM])
+
+
+def _of_operator(found: SlowInference, p50_ns: float, longer: LongerOperators) -> SlowInference:
+    """Return a slow inference with the operator that probably took longer in it, if nothing else explains it."""
+    if found.cause != "unexplained":
+        return found
+    name = longer.explain(PART * (found.latency_ns - p50_ns))
+    return replace(found, cause="operator", who=name) if name else found
 
 
 def tail_parts(slowest: Sequence[SlowInference]) -> tuple[TailPart, ...]:

@@ -13,6 +13,7 @@ from . import message_frames
 from .engine_error import one_line
 from .profilers import Allowance, ProfilingError
 from .profilers.interference import DISTURBED, InterferenceWatch, stolen_ns
+from .usual_times import UsualTimes
 
 MAX_DUTY = 0.01  # share of the time since measuring began that all bursts together may take
 RESERVE = 1.25  # a burst may take this many times as long as the previous one
@@ -63,6 +64,7 @@ class Bursts:
         self._clock = clock
         self._due_ns = NEVER
         self._failures_in_a_row = 0
+        self._usual = UsualTimes()
         self._watch = InterferenceWatch()  # watches since the last burst, or since the beginning
 
     def begin(self) -> None:
@@ -129,6 +131,7 @@ class Bursts:
             )
             if lost is not None and lost > DISTURBED * took:
                 described["disturbed"] = True
+            described.update(self._usual.slow_run(described))
             self._settling_ns = _settling_ns(described["run_ns"])
             until_ns = self._clock() + SETTLE_NS
             for _ in range(SETTLE_RUNS if self._settling_ns else 0):

@@ -308,6 +308,7 @@ def test_only_disturbed_runs_are_left_out() -> None:
         "waited_ns": 41,
         "first_run": [[0, 60], [1, 10]],
         "operators": [["conv", "Conv", "CPU", 2, 910], ["add", "Add", "CPU", 2, 20]],
+        "runs": [[60, 10], [850, 10]],
     }
 
 

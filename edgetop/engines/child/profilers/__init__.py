@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .interference import Interference, measured
 
+MOST_TIMES = 8_192  # most times of operators in single runs that a burst reports
 MAX_RUNS = 20  # most runs of a burst; several are needed, since runtimes report whole microseconds
 
 
@@ -122,6 +123,7 @@ class Profile:
 
         - `operators`: [name, type, provider, calls, ns] of each operator, for all counted runs together
         - `first_run`: [index in `operators`, ns] of each step of the first counted run, in run order
+        - `runs`: for each counted run, the ns of each item of `operators`; [] if these are more than MOST_TIMES
         - `run_ns`, `left_out_ns`: the durations in ns of the runs that count, and of those that do not
         - `threads`: how threads shared the work; only if the runtime reports it
         - `first_begins`: [ns since the first operator, number of the thread] for each item of `first_run`
@@ -152,6 +154,7 @@ class Profile:
             "waited_ns": sum(waits) if waits and len(waits) == len(self.runs) else None,
             "first_run": [[places[key], max(0, ns)] for key, ns in counted[0].operators] if counted else [],
             "operators": [[*key, calls, max(0, ns)] for key, (calls, ns) in totals.items()],
+            "runs": _each(counted, places) if len(counted) * len(places) <= MOST_TIMES else [],
             **({"threads": _added(uses)} if uses else {}),
             **(
                 {
@@ -162,6 +165,17 @@ class Profile:
                 else {}
             ),
         }
+
+
+def _each(runs: List[_Run], places: Dict[Key, int]) -> List[List[int]]:
+    """Return the time in ns of each operator in each run. `places` has the index of each operator in a result."""
+    rows = []
+    for run in runs:
+        row = [0] * len(places)
+        for key, ns in run.operators:
+            row[places[key]] += ns
+        rows.append([max(0, ns) for ns in row])
+    return rows
 
 
 def _added(uses: List[Dict[str, Any]]) -> Dict[str, Any]:

@@ -128,6 +128,7 @@ def test_the_last_runs_of_a_session_are_told_apart() -> None:
         "first_begins": [[0, 0]],
         "crossing_ns": 0,
         "operators": [["a", "Conv", "CPU", 1, 12_000]],
+        "runs": [[12_000]],
     }
 
 

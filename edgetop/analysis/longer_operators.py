@@ -1,0 +1,67 @@
+"""Operators that sometimes take longer, as instrumented inferences show.
+
+A plain inference has no times of operators. But if instrumented inferences are sometimes slow, and it is then nearly
+always the same operator that took longer, this operator probably makes plain inferences slow as well. An inference that
+was slow by chance would be longest in any operator, more often in one that takes much of the time.
+"""
+
+import math
+from dataclasses import dataclass
+
+from edgetop.session.event_kinds import ProfileBurst
+
+# Number of slow instrumented inferences in which an operator must have taken longer. Choice: two may be chance. Larger:
+# an operator is named late; smaller: a disturbed inference names one.
+LEAST_LONGER = 3
+# Probability below which it is no chance that it was this operator. Statistics: one of a hundred sessions without a
+# cause. Larger: operators are named by chance; smaller: they are named after many more inferences.
+CHANCE = 0.01
+MOST_NAMES = 64  # operators that are told apart
+
+
+@dataclass(slots=True)
+class _Longer:
+    count: int = 0  # slow inferences in which it took longer
+    most_ns: int = 0
+    shares: float = 0.0  # sum of its usual shares of the time
+
+
+class LongerOperators:
+    """Counts in how many slow instrumented inferences each operator took longer than usual."""
+
+    def __init__(self) -> None:
+        self._slow = 0  # slow instrumented inferences
+        self._by_name: dict[str, _Longer] = {}
+
+    def add(self, burst: ProfileBurst) -> None:
+        """Count the slowest inference of a profiling round, if it was slow."""
+        if burst.slow_ns is None:
+            return
+        self._slow += 1
+        name = burst.longer
+        if name and (name in self._by_name or len(self._by_name) < MOST_NAMES):
+            of_name = self._by_name.setdefault(name, _Longer())
+            of_name.count += 1
+            of_name.most_ns = max(of_name.most_ns, burst.longer_ns or 0)
+            of_name.shares += min(max(float(burst.longer_share or 0.0), 0.0), 1.0)
+
+    def explain(self, least_ns: float) -> str:
+        """Return the operator that probably made an inference slow, or "" if there is none.
+
+        `least_ns`: by how many ns the operator must have been longer at least once.
+        """
+        able = [name for name, one in self._by_name.items() if one.most_ns >= least_ns and self._is_no_chance(one)]
+        return max(able, key=lambda name: (self._by_name[name].count, name), default="")
+
+    def _is_no_chance(self, one: _Longer) -> bool:
+        """Whether an operator took longer more often than one would that is hit in proportion to its time.
+
+        The probability is bounded by Chernoff (1952, A measure of asymptotic efficiency for tests of a hypothesis based
+        on the sum of observations, Annals of Mathematical Statistics 23): exp(-n D), where D is the relative entropy.
+        """
+        often, usual = one.count / self._slow, min(max(one.shares / one.count, 1e-9), 1 - 1e-9)
+        if one.count < LEAST_LONGER or often <= usual:
+            return False
+        entropy = often * math.log(often / usual)
+        entropy += (1 - often) * math.log((1 - often) / (1 - usual)) if often < 1 else 0.0
+        return math.exp(-self._slow * entropy) < CHANCE
