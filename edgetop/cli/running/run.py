@@ -72,7 +72,8 @@ MODEL_OPTIONS = (
     option(
         "--input", "inputs", type=text.named_source, multiple=True, metavar="[NAME=]SOURCE",
         help="Input data: random (default), random:N (N arrays in turn), zeros, numbers (sr=16000, "
-        "scales=0.667,1,0.8), a .npy, .npz, .jpg or .png file, or a folder of such files to cycle through. Repeatable.",
+        "scales=0.667,1,0.8), text:N, a .npy, .npz, .pb, .jpg or .png file, or a folder of such files to cycle "
+        "through, such as test_data_set_0. Repeatable.",
     ),
     SHAPE,
     option(

@@ -581,7 +581,7 @@ def refuse_absent(request: RunRequest, folder: Path | None) -> None:
     for source in (source for model in models for source in model.inputs.values()):
         if not is_made_up(source) and not is_literal(source) and not is_there(Path(source)):
             raise InputError(
-                f"{source}: no such file", "give random, random:N, zeros, numbers, a .npy, a .npz or a folder"
+                f"{source}: no such file", "give random, random:N, zeros, numbers, a .npy, .npz, .pb or a folder"
             )
 
 

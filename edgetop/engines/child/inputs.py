@@ -1,7 +1,8 @@
 """The model's inputs: the shape of each, and its arrays, which are made or read before any time is measured.
 
-A source says where an input's arrays come from. It is "random", "random:N" (N arrays in turn), "zeros", numbers
-(literals.py), or the path of a `.npy` file, a `.npz` file, a picture, or a folder of these, which are used in turn.
+A source says where an input's arrays come from. It is "random", "random:N" (N arrays in turn), "zeros", "text:N"
+(texts of N characters), numbers (literals.py), or the path of a `.npy`, `.npz` or `.pb` file, a picture, or a folder of
+these, which are used in turn, or of the test data of ONNX (tensor_files.py).
 Error messages use the names that the user typed.
 """
 
@@ -15,7 +16,9 @@ import numpy as np
 
 from .engine_error import EngineError, one_line
 from .images import image_array, is_image, shape_for
-from .literals import is_literal, is_made_up, random_count, source_for, values_of
+from .literals import is_literal, is_made_up, random_count, source_for, text_length, values_of
+from .small_types import SmallType, small_type_of, to_bits
+from .tensor_files import SUFFIX, data_sets, dtype_words, file_of_input, read_tensor
 
 Dim = Union[int, str, None]
 Shapes = Dict[str, List[int]]
@@ -44,8 +47,11 @@ class Tensor:
         *,
         resizable: bool = False,
         quantisation: Tuple[float, int] = (0.0, 0),
+        small: Optional[SmallType] = None,
     ) -> None:
         """Declare an input with its name, shape and element type.
+
+        `small` is its type if NumPy lacks it. Its arrays then hold the bits of the elements, and `dtype` is their type.
 
         `resizable` is set if the runtime can change even the dimensions that the model fixes. `quantisation` is (scale,
         zero point). The scale is 0 if the input is not quantised, or if that is unknown.
@@ -55,13 +61,15 @@ class Tensor:
         self.dtype = np.dtype(dtype)
         self.resizable = resizable
         self.quantisation = quantisation
+        self.small = small
+        self.place = 0  # number of the input in the model, from 0
         self.images: Dict[str, Any] = {}  # options of pictures (images.py)
         self.ids_below = WIDE_IDS  # an adapter lowers it if the values of the input index a shorter table
 
     @property
     def has_ids(self) -> bool:
         """Whether the values may be the numbers of words or classes. True for integers of 16 bits or more."""
-        return self.dtype.kind in "iu" and self.dtype.itemsize > 1
+        return self.dtype.kind in "iu" and self.dtype.itemsize > 1 and self.small is None
 
     def accepts(self, position: int, size: int) -> bool:
         dim = self.shape[position]
@@ -83,6 +91,8 @@ class Tensor:
 
     @property
     def dtype_name(self) -> str:
+        if self.small is not None:
+            return self.small.name
         return "string" if self.dtype == TEXT else str(self.dtype.name)
 
 
@@ -123,7 +133,7 @@ def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Di
         return None
     if is_literal(source):
         return _shape_of_literal(tensor, len(values_of(source)))
-    path = _paths(source)[0]
+    path = _paths(source, tensor)[0]
     shape: List[int]
     if is_image(path):
         shape = shape_for(tensor.shape, path, tensor.images, tensor.name)
@@ -349,20 +359,26 @@ def make_inputs(
     for tensor in tensors:
         source, shape = source_of(tensor, sources), shapes[tensor.name]
         try:
-            if tensor.dtype == TEXT and (is_made_up(source) or is_literal(source)):
-                text = "input %s holds text, which cannot be made up" % tensor.name
-                raise EngineError("input", text, "give it an array of strings: --input %s=FILE.npy" % tensor.name)
+            if (tensor.dtype == TEXT) != bool(text_length(source)) and (is_made_up(source) or is_literal(source)):
+                raise _no_text(tensor, source)
             if count := random_count(source):
                 if count > 1 and count * _bytes_of(tensor, shape) > max_cached_bytes:
                     raise _too_many(tensor, shape, count, max_cached_bytes)
-                arrays = [random_array(rng, shape, tensor.dtype, tensor.ids_below) for _ in range(count)]
+                arrays = [_random_input(rng, tensor, shape) for _ in range(count)]
                 steps[tensor.name] = _Steps(tensor, shape, generated=arrays)
+            elif text_length(source):
+                texts = random_texts(rng, shape, text_length(source), max_cached_bytes, tensor.name)
+                steps[tensor.name] = _Steps(tensor, shape, generated=[texts])
             elif source == "zeros" or is_literal(source):
                 array = np.zeros(shape, tensor.dtype) if source == "zeros" else _filled_with(tensor, shape, source)
                 steps[tensor.name] = _Steps(tensor, shape, generated=[array])
             else:
                 steps[tensor.name] = _Steps(
-                    tensor, shape, paths=_paths(source), max_bytes=max_cached_bytes, varies=tensor.name in varying
+                    tensor,
+                    shape,
+                    paths=_paths(source, tensor),
+                    max_bytes=max_cached_bytes,
+                    varies=tensor.name in varying,
                 )
         except MemoryError:
             raise _too_large(tensor, shape, "which cannot be had now") from None
@@ -415,10 +431,13 @@ def _filled_with(tensor: Tensor, shape: List[int], source: str) -> Any:
     if len(values) not in (1, size):
         words = tensor.name, source, len(values), format_shape(shape), size
         raise EngineError("input", "--input %s=%s: %d numbers, but %s takes %d" % words, "give one number, or as many")
-    for value in values:
-        if not _holds(dtype, value):
-            raise EngineError("input", "--input %s: %s is no %s" % (tensor.name, value, dtype))
-    array = np.array(values, dtype)
+    if tensor.small is not None:
+        array = _small(tensor, np.array(values, np.float64), "--input %s" % tensor.name)
+    else:
+        for value in values:
+            if not _holds(dtype, value):
+                raise EngineError("input", "--input %s: %s is no %s" % (tensor.name, value, dtype))
+        array = np.array(values, dtype)
     return np.full(shape, array[0], dtype) if len(values) == 1 else array.reshape(shape)
 
 
@@ -431,6 +450,64 @@ def _holds(dtype: Any, value: Any) -> bool:
     if dtype.kind in "iu":
         return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
     return dtype.kind in "fc" and abs(value) <= float(np.finfo(dtype).max)
+
+
+def _no_text(tensor: Tensor, source: str) -> EngineError:
+    if tensor.dtype != TEXT:
+        return EngineError("input", "--input %s=%s: the input holds %s" % (tensor.name, source, tensor.dtype_name))
+    text = "input %s holds text, which cannot be made up without a length" % tensor.name
+    return EngineError(
+        "input", text, "give --input {0}=text:32, or an array of strings: {0}=FILE.npy".format(tensor.name)
+    )
+
+
+def random_texts(rng: Any, shape: Sequence[int], length: int, most_bytes: int, name: str) -> Any:
+    """Return an array of random texts of `length` lower-case letters and spaces.
+
+    Raises EngineError("input") if they have more than `most_bytes` characters. `name` is the input's name.
+    """
+    count = int(np.prod(shape))
+    if count * length > most_bytes:
+        text = "input %s: %d texts of %d characters are more than the {:,} that are kept in memory".format(most_bytes)
+        raise EngineError("input", text % (name, count, length), "give it a shorter text, or a smaller --shape")
+    letters = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz ", np.uint8)[rng.randint(0, 27, (count, length))]
+    array = np.empty(count, TEXT)
+    array[:] = [bytes(line).decode() for line in letters]
+    return array.reshape(shape)
+
+
+def _random_input(rng: Any, tensor: Tensor, shape: Sequence[int]) -> Any:
+    small = tensor.small
+    if small is None:
+        return random_array(rng, shape, tensor.dtype, tensor.ids_below)
+    if small.is_integer:
+        return to_bits(small, rng.randint(small.least, small.least + 16, shape))
+    return to_bits(small, random_array(rng, shape, np.float32))
+
+
+def _small(tensor: Tensor, array: Any, where: str) -> Any:
+    """Return the bits of `array` in the type of `tensor`, which NumPy lacks. `where` begins the message of an error.
+
+    Raises EngineError("input") if the array holds no numbers, or integers out of range.
+    """
+    small = tensor.small
+    assert small is not None
+    if array.dtype.names == (small.name,):
+        return array[small.name]
+    is_plain_void = array.dtype.kind == "V" and array.dtype.names is None
+    if is_plain_void and array.dtype.itemsize == tensor.dtype.itemsize:  # saved with ml_dtypes
+        bits = array.view(tensor.dtype)
+        return bits & 15 if small.is_integer else bits
+    if small_type_of(array.dtype) == small:
+        return array.view(tensor.dtype)
+    if array.dtype.kind not in "fiub":
+        raise EngineError(
+            "input", "%s: dtype %s, but input %s wants %s" % (where, array.dtype, tensor.name, small.name)
+        )
+    try:
+        return to_bits(small, array)
+    except ValueError as error:
+        raise EngineError("input", "%s: a value %s, as %s holds" % (where, one_line(error), small.name)) from None
 
 
 def random_array(rng: Any, shape: Sequence[int], dtype: Any, ids_below: int = WIDE_IDS) -> Any:
@@ -460,15 +537,18 @@ def below_one(array: Any) -> Any:
     return np.minimum(array, np.nextafter(one, zero), out=array)
 
 
-def _paths(source: str) -> List[str]:
+def _paths(source: str, tensor: Tensor) -> List[str]:
     if os.path.isdir(source):
-        names = sorted(name for name in os.listdir(source) if name.endswith((".npy", ".npz")) or is_image(name))
+        sets = data_sets(source)
+        if sets:
+            return [file_of_input(folder, tensor.name, tensor.place) for folder in sets]
+        names = sorted(name for name in os.listdir(source) if name.endswith((".npy", ".npz", SUFFIX)) or is_image(name))
         if not names:
-            raise EngineError("input", "%s: the folder holds no .npy, .npz, .jpg or .png file" % source)
+            raise EngineError("input", "%s: the folder holds no .npy, .npz, .pb, .jpg or .png file" % source)
         return [os.path.join(source, name) for name in names]
     if not os.path.exists(source):
         raise EngineError(
-            "input", "%s: no such file" % source, "give random, random:N, zeros, numbers, a .npy, a .npz or a folder"
+            "input", "%s: no such file" % source, "give random, random:N, zeros, numbers, a .npy, .npz, .pb or a folder"
         )
     return [source]
 
@@ -481,6 +561,8 @@ def read_array(path: str, name: str) -> Any:
     """
     if not os.path.isfile(path):  # reading a pipe or a device might never end
         raise EngineError("input", "%s: not a regular file" % path)
+    if path.endswith(SUFFIX):
+        return read_tensor(path).labelled
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -505,8 +587,10 @@ def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:
         raise EngineError("input", "%s: shape %s, but input %s wants %s" % (path, *shapes))
     if tensor.dtype == TEXT and array.dtype.kind in "US":
         return _as_text(array, path)
+    if tensor.small is not None:
+        return np.asarray(_small(tensor, array, path), order="C")
     if array.dtype != tensor.dtype:
-        dtypes = array.dtype, tensor.name, tensor.dtype_name
+        dtypes = dtype_words(array.dtype), tensor.name, tensor.dtype_name
         raise EngineError("input", "%s: dtype %s, but input %s wants %s" % (path, *dtypes))
     return np.asarray(array, order="C")  # ascontiguousarray would make a scalar one-dimensional
 
@@ -521,8 +605,9 @@ def _as_text(array: Any, path: str) -> Any:
 
 
 def set_images(tensors: Sequence[Tensor], spec: Dict[str, Any]) -> None:
-    """Set the user's options for pictures, such as size and mean, in all inputs. They are `spec["images"]`."""
-    for tensor in tensors:
+    """Number the inputs, and set the user's options for pictures in them, such as size and mean: `spec["images"]`."""
+    for place, tensor in enumerate(tensors):
+        tensor.place = place
         tensor.images = spec.get("images") or {}
 
 

@@ -11,6 +11,7 @@ from typing import List, Mapping, Sequence, Union
 Number = Union[bool, int, float]
 
 _RANDOM = re.compile(r"random(?::([1-9]\d{0,4}))?")
+_TEXT = re.compile(r"text:([1-9]\d{0,5})")
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?"
 _VALUE = r"(?:true|false|%s)" % _NUMBER
 _LITERAL = re.compile(r"\s*%s\s*(?:,\s*%s\s*)*" % (_VALUE, _VALUE))
@@ -27,13 +28,23 @@ def random_count(source: str) -> int:
     return int(found[1] or 1) if found else 0
 
 
-def is_made_up(source: str) -> bool:
-    """Whether a source asks for random arrays or zeros, so that no file is needed.
+def text_length(source: str) -> int:
+    """Return the number of characters of each random text that `source` asks for, or 0 if it asks for none.
 
-    >>> [is_made_up(source) for source in ("random:16", "zeros", "x.npy")]
-    [True, True, False]
+    >>> [text_length(source) for source in ("text:32", "text:0", "random")]
+    [32, 0, 0]
     """
-    return source == "zeros" or random_count(source) > 0
+    found = _TEXT.fullmatch(source)
+    return int(found[1]) if found else 0
+
+
+def is_made_up(source: str) -> bool:
+    """Whether a source asks for random arrays, random texts or zeros, so that no file is needed.
+
+    >>> [is_made_up(source) for source in ("random:16", "text:8", "zeros", "x.npy")]
+    [True, True, True, False]
+    """
+    return source == "zeros" or random_count(source) > 0 or text_length(source) > 0
 
 
 def is_literal(source: str) -> bool:

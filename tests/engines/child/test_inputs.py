@@ -285,7 +285,7 @@ def folder_without_arrays(path: Path) -> str:
         (text, "not an array file"),
         (cut_short, "not an array file"),
         (empty_file, "not an array file"),
-        (folder_without_arrays, "no .npy, .npz, .jpg or .png"),
+        (folder_without_arrays, "no .npy, .npz, .pb, .jpg or .png"),
         (str, "no such file"),
         (lambda path: save(path, np.zeros((1, 8), object)), "not an array file"),
         (lambda path: save(path, np.zeros((1, 9), np.float32)), "shape [1,9], but input fixed wants [1,8]"),

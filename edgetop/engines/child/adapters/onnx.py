@@ -19,10 +19,10 @@ import numpy as np
 from ..engine_error import EngineError, one_line
 from ..inputs import Tensor, source_of
 from ..literals import random_count
+from ..small_types import SMALL_TYPES, from_bits, packed, unpacked
 from . import import_runtime, onnx_session, open_helper
 from .onnx_wire import table_lengths, without_zero_dimensions
 
-BFLOAT16 = "bfloat16"
 SUFFIX = "ExecutionProvider"
 # Folder of the weights' files of a model that is not loaded by its path
 # (onnxruntime/core/session/onnxruntime_session_options_config_keys.h).
@@ -50,8 +50,9 @@ class OnnxRuntime:
         self._session: Any = None
         self._spec: Dict[str, Any] = {}
         self._feeds: Dict[str, Any] = {}
+        self._held: List[Any] = []  # arrays whose memory the values in `_feeds` share
         self._call: Callable[..., Any] = lambda: None  # runs the session
-        self._has_bfloat16 = False  # whether an output is of a type that numpy lacks
+        self._needs_values = False  # whether an input or output is of a type that NumPy lacks
         self._version = ""
 
     def unusable(self) -> str:
@@ -97,7 +98,8 @@ class OnnxRuntime:
                 options.add_session_config_entry(_EXTERNAL_FOLDER, os.path.dirname(os.path.abspath(spec["model"])))
                 self._session = self._loaded(changed, options, usable)
         self._limit_ids(spec)
-        self._has_bfloat16 = any(BFLOAT16 in node.type for node in self._session.get_outputs())
+        small = [node.type for node in self._session.get_outputs() if _small_of(node.type)]
+        self._needs_values = bool(small) or any(one.small for one in self.inputs)
         # If a provider failed at run time, ONNX Runtime would rebuild the session on the CPU and print a line; a
         # benchmark must not change what it measures.
         self._session.disable_fallback()
@@ -134,20 +136,34 @@ class OnnxRuntime:
         """Do nothing, since ONNX Runtime takes the shapes from the feeds."""
 
     def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
-        if not self._has_bfloat16:
+        if not self._needs_values:
             self._call, self._feeds = self._session.run, feeds
-        else:  # numpy has no such type, so outputs stay with the runtime
-            make = self.import_runtime().OrtValue.ortvalue_from_numpy
+        else:  # outputs stay with the runtime
+            small = {one.name: one.small for one in self.inputs}
+            self._held = [packed(array) if _is_packed(small[name]) else array for name, array in feeds.items()]
             self._call = self._session.run_with_ort_values
-            self._feeds = {name: make(array) for name, array in feeds.items()}
+            self._feeds = {name: self._value(small[name], array) for name, array in zip(feeds, self._held)}
         return functools.partial(self._call, None, self._feeds)
+
+    def _value(self, small: Any, array: Any) -> Any:
+        """Return an OrtValue of an array. `small` is its type if NumPy lacks it, else None.
+
+        Raises EngineError("input") if this ONNX Runtime cannot make one (before 1.20).
+        """
+        make = self.import_runtime().OrtValue
+        if small is None:
+            return make.ortvalue_from_numpy(array)
+        if not hasattr(make, "ortvalue_from_numpy_with_onnx_type"):
+            text = "ONNX Runtime %s takes no inputs of %s from Python" % (self._version, small.name)
+            raise EngineError("input", text, "install a later version")
+        return make.ortvalue_from_numpy_with_onnx_type(array, small.onnx_type)
 
     def outputs(self, done: Any) -> List[Tuple[str, Any, float, int]]:
         """Return a tuple (name, array, scale, zero point) for each output. `done` is what the inference returned.
 
         Scale and zero point are always 0.
         """
-        arrays = [_array(value) for value in done] if self._has_bfloat16 else done
+        arrays = [_array(value) for value in done] if self._needs_values else done
         return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), arrays)]
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
@@ -235,21 +251,33 @@ def _load_cuda(onnxruntime: Any, providers: List[str]) -> None:
 
 
 def _array(value: Any) -> Any:
-    """Return an output of a session as an array. A bfloat16 tensor becomes float32.
+    """Return an output of a session as an array. A small float becomes float32, and a 4-bit integer int8 or uint8.
 
-    Returns None for an output that is not a tensor, and for a bfloat16 tensor that is not in the CPU's memory.
+    Returns None for an output that is not a tensor, and for one of a small type that is not in the CPU's memory.
     """
     if not value.is_tensor():
         return None
-    if BFLOAT16 not in value.data_type():
+    small = _small_of(value.data_type())
+    if small is None:
         return value.numpy()
     if value.device_name() != "cpu":
         return None
     shape = value.shape()
     count = int(np.prod(shape))
-    raw = np.array((ctypes.c_uint16 * count).from_address(value.data_ptr()) if count else [], np.uint16)
-    # A bfloat16 is the upper half of a float32.
-    return (raw.astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    stored = (count + 1) // 2 if _is_packed(small) else count
+    kind = ctypes.c_uint16 if small.bits == 16 else ctypes.c_uint8
+    raw = np.array((kind * stored).from_address(value.data_ptr()) if stored else [], small.storage)
+    return from_bits(small, unpacked(raw, count) if _is_packed(small) else raw).reshape(shape)
+
+
+def _small_of(node_type: str) -> Any:
+    """Return the small type in a type such as "tensor(bfloat16)", or None."""
+    match = re.match(r"tensor\((\w+)\)$", node_type)
+    return SMALL_TYPES.get(match.group(1)) if match else None
+
+
+def _is_packed(small: Any) -> bool:
+    return small is not None and small.bits == 4
 
 
 def _short(name: str) -> str:
@@ -257,6 +285,9 @@ def _short(name: str) -> str:
 
 
 def _tensor(node: Any) -> Tensor:
+    small = _small_of(node.type)
+    if small is not None:
+        return Tensor(node.name, node.shape, small.storage, small=small)
     match = re.match(r"tensor\((\w+)\)$", node.type)
     dtype = DTYPES.get(match.group(1)) if match else None
     if dtype is None:

@@ -219,7 +219,7 @@ def test_text_comes_from_the_users_array(kind: str, words: list[Any], tmp_path: 
     heard = run(path, runs=3, inputs={"words": str(tmp_path / "words.npy")})
     assert (heard.one(Loaded).inputs[0].dtype, heard.one(Ended).reason) == ("string", "runs")
     failed = run(path, inputs={"words": "zeros"}).one(Failed)
-    assert failed.message == "input words holds text, which cannot be made up"
+    assert failed.message == "input words holds text, which cannot be made up without a length"
     np.save(tmp_path / "words.npy", np.array([b"\xff", b"b", b"c"]))
     assert "no text in UTF-8" in run(path, inputs={"words": str(tmp_path / "words.npy")}).one(Failed).message
 
