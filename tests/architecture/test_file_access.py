@@ -84,11 +84,13 @@ _WRITING_METHODS = ("write_text", "write_bytes", "touch", "symlink_to", "hardlin
 _TEMPORARY = ("mkstemp", "mkdtemp", "mktemp", "NamedTemporaryFile", "TemporaryFile", "TemporaryDirectory")
 _COPIES = ("copy", "copy2", "copyfile", "copytree", "move", "copyfileobj")
 _CREATING = ("O_CREAT", "O_TRUNC", "O_APPEND")
+_READING = ("open", "open_regular", "read_text", "read_bytes", "load", "loads")
+_LAST_NAMES = frozenset({*_WRITING_METHODS, *_TEMPORARY, *_COPIES, *_READING})
 
 
 @functools.cache
 def calls() -> tuple[tuple[str, ast.Call, str], ...]:
-    """Return the file, the call and the text of its function, of each call in the package."""
+    """Return the file, the call and the text of its function, of each call whose function may open a file."""
     return tuple(_calls())
 
 
@@ -97,8 +99,12 @@ def _calls() -> Iterator[tuple[str, ast.Call, str]]:
         name = str(path.relative_to(PACKAGE))
         if not name.startswith(ALONE):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call):
+                if isinstance(node, ast.Call) and _last_name(node.func) in _LAST_NAMES:
                     yield name, node, ast.unparse(node.func)
+
+
+def _last_name(function: ast.expr) -> str | None:
+    return getattr(function, "attr", None) or getattr(function, "id", None)
 
 
 def mode_of(call: ast.Call, position: int) -> str | None:

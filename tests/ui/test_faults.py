@@ -48,7 +48,7 @@ async def test_the_other_panes_go_on(name: str, monkeypatch: pytest.MonkeyPatch)
             text = screen.monitor.chosen_pane.text
             failed |= {pane} if text.startswith("not available: internal error") else set()
             assert pane != "session" or "internal error in" in text or not screen.monitor.analysis.faults.found
-            await screen.press("escape")
+        await screen.press("escape")
         assert screen.app.failure is None
         if screen.monitor.analysis.faults.found:
             assert failed == FAILED.get(name, set())
