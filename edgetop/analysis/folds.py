@@ -28,6 +28,7 @@ from edgetop.analysis.operator_energy import PhasePower
 from edgetop.analysis.operator_hints import BurstHints
 from edgetop.analysis.overload import Backlog
 from edgetop.analysis.precision import UNJUDGED, Precision, PrecisionView
+from edgetop.analysis.prefill_slowdowns import PrefillSlowdowns
 from edgetop.analysis.program_frames import Frames
 from edgetop.analysis.progress import Progress, RecordingState, is_stalled
 from edgetop.analysis.recent_events import DerivedEvents, EventLog, EventsView
@@ -99,12 +100,12 @@ FOLDS: dict[str, Callable[..., object]] = {
     "growth": MemoryGrowth, "precision": Precision, "responses": Precision, "competitors": Competitors,
     "burst_hints": BurstHints,
     "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
-    "generation": GenerationFold, "positions": EqualPosition, "phase_power": PhasePower,
+    "generation": GenerationFold, "positions": EqualPosition, "prefill": PrefillSlowdowns, "phase_power": PhasePower,
     "event_counts": EventCounts,
     "token_energy": TokenEnergy,
 }  # fmt: skip
-ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
-READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
+ASK_PHASES = ("progress", "power", "slowdowns", "prefill", "throttles", "forecast", "alerts", "growth")
+READ_TRACKS = ("slowdowns", "prefill", "throttles", "forecast", "alerts")  # the folds that look up readings
 # Number of streams whose views are made anew each second, because a view takes some ms of CPU. With more streams, they
 # take turns, so the screen may show a state some seconds late. At the end of a session all views are made anew.
 VIEWED_AT_ONCE = 2
@@ -143,6 +144,7 @@ class Folds:
     shapes: InputShapes
     generation: GenerationFold
     positions: EqualPosition
+    prefill: PrefillSlowdowns
     phase_power: PhasePower
     event_counts: EventCounts
     token_energy: TokenEnergy
@@ -171,6 +173,8 @@ class Folds:
         self.streams[0].slowdowns.count_calls_by(self.mix)
         self.streams[0].positions = self.positions
         self.streams[0].slowdowns.judge_tokens_by(self.positions)
+        self.prefill.join(self.streams[0].slowdowns)
+        self.streams[0].prefill = self.prefill
         self._since_reset: RollingLatency | None = None
         self._stream_views: dict[int, StreamView] = {}  # By stream number.
         self._derived_events = DerivedEvents()
@@ -239,6 +243,7 @@ class Folds:
                     seconds = self.positions.judged(part.seconds)
                 judged = judged_stream(part.judged, number)
                 stream.slowdowns.fold(replace(part, seconds=seconds, judged=judged))
+            self.prefill.fold(part)
             self.throttles.fold(replace(part, seconds=seconds) if self.generates else part)
             self.alerts.fold(part, of_part)
         self.operators.fold(batch)

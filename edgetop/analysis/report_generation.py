@@ -57,6 +57,9 @@ class GenerationFigures:
     total_tok_s: float | None  # generated tokens of all requests, by the time of the measured phase
     j_per_token: float | None  # gross energy of the board in the measured phase, by generated tokens
     tokens_per_wh: float | None
+    prefill_drift_ratio: (
+        float | None
+    )  # time of the last steady span by that of the first, at equal length; None: unknown
     prefill_energy: PhaseFigures | None  # for a token of a prompt; None if unknown
     decode_energy: PhaseFigures | None  # for a generated token; None if unknown
     context: ContextFigures
@@ -71,7 +74,8 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
     if view is None:
         return GenerationFigures(
             requests=0, tokens_in=0, tokens_cached=0, tokens_out=0, ttft=None, itl=None, prefill_tok_s=None,
-            decode_tok_s=None, total_tok_s=None, j_per_token=None, tokens_per_wh=None, prefill_energy=None,
+            decode_tok_s=None, total_tok_s=None, j_per_token=None, tokens_per_wh=None, prefill_drift_ratio=None,
+            prefill_energy=None,
             decode_energy=None,
             context=ContextFigures(size=context, used_max=0),
             seen_by=seen_by,
@@ -90,6 +94,7 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
         total_tok_s=rounded(view.tokens_out / measured_ns * 1e9) if measured_ns else None,
         j_per_token=None if joules is None else round(joules, 6),
         tokens_per_wh=3600 / joules if joules else None,
+        prefill_drift_ratio=analysis.prefill.drift_ratio(),
         prefill_energy=_phase(phases.prefill),
         decode_energy=_phase(phases.decode),
         context=ContextFigures(size=context, used_max=view.used_max),

@@ -13,6 +13,7 @@ from edgetop.analysis.faults import noted
 from edgetop.analysis.input_shapes import InputSizes
 from edgetop.analysis.miss_risk import miss_risk
 from edgetop.analysis.precision import Precision, PrecisionView
+from edgetop.analysis.prefill_slowdowns import PrefillSlowdowns, with_prefill
 from edgetop.analysis.rolling_latency import NEVER_NS, SLOW_RECENT_S, Recent, RollingLatency
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
@@ -49,6 +50,7 @@ class StreamFolds:
     since_reset: RollingLatency | None = None  # Latency since the user's last reset; None if there was none.
     burst: tuple[Baseline | None, SpanFigures | None] = (None, None)  # Cached burst with its figures.
     positions: EqualPosition | None = None  # Of a language model, whose tokens are judged instead of its requests.
+    prefill: PrefillSlowdowns | None = None  # Of a language model.
 
     def fold(self, batch: Batch, seconds: Seconds, *, has_latency: bool) -> None:
         """Take the stream's part of a batch. The stream's slowdowns are not updated here.
@@ -68,9 +70,22 @@ class StreamFolds:
         if self.since_reset:
             yield self.since_reset
 
+    @property
+    def only_prefill(self) -> PrefillSlowdowns | None:
+        """The prefill, if this is a language model that has generated no token after the first of a request."""
+        is_only = self.prefill is not None and self.positions is not None and self.positions.usual_ns is None
+        return self.prefill if is_only and self.prefill is not None and len(self.prefill.rows) else None
+
+    def slowdowns_view(self) -> SlowdownsView:
+        """Return the slowdowns of the stream. With those of a language model are the slowdowns of its prefill."""
+        if self.only_prefill:
+            return self.only_prefill.view()
+        own = self.slowdowns.view()
+        return with_prefill(own, self.prefill.view()) if self.prefill is not None and len(self.prefill.rows) else own
+
     def burst_figures(self) -> SpanFigures | None:
         """Return the figures of the burst, the first steady 30 s, or None if they are not known yet."""
-        view = self.slowdowns.view()
+        view = self.slowdowns_view()
         if self.burst[0] != view.burst:
             found = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
             self.burst = view.burst, found
@@ -130,7 +145,9 @@ class StreamView:
         None if nothing was measured. If inputs vary in size, or tokens in their position, the median is converted to
         one size or position.
         """
-        positions = self._folds.positions
+        positions, prefill = self._folds.positions, self._folds.only_prefill
+        if prefill is not None:
+            return recent_p50_ns(prefill.judged_rows(), self._moment.until_ns)
         if positions is not None and len(positions.rows):
             return positions.recent_p50_ns(self._moment.until_ns)
         if len(rows := self.slowdowns.equal_rows):
@@ -139,7 +156,7 @@ class StreamView:
 
     @noted
     def slowdowns(self) -> SlowdownsView:
-        return self._folds.slowdowns.view()
+        return self._folds.slowdowns_view()
 
     @noted
     def precision(self) -> PrecisionView:
@@ -181,7 +198,9 @@ class StreamView:
     def sustained(self) -> SpanFigures | None:
         view = self.slowdowns
         is_early = view.burst is None and not any(slowdown.from_start for slowdown in view.slowdowns)
-        positions = self._folds.positions
+        positions, prefill = self._folds.positions, self._folds.only_prefill
+        if prefill is not None:
+            return None if is_early else sustained(prefill.judged_rows(), view.burst)
         rows = positions.rows if positions is not None and len(positions.rows) else view.equal_rows
         rows = rows if len(rows) else self._folds.latency.latest_rows()
         return None if is_early else sustained(rows, view.burst)

@@ -277,7 +277,8 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     slowdowns, others = _open_slowdowns(seen), seen.slowdowns.contended_now
     change = _change(seen)
     if change is not None and change < OVER:  # over, or an interruption: now it is not slow
-        slowdowns = [slowdown for slowdown in slowdowns if slowdown.from_start]
+        # That of a language model's prefill has a stream, and `change` is about the tokens that follow.
+        slowdowns = [slowdown for slowdown in slowdowns if slowdown.from_start or slowdown.streams]
     contended = next((slowdown for slowdown in slowdowns if slowdown.cause == "contention"), None)
     if contended:
         who = others or next(iter(contended.evidence), None)

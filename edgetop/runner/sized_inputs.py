@@ -1,7 +1,8 @@
 """Adds input sizes to a sample of the inferences of `edgetop run`, if inputs differ in size.
 
 The engine goes through its inputs in cycles, and reports the sizes of one cycle. Its records are in the order of the
-inferences, so the number of a record tells the size of its input.
+inferences, so the number of a record tells the size of its input. A language model reports the length of each prompt
+with the time of its prefill.
 """
 
 from dataclasses import replace
@@ -10,7 +11,7 @@ import numpy as np
 
 from edgetop.engines.engine_protocol import Engine, EngineUpdate, Loaded, Message, RecordsLost, Sampled
 from edgetop.session.records import MEASURE
-from edgetop.session.sized_calls import SizedCalls
+from edgetop.session.sized_calls import PREFILL, SizedCalls
 
 
 class SizedInputs:
@@ -32,9 +33,18 @@ class SizedInputs:
                     self._cycle = np.array(message.input_elements, np.float64)
                 case RecordsLost():  # From here on, the number of a record is unknown.
                     self._cycle = np.empty(0)
+        if len(update.tokens):
+            update = replace(update, messages=(*self._prompts(update), *update.messages))
         if not len(self._cycle) or not len(update.records):
             return update
         return replace(update, messages=(*self._samples(update), *update.messages))
+
+    def _prompts(self, update: EngineUpdate) -> list[Message]:
+        """Return samples of the length and the prefill time of a language model's prompts in `update`."""
+        ended = update.tokens[update.tokens["is_prompt"] & (update.tokens["phase"] == MEASURE)]
+        lengths = ended["position"].astype(np.float64)
+        samples = self._calls.sample(PREFILL, ended["t_ns"], ended["gap_ns"], lengths)
+        return [Sampled(sensor, tuple(values)) for sensor, values in samples.items()]
 
     def _samples(self, update: EngineUpdate) -> list[Message]:
         records = update.records

@@ -9,6 +9,7 @@ import numpy.typing as npt
 # Most calls of a stream that are sampled at a time, which is a few times a second. Larger: recordings grow by megabytes
 # an hour; smaller: the times of a second at equal size rest on too few calls.
 MOST_CALLS = 16
+PREFILL = 1  # number of the stream of a language model's prompts, whose size is their number of tokens
 
 Floats = npt.NDArray[np.float64]
 Samples = dict[str, list[tuple[int, float]]]  # (time in ns, value) by sensor id

@@ -46,13 +46,14 @@ PRINCIPAL: dict[str, set[str]] = {
     "shapes": set(),
     "generation": set(),  # this is no session of a language model
     "positions": set(),  # the same
+    "prefill": set(),  # the same
     "event_counts": {"counters"},
     "token_energy": set(),  # the same
     "phase_power": {"operators", "profile"},
     "responses": set(),  # this session has no deadline
 }
 # Without those that are only asked, or not fed here.
-FED = [name for name in FOLDS if name not in ("burst_hints", "positions", "responses", "token_energy")]
+FED = [name for name in FOLDS if name not in ("burst_hints", "positions", "prefill", "responses", "token_energy")]
 SAYS_ITSELF = {"verdict", "alerts", "gates", "warnings", "unavailable"}
 
 

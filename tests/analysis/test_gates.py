@@ -74,6 +74,7 @@ FULL = replace(
         ttft=TokenTimes(count=9, p50_ms=500.0, p90_ms=700.0, p99_ms=800.0, mean_ms=510.0, max_ms=801.0, settled=False),
         itl=TokenTimes(count=891, p50_ms=70.0, p90_ms=75.0, p99_ms=90.0, mean_ms=71.0, max_ms=95.0, settled=True),
         prefill_tok_s=60.0, decode_tok_s=12.5, total_tok_s=12.0, j_per_token=0.5, tokens_per_wh=7200.0,
+        prefill_drift_ratio=None,
         prefill_energy=None, decode_energy=None, seen_by="engine", context=ContextFigures(size=512, used_max=110),
     ),
 )  # fmt: skip

@@ -87,6 +87,7 @@ NO_THRESHOLDS = {
         operator_energy.MOST_PENDING
         operator_energy.MOST_W operator_energy.WAIT_NS operator_shares.MAX_OPERATORS operator_shares.MOST_GROUPS
         overload.MAX_SPANS overload.MAX_STEPS pair_order.MOST_MODELS paired.MOST_OF_A_SIDE paired.MOST_PAIRS
+        prefill_slowdowns.MOST_MS prefill_slowdowns.MOST_WAITING_S
         program_frames.MAX_VALUE
         rail_energy.BATCH_READINGS rail_energy.KEPT_READINGS rail_energy.MOST_W recent_events.MAX_EVENTS
         recent_events.MAX_LASTING serialization.MAX_ITEMS serialization.MAX_NUMBER serialization.MAX_TEXT
@@ -106,7 +107,8 @@ NO_THRESHOLDS = {
     "constants of a statistical method or of a numeric solution": """
         ab_figures.SETTLING_QUADS ab_figures.SHARES agreement.MOST_EXACT baseline.LEAST_SCATTER blocks.LEAST_BATCHES
         blocks.LEAST_FREEDOM blocks.MOST_BATCHES blocks.T_975 clock_parts.LEAST_LEVEL detector.WILD_DENSITY
-        device_fit.MOST_LOG energy.DUST equal_size.LARGEST_LOG heat_forecast.PACES_S heat_forecast.SLOWEST_S
+        device_fit.MOST_LOG energy.DUST equal_size.BEYOND
+        equal_size.LARGEST_LOG heat_forecast.PACES_S heat_forecast.SLOWEST_S
         input_shapes.QUANTILES latency_heat.LEAST_INFERENCES levels.OF_FIVE levels.OF_MEDIANS levels.SURE
         levels._PER_MAD memory_use.Z_975 meter_errors.COVERAGE miss_risk.ENDS miss_risk.LEAST_BLOCKS
         miss_risk.RESAMPLES operator_energy.BETWEEN operator_energy.BLOCKS operator_energy.BORDER

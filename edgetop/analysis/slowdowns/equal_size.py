@@ -35,6 +35,8 @@ OWN = 5
 # Largest factor between two learned sizes between which the line holds. Choice: an image of twice the side. Larger: a
 # curve that is no line looks like a slowdown; smaller: sizes that never repeat are not compared.
 REACH = 4.0
+# Beyond all known sizes, those within this part of a step are near them: growth over an octave then adds 2 % at most.
+BEYOND = 16
 LARGEST = 2.0**40  # A program may report any number.
 MOST_MS = 1e9
 LARGEST_LOG = 100.0  # Logarithms of sizes and of times in ns are below it.
@@ -224,7 +226,10 @@ def _usual(known: Pairs | None, log_size: Floats) -> Floats:
     above = np.clip(np.searchsorted(sizes, log_size), 0, len(sizes) - 1)
     below = np.maximum(above - (log_size < sizes[above]), 0)
     step = math.log(2) / STEPS
-    is_near = np.minimum(np.abs(log_size - sizes[below]), np.abs(log_size - sizes[above])) <= step
+    # Beyond the known sizes, the distance must be small: sizes that grow on and on would look slower with each step.
+    is_beyond = (log_size < sizes[0]) | (log_size > sizes[-1])
+    distance = np.minimum(np.abs(log_size - sizes[below]), np.abs(log_size - sizes[above]))
+    is_near = distance <= np.where(is_beyond, step / BEYOND, step)
     is_between = (sizes[below] <= log_size) & (log_size <= sizes[above])
     is_between &= sizes[above] - sizes[below] <= math.log(REACH)
     return np.where(is_near | is_between, np.interp(log_size, sizes, times), np.nan)
