@@ -173,8 +173,6 @@ class Folds:
         self.streams[0].slowdowns.count_calls_by(self.mix)
         self.streams[0].positions = self.positions
         self.streams[0].slowdowns.judge_tokens_by(self.positions)
-        self.prefill.join(self.streams[0].slowdowns)
-        self.streams[0].prefill = self.prefill
         self._since_reset: RollingLatency | None = None
         self._stream_views: dict[int, StreamView] = {}  # By stream number.
         self._derived_events = DerivedEvents()
@@ -294,6 +292,9 @@ class Folds:
 
     def _fold_manifest(self, manifest: Manifest) -> None:
         self.manifest, self.faults.session = manifest, manifest.name
+        if self.generates and self.streams[0].prefill is None:
+            self.prefill.join(self.streams[0].slowdowns)
+            self.streams[0].prefill = self.prefill
         for latency in self._latencies():
             latency.load = manifest.load
 

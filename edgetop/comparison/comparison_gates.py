@@ -11,7 +11,7 @@ from typing import Any
 
 from edgetop.analysis.session_gates import ENERGY_UNITS, METRICS, matching
 from edgetop.comparison.figures import STREAM_KEYS
-from edgetop.comparison.output_agreement import NON_FINITE
+from edgetop.comparison.output_agreement import NON_FINITE, PERPLEXITY
 from edgetop.comparison.ratios import Comparison, Ratio, Row, Value
 from edgetop.comparison.sample import of_stream
 from edgetop.frozen import frozen
@@ -29,12 +29,18 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     "energy": {**ENERGY_UNITS, **_PERCENT},
     **{name: {**METRICS["p50"].units, **_PERCENT} for name in ("load", "first", "jitter")},
     "temp": METRICS["temp"].units, "misses": {"%": 0.01}, "throughput": {"/s": 1.0, "Hz": 1.0} | _PERCENT,
-    **{name: {"%": 0.01} for name in ("top-1", "top-5", "non-finite")}, "metric": {"": 1.0} | _PERCENT,
+    **{name: {"%": 0.01} for name in ("top-1", "top-5", "same-top", "non-finite")},
+    **{name: {"": 1.0} | _PERCENT for name in ("metric", "perplexity")},
 }  # fmt: skip
 # Rows that each stream of sessions with several models has.
 OF_STREAMS = tuple(name for name in _LATENCIES if f"{name}_ms" in STREAM_KEYS)
 # Figures of the stored outputs: the keys of their rows end so. Their change is in the unit of the figure.
-OUTPUTS = {"top-1": "/top-1", "top-5": "/top-5", "non-finite": f"/{NON_FINITE}", "metric": ""}
+OUTPUTS = {
+    "top-1": "/top-1", "top-5": "/top-5", "same-top": "/same_top", "non-finite": f"/{NON_FINITE}",
+    "perplexity": f"/{PERPLEXITY}", "metric": "",
+}  # fmt: skip
+# Figures of the stored outputs whose value itself may be limited. The agreement with the baseline has no change.
+OF_VALUES = ("non-finite", "same-top")
 _GATE = re.compile(r"\s*([a-z0-9-]+)\s*(?:\[([^\]]*)\]\s*)?([<>])\s*([+-]?\d+(?:\.\d*)?)\s*([^\s\d]*)\s*")
 
 
@@ -73,16 +79,20 @@ class RelativeResult:
 def parse_relative_gate(text: str) -> RelativeGate:
     """Return the gate that a text describes, such as `p50>+3%`, `rss>+20MiB`, `throughput<-5%` or `top-1<-1%`.
 
-    A limit without a sign is only allowed for `non-finite`, as in `non-finite>0%`. It limits the share itself instead
-    of its change. Raises ValueError with a message that says how to write a gate.
+    A limit without a sign is only allowed for `non-finite` and `same-top`, as in `non-finite>0%`. It limits the share
+    itself instead of its change. Raises ValueError with a message that says how to write a gate.
     """
     match = _GATE.fullmatch(text)
     is_change = match is None or match[4][0] in "+-"
-    if not match or not (is_change or match[1] == "non-finite"):
+    if not match or not (is_change or match[1] in OF_VALUES):
         raise ValueError(f"{text!r} is not a gate of a comparison; write NAME>+LIMIT, as in p50>+3% or rss>+20MiB")
     name, stream, compare, limit, unit = match.groups()
     if name not in ROWS and name not in OUTPUTS:
         raise ValueError(f"{text!r}: unknown value {name} ({nearest_hint(name, (*ROWS, *OUTPUTS))})")
+    if name == "same-top" and is_change:
+        raise ValueError(
+            f"{text!r}: it is a share of the baseline's answers; write it without a sign, as in same-top<95%"
+        )
     if stream is not None and not (name in OF_STREAMS and stream.strip()):
         problem = "the brackets hold no name" if name in OF_STREAMS else f"{name} is not compared for each stream"
         raise ValueError(f"{text!r}: {problem}; write {' or '.join(OF_STREAMS)}, as in p99[detector]>+3%")

@@ -19,6 +19,8 @@ CHANNELS_FIRST, CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)  # orders of axes tha
 KEEP = "keep outputs with edgetop run --keep-outputs 64"
 Metric = Callable[[Mapping[str, list[Array]], Array | None], float]
 # Rows of an output by the end of their keys: their names and units.
+LIKELIHOOD = "log-likelihood"  # output of a language model: engines/child/token_outputs.py
+PERPLEXITY = "perplexity"
 AGREEMENT = {
     "max_abs": ("largest difference", ""),
     "mean_abs": ("mean difference", ""),
@@ -213,6 +215,20 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
     }
 
 
+def perplexity(kept: KeptOutputs) -> float | None:
+    """Return the perplexity of a language model over the kept tokens, or None for any other model.
+
+    It is the exponential function of the mean of the negative log-likelihoods. It is infinite if the model finds a
+    token impossible.
+    """
+    place = next((place for place, one in enumerate(kept.outputs) if one.name == LIKELIHOOD), None)
+    if place is None or not kept.inputs:
+        return None
+    each = np.concatenate([kept.numbers(inference, place).reshape(-1) for inference in range(len(kept.inputs))])
+    mean = -float(each.mean()) if each.size else math.nan
+    return None if math.isnan(mean) else math.exp(min(mean, 700.0))
+
+
 def measured(kept: KeptOutputs, judge: Judge) -> float | None:
     """Return the value of the user's metric. Return None if there is no metric, or if its value is NaN or infinite.
 
@@ -279,11 +295,14 @@ def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line],
 
 
 def judged_lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> list[Line]:
-    """Return the rows of accuracy and of the user's metric, one value per column.
+    """Return the rows of perplexity, of accuracy and of the user's metric, one value per column.
 
     `kept` has the kept outputs of each column, or None. Raises InputError if labels or metric cannot be used.
     """
     rows = []
+    likely = [None if one is None else perplexity(one) for one in kept]
+    if any(value is not None for value in likely):
+        rows.append(Line(f"output/{LIKELIHOOD}/{PERPLEXITY}", "perplexity", "", tuple(likely)))
     if judge.labels is not None:
         each = [None if one is None else right(one, judge.labels) for one in kept]
         found = next((one for one in each if one), None)

@@ -193,6 +193,65 @@ def test_parallel_requests_wait_in_one_queue(folder):
     assert np.diff(due).max() < 20_000  # every 10 us one was due, and none was left out
 
 
+def test_the_most_probable_tokens_and_the_perplexity_of_two_quantisations_are_compared(folder):
+    (folder / "text.txt").write_text("Some words that repeat, and some that do not. " * 6)
+    for name in ("llama-F32", "llama-Q8_0"):
+        words = ("--prompt", "text.txt", "--max-tokens", 2, "--runs", 2, "--keep-outputs", 2, "--headless")
+        done = edgetop("run", f"{name}.gguf", *words, "-o", f"said-{name}", home=folder)
+        assert done.returncode == 0, done.stderr
+    given = ("--fail-if", "same-top<101%", "--fail-if", "same-top<1%", "--fail-if", "perplexity>+900%")
+    done = edgetop("compare", "said-llama-F32", "said-llama-Q8_0", *given, "--json", home=folder)
+    document = json.loads(done.stdout)
+    rows = {row["key"]: row["values"] for row in document["rows"]}
+    assert rows["output/next token/same_top"][0] is None
+    assert 0.3 < rows["output/next token/same_top"][1] <= 1
+    likely = [np.load(folder / f"said-{name}.edgetop" / "outputs.npz") for name in ("llama-F32", "llama-Q8_0")]
+    exact = [np.exp(-np.concatenate([kept[f"0000{n}-1"].ravel() for n in range(2)]).mean()) for kept in likely]
+    assert rows["output/log-likelihood/perplexity"] == pytest.approx(exact, rel=1e-6)
+    assert 50 < exact[0] < 100_000  # a model with random weights and 300 words
+    assert likely[0]["00000-0"].shape == (16, 300)
+    assert likely[0]["00000-1"].shape == (128, 1)
+    assert [gate["ok"] for gate in document["gates"]] == [False, True, True]
+    assert done.returncode == 1
+
+
+def test_outputs_that_are_kept_do_not_depend_on_the_batch(folder):
+    (folder / "text.txt").write_text("Some words that repeat, and some that do not. " * 6)
+    scores = []
+    for batch in (512, 48):
+        words = ("--prompt", "text.txt", "--max-tokens", 2, "--runs", 1, "--keep-outputs", 1, "--batch", batch)
+        edgetop("run", "llama-F32.gguf", *words, "--headless", "-o", f"batch-{batch}", home=folder)
+        scores.append(np.load(folder / f"batch-{batch}.edgetop" / "outputs.npz")["00000-0"])
+    assert scores[0] == pytest.approx(scores[1], abs=0.05)
+
+
+def test_a_text_of_more_tokens_than_bytes_is_a_prompt(folder):
+    done = edgetop(
+        "run", "llama-F32.gguf", "--prompt", "a b c d e f g h i j k l m n o p q r s t", "--max-tokens", 2, "--runs", 1,
+        "--headless", "--no-record", home=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_two_prompt_lengths_are_recorded_with_their_times(folder):
+    (folder / "lengths.jsonl").write_text('"short"\n' + json.dumps("a longer prompt of many words " * 8) + "\n")
+    words = ("--prompts", "lengths.jsonl", "--max-tokens", 2, "--runs", 12, "--headless", "-o", "lengths")
+    done = edgetop("run", "llama-F32.gguf", *words, home=folder)
+    assert done.returncode == 0, done.stderr
+    session = json.loads((folder / "lengths.edgetop" / "session.json").read_text())
+    ids = [sensor["id"] for sensor in session["sensors"]]
+    readings, requests = table(folder, "lengths", "readings"), table(folder, "lengths", "requests")
+    values = {
+        name: [v for s, v in zip(readings["sensor"], readings["value"], strict=True) if s in (ids.index(name), name)]
+        for name in ("input/1-size", "call/1-sized")
+    }
+    measured = [i for i, phase in enumerate(requests["phase"]) if phase == "measure"]
+    assert set(values["input/1-size"]) <= {requests["tokens_in"][i] for i in measured}
+    assert len(set(values["input/1-size"])) == 2
+    exact = {round(requests["prefill_ns"][i] / 1e6, 5) for i in measured}
+    assert {round(ms, 5) for ms in values["call/1-sized"]} <= exact
+
+
 BAD = {
     "a text for another model": (("model.onnx", "--prompt", "x"), "is for language models"),
     "an input": (("llama-F32.gguf", "--input", "zeros"), "--input is not for language models"),

@@ -53,6 +53,8 @@ def judged_outputs(text: str, *rows: tuple[str, float | None, float | None]) -> 
     ("top-1<-1%", ("share", 0.80, 0.785), False),
     ("top-5<-1%", ("share", 0.80, 0.79), True),
     ("non-finite>0%", ("share", 0.5, 0.25), False),
+    ("same-top<95%", ("share", None, 0.94), False),
+    ("same-top<95%", ("share", None, 0.96), True),
     ("non-finite>0%", ("share", 0.5, 0.0), True),
     ("non-finite>+0%", ("share", 0.5, 0.5), True),
     ("non-finite>+0%", ("share", 0.5, 0.51), False),

@@ -71,7 +71,14 @@ _OF_TURNS = ("until", "max_duration", "turn")
 _NOT_OF_EACH = {"output", "no_record", "as_json", "headless", "live", "detach", "refresh", "theme", "ascii_only"}
 LEAST_DURATION_NS = 2_000_000_000
 RATIOS = ("p50", "p90", "p99", "throughput", "energy")  # as in edgetop.analysis.ab_figures
-OF_OUTPUTS = ("top-1", "top-5", "metric", "non-finite")  # as in edgetop.comparison.comparison_gates
+OF_OUTPUTS = (
+    "top-1",
+    "top-5",
+    "same-top",
+    "perplexity",
+    "metric",
+    "non-finite",
+)  # as in edgetop.comparison.comparison_gates
 
 SideOptions = tuple[str, Given]
 

@@ -20,7 +20,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 
@@ -67,16 +67,22 @@ def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
 def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     own_memory.report(outlet, own_memory.INTERPRETER)
     if spec.get("generation"):
-        at_end = None
+        at_end: Optional[Callable[[], None]] = None
         if spec["generation"].get("url"):
             from . import server_load  # noqa: PLC0415  of servers alone
 
             requests, at_end = server_load.prepared(spec, outlet, control)
+            keep = _nothing
         else:
             from . import generation  # noqa: PLC0415  of language models alone
 
-            requests = generation.prepared(spec, outlet, control)
-        reason = _run_phases(spec, requests, outlet, control, lambda: _begin(outlet, "warmup"))
+            requests, keep = generation.prepared(spec, outlet, control)
+
+        def begin_warmup() -> None:
+            _begin(outlet, "warmup")
+            keep()
+
+        reason = _run_phases(spec, requests, outlet, control, begin_warmup)
         if at_end is not None:
             at_end()
         outlet.send(message_frames.ENDED, {"reason": reason, "t_ns": time.monotonic_ns()})
@@ -112,6 +118,10 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
         if loop.bursts is not None:
             loop.bursts.close()
     outlet.send(message_frames.ENDED, {"reason": reason, "t_ns": time.monotonic_ns()})
+
+
+def _nothing() -> None:
+    """Store no outputs."""
 
 
 def _varying(spec: Dict[str, Any], adapter: Any) -> List[str]:

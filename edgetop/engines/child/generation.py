@@ -46,9 +46,9 @@ class Requests:
         options = spec["generation"]
         self.context_size = int(options["context"])
         self._most_tokens = int(options["max_tokens"])
-        self._prompts = Prompts(adapter, spec)
+        self.prompts = Prompts(adapter, spec)
         # A synthetic load always has the same length, and so have both sides of a comparison in turns.
-        self._stops_at_end = self._prompts.are_texts and not spec.get("in_turns")
+        self._stops_at_end = self.prompts.are_texts and not spec.get("in_turns")
         self._decoder = Decoder(adapter, spec, clock)
 
     def run(self, phase: int, due_ns: int, until_ns: int) -> Tuple[int, int, bool]:
@@ -59,14 +59,14 @@ class Requests:
         fails.
         """
         library, now, context = self._library, self._clock, self._adapter.context
-        place = self._prompts.next_place()
+        place = self.prompts.next_place()
         most = self._most_tokens if phase == message_frames.PHASE_MEASURE else min(WARMUP_TOKENS, self._most_tokens)
-        drawn = self._prompts.drawn()  # drawing random tokens is no part of a request
+        drawn = self.prompts.drawn()  # drawing random tokens is no part of a request
         start = now()
         due_ns = min(due_ns, start)
         library.llama_memory_clear(self._adapter.memory, False)
         library.llama_sampler_reset(self._adapter.sampler)
-        prompt = self._prompts.tokens_at(place) if drawn is None else drawn
+        prompt = self.prompts.tokens_at(place) if drawn is None else drawn
         divided = now()
         for batch in library.batches(prompt):
             self._decoder.decode(batch)
@@ -196,18 +196,19 @@ class GenerationLoop:
         return done
 
 
-def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
-    """Load the language model at `spec["model"]`, and return a loop that runs requests.
+def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Tuple[Any, Callable[[], None]]:
+    """Load the language model at `spec["model"]`. Return a loop that runs requests, and a function that stores outputs.
 
-    `spec` has the fields of `EngineSpec` by name. `outlet` gets a report of the loaded model. `control` says when the
-    user requests a stop. Raises EngineError if the model cannot be loaded.
+    The function is to be called between two requests, before the warm-up. `spec` has the fields of `EngineSpec` by
+    name. `outlet` gets a report of the loaded model. `control` says when the user requests a stop. Raises EngineError
+    if the model cannot be loaded.
     """
     begin = time.monotonic_ns()
     adapter, why = choose(spec["engine"], spec["format"])
     adapter.open(spec, lambda: own_memory.report(outlet, own_memory.RUNTIME))
-    loop: Any
+    requests: Any
     if spec["generation"]["parallel"] > 1:
-        loop = ParallelRequests(adapter, spec, outlet, control, lambda number: pace_of(spec, number))
+        requests = ParallelRequests(adapter, spec, outlet, control, lambda number: pace_of(spec, number))
     else:
         requests = Requests(adapter, spec, Nowhere() if spec.get("in_turns") else outlet, control)
     init_ns = time.monotonic_ns() - begin
@@ -216,12 +217,19 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Any:
     loaded["buffers"] = buffers_in(adapter.library.lines)
     outlet.send(message_frames.LOADED, loaded)
     sharpen_timers()
-    if spec["generation"]["parallel"] > 1:
-        return loop
+
+    def keep() -> None:
+        if spec.get("keep_outputs"):
+            from .token_outputs import keep_outputs  # noqa: PLC0415  only if the user wants outputs
+
+            keep_outputs(spec, adapter, requests.prompts, outlet.send, lambda: control.stop_requested)
+
+    if isinstance(requests, ParallelRequests):
+        return requests, keep
     if not spec.get("in_turns"):
-        return GenerationLoop(requests, outlet, control, lambda: pace_of(spec, 0))
+        return GenerationLoop(requests, outlet, control, lambda: pace_of(spec, 0)), keep
     lanes = Lanes(outlet, 1)
-    return Streams([GenerationLoop(requests, lanes, control, lambda: pace_of(spec, 0))], lanes, control)
+    return Streams([GenerationLoop(requests, lanes, control, lambda: pace_of(spec, 0))], lanes, control), keep
 
 
 class Nowhere:

@@ -91,6 +91,7 @@ _FUNCTIONS = {
     "llama_n_ctx_seq": (_UINT, [_POINTER]),
     "llama_memory_seq_rm": (ctypes.c_bool, [_POINTER, _INT, _INT, _INT]),
     "llama_decode": (_INT, [_POINTER, _Batch]),
+    "llama_get_logits_ith": (_POINTER, [_POINTER, _INT]),
     "llama_synchronize": (None, [_POINTER]),
     "llama_sampler_chain_init": (_POINTER, [_ChainParameters]),
     "llama_sampler_chain_add": (None, [_POINTER, _POINTER]),
@@ -247,6 +248,10 @@ class Llama:
         room = len(text) + 8
         tokens = (ctypes.c_int32 * room)()
         count = self.llama_tokenize(vocabulary, text, len(text), tokens, room, True, True)
+        if -MOST_TOKENS < count < 0:  # a byte may become several tokens: the number that is needed, negative
+            room = -count
+            tokens = (ctypes.c_int32 * room)()
+            count = self.llama_tokenize(vocabulary, text, len(text), tokens, room, True, True)
         if count < 0:
             raise EngineError("input", "the prompt cannot be divided into tokens")
         return (ctypes.c_int32 * count).from_buffer(tokens)
@@ -300,3 +305,4 @@ class BatchTokens:
 
 
 MOST_LINES = 2000
+MOST_TOKENS = 2**28  # of a prompt

@@ -67,7 +67,7 @@ class ParallelRequests:
         self.bursts: Optional[Any] = None  # operators are not profiled
         self._library, self._adapter, self._outlet, self._control = adapter.library, adapter, outlet, control
         self._frames, self._failures = TokenFrames(outlet, clock), Failures(outlet)
-        self._prompts, self._decoder = Prompts(adapter, spec), Decoder(adapter, spec, clock)
+        self.prompts, self._decoder = Prompts(adapter, spec), Decoder(adapter, spec, clock)
         options = spec["generation"]
         self._most_tokens, self._size = int(options["max_tokens"]), int(options["context"])
         self._slots: List[Optional[Request]] = [None] * int(options["parallel"])
@@ -124,12 +124,12 @@ class ParallelRequests:
         for number, slot in enumerate(self._slots):
             if slot is not None or begun == left:
                 continue
-            drawn = self._prompts.drawn()  # drawing random tokens is no part of a request
+            drawn = self.prompts.drawn()  # drawing random tokens is no part of a request
             due_ns = plan.taken(number, self.clock(), until_ns)
             if due_ns is None:
                 continue
-            place, start_ns = self._prompts.next_place(), self.clock()
-            prompt = self._prompts.tokens_at(place) if drawn is None else drawn
+            place, start_ns = self.prompts.next_place(), self.clock()
+            prompt = self.prompts.tokens_at(place) if drawn is None else drawn
             request = self._slots[number] = Request(prompt, place, start_ns, min(due_ns, start_ns))
             request.divided_ns = self.clock()
             self._library.llama_memory_seq_rm(self._adapter.memory, number, -1, -1)
@@ -221,7 +221,7 @@ class ParallelRequests:
     def _finish(self, slot: Request, phase: int) -> Optional[int]:
         """Return why the request `slot` is over, as a finish reason; None if it goes on. `phase` is the run's phase."""
         most = self._most_tokens if phase == message_frames.PHASE_MEASURE else min(WARMUP_TOKENS, self._most_tokens)
-        if self._prompts.are_texts and self._library.llama_vocab_is_eog(self._adapter.vocabulary, slot.token):
+        if self.prompts.are_texts and self._library.llama_vocab_is_eog(self._adapter.vocabulary, slot.token):
             return STOP
         if slot.tokens >= most:
             return LENGTH

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
 
@@ -21,8 +21,8 @@ class Prompts:
         """
         self._library, self._adapter = adapter.library, adapter
         options = spec["generation"]
-        texts = (text.encode("utf-8", "surrogatepass") for text in options["prompts"])
-        self._texts: List[bytes] = [self._library.as_chat(adapter.model, text) for text in texts]
+        self._plain_texts = [text.encode("utf-8", "surrogatepass") for text in options["prompts"]]
+        self._texts: List[bytes] = [self._library.as_chat(adapter.model, text) for text in self._plain_texts]
         self._random = np.random.RandomState(spec["seed"])
         self._length = int(options["prompt_tokens"])  # of a random prompt
         self._count = 0  # requests so far
@@ -59,6 +59,19 @@ class Prompts:
     def tokens_at(self, place: int) -> Any:
         """Return the tokens of text number `place` as a ctypes array. Raises EngineError if it cannot be divided."""
         return self._library.tokens_of(self._adapter.vocabulary, self._texts[place])
+
+    def evaluated(self, most: int, seed: int) -> Iterator[Any]:
+        """Yield the tokens of each text, without a chat template, as an array. Without texts, yield random tokens.
+
+        `most` is the largest number of random prompts, and `seed` seeds them.
+        """
+        for text in self._plain_texts:
+            yield np.array(self._library.tokens_of(self._adapter.vocabulary, text), np.int32)
+        if not self._texts:
+            words = self._library.llama_vocab_n_tokens(self._adapter.vocabulary)
+            random = np.random.RandomState(seed)
+            for _ in range(most):
+                yield random.randint(0, max(1, words), self._length).astype(np.int32)
 
     def drawn(self) -> Optional[Any]:
         """Return random tokens as a ctypes array, or None if the prompts are texts."""

@@ -42,10 +42,28 @@ def keep_outputs(
     """
     if not spec.get("keep_outputs") or not spec.get("outputs_file"):
         return
+    try:
+        store(spec, adapter, _feeds(spec, adapter, inputs, shapes), send, is_over)
+    finally:
+        adapter.bind(inputs.first())
+
+
+def store(
+    spec: Dict[str, Any],
+    adapter: Any,
+    feeds: Iterator[Tuple[Any, str]],
+    send: Callable[[int, Dict[str, Any]], None],
+    is_over: Callable[[], bool],
+) -> None:
+    """Run an inference with each of `feeds` and write the outputs to the file `spec["outputs_file"]`.
+
+    `feeds` yields inputs as `adapter.bind` takes them, each with a hash of them. The other parameters and the errors
+    are those of `keep_outputs`.
+    """
     path = spec["outputs_file"]
     try:
         counts = _Finite()
-        size = _write(path + ".partial", spec, adapter, _feeds(spec, adapter, inputs, shapes), is_over, counts)
+        size = _write(path + ".partial", spec, adapter, feeds, is_over, counts)
         os.replace(path + ".partial", path)
         text = "outputs of the inferences before the warm-up are kept: {:,} bytes".format(size)
         message = {"severity": "info", "kind": "outputs-kept", "message": text, "data": counts.data()}
@@ -60,7 +78,6 @@ def keep_outputs(
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + ".partial")
-        adapter.bind(inputs.first())
     send(message_frames.LOG, message)
 
 
@@ -90,7 +107,7 @@ def _write(
     path: str,
     spec: Dict[str, Any],
     adapter: Any,
-    feeds: Iterator[Tuple[Dict[str, Any], str]],
+    feeds: Iterator[Tuple[Any, str]],
     is_over: Any,
     counts: _Finite,
 ) -> int:

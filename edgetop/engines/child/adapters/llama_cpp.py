@@ -53,7 +53,7 @@ class LlamaCpp:
 def refuse_options(spec: Dict[str, Any]) -> None:
     """Raise EngineError("input") if `spec` has an option that language models do not have, such as `--provider`."""
     for key, option in (("providers", "--provider"), ("delegates", "--delegate"), ("inputs", "--input"),
-                        ("shapes", "--shape"), ("keep_outputs", "--keep-outputs")):  # fmt: skip
+                        ("shapes", "--shape")):  # fmt: skip
         if spec.get(key):
             raise EngineError("input", "%s is not for language models" % option, "see edgetop help llm")
     if not spec.get("xnnpack", True):
