@@ -47,6 +47,12 @@ _FRAME = re.compile(
 )
 _TIMED = re.compile(r'^\s*Command being timed: "(.*)"$', re.MULTILINE)
 # GNU time, src/time.c, `longstats`. Its output and that of the program may be in one file, so the names are exact.
+# A row of that table: means and peaks of one run (src/aup/profiler/analysis, printed with tabulate).
+_WHOLE_RUN = re.compile(
+    rf"^(?P<name>\S+) +(?P<cpu>[0-9.]+)% +(?P<peak>[0-9.]+) +(?P<mem>{_PAIR}) +(?P<most>{_SIZE}) +(?P<net>{_PAIR}) +"
+    rf"(?P<block>{_PAIR}) +(?P<ms>[0-9.]+) *$",
+    re.MULTILINE,
+)
 _LABELS = (
     "User time", "System time", "Percent of CPU this job got", "Elapsed (wall clock) time", "Average shared text size",
     "Average unshared data size", "Average stack size", "Average total size", "Average resident set size",
@@ -195,14 +201,19 @@ def _note_empty(page: Page, count: int, total: int, first: Sequence[str]) -> Non
 
 
 def is_profiler(text: str) -> bool:
-    return "BLOCK I/O" in text and _SAMPLE.search(text) is not None
+    return "BLOCK I/O" in text and (_SAMPLE.search(text) or _WHOLE_RUN.search(text)) is not None
 
 
 def read_profiler(page: Page) -> SensorLog:
-    """Return the samples that Auptimizer's Profiler wrote. Raises ValueError if a value cannot be read."""
+    """Return the samples that Auptimizer's Profiler wrote, or the totals of its table if it has no samples.
+
+    Raises ValueError if a value cannot be read, or if there are several programs.
+    """
     rows = _Rows()
     for _ in page.found(_FRAME):
         pass
+    if not _SAMPLE.search(page.text):
+        return _of_whole_run(page)
     empty = list[str]()
     lines = list(page.found(_SAMPLE))
     for line in lines:
@@ -217,6 +228,32 @@ def read_profiler(page: Page) -> SensorLog:
     return rows.log(
         "its times are those of docker stats, which takes about two seconds for a sample", is_of_profiler=True
     )
+
+
+def _of_whole_run(page: Page) -> SensorLog:
+    """Return the totals of one run from the table that the Profiler computes from its samples."""
+    found = list(_WHOLE_RUN.finditer(page.text))
+    if len(found) > 1:
+        raise ValueError(f"its table has {len(found)} programs: keep one in a file")
+    (run,) = found
+    total_ns, (held, limit) = time_ns(run["ms"]), _sizes(run["mem"])
+    (received, sent), (read, written) = _sizes(run["net"]), _sizes(run["block"])
+    used = ProgramEnded(
+        total_ns,
+        round(number(run["cpu"]) / 100 * total_ns),
+        rss_peak_mib=round(_size(run["most"]) / MIB, 3),
+        pss_mean_mib=round(held / MIB, 3),
+        read_bytes=round(read),
+        write_bytes=round(written),
+        net_rx_bytes=round(received),
+        net_tx_bytes=round(sent),
+    )
+    page.notes.append(
+        f"its peak CPU of {run['peak']} % is left out: a single reading of docker stats, without its time"
+    )
+    limits = (np.array([total_ns], np.int64),), (np.array([limit / MIB]),)
+    infos = (sensor("mem", "cgroup-limit", "imported"),)
+    return SensorLog(infos, *limits, total_ns, None, "totals, without readings", used, (clean(run["name"]),))
 
 
 def is_time(text: str) -> bool:

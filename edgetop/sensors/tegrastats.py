@@ -33,7 +33,7 @@ from edgetop.sensors.sensor_protocol import Gap
 _HEAD = re.compile(r"(?:([0-9]{2}-[0-9]{2}-[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}) )?RAM ([0-9]{1,9})/([0-9]{1,9})MB\b")
 _SWAP = re.compile(r"\bSWAP ([0-9]{1,9})/([0-9]{1,9})MB\b")
 _CPUS = re.compile(r"\b(?:CPU|cpu) \[([^\]]{0,4000})\](?:@([0-9]{1,6}))?")
-_CPU = re.compile(r"([0-9]{1,3})%(?:@([0-9]{1,6}))?")
+_CPU = re.compile(r"([0-9]{1,3})%(?:@([0-9]{1,6}(?:\.[0-9]{1,6})?))?")
 _ENGINE = re.compile(r"\b([A-Z][A-Z0-9_]{0,30}) (?:([0-9]{1,3})%)?(?:@?(\[[0-9,]{1,200}\]|[0-9]{1,6}))?(?=\s|$)")
 _CELSIUS = r"-?[0-9]{1,6}(?:\.[0-9]{1,6})?"
 _TEMPERATURE = re.compile(rf"(?<!\S)([A-Za-z][\w-]{{0,30}})@({_CELSIUS})C(?:/{_CELSIUS}C)?(?=\s|$)")
@@ -91,6 +91,7 @@ def parse_line(text: str) -> Line | None:
             return None
     values: dict[str, float] = {}
     impossible: list[str] = []
+    odd: list[str] = []  # cores that are not understood
     rest = text[head.end() :]
     if int(head[2]) <= int(head[3]):
         values["mem/system-used"] = float(head[2])
@@ -101,12 +102,15 @@ def parse_line(text: str) -> Line | None:
         rest = _without(rest, swap)
     if cpus := _CPUS.search(rest):
         values |= _cores(cpus[1], cpus[2])
+        odd = [
+            cell for cell in cpus[1].split(",") if cell.strip() not in ("off", "") and not _CPU.fullmatch(cell.strip())
+        ]
         rest = _without(rest, cpus)
     rest = _IGNORED.sub(" ", rest)
     values |= _engines(rest, impossible) | _temperatures(rest) | _powers(rest, impossible)
     for pattern in (_TEMPERATURE, _RAIL, _ENGINE):
         rest = pattern.sub(" ", rest)
-    return Line(time, int(head[3]), values, " ".join(rest.split()), ", ".join(impossible))
+    return Line(time, int(head[3]), values, " ".join([*rest.split(), *odd]), ", ".join(impossible))
 
 
 def _without(text: str, part: "re.Match[str]") -> str:

@@ -13,6 +13,7 @@ import pytest
 import edgetop
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
+from edgetop.sensors.process_table import why_unseen
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Gap
@@ -108,6 +109,11 @@ def test_the_total_and_its_parts_never_count_twice(board: str) -> None:
     watts = {sensor: value for sensor, (_, value) in found.items() if not isinstance(value, Gap)}
     parts = sum(watts.get(sensor, 0.0) for sensor, role in roles.items() if role == "part")
     assert all(parts <= watts[sensor] for sensor, role in roles.items() if role == "total" and sensor in watts)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_board_on_which_processes_are_hidden_is_known(board: str) -> None:
+    assert why_unseen(root_of(board)) == expected(board).get("processes", {}).get("unseen")
 
 
 @pytest.mark.parametrize("board", BOARDS)

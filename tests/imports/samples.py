@@ -22,6 +22,7 @@ NAME            AVG CPU %    PEAK CPU  AVG MEM USAGE / LIMIT    PEAK MEM    NET 
 test_container  95.0%           98.75  38.5 MiB / 156.0 MiB     39.5 MiB    2.3 kB / 0.0 B  3.6 MiB / 4 kB          2200
 Refer to the documentation on how to interpret the results.
 """
+PROFILER_TABLE = PROFILER.partition("Usage Stats:")[2]
 STATS = {"BlockIO": "1.5MB / 8.19kB", "CPUPerc": "50.00%", "Container": "ab", "MemUsage": "30MiB / 100MiB",
          "Name": "cam", "NetIO": "1.2kB / 10B"}  # fmt: skip
 TIME = """\tCommand being timed: "python3 train.py --n 3"
@@ -117,7 +118,8 @@ TEXTS: dict[str, str] = {
     + printed.PERF_TEST.replace("requests: 100", "requests: 3"),
     "onnxruntime_perf_test's result": printed.perf_result([0.0019, 0.0021, 0.002]),
     "tegrastats": f"{printed.NANO}\n{printed.NANO}\n{printed.NANO}\n",
-    "Auptimizer": PROFILER, "time": TIME, "pidstat": PIDSTAT, "pidstat -h": PIDSTAT_H, "pidstat -t": PIDSTAT_T,
+    "Auptimizer": PROFILER, "Auptimizer's table": PROFILER_TABLE, "time": TIME,
+    "pidstat": PIDSTAT, "pidstat -h": PIDSTAT_H, "pidstat -t": PIDSTAT_T,
     "docker stats": _lines(STATS, {**STATS, "CPUPerc": "70.00%"}),
     "llama-bench -o jsonl": _lines(*BENCHES), "AIPerf": _lines(*map(request, range(3))),
     "a table": "frame,t_s,latency_ms,note\n1,0.0,1.5,a\n2,0.1,2.5,b\n3,0.2,1.75,c\n",

@@ -8,7 +8,7 @@ import pytest
 from edgetop.errors import InputError
 from edgetop.imports.measured import SensorLog
 from edgetop.imports.read import Options, read
-from tests.imports.samples import PIDSTAT, PIDSTAT_H, PIDSTAT_T, PROFILER, STATS, TIME
+from tests.imports.samples import PIDSTAT, PIDSTAT_H, PIDSTAT_T, PROFILER, PROFILER_TABLE, STATS, TIME
 
 
 def log_of(folder: Path, text: str, options: Options | None = None) -> tuple[SensorLog, tuple[str, ...]]:
@@ -45,6 +45,19 @@ def test_the_samples_of_the_profiler_give_its_own_figures(tmp_path: Path) -> Non
     assert log.used.total_ns == 2_200_000_000
     assert log.used.cpu_ns == pytest.approx(0.95 * 2.2e9)
     assert log.used.read_bytes == 3_790_000
+
+
+def test_the_profilers_table_alone_has_the_totals(tmp_path: Path) -> None:
+    log, notes = log_of(tmp_path, PROFILER_TABLE)
+    assert log.used
+    assert (log.used.total_ns, log.used.cpu_ns) == (2_200_000_000, round(0.95 * 2.2e9))
+    assert (log.used.rss_peak_mib, log.used.pss_mean_mib, log.used.net_rx_bytes) == (39.5, 38.5, 2300)
+    assert (log.used.read_bytes, log.used.write_bytes) == (round(3.6 * 2**20), 4000)
+    assert values(log) == {"mem/cgroup-limit": [156]}
+    assert notes == ("its peak CPU of 98.75 % is left out: a single reading of docker stats, without its time",)
+    line = next(line for line in PROFILER_TABLE.splitlines() if line.startswith("test_container"))
+    with pytest.raises(InputError, match="its table has 2 programs: keep one in a file"):
+        log_of(tmp_path, PROFILER_TABLE + line.replace("test_", "other_") + "\n")
 
 
 def test_gnu_time(tmp_path: Path) -> None:

@@ -99,3 +99,10 @@ def test_a_log_that_cannot_be_is_refused_in_one_line(tmp_path, case):
     with pytest.raises(InputError, match=why) as refused:
         read_all([path])
     assert "\n" not in str(refused.value)
+
+
+def test_cores_that_are_not_understood_are_said(tmp_path):
+    lines = [orin(10), orin(11).replace("CPU [", "CPU [7 of 8,")]
+    told, _ = readings(tmp_path, log(*lines))
+    assert len(told["power/VDD_IN"]) == 2
+    assert read(tmp_path / "t.log").notes == ('1 of 2 lines have parts not understood, the first: "7 of 8"',)
