@@ -1,6 +1,7 @@
 """Fast power traces: aligned to the inferences and cut by them, against traces whose truth is known."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,6 +30,12 @@ def aligned(session: Traced) -> Alignment:
     return align(seen.overview, seen.windows, session.starts, session.lengths)
 
 
+@cache
+def alignment_of(name: str) -> Alignment:
+    """Of one of the sessions, made once: it takes longer than all that is asked of it."""
+    return aligned(replace(SESSIONS[name]))
+
+
 def cut(session: Traced, alignment: Alignment | None = None, shares: tuple[float, ...] = (0.2, 0.5, 0.3)) -> TraceView:
     found = TraceCut(alignment or Alignment(session.offset, session.drift), session.starts, session.lengths)
     for t_s, watts in session.pieces():
@@ -39,7 +46,7 @@ def cut(session: Traced, alignment: Alignment | None = None, shares: tuple[float
 @pytest.mark.parametrize("name", SESSIONS)
 def test_a_trace_is_aligned_by_the_pattern_of_inferences(name: str) -> None:
     session = replace(SESSIONS[name])
-    found = aligned(session)
+    found = alignment_of(name)
     middle_s = float(session.starts_s.mean())
     at_s = (middle_s - session.offset) / (1 + session.drift)
     assert found.confidence is not None
@@ -68,7 +75,7 @@ def test_noise_is_not_aligned() -> None:
 @pytest.mark.parametrize("name", SESSIONS)
 def test_the_energy_of_an_inference_and_of_its_operators_is_found(name: str) -> None:
     session = replace(SESSIONS[name])
-    found = cut(session, aligned(session))
+    found = cut(session, alignment_of(name))
     assert found.unknown is None
     assert found.energy_j
     assert found.energy_j.value * 1e3 == pytest.approx(session.true_mj, rel=0.01)

@@ -152,7 +152,7 @@ def test_readings_go_on_where_an_aggregate_ended() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200), st.integers(0, 400), st.one_of(st.none(), st.integers(0, 1_500)))
 def test_asking_on_the_way_changes_nothing(seed: int, at_once: int, began_s: int, ended_s: int | None) -> None:
     """Readings that were counted for an earlier answer are not counted again, nor left out."""
