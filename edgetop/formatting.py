@@ -334,6 +334,18 @@ def shortened(text: str, cells: int = 60) -> str:
     return shown if len(shown) <= cells else f"...{shown[3 - cells :]}"
 
 
+def stream_name(name: str, cells: int) -> str:
+    """Return the name of a stream that is safe to print, cut to `cells` characters.
+
+    A name with a folder keeps its beginning, because the folder tells models of one file name apart. Of other names,
+    only the end is kept.
+
+    >>> stream_name("v10/detector_int8.onnx", 20), stream_name("ch_PP-OCRv4_rec_infer.onnx", 20)
+    ('v10/d...or_int8.onnx', '...v4_rec_infer.onnx')
+    """
+    return cut_middle(name, cells) if "/" in name else shortened(name, cells)
+
+
 def cut_middle(text: str, cells: int) -> str:
     """Return foreign text that is safe to print. If it has more than `cells` characters, its middle is cut out.
 

@@ -17,7 +17,7 @@ from edgetop.analysis.memory_use import Z_975
 from edgetop.analysis.report_parts import LatencyFigures
 from edgetop.analysis.statistics import SETTLED_COUNTS
 from edgetop.comparison.sample import Sample, of_stream
-from edgetop.formatting import clean, shortened
+from edgetop.formatting import clean, shortened, stream_name
 from edgetop.frozen import frozen
 from edgetop.session.trips import trips_c
 
@@ -176,7 +176,7 @@ def _of_stream(stream: str, name: str, quantile: float) -> Figure:
         return (latency.ci95 or {}).get(key) if latency else None
 
     return Figure(
-        key=f"{key}{of_stream(stream)}", label=f"{name} {shortened(clean(stream), STREAM_CELLS)}", unit="ms",
+        key=f"{key}{of_stream(stream)}", label=f"{name} {stream_name(stream, STREAM_CELLS)}", unit="ms",
         more="slower", less="faster", read=read, interval=interval, quarters=f"{key}{of_stream(stream)}",
         is_lead=True, least_count=SETTLED_COUNTS[quantile], stream=stream,
     )  # fmt: skip

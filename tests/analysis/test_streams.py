@@ -1,6 +1,7 @@
 """Streams: the models of a program are judged each by itself, and the verdict names the one in trouble."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,18 +18,23 @@ from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.analysis.stream_names import distinct_names
 from edgetop.analysis.stream_verdicts import Judged, join_verdicts
 from edgetop.analysis.verdict_reasons import OfStreams, State, WasSlowed
+from edgetop.cli.printing.comparison_words import comparison_text
 from edgetop.cli.printing.report_text import summary
+from edgetop.comparison.ratios import compare
+from edgetop.comparison.sample import Group, sample
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Watched, WatchedStream
 from edgetop.session.records import Inferences
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, concatenate
+from edgetop.ui.panes.latency_pane import LATENCY
 from edgetop.wording import verdict_words
 from edgetop.wording.gate_words import gate_words
 from edgetop.wording.notice_words import notice_words
 from edgetop.wording.report_document import report_document
 from tests.support.generator.program_score import score_programs
 from tests.support.generator.programs import generate_cold_program, generate_program
+from tests.support.screens import area, plain
 from tests.support.sessions import (
     MS,
     ended_event,
@@ -359,6 +365,48 @@ def test_thirty_two_streams_are_judged_each_by_itself() -> None:
     began = phase_event(0, "measure", runs=None)
     analysis = Analysis.of([Batch(12 * NS, runs, seconds, events=(began,), manifest=make_manifest(watched=watched))])
     assert len(analysis.stream_views()) == 32
+    # 12 of 40 streams with 12 inferences each are shown. The others are one line, judged or not.
+    lines = [line.strip() for line in summary(report(analysis)).splitlines()]
+    assert [line for line in lines if line.startswith("and ")] == ["and 28 more", "and 28 more, with 336 inferences"]
+    assert any(line.startswith("latency    of 40 models") for line in lines)
+    rows = [plain(row) for row in LATENCY.body(analysis.view(None).freeze(), area(100, 18))]
+    assert [row for row in rows if row.startswith("and ")] == ["and 36 more, n 432"]
+
+
+def test_models_of_one_file_name_are_told_apart_in_little_room() -> None:
+    folders = ("first", "second")
+    streams = tuple(WatchedStream(f"/models/{folder}/a_detector_with_a_long_name.onnx") for folder in folders)
+    runs = np.sort(np.concatenate([calls(number, 0, 60, 100, 5) for number in (0, 1)]), order="t_ns")
+    aggregator = SecondAggregator(split_by="stream")
+    seconds = concatenate([aggregator.add(runs), aggregator.close()])
+    manifest = make_manifest(load=Load(), watched=Watched(("./program",), streams=streams))
+    began = phase_event(0, "measure", runs=None)
+    analysis = Analysis.of([Batch(60 * NS, runs, seconds, events=(began,), manifest=manifest)])
+    text = summary(report(analysis))
+    rows = "\n".join(plain(row) for row in LATENCY.body(analysis.view(None).freeze(), area(100, 18)))
+    one = sample(analysis)
+    compared = comparison_text(compare((Group("a", (one,)), Group("b", (one,)))))
+    for shown in (text, rows, compared):
+        assert all(re.search(rf"{folder[:5]}.*_name\.onnx", shown) for folder in folders)
+
+
+@pytest.mark.parametrize(("ms", "slowed"), [(5.0, []), (8.0, ["thermal"])])
+def test_a_flag_at_the_start_of_a_stream_slows_it_only_if_it_is_faster_afterwards(ms: float, slowed: list[str]) -> None:
+    """The second model is first called after half a minute, while the flag is set."""
+    later = [calls(1, 30, 60, 100, ms), calls(1, 60, 120, 100, 5.0)]
+    runs = np.sort(np.concatenate([calls(0, 0, 120, 50, 20), *later]), order="t_ns")
+    flag = [(t * NS, 0, float(25 <= t < 60)) for t in range(120)]
+    streams = (WatchedStream(f"/m/{DET}"), WatchedStream(f"/m/{CLS}"))
+    manifest = make_manifest(
+        make_sensor("throttle/thermal"), load=Load(), watched=Watched(("./program",), streams=streams)
+    )
+    aggregator = SecondAggregator(split_by="stream")
+    seconds = concatenate([aggregator.add(runs), aggregator.close()])
+    batch = Batch(120 * NS, runs, seconds, readings=make_readings(*flag), manifest=manifest,
+                  events=(phase_event(0, "measure", runs=None), ended_event(120 * NS, "exit")))  # fmt: skip
+    analysis = Analysis.of([batch])
+    assert [one.cause for one in analysis.slowdowns_view().slowdowns] == slowed
+    assert len(analysis.throttles.view().spans) == 1
 
 
 def test_misses_are_told_by_stream() -> None:

@@ -183,7 +183,7 @@ class Judgement:
             slowdowns += [slowdown for slowdown in found if _is_reported(slowdown, self.until_s, signals)]
             if found and found[-1].cause == "inputs":
                 size_ratio = found[-1].latency_ratio or 1.0
-        first = self._limited_from_start(self.limited) if self.limited else []
+        first = self._limited_from_start(self.limited, signals) if self.limited else []
         if self.contention.from_start:
             first.append(self._contended_from_start(signals))
         total = self.closed_count + len(slowdowns) - len(self.closed) + len(first)
@@ -202,10 +202,11 @@ class Judgement:
             self.burst_size, self.sizes.rows,
         )  # fmt: skip
 
-    def _limited_from_start(self, limited: Limited) -> list[Slowdown]:
+    def _limited_from_start(self, limited: Limited, signals: Signals) -> list[Slowdown]:
         """Return the limitation of the board as a list with one slowdown, or an empty list if it is not reported.
 
-        A limitation that began after the start is reported only if the model was slower than after it.
+        A limitation that began after the start is reported only if the model was slower than after it. So is one at the
+        start of one of several streams, once it is over: the stream may have begun long after the session.
         """
         to_s = self.limited_to_s
         if to_s is None and limited.flags and limited.free_s > FLICKER_S:
@@ -214,7 +215,8 @@ class Judgement:
             to_s, limited.cause, limited.level_sum, limited.level_count, limited.confidence, tuple(limited.clues())
         )
         if limited.from_s is None:
-            return [slowdown]
+            is_known = len(signals.names) > 1 and to_s is not None and slowdown.latency_ratio is not None
+            return [] if is_known and (slowdown.latency_ratio or 0.0) < LEAST_RATIO else [slowdown]
         is_slower = slowdown.latency_ratio is not None and slowdown.latency_ratio >= LEAST_RATIO
         return [replace(slowdown, start_ns=limited.from_s * NS, from_start=False)] if is_slower else []
 

@@ -30,7 +30,7 @@ from edgetop.cli.printing.generation_text import generation_lines
 from edgetop.cli.printing.size_lines import size_lines
 from edgetop.cli.printing.usage_text import usage_lines, usage_summary
 from edgetop.comparison.usage_table import usage_row
-from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened
+from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened, stream_name
 from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.wording import verdict_words
@@ -184,8 +184,10 @@ def _watched(session: Manifest) -> Iterator[str]:
             outside = formatting.percent(watched.outside_share)
             at_once = f"{watched.at_once_mean:.2f} at once while any runs, {watched.at_once_max} at most"
             yield f"  calls    {at_once}; {outside} of the time outside inference"
-        for number, stream in enumerate(watched.streams):
+        for number, stream in enumerate(watched.streams[:MOST_STREAMS]):
             yield f"  stream {number}  {shortened(clean(stream.name or UNKNOWN), 60)}"
+        if more := watched.streams[MOST_STREAMS:]:
+            yield f"           and {len(more)} more"
 
 
 def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
@@ -235,14 +237,21 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
         count = or_unknown(latency.count, formatting.count)
         figures = f"p50 {_ms(latency.p50_ms)}  p99 {_ms(latency.p99_ms)} ms  n {count}"
         state = verdict_words.now(one.verdict).lower()
-        yield f"stream     {shortened(clean(one.name), 30)}  {figures}  {state}{change}"
-    if left := report.streams[MOST_STREAMS:]:
-        count = formatting.count(sum(one.latency.count or 0 for one in left))
-        yield f"           and {len(left)} more, with {count} inferences"
+        yield f"stream     {stream_name(one.name, 30)}  {figures}  {state}{change}"
+    shown = report.streams[:MOST_STREAMS]
+    if left := _stream_count(report) - len(shown):  # Those after the first 32 are not judged, but count as well.
+        others = (report.latency.count or 0) - sum(one.latency.count or 0 for one in shown)
+        yield f"           and {left} more, with {formatting.count(others)} inferences"
     if words := throttles_words(throttles_document(report.throttles), report.throttled_share):
         yield f"throttles  {words}"
     if report.slowdowns is not None:
         yield from _slowdowns(report.slowdowns, most, evidence=evidence)
+
+
+def _stream_count(report: Report) -> int:
+    """Return how many streams the session has, including those that are not judged."""
+    watched = report.session.watched
+    return max(len(report.streams), len(watched.streams) if watched else 0)
 
 
 def _change(drift: float | None, sizes: InputSizes | None) -> str:
@@ -299,7 +308,7 @@ def _latency(report: Report) -> Iterator[str]:
     if len(report.streams) > 1:
         rate = or_unknown(latency.throughput_hz, formatting.rate)
         count = or_unknown(latency.count, formatting.count)
-        yield f"latency    of {len(report.streams)} models, each by itself (stream); together:"
+        yield f"latency    of {_stream_count(report)} models, each by itself (stream); together:"
         yield f"           {count} inferences, {rate}/s, {or_unknown(latency.errors, formatting.count)} errors"
         return
     names = ("min", *PERCENTILE_KEYS, "max", "mean")

@@ -12,7 +12,7 @@ from edgetop.analysis.verdict import Verdict
 from edgetop.analysis.verdict_reasons import AbDifference, Past, WasSlowed, WasThrottled
 from edgetop.analysis.vitals import Vital, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport
-from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
+from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, stream_name
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.panes.sensor_series import last, readout
@@ -94,7 +94,7 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
     if window is not None:
         values = [_figure(window, of) for of in (0.50, 0.99)]
     rate = or_unknown(latency.window.throughput_hz if latency.window else None, formatting.rate)
-    named = shortened(clean(view.latency.stream), STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
+    named = stream_name(view.latency.stream, STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
     before = f"{named:>{STREAM_CELLS}}  " if named else ""
     rate = f"{rate:>{WIDE_RATE_CELLS}}" if is_wide else f"{rate.replace(' ', ''):>{RATE_CELLS}}"
     p99 = f"{values[1]}ms "

@@ -12,7 +12,7 @@ from edgetop.analysis.latency_heat import choose_latency_axis
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.token_figures import GenerationView
-from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
+from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, stream_name
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, bar, round_step
@@ -52,7 +52,7 @@ def title(view: MonitorView, area: Area) -> str:
     span = "all" if latency.window_ns is None else f"{name} {formatting.span(latency.window_ns)}"
     shown = [f"{span}{', since x' if latency.since_ns else ''}"]
     if latency.stream:
-        shown.insert(0, f"{shortened(clean(latency.stream), STREAM_CELLS)} (M: the next)")
+        shown.insert(0, f"{stream_name(latency.stream, STREAM_CELLS)} (M: the next)")
     few = ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
     if area.height > 2 and latency.heat:
         kind = "response" if latency.heat_is_response else "service"
@@ -71,7 +71,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
     if window is None:
         none = "no inference seen so far" if view.progress.is_program else "no samples yet"
         return as_fits(area.width, ("latency  ", "dim"), none)
-    label = f"{shortened(clean(view.latency.stream), STREAM_CELLS)}  " if view.latency.stream else ""
+    label = f"{stream_name(view.latency.stream, STREAM_CELLS)}  " if view.latency.stream else ""
     if view.generation is not None:
         return as_fits(area.width, ("tokens   ", "dim"), token_words(view.generation))
     named = [*zip(NAMES[:4], window.percentiles_ns, strict=False), ("max", window.max_ns)]
@@ -125,11 +125,12 @@ def _streams(view: MonitorView, area: Area) -> list[Line]:
 
     If not all fit, the last line says how many are left out.
     """
-    streams = view.latency.streams
-    room = area.height if len(streams) <= area.height else area.height - 1
+    streams, watched = view.latency.streams, view.manifest.watched if view.manifest else None
+    number = max(len(streams), len(watched.streams) if watched else 0)  # the first 32 are judged, and all count
+    room = area.height if number <= area.height else area.height - 1
     lines = []
     for one in streams[:room]:
-        name = f"{shortened(clean(one.name), STREAM_CELLS):<{STREAM_CELLS}}  "
+        name = f"{stream_name(one.name, STREAM_CELLS):<{STREAM_CELLS}}  "
         style = "text" if one.name == view.latency.stream else "dim"
         figures: list[Piece] = [("nothing in this window", "dim")]
         if (window := one.window) is not None:
@@ -138,9 +139,11 @@ def _streams(view: MonitorView, area: Area) -> list[Line]:
             figures = [("p50", STYLES["p50"]), f"{p50}  ", ("p99", STYLES["p99"]), f"{p99}  ", f"{rate:>6}/s  "]
         count = formatting.count(one.session.count) if one.session else "0"
         lines.append(as_fits(area.width, (name, style), *figures, ("n ", "dim"), count))
-    if left := streams[room:]:
-        count = formatting.count(sum(one.session.count for one in left if one.session))
-        lines.append(line((f"and {len(left)} more, n {count}", "dim")))
+    if left := number - len(lines):
+        shown, rest = (sum(one.session.count for one in of if one.session) for of in (streams[:room], streams[room:]))
+        if view.latency.totals and not view.latency.since_ns:
+            rest = view.latency.totals.count - shown
+        lines.append(line((f"and {left} more, n {formatting.count(rest)}", "dim")))
     return lines
 
 
