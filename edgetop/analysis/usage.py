@@ -5,6 +5,8 @@ Each reading of a load or a rate is the mean since the previous reading. So the 
 
 from dataclasses import field
 
+import numpy as np
+
 from edgetop.analysis.rail_energy import Integral, RailEnergy, SensorIntegrals
 from edgetop.formatting import rounded, rounded_ms
 from edgetop.frozen import OMIT, frozen
@@ -12,9 +14,10 @@ from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import ProgramEnded
 from edgetop.session.events import Event
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import of_sensors
+from edgetop.session.records import NO_READINGS, Readings, of_sensors
 from edgetop.session.seconds import NS
 
+MOST_EARLY = 256  # Readings of edgetop's own CPU use that are stored until the measured phase is known to have begun.
 CPU, MEMORY, OWN = "load/engine", "mem/rss", "load/edgetop"
 PROGRAM_CPU, PROGRAM_MEMORY = "load/application", "mem/application"  # of a watched program with all its children
 LIMIT = "mem/cgroup-limit"
@@ -147,6 +150,7 @@ class OwnLoad:
     def __init__(self) -> None:
         self._sensor: int | None = None
         self._sum = 0.0
+        self._early: Readings = NO_READINGS  # Read before the beginning of the measured phase was known.
         self.count = 0  # Number of readings.
 
     @property
@@ -158,9 +162,13 @@ class OwnLoad:
         if batch.manifest is not None:
             ids = [info.id for info in batch.manifest.sensors]
             self._sensor = ids.index(OWN) if OWN in ids else None
-        if self._sensor is None or measuring_since_ns is None:
+        if self._sensor is None:
             return
-        readings = of_sensors(batch.readings, (self._sensor,))
+        # Of a watched program, the first inferences are held back, and so is the news that the phase has begun.
+        readings = np.concatenate([self._early, of_sensors(batch.readings, (self._sensor,))])
+        self._early = readings[-MOST_EARLY:] if measuring_since_ns is None else NO_READINGS
+        if measuring_since_ns is None:
+            return
         # A reading is the mean over the second before it.
         readings = readings[readings["t_ns"] >= measuring_since_ns + NS]
         self._sum += float(readings["value"].sum())

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetop.analysis.usage import OwnLoad
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import ProgramEnded
 from edgetop.session.events import Event
@@ -226,3 +227,15 @@ def test_the_energy_of_a_whole_program_is_that_of_the_total_rail() -> None:
 @given(cuts=st.lists(st.integers(0, 30), max_size=5))
 def test_however_a_program_is_batched_its_usage_is_the_same(cuts: list[int]) -> None:
     assert usage_of(program(counted()), [cut * NS for cut in cuts]) == usage_of(program(counted()))
+
+
+@pytest.mark.parametrize("news_s", [0, 8])
+def test_the_cost_of_edgetop_counts_from_the_beginning_however_late_that_is_known(news_s: int) -> None:
+    """The first inferences of a watched program are held back, and with them the news that measuring has begun."""
+    own = OwnLoad()
+    for second in range(1, 11):
+        manifest = make_manifest(make_sensor("load/edgetop")) if second == 1 else None
+        reading = make_readings((second * NS, 0, 90.0 if second < 4 else 2.0 if second < 8 else 4.0))
+        own.fold(Batch(second * NS, readings=reading, manifest=manifest), 3 * NS if second > news_s else None)
+    assert own.count == 7
+    assert own.mean == pytest.approx((4 * 2.0 + 3 * 4.0) / 7)

@@ -95,7 +95,7 @@ NO_THRESHOLDS = {
         stages.LONGEST stages.NAMED_EVERY stages.NAMED_FROM throttle_spans.COUNTED throttle_spans.MAX_SPANS
         throttles.MAX_RECORDED token_energy.MOST_PENDING token_energy.MOST_W trace_alignment.LEAST_BIN_S
         trace_alignment.MOST_BINS trace_alignment.MOST_COMPARED trace_alignment.MOST_WINDOWS tracks.LATE_S
-        tracks.SECONDS""",
+        tracks.SECONDS usage.MOST_EARLY""",
     "how often something is done, and in which steps or spans": """
         baseline.EDGE_POINTS baseline.EDGE_S detector.CHECK_EVERY detector.LEAVE_EVERY equal_position.SPEED_S
         equal_size.RECENT_S folds.VIEWED_AT_ONCE latency_heat.BIN_S
