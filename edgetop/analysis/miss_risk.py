@@ -3,8 +3,11 @@
 Latencies above a high threshold follow a generalized Pareto law (Pickands 1975, Statistical inference using extreme
 order statistics, Annals of Statistics 3). It is fitted by probability-weighted moments (Hosking and Wallis 1987,
 Parameter and quantile estimation for the generalized Pareto distribution, Technometrics 29), because these need only
-sums over a histogram. Several thresholds are tried. The lowest threshold at which the law fits is used. The fit is
-tested by the statistic of Anderson and Darling (critical values: Choulakian and Stephens 2001, Technometrics 43).
+sums over a histogram. Several thresholds are tried, from the lowest one at which the law fits on, and the estimate is
+the mean of theirs. The fit is tested by the statistic of Anderson and Darling (critical values: Choulakian and Stephens
+2001, Technometrics 43). The shape, which decides how far the law reaches, is the least certain, so it is drawn towards
+a usual one by as much as the data leave open (Martins and Stedinger 2000, Generalized maximum-likelihood generalized
+extreme-value quantile estimators for hydrologic data, Water Resources Research 36).
 
 Slow inferences come in groups. So the interval comes from a bootstrap that draws whole blocks of time (Künsch 1989,
 The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17). For the test, the number
@@ -46,11 +49,18 @@ DRIFT_ERRORS = 3.0
 # Least ratio of the two shares of a session that changes. Choice: less matters little beside the interval. Larger: a
 # session that changes gets an estimate; smaller: a long session is refused for a trifle.
 DRIFT_RATIO = 1.5
+MOST_SHAPE = 0.95  # From 1 on, a law has no mean.
 LEAST_BLOCKS = 10  # Seconds at least.
 RESAMPLES = 400
 # Share of one in all inferences below which a bounded law is not believed. Choice: two orders beyond the data. Larger:
 # wide intervals; smaller: a deadline just above the slowest inference is promised to hold for ever.
 BEYOND = 0.01
+# Usual shape of a law of slow events. Paper: Martins and Stedinger (2000). Larger: the risk of a short session is
+# overestimated; smaller: it is underestimated if the tail is heavy.
+USUAL_SHAPE = 0.1
+# Standard deviation of shapes around the usual one. Paper: Martins and Stedinger (2000). Larger: the shape follows the
+# chance in few inferences; smaller: the usual shape is taken for that of the model.
+SHAPE_SPREAD = 0.122
 ENDS = (0.025, 0.975)
 
 Interval = tuple[float, float]
@@ -73,6 +83,7 @@ class _Fit(NamedTuple):
 
     first: int  # Bucket of the threshold.
     above: int  # Number of inferences above it.
+    independent: float  # Number of independent inferences that they are worth.
     over_ns: Floats  # By how much the middle of each bucket exceeds the threshold.
     width_ns: Floats  # Width of each bucket.
     shape: float
@@ -116,10 +127,10 @@ def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) ->
     fits, reason = _fits(blocks, deadline)
     if not fits:
         return _refused(reason)
-    found = _beyond(deadline_ns, fits[0]) * fits[0].above / count
+    found = float(np.mean([_beyond(deadline_ns, fit) * fit.above / count for fit in fits]))
     is_beyond = found * count < BEYOND
     resampled = []
-    for fit in fits[:2]:  # The next threshold shows how much the choice matters.
+    for fit in fits:  # Their differences show how much the choice matters.
         held = np.maximum(drawn @ blocks[:, fit.first : fit.first + len(fit.over_ns)], 0).astype(np.float64)
         shape, scale = _law(held, fit)
         if is_beyond:
@@ -157,16 +168,32 @@ def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
             reason = "drift"
             break
         edge = histogram.lower_edge_ns(np.arange(first, last + 2)).astype(np.float64)
-        fit = _Fit(first, int(slow.sum()), (edge[1:] + edge[:-1]) / 2 - edge[0], np.diff(edge), 0.0, 1.0)
-        shape, scale = _law(held[np.newaxis], fit)
+        over_ns = (edge[1:] + edge[:-1]) / 2 - edge[0]
+        fit = _Fit(first, int(slow.sum()), independent, over_ns, np.diff(edge), 0.0, 1.0)
+        # The test of the fit is about the law that fits best, not about a usual one.
+        shape, scale = _fitted(held[np.newaxis], fit)
         fit = fit._replace(shape=float(shape[0]), scale=float(scale[0]))
         if fits or _misfit(held, edge[1:] - edge[0], fit) * independent <= NO_FIT:
-            fits.append(fit)
+            shape, scale = _law(held[np.newaxis], fit)
+            fits.append(fit._replace(shape=float(shape[0]), scale=float(scale[0])))
     return fits, reason
 
 
 def _law(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
     """Return two arrays: the shape and the scale of the Pareto law, for each row of `held`.
+
+    They are those of `_fitted`, but the shape is drawn towards the usual one, and the mean stays as it is. How far
+    depends on the variance of a shape near 0, which is about one by the number of independent inferences (Hosking and
+    Wallis 1987), and on that of usual shapes.
+    """
+    shape, _ = _fitted(held, fit)
+    weight = SHAPE_SPREAD**2 / (SHAPE_SPREAD**2 + 1 / fit.independent)
+    shape = weight * np.minimum(shape, MOST_SHAPE) + (1 - weight) * USUAL_SHAPE
+    return shape, np.maximum(_mean(held, fit) * (1 - shape), 1e-9)
+
+
+def _fitted(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
+    """Return two arrays: the shape and the scale of the Pareto law that fits best, for each row of `held`.
 
     A row of `held` has the number of inferences in each histogram bucket above the threshold. `fit`: the threshold's
     fit.
