@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from edgetop.analysis.miss_risk import MissRisk
+from edgetop.analysis.provider_shares import fallback_share
 from edgetop.analysis.refused_rule import Flaw, RefusedRuleError
 from edgetop.frozen import frozen
 
@@ -185,6 +186,15 @@ def _leak(report: Report, _unit: str) -> Number:
     return float(memory.growth_mib_per_h or 0.0) if memory.leak else 0.0
 
 
+def _fallback(report: Report, _unit: str) -> Number:
+    """Return the share of the operators' time, in percent, that was not spent where the user requested.
+
+    The result is None if it is unknown.
+    """
+    share = fallback_share(report.providers)
+    return None if share is None else round(100 * share, 6)
+
+
 def _non_finite(report: Report, unit: str) -> Number:
     """Return how many numbers in the stored outputs are NaN or infinite or, if `unit` is "%", their share in percent.
 
@@ -218,6 +228,7 @@ METRICS: dict[str, Metric] = {
     },
     "decode": Metric(_RATE, _token_rate("decode_tok_s"), False, "decode<12tok/s"),
     "prefill": Metric(_RATE, _token_rate("prefill_tok_s"), False, "prefill<100tok/s"),
+    "fallback": Metric(_SHARE, _fallback, False, "fallback>0%"),
     "errors": Metric(_COUNT | _SHARE, _errors, True, "errors>0", is_per_stream=True),
     "non-finite": Metric(_SHARE | _COUNT, _non_finite, False, "non-finite>0%"),
 }
@@ -322,7 +333,7 @@ def _is_settled(gate: Gate, report: Report) -> bool:
     """Whether there are enough inferences to trust the gate's value. A mean or a share needs as many as a p99."""
     if (
         gate.is_final
-        or gate.name in ("miss-risk", "non-finite")
+        or gate.name in ("miss-risk", "non-finite", "fallback")
         or not (gate.metric.units is _TIME or gate.unit == "%")
     ):
         return True

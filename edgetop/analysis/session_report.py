@@ -24,6 +24,7 @@ from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.input_shapes import InputSizes, ShapeView
 from edgetop.analysis.notices import notices
 from edgetop.analysis.program_frames import FramesView
+from edgetop.analysis.provider_shares import ProviderShare, provider_shares
 from edgetop.analysis.recent_events import OutputFigures
 from edgetop.analysis.report_generation import GenerationFigures, generation_figures
 from edgetop.analysis.report_operators import (
@@ -235,6 +236,10 @@ class Report:
         lambda of: operator_figures(of.analysis, of.manifest, of.energy_view)
     )
     partitions: int | None = _part(lambda of: partition_count(of.analysis, of.manifest))
+    # What was requested of each provider, and what it ran; None if no provider is known.
+    providers: tuple[ProviderShare, ...] | None = _part(
+        lambda of: provider_shares(of.manifest.engine, of.analysis.operators.session.views())
+    )
     profile: Profile | None = _part(lambda of: profile(of.analysis))
     roofline: Ceilings | None = _part(lambda of: of.analysis.operators.ceilings)
     overhead: Overhead = _part(lambda of: _overhead(of.analysis))

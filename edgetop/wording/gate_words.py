@@ -25,6 +25,7 @@ ABSENT: Mapping[str, str] = {
     "throttled": "the board has no throttle flag that edgetop reads",
     "drift": "there is no steady beginning and end to compare",
     "non-finite": "no outputs were kept",
+    "fallback": "no provider was requested, or operators were not profiled",
     "leak": "growth is unknown before two minutes of measuring",
     **dict.fromkeys(TOKEN_METRICS, "no token of a language model was measured"),
 }

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from edgetop import formatting
 from edgetop.analysis.operator_bounds import ABOVE_CEILING, TOO_SHORT, applicable
 from edgetop.analysis.operator_energy import LEAST_READINGS, NotTold, OperatorEnergies
+from edgetop.analysis.provider_shares import ProviderShare, WhyNot
 from edgetop.analysis.report_operators import OperatorFigures
-from edgetop.formatting import UNKNOWN, clean, shortened
+from edgetop.formatting import UNKNOWN, clean, percent, shortened
 from edgetop.session.ceilings import DTYPE, INTEGERS, Ceilings
 from edgetop.session.operators import ON_CPU
 
@@ -136,3 +137,20 @@ def energy_stands_out(operators: Sequence[OperatorFigures]) -> str:
         return ""
     name = shortened(clean(most.origin or most.name), 40)
     return f"{name} takes {most.share:.0%} of the time and {most.energy_mj / whole:.0%} of the energy"
+
+
+_WHY = {
+    WhyNot.LEFT_OUT.value: "left out by the runtime, which cannot load it here",
+    WhyNot.NO_OPERATORS.value: "loaded, but it has none of these operators",
+}
+
+
+def provider_words(one: ProviderShare) -> str:
+    """Return what one provider was asked for and did, such as `CUDA: 52 operators, 97 % of the time`."""
+    if one.why in _WHY:
+        return f"{one.name}: requested, but {_WHY[one.why]}"
+    if one.operators is None or one.share is None:
+        return f"{one.name}: what ran on it is unknown, because operators were not profiled"
+    types = ", ".join(f"{name} {count}" for name, count in (one.op_types or {}).items())
+    lacking = f", which the requested provider lacks: {types}" if one.fell_back else ""
+    return f"{one.name}: {formatting.quantity(one.operators, 'operator')}, {percent(one.share)} of the time{lacking}"

@@ -9,6 +9,7 @@ from edgetop.analysis import streams
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.energy import EnergyUnknown
 from edgetop.analysis.miss_risk import MissRisk
+from edgetop.analysis.provider_shares import ProviderShare
 from edgetop.analysis.recent_events import OutputFigures
 from edgetop.analysis.refused_rule import Flaw, RefusedRuleError
 from edgetop.analysis.report_generation import ContextFigures, GenerationFigures, TokenTimes
@@ -67,6 +68,11 @@ FULL = replace(
         REPORT.latency, deadline=replace(REPORT.latency.deadline, risk=MissRisk(1.234e-5, (4e-6, 3e-5)))  # type: ignore[type-var]
     ),
     drift_ratio=1.12,
+    providers=(
+        ProviderShare(name="CUDA", asked=True, operators=7, share=0.875, fell_back=False, op_types=None, why=None),
+        ProviderShare(name="CPU", asked=False, operators=1, share=0.125, fell_back=True, op_types={"Shape": 1},
+                      why="others-lacked"),
+    ),
     outputs=OutputFigures(elements=40, non_finite=5, non_finite_share=0.125),
     memory=replace(REPORT.memory, growth_mib_per_h=2.5, leak=True),
     generation=GenerationFigures(
@@ -93,6 +99,7 @@ FULL = replace(
         ("jitter>3ms", "jitter>1500us", JITTER_MS),
         ("non-finite>13%", "non-finite>12%", 12.5),
         ("non-finite>5", "non-finite", 5),
+        ("fallback>13%", "fallback>12%", 12.5),
         ("ttft.p50>600ms", "ttft.p50>400ms", 500.0),
         ("ttft.p90>1s", "ttft.p90>0.6s", 0.7),
         ("ttft.p99>0.8s", "ttft.p99>=800ms", 800.0),
@@ -165,9 +172,21 @@ def test_a_live_gate_computes_the_risk_of_a_miss_only_if_it_limits_it(
 
 def test_every_name_is_exercised_above() -> None:
     latency = {"p50", "p90", "p95", "p99", "p999", "mean", "max", "jitter"}
-    others = {"misses", "miss-risk", "non-finite", "rss", "temp", "power", "energy", "throttled", "drift", "leak"}
+    others = {
+        "fallback",
+        "misses",
+        "miss-risk",
+        "non-finite",
+        "rss",
+        "temp",
+        "power",
+        "energy",
+        "throttled",
+        "drift",
+        "leak",
+    }
     tokens = {f"{kind}.{key}" for kind in ("ttft", "itl") for key in ("p50", "p90", "p99", "mean", "max")}
-    assert set(METRICS) == {*latency, *others, *tokens, "errors", "decode", "prefill"}
+    assert set(METRICS) == {*latency, *others, *tokens, "leak", "errors", "decode", "prefill"}
 
 
 NOTHING = report(folded([Batch(manifest=make_manifest(), restart=True)]))

@@ -64,7 +64,7 @@ def test_the_keys_are_those_of_the_contract() -> None:
         "session", "verdict", "lost", "latency", "streams", "tail", "phases", "burst", "sustained", "drift_ratio",
         "throttled", "throttled_share", "throttles", "slowdowns",
         "alerts", "temperature", "forecast", "power", "energy", "memory", "usage", "counters",
-        "operators", "partitions", "profile", "roofline", "overhead", "gates", "warnings",
+        "operators", "partitions", "providers", "profile", "roofline", "overhead", "gates", "warnings",
     ]  # fmt: skip
 
 

@@ -87,8 +87,7 @@ NO_THRESHOLDS = {
         operator_energy.MOST_PENDING
         operator_energy.MOST_W operator_energy.WAIT_NS operator_shares.MAX_OPERATORS operator_shares.MOST_GROUPS
         overload.MAX_SPANS overload.MAX_STEPS pair_order.MOST_MODELS paired.MOST_OF_A_SIDE paired.MOST_PAIRS
-        prefill_slowdowns.MOST_MS prefill_slowdowns.MOST_WAITING_S
-        program_frames.MAX_VALUE
+        prefill_slowdowns.MOST_MS prefill_slowdowns.MOST_WAITING_S program_frames.MAX_VALUE provider_shares.MOST_TYPES
         rail_energy.BATCH_READINGS rail_energy.KEPT_READINGS rail_energy.MOST_W recent_events.MAX_EVENTS
         recent_events.MAX_LASTING serialization.MAX_ITEMS serialization.MAX_NUMBER serialization.MAX_TEXT
         slow_inferences.KEPT slow_inferences.KEPT_RECENT slowdown.MAX_SLOWDOWNS slowdowns.PAUSED_S stages.DEEPEST

@@ -1,0 +1,100 @@
+"""The providers of a session: which were requested, and which ran how many operators for how much of the time."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from edgetop.analysis.operator_shares import OperatorView
+from edgetop.session.manifest import EngineInfo
+from edgetop.session.operators import hosts
+
+MOST_TYPES = 8  # types of operators that fell back, the most frequent first
+
+
+class WhyNot(Enum):
+    """Why a provider ran less than what was requested of it."""
+
+    LEFT_OUT = "left-out"  # The runtime left the provider out of the session.
+    NO_OPERATORS = "no-operators"  # The session has the provider, but no operator ran on it.
+    OTHERS_LACKED = "others-lacked"  # These operators fell back: the requested provider does not have them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderShare:
+    """What one provider did. The field names are keys of the report's JSON document."""
+
+    name: str
+    asked: bool  # Whether the user requested it.
+    operators: int | None  # Number of operators that ran on it; None if operators were not profiled.
+    share: float | None  # Their share of the operators' time.
+    fell_back: bool  # Whether it ran operators that were requested of another provider.
+    op_types: Mapping[str, int] | None  # Types of operators that fell back to it; None if none did.
+    why: str | None  # A value of WhyNot; None if it did what was requested.
+
+
+def provider_shares(engine: EngineInfo, views: Sequence[OperatorView]) -> tuple[ProviderShare, ...] | None:
+    """Return what each provider was asked for and did, requested ones first. None if no provider is known.
+
+    `views` are the operators over all profiling rounds; empty if they were not profiled. Names of providers are
+    compared without regard to case. If the user requested one delegate, all operators that did not fall back are its.
+    """
+    fallback = hosts(engine.preferred) if engine.asked else frozenset()
+    delegates = [name for name in engine.asked if "/" in name]
+    owner = delegates[0] if len(delegates) == 1 else None
+    ran: dict[str, list[OperatorView]] = {}
+    for view in views:
+        ran.setdefault((view.provider if owner is None or view.provider in fallback else owner).upper(), []).append(
+            view
+        )
+    written = {name.upper(): name for name in (*(view.provider for view in views), *engine.asked, *engine.providers)}
+    names = dict.fromkeys(name.upper() for name in (*engine.asked, *engine.providers, *sorted(ran)))
+    asked, have = ({name.upper() for name in each} for each in (engine.asked, engine.providers))
+    found = []
+    for key in names:
+        own = ran.get(key, [])
+        fell_back = key not in asked and key in fallback and bool(own)
+        found.append(
+            ProviderShare(
+                name=written[key],
+                asked=key in asked,
+                operators=len(own) if views else None,
+                share=round(sum(view.share for view in own), 6) if views else None,
+                fell_back=fell_back,
+                op_types=dict(Counter(view.op_type for view in own).most_common(MOST_TYPES)) if fell_back else None,
+                why=_why(
+                    own, is_asked=key in asked, is_there=key in have, fell_back=fell_back, is_profiled=bool(views)
+                ),
+            )
+        )
+    return tuple(found) or None
+
+
+def _why(
+    own: Sequence[OperatorView], *, is_asked: bool, is_there: bool, fell_back: bool, is_profiled: bool
+) -> str | None:
+    """Return why a provider did not do what was requested, a value of WhyNot, or None.
+
+    `own` are the operators that ran on it. `is_there`: whether the session has it.
+    """
+    if fell_back:
+        return WhyNot.OTHERS_LACKED.value
+    if not is_asked or own:
+        return None
+    if not is_there:
+        return WhyNot.LEFT_OUT.value
+    return WhyNot.NO_OPERATORS.value if is_profiled else None
+
+
+def fallback_share(shares: Sequence[ProviderShare] | None) -> float | None:
+    """Return the share of the operators' time that ran elsewhere than requested, 0 to 1.
+
+    It is 1 if the runtime left every requested provider out, and None if it is unknown or if none was requested.
+    """
+    asked = [one for one in shares or () if one.asked]
+    if shares is None or not asked:
+        return None
+    if all(one.why == WhyNot.LEFT_OUT.value for one in asked):
+        return 1.0
+    known = [one.share for one in shares if one.fell_back and one.share is not None]
+    return sum(known) if any(one.share is not None for one in shares) else None
