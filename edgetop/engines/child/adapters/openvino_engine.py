@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ..engine_error import EngineError, one_line
 
+RUNS_OF_A_COMPILED = 21  # profiled inferences before the model is compiled again: a round has at most 20
 VIRTUAL = ("AUTO", "MULTI", "HETERO", "BATCH")  # devices that choose among the real ones
 
 
@@ -64,6 +65,8 @@ class OpenVino:
         self._compiled: Any = None
         self._request: Any = None
         self._profiled: Any = None
+        self._counted = 0  # inferences of the profiled model
+        self._total_us: Dict[Tuple[str, str], float] = {}
         self._tensors: List[Any] = []
 
     def _refuse_unknown(self, names: Sequence[str]) -> None:
@@ -132,22 +135,35 @@ class OpenVino:
     def profile(self) -> Tuple[int, List[Tuple[str, str, str, int]]]:
         """Run the model once with profiling. Return its duration in ns, and (name, type, devices, ns) of each operator.
 
-        The operators' times are whole microseconds. OpenVINO needs a model compiled with PERF_COUNT for this.
+        OpenVINO needs a model compiled with PERF_COUNT for this. It then reports the mean of all inferences since the
+        model was compiled, in whole microseconds (PerfCount::avg, src/plugins/intel_cpu/src/perf_count.h), so the time
+        of one inference is a difference. Its error grows with their number, so the model is compiled again after some.
         """
-        if self._profiled is None:
+        if self._profiled is None or self._counted > RUNS_OF_A_COMPILED:
             config = dict(self._config, PERF_COUNT=True)
             self._profiled = self._core.compile_model(self._model, self._device, config).create_infer_request()
             self._set_inputs(self._profiled)
             self._profiled.infer()
+            self._counted = 1
+            self._total_us = self._totals_us()
         begin = time.monotonic_ns()
         self._profiled.infer()
         ns = time.monotonic_ns() - begin
+        before, self._counted = self._total_us, self._counted + 1
+        self._total_us = self._totals_us()
         devices = "/".join(self._devices())
         return ns, [
-            (one.node_name, one.node_type, devices, int(one.real_time.total_seconds() * 1e9))
+            (name, kind, devices, max(0, round((total - before.get((name, kind), 0.0)) * 1000)))
+            for (name, kind), total in self._total_us.items()
+        ]
+
+    def _totals_us(self) -> Dict[Tuple[str, str], float]:
+        """Return the time of each operator in all `_counted` inferences together in us, by name and type."""
+        return {
+            (one.node_name, one.node_type): one.real_time.total_seconds() * 1e6 * self._counted
             for one in self._profiled.profiling_info
             if str(one.status).endswith("EXECUTED")
-        ]
+        }
 
     def _devices(self) -> List[str]:
         """Return the names of the devices that run the model.

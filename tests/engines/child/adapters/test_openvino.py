@@ -75,6 +75,33 @@ def test_another_stream_has_a_request_of_its_own(net: Path) -> None:
     assert y_second.any()
 
 
+def test_an_operators_time_is_that_of_one_inference(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenVINO reports the mean since the model was compiled: of 10, 10 and 40 us it is 20 after the third."""
+    adapter = opened(net, F32)
+    adapter.reshape({"x": [1, 3, 8, 8]})
+    adapter.bind({"x": np.zeros((1, 3, 8, 8), np.float32)})
+    engine = adapter._engine
+    means = iter((10.0, 10.0, 20.0))
+
+    def totals() -> dict[tuple[str, str], float]:
+        return {("conv", "Convolution"): next(means) * engine._counted}
+
+    monkeypatch.setattr(engine, "_totals_us", totals)
+    assert [adapter.profile()[1][0][3] for _ in range(2)] == [10_000, 40_000]
+
+
+def test_a_profiled_model_is_compiled_again(net: Path) -> None:
+    adapter = opened(net, F32)
+    adapter.reshape({"x": [1, 3, 8, 8]})
+    adapter.bind({"x": np.zeros((1, 3, 8, 8), np.float32)})
+    adapter.profile()
+    first = adapter._engine._profiled
+    for _ in range(22):
+        adapter.profile()
+    assert adapter._engine._profiled is not first
+    assert adapter._engine._counted < 22
+
+
 def test_it_runs_as_an_engine_with_its_operators(net: Path) -> None:
     told = run_until_a_burst(EngineSpec(str(net), "openvino", threads=1, warmup_runs=2, profile_every_ns=10**10))
     assert told.one(Loaded).runtime == "openvino"
