@@ -96,11 +96,11 @@ class Analysis(Folds):
     def shown_spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
         """Return `(burst, sustained)`: the figures of the first and of the last steady span of the shown stream.
 
-        Each is None if it is unknown.
+        Each is None if it is unknown. The sustained span may be some seconds older than the other figures.
         """
         views, (_, name) = self.stream_views(), self._shown()
         shown = next((view for view in views if view.name == name), views[0])
-        return shown.burst, shown.sustained
+        return shown.burst, shown.sustained_lately
 
     def choose_stream(self) -> str:
         """Let the screen show the next stream, and return that stream's name.

@@ -31,7 +31,10 @@ TOLERANCE_ERRORS = 3.0
 LEVELS = 200  # Number of levels that represent the distribution within a second.
 
 
+# Each level lies between two known percentiles: the number of the lower one, and the share of the way to the next.
 _AT = between_percentiles((np.arange(LEVELS) + 0.5) / LEVELS)
+_LOWER = np.searchsorted(TOLD_PLACES, _AT, side="right") - 1
+_SHARE = (_AT - TOLD_PLACES[_LOWER]) / (TOLD_PLACES[_LOWER + 1] - TOLD_PLACES[_LOWER])
 
 Rows = npt.NDArray[np.void]
 Floats = npt.NDArray[np.float64]
@@ -91,7 +94,7 @@ def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
     _, single = known_latencies(rows[is_sparse])
     dense = rows[~is_sparse]
     knots = np.stack([dense[name] for name in ("min_ns", *PERCENTILE_FIELDS, "max_ns")], axis=1).astype(np.float64)
-    spread = np.array([np.interp(_AT, TOLD_PLACES, row) for row in knots]).reshape(len(dense), LEVELS)
+    spread = knots[:, _LOWER] + np.diff(knots, axis=1)[:, _LOWER] * _SHARE
     values = np.concatenate([single.astype(np.float64), spread.ravel()])
     weights = np.concatenate([np.ones(len(single)), np.repeat(dense["count"] / LEVELS, LEVELS)])
     p50_ns, p99_ns = (_weighted_quantile(values, weights, quantile) for quantile in (0.5, 0.99))

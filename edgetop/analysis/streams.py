@@ -22,7 +22,7 @@ from edgetop.analysis.slowdowns.slow_inferences import SlowInference, TailView, 
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Counted, Statistics
-from edgetop.analysis.steady import SpanFigures, figures, sustained
+from edgetop.analysis.steady import STEP_S, SpanFigures, figures, sustained
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
@@ -34,6 +34,8 @@ from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 # smaller: one event is reported for each model.
 ONE_ONSET_NS = 10 * NS
 RECENT_NS = SLOW_RECENT_S * NS
+# Seconds after which the row of a second is complete, unless an inference takes longer.
+COMPLETE_AFTER_S = 2
 
 
 @dataclass(slots=True)
@@ -49,6 +51,8 @@ class StreamFolds:
     responses: Precision  # Of response times, if they have a deadline.
     since_reset: RollingLatency | None = None  # Latency since the user's last reset; None if there was none.
     burst: tuple[Baseline | None, SpanFigures | None] = (None, None)  # Cached burst with its figures.
+    # Cached last steady span, with the beginning of the step and the burst for which it was computed.
+    held: tuple[tuple[int, Baseline | None] | None, SpanFigures | None] = (None, None)
     positions: EqualPosition | None = None  # Of a language model, whose tokens are judged instead of its requests.
     prefill: PrefillSlowdowns | None = None  # Of a language model.
 
@@ -196,6 +200,27 @@ class StreamView:
 
     @noted
     def sustained(self) -> SpanFigures | None:
+        return self._sustained(None)
+
+    @noted
+    def sustained_lately(self) -> SpanFigures | None:
+        """The last steady span for a screen: computed every ten seconds while the session runs, and at its end.
+
+        Computing the span takes several ms, which was a third of a refresh.
+        """
+        if self._moment.is_over:
+            return self.sustained
+        until_s = (self.second - COMPLETE_AFTER_S) // STEP_S * STEP_S
+        key = until_s, self.slowdowns.burst
+        if self._folds.held[0] != key:
+            self._folds.held = key, self._sustained(until_s)
+        return self._folds.held[1]
+
+    def _sustained(self, until_s: int | None) -> SpanFigures | None:
+        """Return the figures of the last steady span, or None if there is none.
+
+        `until_s`: only seconds before this session second count; None for all.
+        """
         view = self.slowdowns
         is_early = view.burst is None and not any(slowdown.from_start for slowdown in view.slowdowns)
         positions, prefill = self._folds.positions, self._folds.only_prefill
@@ -203,6 +228,8 @@ class StreamView:
             return None if is_early else sustained(prefill.judged_rows(), view.burst)
         rows = positions.rows if positions is not None and len(positions.rows) else view.equal_rows
         rows = rows if len(rows) else self._folds.latency.latest_rows()
+        if until_s is not None:
+            rows = rows[rows["t_ns"] < until_s * NS]
         return None if is_early else sustained(rows, view.burst)
 
     @noted

@@ -10,7 +10,7 @@ from edgetop.analysis.steady import _weighted_quantile, figures, sustained
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from edgetop.wording.report_document import report_document
-from tests.support.sessions import MS, back_to_back, folded, make_inferences, phase_event, seconds_of
+from tests.support.sessions import MS, back_to_back, ended_event, folded, make_inferences, phase_event, seconds_of
 from tests.support.slow_sessions import analysed, session_of, stretch
 
 
@@ -36,6 +36,21 @@ def test_burst_and_sustained_are_first_and_last_steady_span() -> None:
     assert document["sustained"]["p50_ms"] == pytest.approx(12.5, rel=0.01)
     assert document["drift_ratio"] == pytest.approx(1.25, abs=0.01)
     assert document["sustained"]["throughput_hz"] == 20
+
+
+def test_a_screen_gets_the_sustained_span_anew_each_ten_seconds() -> None:
+    """Each screen of a session gets the same, however its data came; a report gets the last one."""
+    shown = []
+    for length_s in (95, 101, 102, 111):
+        whole = analysed(stretch((length_s, 10.0)))
+        _, lately = whole.shown_spans()
+        assert whole.shown_spans()[1] is lately
+        shown.append(lately and lately.to_s)
+    assert shown == [90, 90, 100, 100]
+    batch = session_of(stretch((111, 10.0)))
+    over = folded([replace(batch, events=(*batch.events, ended_event(111 * NS)))])
+    assert over.shown_spans() == over.spans()
+    assert over.spans()[1].to_s == 111
 
 
 def test_partly_measured_seconds_lower_no_throughput() -> None:
