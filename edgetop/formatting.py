@@ -131,6 +131,28 @@ def duration(ns: float) -> str:
     return f"{whole // size}{units[0]}{whole % size // lower:02d}{units[1]}"
 
 
+def elapsed(ns: float) -> str:
+    """Format the time since the start of a session, which must not look like a time of day.
+
+    >>> elapsed(27.9e9), elapsed(207e9), elapsed(3_725e9)
+    ('27s', '3m27s', '1h02m')
+    """
+    seconds = max(0, int(ns // 1e9))
+    return f"{seconds}s" if seconds < 60 else duration(seconds * 1e9)
+
+
+def axis_time(seconds: int) -> str:
+    """Format a time on the axis of a chart, without a last unit of zero.
+
+    >>> [axis_time(x) for x in (0, 45, 300, 330, 5_400, 7_200, 7_230)]
+    ['0s', '45s', '5m', '5m30s', '1h30m', '2h', '2h00m30s']
+    """
+    text = elapsed(seconds * 1e9)
+    if seconds >= 3_600 and seconds % 60:
+        return f"{text}{seconds % 60:02d}s"
+    return text[:-3] if text[-3:] in ("00s", "00m", "00h") else text
+
+
 def stopwatch(ns: float) -> str:
     """Format a duration in whole seconds, with minutes and hours.
 

@@ -34,8 +34,6 @@ from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 # smaller: one event is reported for each model.
 ONE_ONSET_NS = 10 * NS
 RECENT_NS = SLOW_RECENT_S * NS
-# Seconds after which the row of a second is complete, unless an inference takes longer.
-COMPLETE_AFTER_S = 2
 
 
 @dataclass(slots=True)
@@ -210,7 +208,7 @@ class StreamView:
         """
         if self._moment.is_over:
             return self.sustained
-        until_s = (self.second - COMPLETE_AFTER_S) // STEP_S * STEP_S
+        until_s = (self.second // STEP_S - 1) * STEP_S  # its seconds are complete, however batches were cut
         key = until_s, self.slowdowns.burst
         if self._folds.held[0] != key:
             self._folds.held = key, self._sustained(until_s)

@@ -308,7 +308,7 @@ def time_line(
     for place in marked if cells > 0 else ():
         row[place] = Span("m", "accent")
     for second in label_times(axis, cells):
-        text = f" {formatting.stopwatch(second * 1e9)} "
+        text = f" {formatting.axis_time(second)} "
         begin = (second - axis.from_s) * cells // span - len(text) // 2
         if 0 <= begin <= cells - len(text) and not any(begin <= place < begin + len(text) for place in marked):
             row[begin : begin + len(text)] = [Span(character, "dim") for character in text]

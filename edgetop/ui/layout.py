@@ -18,7 +18,10 @@ MEDIUM_WIDTH, MEDIUM_HEIGHT = 100, 30
 HEADER_ROWS = 3  # the verdict, the session, the vital signs
 STATUS_ROWS = 1
 TITLE_ROWS = 1
+EMPTY_ROWS = 3  # height of a pane that only says why it has nothing to show
 CHART_ROWS = 3  # least height of a chart in a stack
+MEMORY_ROWS = 4  # height of the memory pane with a chart on a small screen
+ROOMY_ROWS = 16  # rows for the first and the last pane of a small screen from which memory has a chart
 FIGURE_ROWS = 2  # lines of figures above the latency chart
 
 ABSENT = -1  # in place of a number of charts: the board has no such sensor
@@ -69,8 +72,9 @@ def arrange(
     fills the rest of a small screen.
 
     `charts` has the number of timelines that are worth drawing, by pane: heat, power and memory. A pane with 0
-    timelines becomes one line, and an ABSENT pane gets no rectangle. Without `charts`, each has the most possible, but
-    memory has 0. `more_rows` is the number of rows to keep free at the bottom, above the status line.
+    timelines becomes one line, and an ABSENT pane gets no rectangle. For hotspots, it has 0 if no operators are known.
+    Without `charts`, each has the most possible, but memory has 0. `more_rows` is the number of rows to keep free at
+    the bottom, above the status line.
 
     Rectangles never overlap, nor cover the header or the status line.
     """
@@ -85,21 +89,22 @@ def arrange(
         left, right = TIMELINES, tuple(name for name in right if name != "memory")
     shown = {name for name in PANES if name in (main, selected) or (charts or {}).get(name) != ABSENT}
     if width < MEDIUM_WIDTH or height < MEDIUM_HEIGHT:
-        wants = [want for want in _small(rows, main, selected) if want.name in shown]
+        small = _small(rows, main, selected, has_memory_chart=(charts or {}).get("memory", 0) > 0)
+        wants = [want for want in small if want.name in shown]
         return tuple(_column(0, top, width, rows, wants, is_closed=False))
     left, right = (tuple(name for name in names if name in shown) for names in (left, right))
     cells, is_stack = width * 11 // 20, all(name in TIMELINES for name in left)
     wants = [_stacked(name, charts or {}) for name in left] if is_stack else [Want(left[0], rows - 1, 1)]
     return (
         *_column(0, top, cells, rows, wants, is_stacked=is_stack and layout == "overview"),
-        *_column(cells, top, width - cells, rows, _right(right, left, rows, selected)),
+        *_column(cells, top, width - cells, rows, _right(right, left, rows, selected, charts or {})),
     )
 
 
-def _small(rows: int, main: str, selected: str) -> list[Want]:
+def _small(rows: int, main: str, selected: str, *, has_memory_chart: bool) -> list[Want]:
     """Return the panes of a small screen: `main` at the top, then panes of one line each, then `selected`.
 
-    `rows` is the number of rows that they fill.
+    `rows` is the number of rows that they fill. With `has_memory_chart`, the memory pane has a chart if there is room.
     """
     lines = [name for name in ("hotspots", "latency", "heat", "power", "memory") if name not in (main, selected)]
     if rows < MEDIUM_HEIGHT // 2 and "hotspots" in lines:
@@ -107,9 +112,11 @@ def _small(rows: int, main: str, selected: str) -> list[Want]:
     spare = rows - len(lines)
     if selected == main:
         return [Want(main, spare, 1), *(Want(name, 1, 0) for name in lines)]
+    charted = {"memory": MEMORY_ROWS} if has_memory_chart and "memory" in lines and spare >= ROOMY_ROWS else {}
+    spare -= sum(rows - 1 for rows in charted.values())
     first = min(10, max(5, spare // 2)) if spare > 7 else spare
     rest = [Want(selected, spare - first, 1)] if spare > first else []
-    return [Want(main, first, 1), *(Want(name, 1, 0) for name in lines), *rest]
+    return [Want(main, first, 1), *(Want(name, charted.get(name, 1), 0) for name in lines), *rest]
 
 
 def _stacked(name: str, charts: Mapping[str, int]) -> Want:
@@ -119,13 +126,21 @@ def _stacked(name: str, charts: Mapping[str, int]) -> Want:
     return Want(name, max(1, count * (TITLE_ROWS + CHART_ROWS)), count)
 
 
-def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) -> list[Want]:
+def _right(
+    names: Sequence[str], left: Sequence[str], rows: int, selected: str, charts: Mapping[str, int]
+) -> list[Want]:
     """Return the panes that fit into the right column, which has `rows` rows.
 
     `names` are the panes that the layout puts there, and `left` the panes of the left column. If `selected` is in
-    neither column, it replaces the last pane.
+    neither column, it replaces the last pane. `charts` has 0 for hotspots if no operators are known: the pane then
+    leaves its room to the others.
     """
-    wants = [Want(name, LEAST.get(name, CHART_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1)) for name in (*names, selected)]
+    wants = [
+        Want("hotspots", EMPTY_ROWS, 0)
+        if name == "hotspots" and charts.get(name) == 0
+        else Want(name, LEAST.get(name, CHART_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1))
+        for name in (*names, selected)
+    ]
     *shown, chosen = wants
     while sum(want.least for want in shown) + 1 > rows:
         shown.remove(next((want for want in shown if want.name in OPTIONAL), shown[-1]))

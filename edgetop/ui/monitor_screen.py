@@ -49,14 +49,15 @@ LISTS = ("hotspots", "events", "sensors")  # panes that keys for lists apply to,
 
 
 def chart_counts(view: MonitorView) -> dict[str, int]:
-    """Return how many timelines are worth a chart, by pane: heat, power and memory.
+    """Return how many timelines are worth a chart, by pane: heat, power and memory. Of hotspots, 1 if any are known.
 
     The number is 0 if all are flat, and ABSENT if the board has no such sensor. An example is `{"heat": 2, "power": 0,
-    "memory": 1}`.
+    "memory": 1, "hotspots": 0}`.
     """
     heat, memory = sum(has_charts(view)), int(has_memory_chart(view))
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
     counts = {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
+    counts["hotspots"] = int(bool(view.operators.operators or view.operators.way or view.frames))
     # A pane that cannot be shown because of an internal error stays visible, with the error.
     return {name: 0 if view.fault_of(DRAWINGS[name].parts) else count for name, count in counts.items()}
 

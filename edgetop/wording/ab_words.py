@@ -31,18 +31,27 @@ def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
     return f"B is {verdict_words(ratio)} at p50: {change_words(ratio)}"
 
 
+def choice_words(ratio: Ratio | None) -> str:
+    """Return which of A and B to use, judged by p50. `ratio` is B divided by A, or None if unknown."""
+    if ratio is None or ratio.verdict == "unknown":
+        return "more turns, to tell A and B apart"
+    if ratio.verdict == "same":
+        return f"either: p50 is {verdict_words(ratio)}"
+    return f"{'A' if ratio.value > 1 else 'B'}, which is faster"
+
+
 def turn_words(turn: Turn) -> str:
     """Return which turn of an A/B session runs now, in words. A quad is four turns (ABBA or BAAB).
 
     >>> turn_words(Turn("", 3, 12)), turn_words(Turn("B", 4, 12)), turn_words(Turn("B", 1, 3, 2, 9))
-    ('A alone, turn 3 of 12', 'quad 4 of 12, B', 'load 2 of 9, quad 1 of 3, B')
+    ('A alone, turn 3 of 12', 'quad 4 of 12, B runs', 'load 2 of 9, quad 1 of 3, B runs')
     """
     if not turn.variant:
         return f"A alone, turn {turn.number} of {turn.count}"
     if turn.is_over:
         return f"load {turn.load + 1} of {turn.loads} begins"
     load = f"load {turn.load} of {turn.loads}, " if turn.loads > 1 else ""
-    return f"{load}quad {turn.number} of {turn.count}, {turn.variant}"
+    return f"{load}quad {turn.number} of {turn.count}, {turn.variant} runs"
 
 
 def verdict_words(ratio: Ratio) -> str:

@@ -7,6 +7,7 @@ from edgetop.analysis.deadline import TOO_SLOW
 from edgetop.analysis.verdict import Verdict
 from edgetop.analysis.verdict_reasons import State
 from edgetop.formatting import rate
+from edgetop.wording.ab_words import choice_words
 from edgetop.wording.memory_words import leak_ends
 
 _OF_CAUSE: Mapping[str, str] = {
@@ -36,7 +37,8 @@ def remedy_words(verdict: Verdict) -> str:
     >>> remedy_words(Verdict(State.STEADY, "good"))
     ''
     """
-    found = (_of_reason(reason, verdict.state) for reason in verdict.reasons)
+    reasons = (*verdict.reasons, verdict.gist) if isinstance(verdict.gist, why.AbDifference) else verdict.reasons
+    found = (_of_reason(reason, verdict.state) for reason in reasons)
     if words := next(filter(None, found), ""):
         return words
     return _OF_CAUSE["contention"] if verdict.state in _CONTENDED else _OF_STATE.get(verdict.state, "")
@@ -60,4 +62,6 @@ def _of_reason(reason: why.Reason, state: State) -> str:  # noqa: PLR0911  a tex
             return _MORE_MEMORY
         case why.LateBecause(cause=miss) if miss.name == TOO_SLOW:
             return "a longer deadline, or a faster model"
+        case why.AbDifference(ratio):
+            return choice_words(ratio)
     return ""

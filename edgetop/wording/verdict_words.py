@@ -136,7 +136,7 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
     if verdict.streams:  # after the cause, which matters more and takes fewer columns
         causes.insert(1, streams_words(verdict.streams))
     if verdict.state is State.ENGINE_DIED:
-        causes.append(f"at {formatting.stopwatch(now_ns)}")
+        causes.append(f"after {formatting.elapsed(now_ns)}")
     return Headline(state, figure, brief, since, tuple(causes), tuple(evidence))
 
 

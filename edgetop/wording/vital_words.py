@@ -37,7 +37,7 @@ def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each 
             value = f"{formatting.or_unknown(celsius, lambda celsius: f'{celsius:.0f}'):>3}"
             return f"{value} C" if trip_c is None else f"{value} of {trip_c:.0f} C"
         case of.InputVolts(volts):
-            return f"{volts:.2f} V, needs {INPUT_FLOOR_V}"
+            return f"{volts:.2f} V{' <' if volts < INPUT_FLOOR_V else ', needs'} {INPUT_FLOOR_V}"
         case of.Leak(growth):
             return ", ".join(filter(None, (f"+{leak_rate(growth)}", leak_ends(growth))))
         case of.MemoryLeft():
@@ -70,10 +70,10 @@ def _memory(memory: of.MemoryLeft) -> str:
 def elapsed_words(view: "MonitorView") -> str:
     """Return the elapsed time and, if a duration was requested, that duration and the time of day at which it ends."""
     progress, manifest = view.progress, view.manifest
-    now = formatting.stopwatch(progress.now_ns)
+    now = formatting.elapsed(progress.now_ns)
     if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":
         return now
-    asked = f"{now} of {formatting.stopwatch(progress.duration_ns)}"
+    asked = f"{now} of {formatting.span(progress.duration_ns)}"
     wall = manifest.wall_time() if manifest and manifest.state == "live" else None
     if wall is None:
         return asked

@@ -181,10 +181,10 @@ def test_a_time_axis_is_as_wide_as_its_chart(cells: int, start: int, span: int, 
 def test_a_time_axis_has_round_times_ticks_for_bursts_and_marks() -> None:
     axis = Axis(45, 105)
     drawn = time_line(axis, 50, points_at(30, axis=axis), [100.0], ("-", "frame"), ASCII)
-    assert plain(drawn) == "--'------ 1:00 ------------------- 1:30 -----m----"
+    assert plain(drawn) == "--'------- 1m -------------------- 1m30s ----m----"
     shifted = time_line(Axis(51, 111), 50, points_at(axis=axis), [], ("-", "frame"), ASCII)
-    assert plain(shifted) == "---- 1:00 ------------------- 1:30 ---------------"
-    assert "1:30" not in plain(time_line(axis, 50, points_at(axis=axis), [90.0], ("-", "frame"), ASCII))
+    assert plain(shifted) == "----- 1m -------------------- 1m30s --------------"
+    assert "1m30s" not in plain(time_line(axis, 50, points_at(axis=axis), [90.0], ("-", "frame"), ASCII))
     assert plain(time_line(axis, 8, points_at(axis=axis), [], ("-", "frame"), ASCII)) == "-" * 8
 
 

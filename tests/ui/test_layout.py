@@ -11,7 +11,14 @@ from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, STATUS_ROWS, 
 SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 50), (200, 60), (300, 80)]
 widths, heights = st.integers(1, 300), st.integers(1, 100)
 panes, layouts = st.sampled_from(PANES), st.sampled_from(list(LAYOUTS))
-charts = st.fixed_dictionaries({"heat": st.integers(-1, 2), "power": st.integers(-1, 1), "memory": st.integers(0, 1)})
+charts = st.fixed_dictionaries(
+    {
+        "heat": st.integers(-1, 2),
+        "power": st.integers(-1, 1),
+        "memory": st.integers(0, 1),
+        "hotspots": st.integers(0, 1),
+    }
+)
 
 examples = settings(deadline=None, max_examples=400)
 
@@ -108,3 +115,17 @@ def test_a_tiny_screen_has_no_panes_until_one_is_zoomed() -> None:
     assert arrange(59, 24, "events", None) == ()
     assert arrange(80, 15, "events", None) == ()
     assert arrange(50, 12, "events", "latency") == (Place("latency", 0, 1, 50, 11),)
+
+
+def test_hotspots_without_operators_leave_their_room_to_the_others() -> None:
+    full, empty = (placed(120, 40, heat=1, hotspots=many) for many in (1, 0))
+    assert empty["hotspots"].height == 3 < full["hotspots"].height
+    assert "session" in empty
+    assert "session" not in full
+
+
+@pytest.mark.parametrize("rows", [24, 29])
+def test_memory_that_moves_has_a_chart_on_a_small_screen(rows: int) -> None:
+    assert placed(80, rows, heat=1, memory=0)["memory"].height == 1
+    assert placed(80, rows, heat=1, memory=1)["memory"].height == 4
+    assert placed(80, 18, heat=1, memory=1)["memory"].height == 1

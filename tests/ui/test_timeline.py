@@ -24,7 +24,7 @@ def axis(screen: Opened) -> tuple[int, int]:
 def labels(screen: Opened) -> list[str]:
     """The times that stand in the line that closes the timelines."""
     row = next(row for row in reversed(screen.rows[:-1]) if row.startswith("+"))
-    return re.findall(r"(?<= )\d+:\d\d(?= )", row)
+    return re.findall(r"(?<= )(?:\d+[hms])+(?= )", row)
 
 
 async def test_z_looks_closer_in_all_panes_and_goes_on_with_time() -> None:

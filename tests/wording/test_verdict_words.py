@@ -58,7 +58,7 @@ FAULT = Fault("slowdowns", "sensors", "ValueError: empty", "")
         (why.GatesFailed((FAILED, FAILED)), "max>33ms: 40 ms; max>33ms: 40 ms"),
         (why.FaultFound(FAULT), "not available: internal error in sensors: ValueError: empty"),
         (why.AbDifference(None, 0.008), "too few turns to compare, 0.8 % can be told apart here"),
-        (why.AbTurn(Turn("B", 4, 12)), "quad 4 of 12, B"),
+        (why.AbTurn(Turn("B", 4, 12)), "quad 4 of 12, B runs"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )

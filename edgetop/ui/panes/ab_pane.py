@@ -18,6 +18,7 @@ LEVELS = {"slower": "warning", "higher": "warning", "faster": "good", "lower": "
 GAUGE_CELLS = 24
 CHART_ROWS = 4  # least height of the chart, including its axis
 NAME_CELLS = 28
+CHANGE_CELLS, VERDICT_CELLS = 23, 8  # widths of a change with its interval, and of what that means for B
 STEPS = 12  # number of steps of the axis of the distributions
 LEAST_SHARE = 0.001  # least half range of a gauge, so that tiny differences look equal
 WIDE_CELLS = 76  # least width to show gauges beside the words
@@ -69,9 +70,10 @@ def _ratio(name: str, ratio: Ratio | None, widest: float, area: Area) -> Line:
         return as_fits(area.width, (f"{name:<11}", "dim"), ("too few turns", "dim"))
     gauge: list[Piece] = []
     if area.width >= WIDE_CELLS:
-        gauge = [f" {_gauge(ratio, widest)}", (f" {widest * 100:g} %", "dim")]
-    words = (verdict_words(ratio), LEVELS.get(ratio.verdict, "dim"))
-    return as_fits(area.width, (f"{name:<11}", "dim"), f"{change_words(ratio):<24}", *gauge, " ", words)
+        gauge = [(f" {_gauge(ratio, widest)}", "text"), (f" +-{widest * 100:g} %", "dim")]
+    said, style = verdict_words(ratio), LEVELS.get(ratio.verdict, "dim")
+    pieces: list[Piece] = [(f"{name:<11}", "dim"), f"{change_words(ratio):<{CHANGE_CELLS}}", (said, style)]
+    return as_fits(area.width, *pieces, " " * max(0, VERDICT_CELLS - len(said)), *gauge)
 
 
 def _gauge(ratio: Ratio, widest: float) -> str:

@@ -25,6 +25,7 @@ from edgetop.wording.vital_words import elapsed_words, vital_words
 WIDE_FROM_CELLS = 100  # from this width on, the first line has the requested duration and longer words
 STREAM_FROM_CELLS = 120  # from this width on, it names the model of the figures, if there are several
 RESPONSE_FROM_CELLS = 80  # from this width on, it says that latencies are response times
+SECONDS_FROM_NS = 10e9  # from this latency on, line 1 has seconds instead of milliseconds
 WALL_FROM_CELLS = 140  # from this width on, it has the time of day of the end
 LEAST_DETAIL_CELLS = 12  # least width of a cut text, since less would say nothing
 MS_CELLS, CLOCK_CELLS = 5, 7  # widths of a latency in ms and of the elapsed time
@@ -90,19 +91,21 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
         return []
     is_wide = area.width >= WIDE_FROM_CELLS
     gap, style = COLUMN_GAP if is_wide else "", "dim" if progress.phase == "over" else "text"
-    values = [UNKNOWN.rjust(MS_CELLS) + " "] * 2
+    values, is_long = [UNKNOWN.rjust(MS_CELLS) + " "] * 2, False
     if window is not None:
-        values = [_figure(window, of) for of in (0.50, 0.99)]
+        is_long = window.percentile_ns(0.99) >= SECONDS_FROM_NS
+        values = [_figure(window, of, in_seconds=is_long) for of in (0.50, 0.99)]
     rate = or_unknown(latency.window.throughput_hz if latency.window else None, formatting.rate)
     named = stream_name(view.latency.stream, STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
     before = f"{named:>{STREAM_CELLS}}  " if named else ""
     rate = f"{rate:>{WIDE_RATE_CELLS}}" if is_wide else f"{rate.replace(' ', ''):>{RATE_CELLS}}"
-    p99 = f"{values[1]}ms "
+    p99 = f"{values[1]}{'s ' if is_long else 'ms'} "
     if is_wide and "?" in p99:  # the unit moves by a cell, and what follows keeps its place
         p99, gap_after = p99.replace("?", "? "), gap[1:]
     else:
         gap_after = gap
-    felt = "resp. " if latency.heat_is_response and area.width >= RESPONSE_FROM_CELLS else ""
+    felt = "response " if is_wide else "resp. " if area.width >= RESPONSE_FROM_CELLS else ""
+    felt = felt if latency.heat_is_response else ""
     texts = (
         f"{before}{last(view) if is_wide or view.verdict.level == 'critical' else ''}{felt}p50 {values[0]}{gap}",
         f"p99 {p99}{gap_after}",
@@ -111,12 +114,14 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
     return [Span(area.clean(text), style) for text in texts]
 
 
-def _figure(window: Statistics, quantile: float) -> str:
-    """Return a percentile of `window` as text in ms. `quantile` is 0.5 for p50.
+def _figure(window: Statistics, quantile: float, *, in_seconds: bool) -> str:
+    """Return a percentile of `window` as text in ms, or in s if `in_seconds`. `quantile` is 0.5 for p50.
 
     With too few inferences, the text has two significant digits and a `?`.
     """
     ns = window.percentile_ns(quantile)
+    if in_seconds:
+        return f"{ns / 1e9:>{MS_CELLS}.1f}{' ' if window.is_settled(quantile) else '?'}"
     if window.is_settled(quantile):
         return f"{milliseconds(ns):>{MS_CELLS}} "
     return f"{formatting.unsettled_ms(ns):>{MS_CELLS}}?"
@@ -169,7 +174,12 @@ def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: i
     `cells` is the room that they have. It decides whether long or short words are used.
     """
     verdict, is_over = view.verdict, view.progress.phase == "over"
-    figure = head.figure if area.width >= WIDE_FROM_CELLS else head.brief
+    figure = head.figure
+    if area.width < WIDE_FROM_CELLS:
+        longer = (head.figure, f"p50 {head.brief}") if verdict.p50_change is not None and head.brief else (head.figure,)
+        beside = [text for text in (head.since, *head.causes[:1]) if text]
+        room = cells - 1 - sum(cells_of(text) + 1 for text in beside)
+        figure = next((text for text in longer if cells_of(text) <= room), head.brief)
     causes = [(text, "text") for text in head.causes]
     if is_over and verdict.level != "critical":
         told = verdict_words.past(verdict)
@@ -182,13 +192,22 @@ def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: i
     else:
         also = () if is_over else verdict_words.also(verdict)
         parts = [(text, "text") for text in (figure, head.since) if text] + causes + [(text, "text") for text in also]
-        past, evidence = ([(text, "dim") for text in of] for of in (verdict_words.past(verdict), head.evidence))
+        usual = _usual_words(view)
+        past, evidence = (
+            [(text, "dim") for text in of] for of in (verdict_words.past(verdict), (*usual, *head.evidence))
+        )
         past = [(f"before: {text}", style) for text, style in past] if is_over else past
         is_roomy = _whole_cells(text for text, _ in (*parts, *past, *evidence)) <= cells
         if not is_roomy and _whole_cells(text for text, _ in (*parts, *past)) > cells:
             past = [(f"was {verdict_words.past_in_brief(of)}", "dim") for of in verdict.past if _has_passed(of)]
         parts += (*past, *evidence) if is_roomy else (*evidence, *past)  # the past only takes free columns
     return [(area.clean(text), style) for text, style in parts]
+
+
+def _usual_words(view: MonitorView) -> Iterator[str]:
+    """Yield the p50 of the first steady half minute, if the verdict compares the present p50 with it."""
+    if view.verdict.p50_change is not None and view.burst is not None:
+        yield f"usual p50 {milliseconds(view.burst.p50_ns)} ms"
 
 
 def _has_passed(trouble: Past) -> bool:
@@ -221,9 +240,12 @@ def identity_line(
     runtime = " ".join(part for part in parts if part) if engine.runtime else absent
     board = manifest.board.model or manifest.board.cpu or ""
     models = [one.name for one in manifest.ab.variants] if manifest.ab else [manifest.model_name]
-    names = (" or ".join(models), runtime, board)
+    names: tuple[str, ...] = (" or ".join(models), runtime, board)
+    if view.latency.stream and area.width < STREAM_FROM_CELLS:  # the model of the figures in line 1
+        names = (shortened(view.latency.stream, STREAM_CELLS), *names)
     many = len(view.notices)
-    warned = f"  ! {formatting.quantity(many, 'warning')}: press 7" if many else ""
+    key = ": press 7" if area.width >= WIDE_FROM_CELLS else " (7)"
+    warned = f"  ! {formatting.quantity(many, 'warning')}{key}" if many else ""
     right = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
     right = fit(right, area.width) if width(right) > area.width else right
     shown = [area.clean(name) for name in names if name]
@@ -254,7 +276,7 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
     session, the line shows the last values, dimmed.
     """
     is_over = view.progress.phase == "over"
-    before = f" last values, {formatting.stopwatch(view.progress.now_ns)} " if is_over else ""
+    before = f" last values, {formatting.elapsed(view.progress.now_ns)} " if is_over else ""
     cells = area.width - len(before) - 1  # keep one cell free at the edge
     shown = [(vital, vital_words(vital.figure)) for vital in vitals(view)]
     gauges = [of for of in shown if of[0].is_gauge]
@@ -266,7 +288,9 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
         well = [of for of in figures if of[0].level not in MARKS]
         shown.remove((well or figures)[-1])
     if not shown:
-        return as_fits(area.width, (" no vital signs" if is_over else " no vital signs yet", "dim"))
+        is_early = view.progress.phase not in ("measure", "over")
+        none = f" no vital signs{' yet' if is_early else ''}"
+        return as_fits(max(0, area.width - 1), (none, "dim"))
     pieces: list[Piece] = [(before, "dim"), " "]
     for vital, words in shown:
         style = "dim" if is_over else vital.level if vital.level in MARKS else "text"

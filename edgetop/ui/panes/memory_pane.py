@@ -1,6 +1,7 @@
 """The memory pane: the engine's memory, its limit, and the signs of memory pressure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from edgetop import formatting
@@ -15,6 +16,7 @@ from edgetop.wording.memory_words import leak_ends
 from edgetop.wording.sensor_words import no_reading_words
 
 DETAIL_ROWS = 24  # from this height on, a pane that is alone shows more timelines than that of the engine
+LOW_ROWS = 3  # up to this height, the pane has a chart without figures
 LABEL_CELLS = 12
 GIB_FROM = 1000  # values from this many MiB on are shown in GiB
 NS = 1e9
@@ -111,6 +113,8 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
     points = view.memory.rss_points if has_chart(view) else None
+    if area.height <= LOW_ROWS:  # the title has the figures, and the chart of latency the times
+        area = replace(area, is_stacked=True)
     return with_chart(view, points, "MiB", partial(_rows, view.memory), area)
 
 

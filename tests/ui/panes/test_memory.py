@@ -124,10 +124,10 @@ def test_one_line_tells_whose_memory_ends_first() -> None:
 
 def test_the_chart_of_growth_is_below_or_beside_the_figures() -> None:
     moving = Script(manifest(), lambda second: {"mem/rss": 100 + second}).load().warm_up().begin().measure(75)
-    assert rows(moving, 60, 12)[-1].split() == ["0:00"]
+    assert rows(moving, 60, 12)[-1].split() == ["0s"]
     beside = rows(moving, 120, 8)
     assert "engine RSS" in beside[0]
-    assert beside[-1].split()[:1] == ["0:00"]
+    assert beside[-1].split()[:1] == ["0s"]
     assert len(beside) == 8
 
 

@@ -55,7 +55,7 @@ def test_the_course_of_the_total_is_drawn_where_there_is_room() -> None:
     assert any(row.lstrip().startswith("8 ") for row in rows(measured_with_power(75)))
     assert not any(" 0:50 " in row for row in rows(measured_with_power(75), height=8))
     wide = rows(measured_with_power(75), 160, 8)
-    assert wide[-1].split()[0] == "0:00"
+    assert wide[-1].split()[0] == "0s"
     assert "VDD_IN" in wide[1]
 
 

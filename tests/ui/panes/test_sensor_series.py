@@ -36,7 +36,7 @@ def test_every_zone_and_clock_has_a_chart_and_clocks_their_caps() -> None:
         assert any("\u2800" < character <= "\u28ff" for character in "".join(rows[at + 1 : at + 5]))
     assert any(row.startswith("cpu4                 1608 MHz  cap 1608  max 2400, best seen 2400") for row in rows)
     assert any(row.startswith("bigcore0-thermal     86.2 C  max 86.2, 1.2 above its trip at 85.0") for row in rows)
-    assert rows[-1].split() == ["0:00", "1:00"]
+    assert rows[-1].split() == ["0s", "1m"]
 
 
 def test_throttled_time_is_shaded_in_every_chart() -> None:
