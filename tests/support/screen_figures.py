@@ -39,10 +39,11 @@ def of_screen(view: MonitorView) -> Iterator[tuple[str, Figures]]:
     stream = f"[{view.latency.stream}]" if view.latency.stream else ""
     window = SESSION if view.latency.window_ns is None else WINDOW
     header = plain(verdict_line(view, area(400, 1), None))
-    felt = "response " if "resp. p50" in header else ""
+    felt = "response " if "response p50" in header else ""
+    unit = "s" if re.search(r" p99 +[\d.]+\??  ?s ", header) else "ms"  # latencies of ten seconds and more
     latency = {
-        (f"{felt}p50{stream}", window): (r"p50 +#\??", "ms"),
-        (f"{felt}p99{stream}", window): (r"  p99 +#\??", "ms"),
+        (f"{felt}p50{stream}", window): (r"(?<!usual )p50 +#\??", unit),
+        (f"{felt}p99{stream}", window): (r"  p99 +#\??", unit),
         (f"rate{stream}", window): (r" #/s", "/s"),
     }
     yield "header", found_in(header, latency) | of_verdict(header)
