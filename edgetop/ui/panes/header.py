@@ -242,7 +242,7 @@ def identity_line(
     models = [one.name for one in manifest.ab.variants] if manifest.ab else [manifest.model_name]
     names: tuple[str, ...] = (" or ".join(models), runtime, board)
     if view.latency.stream and area.width < STREAM_FROM_CELLS:  # the model of the figures in line 1
-        names = (shortened(view.latency.stream, STREAM_CELLS), *names)
+        names = (stream_name(view.latency.stream, STREAM_CELLS), *names)
     many = len(view.notices)
     key = ": press 7" if area.width >= WIDE_FROM_CELLS else " (7)"
     warned = f"  ! {formatting.quantity(many, 'warning')}{key}" if many else ""
