@@ -10,6 +10,7 @@ import re
 import shlex
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -281,16 +282,39 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
         command = f"{shlex.quote(clean(facts.python))} -m pip install numpy"
         return [problem(RUNTIMES, f"no numpy that loads for {clean(facts.python)}", None, command)]
     if not loads:
-        advice = "or name an interpreter that has one with --engine-python"
-        return [problem(RUNTIMES, finding, advice, f"{extra_command('onnx')}  or  {extra_command('tflite')}")]
+        advice = "another interpreter can be named with --engine-python"
+        return [problem(RUNTIMES, finding, advice, _runtime_command(facts.python, broken))]
     if broken:
-        return [warning(RUNTIMES, finding, "reinstall what cannot be used, or remove it")]
+        fix = _runtime_command(facts.python, broken) if _needed(broken) else None
+        return [warning(RUNTIMES, finding, "reinstall what cannot be used, or remove it", fix)]
     # On a Jetson, an ONNX Runtime without GPU support measures the CPU, which few users intend.
     onnx = loads.get("onnxruntime")
     if onnx and is_compatible(facts.root, "nvidia,tegra") and _local(onnx["providers"]) == ["CPU"]:
         advice = "this wheel has no GPU build: JetPack's Python has one (jetson-ai-lab), named with --engine-python"
         return [warning(RUNTIMES, finding, advice, "edgetop doctor --engine-python /usr/bin/python3")]
     return [ok(RUNTIMES, finding)]
+
+
+def _needed(broken: dict[str, str]) -> str | None:
+    """Return the package that a runtime needs in another version, such as `numpy<2`, or None.
+
+    `broken` has the error of each runtime that does not load.
+    """
+    found = (re.search(r"\bneeds (numpy[<>=][0-9.]+)", error) for error in broken.values())
+    return next((match[1] for match in found if match), None)
+
+
+def _runtime_command(python: str, broken: dict[str, str]) -> str:
+    """Return the command that gives the interpreter `python` a runtime that loads.
+
+    `broken` has the error of each runtime that does not load.
+    """
+    pip = f"{shlex.quote(clean(python))} -m pip install"
+    if needed := _needed(broken):
+        return f"{pip} '{needed}'"
+    if python == sys.executable:
+        return f"{extra_command('onnx')}  or  {extra_command('tflite')}"
+    return f"{pip} onnxruntime  or  {pip} ai-edge-litert"
 
 
 def _local(providers: list[str]) -> list[str]:

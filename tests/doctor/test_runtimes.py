@@ -46,6 +46,14 @@ def test_one_that_does_not_load_is_a_warning_and_alone_a_problem(tmp_path: Path)
     assert "\x1b" not in check.found
 
 
+def test_the_fix_is_for_the_interpreter_that_was_asked(tmp_path: Path) -> None:
+    old = module(error="tflite-runtime needs numpy<2, and numpy 2.2.6 is installed")
+    pip = "'/opt/my python' -m pip install"
+    assert judged(tmp_path, **{"tflite-runtime": old}).fix == f"{pip} 'numpy<2'"
+    assert judged(tmp_path, onnxruntime=module(), **{"tflite-runtime": old}).fix == f"{pip} 'numpy<2'"
+    assert judged(tmp_path).fix == f"{pip} onnxruntime  or  {pip} ai-edge-litert"
+
+
 def test_a_jetson_whose_runtime_has_no_gpu_is_a_warning(tmp_path: Path) -> None:
     assert judged(tmp_path, ORIN, onnxruntime=module(providers=CPU)).status == "warning"
     assert judged(tmp_path, ORIN, onnxruntime=module(providers=["CUDAExecutionProvider", *CPU])).status == "ok"
