@@ -17,7 +17,7 @@ from tests.support.scripts import Script, leaking, measured_with_power, paced
 from tests.support.slow_sessions import sensor, session_of
 
 # Throttled; with a deadline that is missed; in turns of A and B; of two models with a rail; contended and paced.
-GENERATED = {0: 19, 2: 22, 4: 19, 5: 23, 16: 22}  # by the seed: how many figures stand in two outputs at least
+GENERATED = {0: 25, 2: 29, 4: 21, 5: 31, 16: 29}  # by the seed: how many figures stand in two outputs at least
 
 
 @pytest.mark.parametrize("seed", GENERATED)
@@ -34,7 +34,7 @@ def test_a_figure_of_power_memory_and_deadline_is_the_same_in_each_output(script
     folder = record(tmp_path / "one.edgetop", of.batches)
     found = figures(folder, Analysis.of(Recording(folder).play()))
     assert disagreements(found) == []
-    assert _shared(found) >= 18
+    assert _shared(found) >= 30
 
 
 def test_alerts_are_compared(tmp_path: Path) -> None:

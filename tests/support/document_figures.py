@@ -23,7 +23,8 @@ from tests.support.read_figures import (
     written,
 )
 
-SPANS = {"p50 ms": ("p50", "ms"), "p99 ms": ("p99", "ms")}
+TIMES = {"p50 ms": ("p50", "ms"), "p99 ms": ("p99", "ms")}
+SPANS = {**TIMES, "inferences/s": ("rate", "/s")}
 # Of a comparison: the label of a row, the name of the figure, and its unit.
 ROWS = {
     "throughput 1/s": ("rate", "/s"), "inferences": ("count", ""), "missed": ("missed", "%"),
@@ -52,7 +53,7 @@ def of_markdown(text: str) -> Figures:
     for row in table_rows(tables, "| latency |"):
         found |= named(row, {"p99": ("response p99", "ms")} if row["latency"] == "response ms" else times)
     for row in table_rows(tables, "| model | p50 ms"):
-        found |= named(row, {**SPANS, "inferences": ("count", "")}, f"[{row['model']}]")
+        found |= named(row, {**TIMES, "inferences": ("count", "")}, f"[{row['model']}]")
     for row in table_rows(tables, "|   | p50 ms"):
         found |= named(row, {column: (f"{row['']} {name}", unit) for column, (name, unit) in SPANS.items()})
     for row in table_rows(tables, "| slowdown at"):

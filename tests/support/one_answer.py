@@ -70,8 +70,12 @@ DOCUMENT = (
     ("usage.cpu_mean_pct", "cpu", "%", 5e-4),
 )
 OF_SPANS = tuple(
-    (f"{span}.{name}_ms", f"{span} {name}", "ms", 5e-7) for span in ("burst", "sustained") for name in ("p50", "p99")
-)
+    (f"{span}.{key}", f"{span} {name}", unit, half)
+    for span in ("burst", "sustained")
+    for key, name, unit, half in (
+        ("p50_ms", "p50", "ms", 5e-7), ("p99_ms", "p99", "ms", 5e-7), ("throughput_hz", "rate", "/s", 5e-5),
+    )
+)  # fmt: skip
 OF_STREAM = (
     *((f"latency.{name}_ms", name, "ms", 5e-7) for name in ("p50", "p90", "p95", "p99", "max", "mean")),
     ("latency.response.p99_ms", "response p99", "ms", 5e-7),
@@ -106,7 +110,7 @@ def of_document(document: Mapping[str, Any], streams: int) -> Figures:
 
 def _of_board(document: Mapping[str, Any]) -> Figures:
     """Return the figures of `report --json` that are not of a stream: of slowdowns, heat, throttles, and A/B turns."""
-    found: Figures = {}
+    found = _of_throttles(document)
     for one in document["slowdowns"] or ():
         if one["latency_ratio"] is not None:
             begin = clock_time(one["start_s"] * NS)
@@ -119,11 +123,18 @@ def _of_board(document: Mapping[str, Any]) -> Figures:
             found[name, NOW] = stated(document["forecast"][key], "C", 5e-3)
     if deadline := document["latency"]["deadline"]:
         found["headroom", SESSION] = stated(abs(deadline["headroom_ms"]), "ms")
-    if document["throttles"]:
-        found["throttled", SESSION] = stated(document["throttled_share"], "share", 5e-4)
     heat = [zone["max"] for zone in document["temperature"].values() if zone["max"] is not None]
     if heat:
         found["hottest", SESSION] = stated(max(heat), "C", 5e-4)
+    return found
+
+
+def _of_throttles(document: Mapping[str, Any]) -> Figures:
+    found: Figures = {}
+    if document["throttles"]:
+        found["throttled", SESSION] = stated(document["throttled_share"], "share", 5e-4)
+        if ratios := [one["latency_ratio"] for one in document["throttles"] if one["latency_ratio"] is not None]:
+            found["throttled by", SESSION] = stated(max(ratios) - 1, "share", 5e-5)
     return found
 
 
@@ -153,6 +164,9 @@ def of_report(text: str) -> Figures:
         ("throttled", SESSION): (r"^throttles .*?, # % of the time", "%"),
         ("burst p50", SESSION): (r"^burst +p50 #", "ms"),
         ("burst p99", SESSION): (r"^burst .*p99 # ms", "ms"),
+        ("burst rate", SESSION): (r"^burst .* ms  #/s", "/s"),
+        ("sustained rate", SESSION): (r"^sustained .* ms  #/s", "/s"),
+        ("throttled by", SESSION): (r"p50\s+up\s+to\s+\+#\s+%", "%"),
         ("sustained p50", SESSION): (r"^sustained +p50 #", "ms"),
         ("sustained p99", SESSION): (r"^sustained .*p99 # ms", "ms"),
         ("hottest", SESSION): (r"^heat .* to # °C", "C"),
