@@ -84,6 +84,7 @@ LABELS = {"governor": "governor", "power-mode": "power_mode", "power_mode": "pow
 # Number of warm-up inferences below which there is a warning. Choice: as many as a run does by default. Larger: usual
 # runs get a warning; smaller: first inferences enter the figures unnoticed.
 MIN_WARMUP_RUNS = 10
+LANGUAGE_RUNTIME = "llama.cpp"
 
 
 def notices(folds: Folds) -> tuple[Finding, ...]:
@@ -163,11 +164,18 @@ def _few(folds: Folds) -> Iterator[Doubt]:
         yield from _few_in_streams(folds)
         return
     kind = _kind(folds)
-    if warmup_runs is not None and warmup_runs < MIN_WARMUP_RUNS and kind != "watch":  # which warms up as it likes
+    # A watched program warms up as it likes. A language model needs one request, and has one by default.
+    is_exempt = kind == "watch" or _generates(folds)
+    if warmup_runs is not None and warmup_runs < MIN_WARMUP_RUNS and not is_exempt:
         yield WarmupShort(warmup_runs, was_imported=kind == "import")
     unsettled = _unsettled(folds.precision_view(), session)
     if unsettled:
         yield unsettled
+
+
+def _generates(folds: Folds) -> bool:
+    """Whether the session runs a language model, also in turns with another one."""
+    return folds.generates or (folds.manifest is not None and folds.manifest.engine.runtime == LANGUAGE_RUNTIME)
 
 
 def _few_in_streams(folds: Folds) -> Iterator[Doubt]:

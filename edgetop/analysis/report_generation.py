@@ -81,7 +81,7 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
             seen_by=seen_by,
         )  # fmt: skip
     phases, measured_ns = analysis.token_energy.view(), analysis.progress.view().measured_ns
-    joules = _joules_per_token(energy, view.tokens_out)
+    joules = joules_per_token(energy, view.tokens_out)
     return GenerationFigures(
         requests=view.requests,
         tokens_in=view.tokens_in,
@@ -131,7 +131,8 @@ def _times(of: Statistics | None) -> TokenTimes | None:
     )
 
 
-def _joules_per_token(energy: EnergyView, tokens: int) -> float | None:
+def joules_per_token(energy: EnergyView, tokens: int) -> float | None:
+    """Return the energy of the board for one of `tokens` generated tokens in J, or None if it is unknown."""
     total = energy.total
     if total is None or tokens < LEAST_TOKENS or not total.covered:
         return None

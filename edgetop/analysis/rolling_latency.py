@@ -73,7 +73,8 @@ class LatencyView:
     stream: str = ""  # Name of the stream that this view shows, in a session with several streams.
     streams: tuple[StreamLatency, ...] = ()  # One row for each of several streams, the busiest first.
     heat: tuple[HeatColumn, ...] = ()  # The distribution over time, in the columns of the axis in which something ran.
-    heat_is_response: bool = False  # Whether the distribution is of response times.
+    heat_is_response: bool = False  # Whether figures beside the distribution are of response times.
+    heat_is_of_tokens: bool = False  # Whether the distribution is of the times between tokens.
 
 
 @frozen
@@ -105,6 +106,9 @@ class RollingLatency:
         self._began_ns: int | None = since_ns or None
         self._timeline = Timeline()
         self._heat, self._response_heat = LatencyHeat(), LatencyHeat()
+        # Times between the tokens of a language model. The heat map shows them instead of latencies of requests.
+        self._token_heat, self._recent_tokens = LatencyHeat(), LatestSeconds(RECENT_SECONDS)
+        self._has_tokens = False
         self._open: Seconds | None = None  # Statistics of the incomplete second, made once between two folds.
         self._whole: Totals | None = None  # Totals with the incomplete second.
         # Cached figures, by the end of the span and whether they are response times.
@@ -160,6 +164,10 @@ class RollingLatency:
             self._response.add(seconds.response)
             self._response_heat.fold(seconds.response)
         self._heat.fold(seconds)
+        if seconds.tokens is not None:
+            self._has_tokens |= bool(seconds.tokens.itl.rows["count"].any())
+            self._token_heat.fold(seconds.tokens.itl)
+            self._recent_tokens.keep(seconds.tokens.itl)
         self._latest.compare(seconds)
         self._recent.keep(seconds)
         rows = that_ran(rows)
@@ -183,6 +191,7 @@ class RollingLatency:
             window_ns, window, session, is_exact, self.points(axis), buckets, self._since_ns,
             window_response, response, heat=self.heat(axis, service=service),
             heat_is_response=self.load.is_paced and not service,
+            heat_is_of_tokens=self._has_tokens,
         )  # fmt: skip
 
     def window(self, window_ns: int | None, now_ns: int) -> Statistics | None:
@@ -241,9 +250,12 @@ class RollingLatency:
     def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:
         """Return the distribution of latency over time, as one column for each step of the time axis.
 
-        Columns without inferences are left out. `service`: True for service times. False for response times if the load
+        Of a language model, it is the distribution of the times between tokens. Columns without inferences are left
+        out. `service`: True for service times. False for response times if the load
         is paced, because a response time that is too long misses a deadline.
         """
+        if self._has_tokens:
+            return self._token_heat.columns(axis, self._recent_tokens, RECENT_SECONDS - 1, NO_SECONDS)
         unfinished = self._open_part()
         if self.load.is_paced and not service:
             response = unfinished.response if unfinished.response is not None else NO_SECONDS

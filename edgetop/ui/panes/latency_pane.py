@@ -10,6 +10,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.latency_heat import choose_latency_axis
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
+from edgetop.analysis.report_generation import joules_per_token
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.token_figures import GenerationView
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, stream_name
@@ -55,8 +56,8 @@ def title(view: MonitorView, area: Area) -> str:
         shown.insert(0, f"{stream_name(latency.stream, STREAM_CELLS)} (M: the next)")
     few = ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
     if area.height > 2 and latency.heat:
-        kind = "response" if latency.heat_is_response else "service"
-        shown += [*few, f"{kind} time, each {formatting.span(view.axis.column_s * 1e9)}"]
+        kind = "ITL" if latency.heat_is_of_tokens else f"{'response' if latency.heat_is_response else 'service'} time"
+        shown += [*few, f"{kind}, each {formatting.span(view.axis.column_s * 1e9)}"]
     else:
         shown += few
     while len(shown) > 1 and len("   ".join(shown)) > area.width - TITLE_CELLS:
@@ -91,7 +92,10 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         lines = [_figures(view.latency.window, area.width, "service  " if response else "")]
         lines += [_figures(response, area.width, "response ")] * bool(response)
     if view.generation is not None:
-        lines.append(_tokens(view.generation, area.width))
+        has_counts = area.height >= SPANS_ROWS
+        lines.append(_tokens(view.generation, area.width, has_rates=not has_counts))
+        if has_counts:
+            lines.append(_token_counts(view, view.generation, area.width))
     if view.latency.streams:
         lines += _streams(view, area.resized(height=max(1, (area.height - len(lines)) // 3)))
     if area.height >= SPANS_ROWS and not is_whole and len(lines) != 2:
@@ -104,8 +108,11 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     return [*lines, *with_axis(view, area.resized(height=room - len(below)), lambda of: _heat_map(view, of)), *below]
 
 
-def _tokens(tokens: GenerationView, cells: int) -> Line:
-    """Return a line on the tokens of a language model: time to the first, time between two, and tokens per second."""
+def _tokens(tokens: GenerationView, cells: int, *, has_rates: bool) -> Line:
+    """Return a line on the tokens of a language model: time to the first, and time between two.
+
+    `has_rates`: whether the line also has the tokens per second.
+    """
     pieces: list[Piece] = []
     for name, times in (("TTFT", tokens.ttft), ("ITL", tokens.itl)):
         pieces.append((f"{name} ", "dim"))
@@ -116,8 +123,18 @@ def _tokens(tokens: GenerationView, cells: int) -> Line:
             doubt = " " if times.is_settled(quantile) else "?"
             pieces += [(label, STYLES[label]), f" {milliseconds(times.percentile_ns(quantile))}{doubt} "]
     for name, rate in (("prefill", tokens.prefill_per_s), ("decode", tokens.decode_per_s)):
-        pieces += [(f" {name} ", "dim"), or_unknown(rate, formatting.rate)]
-    return as_fits(cells, *pieces, (" tok/s", "dim"))
+        pieces += [(f" {name} ", "dim"), or_unknown(rate, formatting.rate)] if has_rates else []
+    return as_fits(cells, *pieces, *([(" tok/s", "dim")] if has_rates else []))
+
+
+def _token_counts(view: MonitorView, tokens: GenerationView, cells: int) -> Line:
+    """Return a line with the rates of a language model, its generated tokens, and the energy of one of them."""
+    pieces: list[Piece] = []
+    for name, rate in (("prefill", tokens.prefill_per_s), ("decode", tokens.decode_per_s)):
+        pieces += [(f"{name} ", "dim"), or_unknown(rate, formatting.rate), ("  ", "dim")]
+    joules = joules_per_token(view.energy, tokens.tokens_out)
+    energy: list[Piece] = [] if joules is None else [f"{joules:.3g}", (" J/token  ", "dim")]
+    return as_fits(cells, *pieces, ("tok/s  ", "dim"), *energy, formatting.count(tokens.tokens_out), (" tokens", "dim"))
 
 
 def _streams(view: MonitorView, area: Area) -> list[Line]:
@@ -265,12 +282,15 @@ def _cells(label: str, statistics: Statistics | None, precision: PrecisionView =
 def _heat_map(view: MonitorView, area: Area) -> list[Line]:
     """Return the latencies over time as a heat map, with p50, p99 and the deadline if it is near.
 
+    Of a language model, the times between tokens are shown instead.
+
     Return [] without data.
     """
     columns, axis, cells = view.latency.heat, view.axis, area.width - GUTTER
     if not columns:
         return []
-    deadline_ns = view.deadline.deadline_ns if view.deadline else None
+    is_of_tokens = view.latency.heat_is_of_tokens  # whose times have no deadline
+    deadline_ns = view.deadline.deadline_ns if view.deadline and not is_of_tokens else None
     of = HeatMap(
         axis, columns, choose_latency_axis(columns, deadline_ns, area.y_zoom), deadline_ns, cells, area.height,
         area.characters, throttled(view, axis, cells), slower(view, axis, cells), cursor_cell(area, axis, cells),
