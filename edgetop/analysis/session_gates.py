@@ -54,6 +54,7 @@ class Metric:
     only_grows: bool = False  # Whether a limit that was exceeded stays exceeded.
     example: str = ""
     is_per_stream: bool = False  # Whether each stream of a session has its own value.
+    is_latency: bool = False  # Whether it is a time of inferences or tokens, which needs enough of them to be settled.
 
 
 @frozen
@@ -208,10 +209,10 @@ def _non_finite(report: Report, unit: str) -> Number:
 
 METRICS: dict[str, Metric] = {
     **{
-        name: Metric(_TIME, _latency(f"{name}_ms"), name == "max", f"{name}>33ms", is_per_stream=True)
+        name: Metric(_TIME, _latency(f"{name}_ms"), name == "max", f"{name}>33ms", is_per_stream=True, is_latency=True)
         for name in ("p50", "p90", "p95", "p99", "p999", "mean", "max")
     },
-    "jitter": Metric(_TIME, _latency("jitter_ms"), False, "jitter>1ms", is_per_stream=True),
+    "jitter": Metric(_TIME, _latency("jitter_ms"), False, "jitter>1ms", is_per_stream=True, is_latency=True),
     "misses": Metric(_SHARE | _COUNT, _misses, True, "misses>0.1%", is_per_stream=True),
     "miss-risk": Metric(_COUNT | _SHARE, _miss_risk, False, "miss-risk>1e-5", is_per_stream=True),
     "rss": Metric(_SIZE, _figure("memory.rss_peak_mib"), True, "rss>512MiB"),
@@ -222,7 +223,7 @@ METRICS: dict[str, Metric] = {
     "drift": Metric(_SHARE, _drift, False, "drift>10%", is_per_stream=True),
     "leak": Metric(_GROWTH, _leak, False, "leak>1MiB/h"),
     **{
-        f"{kind}.{key}": Metric(_TIME, _tokens(kind, f"{key}_ms"), key == "max", f"{kind}.p99>{limit}")
+        f"{kind}.{key}": Metric(_TIME, _tokens(kind, f"{key}_ms"), key == "max", f"{kind}.p99>{limit}", is_latency=True)
         for kind, limit in (("ttft", "800ms"), ("itl", "80ms"))
         for key in ("p50", "p90", "p99", "mean", "max")
     },
@@ -307,7 +308,7 @@ def judge_gate(gate: Gate, report: Report) -> GateResult:
     is_settled = _is_settled(gate, report)
     return GateResult(
         gate, value, ok=not exceeded, fails_for_sure=exceeded and is_settled,
-        is_response=gate.metric.units is _TIME and "." not in gate.name and report.latency.response is not None,
+        is_response=gate.metric.is_latency and "." not in gate.name and report.latency.response is not None,
         is_settled=is_settled, count=None if is_settled else _count(gate, report),
     )  # fmt: skip
 
@@ -334,7 +335,7 @@ def _is_settled(gate: Gate, report: Report) -> bool:
     if (
         gate.is_final
         or gate.name in ("miss-risk", "non-finite", "fallback")
-        or not (gate.metric.units is _TIME or gate.unit == "%")
+        or not (gate.metric.is_latency or gate.unit == "%")
     ):
         return True
     if "." in gate.name:  # of tokens

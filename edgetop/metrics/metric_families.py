@@ -87,7 +87,7 @@ class Family:
 
 
 # kind of sensor -> (metric, unit, label with the name of the sensor, factor from the sensor's unit, description)
-_OF_SENSORS = {
+SENSOR_METRICS = {
     "temp": ("temperature_celsius", "celsius", "sensor", 1.0, "Temperature of a zone of the board."),
     "humidity": ("humidity_ratio", "ratio", "sensor", 0.01, "Relative humidity of the air."),
     "ambient": ("ambient_celsius", "celsius", "sensor", 1.0, "Temperature of a probe that is not part of the board."),
@@ -215,7 +215,7 @@ def _memory_growth(analysis: Analysis, _: Manifest) -> Iterator[Family]:
 
 
 def _of_sensors(analysis: Analysis, _: Manifest) -> Iterator[Family]:
-    for kind, (name, unit, label, scale, about) in _OF_SENSORS.items():
+    for kind, (name, unit, label, scale, about) in SENSOR_METRICS.items():
         tracks = [track for track in analysis.tracks.views(kind) if track.value is not None and not track.is_lost]
         samples = tuple(Sample(_named(label, track), (track.value or 0.0) * scale) for track in tracks)
         yield Family(f"{PREFIX}{name}", "gauge", about, samples, unit)

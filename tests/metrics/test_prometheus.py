@@ -16,9 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from edgetop.analysis.faults import occurred
 from edgetop.errors import InputError
 from edgetop.metrics.grafana_dashboard import RECORDED, dashboard
-from edgetop.metrics.metric_families import BOUNDS_NS, MOST, Distribution, Family, Sample, families
+from edgetop.metrics.metric_families import BOUNDS_NS, MOST, SENSOR_METRICS, Distribution, Family, Sample, families
 from edgetop.metrics.metric_outlet import Outlet
 from edgetop.metrics.prometheus import Textfile, rendered
+from edgetop.sensors.sensor_protocol import UNIT_OF_KIND
 from edgetop.session import histogram
 from edgetop.session.manifest import Load
 from tests.support.prometheus_queries import queries
@@ -331,3 +332,11 @@ def test_what_hangs_at_the_end_is_given_up(analysis, monkeypatch) -> None:
     outlet._waiting.put(None)
     outlet._thread.join(20)
     assert not outlet._thread.is_alive()
+
+
+def test_each_kind_of_sensor_has_a_metric_or_a_reason_to_have_none() -> None:
+    """A kind without one would be in the recording and not on the dashboard, and nobody would notice."""
+    of_single_calls = {"call", "input"}  # a sample of a program's calls, whose latencies have a histogram
+    of_single_frames = {"drop"}  # frames dropped before one frame; only their sum, in the report, says anything
+    assert UNIT_OF_KIND.keys() - SENSOR_METRICS.keys() == of_single_calls | of_single_frames
+    assert SENSOR_METRICS.keys() - UNIT_OF_KIND.keys() == set()

@@ -8,6 +8,7 @@ from click import IntRange
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, Value, needs, not_beside, option, taken
+from edgetop.engines.child.adapters import names_text
 from edgetop.errors import EXIT_DONE, EXIT_PROBLEM_FOUND, ReaderLeftError
 
 EXAMPLES = """\b
@@ -38,7 +39,7 @@ OPTIONS = (
         rules=[THIS_MACHINE],
     ),
     option(
-        "--engine", metavar="NAME", help="Runtime for --roofline: onnxruntime, litert or tflite-runtime.",
+        "--engine", metavar="NAME", help=f"Runtime for --roofline: {names_text('onnx', 'tflite')}.",
         shell_complete=completion.engines, rules=[OF_ROOFLINE],
     ),
     option(

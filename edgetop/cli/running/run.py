@@ -16,6 +16,7 @@ from edgetop.cli.grouped_help import GroupedCommand
 from edgetop.cli.running.exporters import METRICS_OPTIONS
 from edgetop.cli.running.generation_options import GENERATION_OPTIONS
 from edgetop.cli.running.session_options import SESSION_OPTIONS
+from edgetop.engines.child.adapters import names_text
 from edgetop.sensors.log_formats import FORMATS
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ MODEL_OPTIONS = (
     *SESSION_OPTIONS,
     option(
         "--engine", metavar="NAME", shell_complete=completion.engines,
-        help="Runtime: onnxruntime, litert, tflite-runtime or llama.cpp. Default: chosen by the file's content.",
+        help=f"Runtime: {names_text()}. Default: chosen by the file's content.",
     ),
     option(
         "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME[:K=V,...]",

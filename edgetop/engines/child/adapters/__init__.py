@@ -40,6 +40,16 @@ RUNTIMES: Dict[str, Runtime] = {
 }
 
 
+def names_text(*formats: str) -> str:
+    """Return the names of the runtimes that run models of one of `formats`, or of any, for the help of an option.
+
+    >>> names_text("onnx", "tflite")
+    'onnxruntime, litert, tflite-runtime or openvino'
+    """
+    *names, last = (name for name, of in RUNTIMES.items() if not formats or set(formats) & set(of.formats))
+    return "%s or %s" % (", ".join(names), last)
+
+
 def runtimes_of(model_format: str) -> List[str]:
     """Return the names of the runtimes that run models of a format, such as "tflite".
 
