@@ -33,6 +33,7 @@ _COLUMNS = ((1.2, 2), (0.8, 3))  # The factor of a move, and where its test stan
 TESTS = {
     f"{SLOWDOWNS}.baseline": _SPANS,
     f"{SLOWDOWNS}.detector": _SPANS,
+    f"{SLOWDOWNS}.slow_span": _SPANS,
     f"{SLOWDOWNS}.levels": (*_SPANS, "slowdowns/test_levels.py"),
     f"{SLOWDOWNS}.judgement": (
         "slowdowns/test_stage_thresholds.py",
@@ -43,6 +44,7 @@ TESTS = {
     "edgetop.analysis.miss_risk": ("test_miss_risk.py",),
     f"{SLOWDOWNS}.slowdown": ("slowdowns/test_contended.py",),
     f"{SLOWDOWNS}.stages": (*_STAGES, *_CAUSES, *_SPANS),
+    f"{SLOWDOWNS}.cause_finding": (*_CAUSES, *_STAGES, "slowdowns/test_refusals.py", "test_streams.py"),
     f"{SLOWDOWNS}.evidence": (*_CAUSES, *_STAGES, "slowdowns/test_refusals.py", "test_streams.py"),
     f"{SLOWDOWNS}.clock_parts": ("slowdowns/test_memory_clock.py", *_CAUSES),
     f"{SLOWDOWNS}.signals": (*_CAUSES, *_START, "test_streams.py"),

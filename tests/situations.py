@@ -20,7 +20,8 @@ from textual.strip import Strip
 from edgetop.analysis.ab_figures import QuadEvents
 from edgetop.analysis.analysis import Analysis
 from edgetop.session.batch import Batch, merge
-from edgetop.session.manifest import EngineInfo, Load, Watched, WatchedStream
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import EngineInfo, Watched, WatchedStream
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.ui.app import EdgetopApp, monitor
 from edgetop.ui.screen_settings import ScreenSettings

@@ -13,7 +13,7 @@ import pytest
 from edgetop.cli.printing.output_agreement_words import judge_of
 from edgetop.cli.watching.watch import command as watch
 from edgetop.engines.child.engine_error import EngineError
-from edgetop.engines.child.inputs import read_array
+from edgetop.engines.child.tensor_values import read_array
 from edgetop.errors import InputError, OutputError
 from edgetop.files import open_regular, parse_json, read_file, read_json, read_text, read_toml, replacing, write_file
 from edgetop.metrics.prometheus import Textfile

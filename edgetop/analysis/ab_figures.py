@@ -16,7 +16,8 @@ from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference, typical_ratio, undisturbed
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import LoadBegan, QuadDone, QuadFigures, SessionOver, TurnsBegan, TurnsSettled
+from edgetop.session.engine_events import LoadBegan, QuadDone, QuadFigures, TurnsBegan, TurnsSettled
+from edgetop.session.event_kinds import SessionOver
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, last_end_ns, measured

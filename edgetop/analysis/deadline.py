@@ -8,7 +8,7 @@ from edgetop.analysis.miss_risk import MissRisk
 from edgetop.analysis.slowdowns.slow_inferences import SlowInference, TailPart, tail_parts
 from edgetop.analysis.statistics import Statistics
 from edgetop.frozen import frozen
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 
 # Share of inferences that must miss the deadline to be reported outside of the latency pane. Choice: one in ten
 # thousand. Larger: rare misses of a long session pass; smaller: a single miss of a night is a verdict.

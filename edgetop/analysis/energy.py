@@ -21,7 +21,8 @@ from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Battery, Load, Manifest, Methodology, SensorInfo
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Battery, Manifest, Methodology, SensorInfo
 from edgetop.session.phases import Phases
 
 PART = "part"  # Role of a sensor that measures a part of the board.

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from edgetop.analysis.longer_operators import LongerOperators
-from edgetop.session.event_kinds import Competing, GarbageCollected, ProfileBurst, SensorSlow, SlowInference
+from edgetop.session.engine_events import GarbageCollected, ProfileBurst, SlowInference
+from edgetop.session.event_kinds import Competing, SensorSlow
 from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 

@@ -16,7 +16,7 @@ from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.ceilings import Ceilings
-from edgetop.session.event_kinds import ProfileBurst, ProfileBursts, ProfilerChosen, RooflineMeasured
+from edgetop.session.engine_events import ProfileBurst, ProfileBursts, ProfilerChosen, RooflineMeasured
 from edgetop.session.events import Event
 from edgetop.session.operators import BASELINE_BURSTS, LEAST_BURSTS, LEAST_RUNS, Burst, ThreadUse
 from edgetop.session.seconds import NS

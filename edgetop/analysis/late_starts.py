@@ -24,7 +24,7 @@ from edgetop.analysis.slowdowns.signals import (
 from edgetop.analysis.slowdowns.slow_inferences import PART
 from edgetop.frozen import frozen
 from edgetop.session import histogram
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.seconds import NS, Seconds
 
 # Mean service time divided by the period from which a queue is likely if arrivals are uneven. Choice: at 0.8 most

@@ -8,7 +8,7 @@ was slow by chance would be longest in any operator, more often in one that take
 import math
 from dataclasses import dataclass
 
-from edgetop.session.event_kinds import ProfileBurst
+from edgetop.session.engine_events import ProfileBurst
 
 # Number of slow instrumented inferences in which an operator must have taken longer. Choice: two may be chance. Larger:
 # an operator is named late; smaller: a disturbed inference names one.

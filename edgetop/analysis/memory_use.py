@@ -20,7 +20,7 @@ from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.formatting import DIGITS, rounded
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import EngineMemory
+from edgetop.session.engine_events import EngineMemory
 from edgetop.session.events import Event
 from edgetop.session.phases import Phases
 from edgetop.session.records import middles_ns, of_sensors

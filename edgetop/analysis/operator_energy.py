@@ -22,7 +22,7 @@ import numpy.typing as npt
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import ProfileBurst
+from edgetop.session.engine_events import ProfileBurst
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import MEASURE, of_sensors
 from edgetop.session.seconds import NS

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from edgetop.frozen import frozen
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.seconds import NS, Seconds
 
 # Shortest time for which a queue must have grown. Choice: two seconds for each third. Larger: an overload is seen

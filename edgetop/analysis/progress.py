@@ -7,12 +7,10 @@ import numpy as np
 
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
+from edgetop.session.engine_events import EngineDied, EngineFailed, ProfileBurst
 from edgetop.session.event_kinds import (
-    EngineDied,
-    EngineFailed,
     GateFailed,
     PhaseBegan,
-    ProfileBurst,
     RecordingCaughtUp,
     RecordingRestored,
     RecordingTrouble,

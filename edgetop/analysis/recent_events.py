@@ -14,7 +14,8 @@ from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.slowdowns.slowdown import Slowdown, SlowdownsView, slowdown_events
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttle_events
 from edgetop.frozen import frozen
-from edgetop.session.event_kinds import AlertBegan, OutputsKept, RecordsLost, Remark
+from edgetop.session.engine_events import OutputsKept, RecordsLost
+from edgetop.session.event_kinds import AlertBegan, Remark
 from edgetop.session.events import Event
 
 MAX_EVENTS = 1_000

@@ -25,7 +25,7 @@ from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.records import measured
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate

@@ -61,7 +61,8 @@ from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView
 from edgetop.analysis.stream_verdicts import Judged, join_verdicts
 from edgetop.analysis.streams import StreamView
 from edgetop.analysis.usage import UsageFigures
-from edgetop.analysis.verdict import Evidence, Verdict, judge, with_ab
+from edgetop.analysis.verdict import judge, with_ab
+from edgetop.analysis.verdict_data import Evidence, Verdict
 from edgetop.analysis.verdict_reasons import FaultFound, State
 from edgetop.formatting import rounded
 from edgetop.frozen import OMIT

@@ -7,7 +7,8 @@ hardly runs, or when the program does not call it at present, unless it has trou
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from edgetop.analysis.verdict import UNDISTURBED, Level, Verdict
+from edgetop.analysis.verdict import UNDISTURBED
+from edgetop.analysis.verdict_data import Level, Verdict
 from edgetop.analysis.verdict_reasons import (
     EndedAs,
     FaultFound,

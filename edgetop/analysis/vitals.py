@@ -13,7 +13,7 @@ from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.signals import INPUT_FLOOR_V
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.usage import PROGRAM_CPU
-from edgetop.analysis.verdict import Level
+from edgetop.analysis.verdict_data import Level
 from edgetop.frozen import frozen
 from edgetop.session.trips import CLOSE_C
 

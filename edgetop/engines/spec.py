@@ -12,7 +12,7 @@ from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 
 if TYPE_CHECKING:
-    from edgetop.session.manifest import ImageInput
+    from edgetop.session.load_settings import ImageInput
 
 DEFAULT_WARMUP_RUNS = 50
 GENERATION_WARMUP_RUNS = 1  # of a language model, whose warm-up needs no more than its weights in memory

@@ -22,26 +22,18 @@ from edgetop.recording.removal import remove_session
 from edgetop.recording.session_folder import is_real_folder, read_manifest
 from edgetop.session.batch import Batch
 from edgetop.session.clock import format_utc
-from edgetop.session.event_kinds import (
-    CoarseTimes,
-    PhaseBegan,
-    PhaseName,
-    ProfileBurst,
-    ProfilerChosen,
-    Remark,
-    SessionImported,
-    SessionOver,
-    ToolSummary,
-)
+from edgetop.session.engine_events import ProfileBurst, ProfilerChosen
+from edgetop.session.event_fields import PhaseName
+from edgetop.session.event_kinds import CoarseTimes, PhaseBegan, Remark, SessionImported, SessionOver, ToolSummary
 from edgetop.session.events import Body, Event, Severity
 from edgetop.session.generation_settings import Generation
+from edgetop.session.load_settings import Load
 from edgetop.session.manifest import (
     FORMAT_VERSION,
     IMPORTED,
     Board,
     ClockInfo,
     EngineInfo,
-    Load,
     Manifest,
     Methodology,
     Model,

@@ -15,7 +15,7 @@ from typing import Literal
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
-from edgetop.recording.journal import SEGMENT_BYTES, Journal, Progress, TableJob, Unwritten, UnwrittenNote
+from edgetop.recording.journal import SEGMENT_BYTES, Journal, Progress, TableJob
 from edgetop.recording.removal import remove_session
 from edgetop.recording.session_folder import (
     JOURNAL,
@@ -27,6 +27,7 @@ from edgetop.recording.session_folder import (
     write_manifest,
 )
 from edgetop.recording.table_writer import InlineTableWriter, TableWriter
+from edgetop.recording.unwritten import Unwritten, UnwrittenNote
 from edgetop.session.batch import Batch, merge
 from edgetop.session.event_kinds import RecordingCaughtUp, RecordingRestored, RecordingTrouble, Remark
 from edgetop.session.events import Body, Event, Severity

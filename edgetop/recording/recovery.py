@@ -18,11 +18,12 @@ from edgetop import formatting
 from edgetop.errors import RecordingError
 from edgetop.files import open_regular, read_file, remove_partials
 from edgetop.recording.catalog import CATALOG
-from edgetop.recording.journal import JournalState, Unwritten, read_unwritten, segment_name
+from edgetop.recording.journal import JournalState, segment_name
 from edgetop.recording.packing import Tally
 from edgetop.recording.rows import MAX_SESSION_NS, sound
 from edgetop.recording.session_folder import END_NOTE, JOURNAL, MANIFEST, WriterLock, has_journal, read_manifest
 from edgetop.recording.snapshot import InferencesSince, Snapshot, aggregator_of
+from edgetop.recording.unwritten import Unwritten, read_unwritten
 from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
 from edgetop.session.event_kinds import SessionOver

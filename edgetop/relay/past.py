@@ -23,7 +23,7 @@ from edgetop.relay import relay_frames
 from edgetop.relay.encoding import MAX_SINGLE, NOWHERE, SECONDS_AT_ONCE, STREAMS_AT_ONCE, Encoder, in_pieces, thinned
 from edgetop.relay.relay_frames import Frame
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import ProfileBurst, ProfileBursts
+from edgetop.session.engine_events import ProfileBurst, ProfileBursts
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import BASELINE_BURSTS

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +33,8 @@ from edgetop.engines.engine_protocol import (
     join_updates,
 )
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
-from edgetop.frozen import frozen
 from edgetop.runner.model_file import ModelFiles
+from edgetop.runner.outcome import BatchSink, Derived, Outcome, failure_of, internal_error
 from edgetop.runner.rotation import Recorder, Rotation
 from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
@@ -59,23 +59,6 @@ OPENING_NS = 5_000_000_000  # the pause is longer after this time: a watched pro
 MOST_AHEAD_NS = 3_600_000_000_000  # starts of inferences are cut to this time after now
 LATE_NS = 2_000_000_000  # records that waited longer than this in the engine are reported as late
 STOP_PATIENCE_NS = 10_000_000_000  # time for the running inference to end; then the engine is killed
-
-
-Derived = Callable[[Batch], tuple[Event, ...]]
-
-
-class BatchSink(Protocol):
-    def put(self, batch: Batch) -> None: ...
-
-    def close(self) -> None: ...
-
-
-@frozen
-class Outcome:
-    """How a session ended: the reason, such as `duration` or `user`, and the error if there was one."""
-
-    end_reason: str
-    error: EdgetopError | None = None
 
 
 class Conductor:
@@ -198,7 +181,7 @@ class Conductor:
         except Exception as error:  # noqa: BLE001  a defect must not lose the recording or leave an engine running
             with contextlib.suppress(Exception):  # for example MemoryError
                 self._state.add_event(Remark("internal-error"), "critical", "edgetop", traceback.format_exc(limit=-3))
-            self._end("internal-error", _internal(error))
+            self._end("internal-error", internal_error(error))
         finally:
             self.began_measuring.set()
 
@@ -428,7 +411,7 @@ class Conductor:
             derived = self._derived(batch)
         except Exception as error:  # noqa: BLE001  a defect of the analysis must not cost the recording
             self._derived, derived = _derive_nothing, ()
-            text = f"throttling and turns are recorded no more as events: {_internal(error)}"
+            text = f"throttling and turns are recorded no more as events: {internal_error(error)}"
             trace = traceback.format_exc(limit=-3)
             self._state.add_event(AnalysisFailed(trace), "warning", "edgetop", text)
         return replace(batch, events=(*batch.events, *derived)) if derived else batch
@@ -460,7 +443,7 @@ class Conductor:
             steps.append(self._recorder.discard if isinstance(error, InputError) else self._finish_recording)
         if self._rotation:
             steps.append(self._rotation.close)
-        failures = [_failure_of(step) for step in steps]
+        failures = [failure_of(step) for step in steps]
         self.outcome = Outcome(reason, next(filter(None, [error, *failures]), None))
         self._feed.close()
 
@@ -497,20 +480,5 @@ class Conductor:
                 self._feed.put(Batch(manifest.duration_ns or 0, manifest=replace(manifest, lost=lost)))
 
 
-def _failure_of(step: Callable[[], object]) -> EdgetopError | None:
-    """Call `step`. Return the error that it raised, or None."""
-    try:
-        step()
-    except EdgetopError as error:
-        return error
-    except Exception as error:  # noqa: BLE001  a defect in one step must not keep the next from being done
-        return _internal(error)
-    return None
-
-
 def _derive_nothing(_: Batch) -> tuple[Event, ...]:
     return ()
-
-
-def _internal(error: Exception) -> EdgetopError:
-    return EdgetopError(f"internal error: {type(error).__name__}: {error}")

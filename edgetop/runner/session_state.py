@@ -39,6 +39,7 @@ from edgetop.runner.measured_ceilings import Kind, kind_of
 from edgetop.runner.pending_events import PendingEvents
 from edgetop.runner.surroundings import Surroundings
 from edgetop.sensors.sensor_protocol import Missing
+from edgetop.session import engine_events as noted  # the events that it adds to the session
 from edgetop.session import event_kinds as kinds
 from edgetop.session.ceilings import DTYPE, Ceilings
 from edgetop.session.clock import Clock, anchor, both_times, format_utc
@@ -56,12 +57,7 @@ from edgetop.session.manifest import (
     lost_in_all,
 )
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
-from edgetop.session.records import (
-    NO_INFERENCES,
-    Inferences,
-    join,
-    measured,
-)
+from edgetop.session.records import NO_INFERENCES, Inferences, join, measured
 
 CLOCK_STEP = timedelta(seconds=0.1)
 
@@ -195,7 +191,7 @@ class SessionState:
         which = f" {', '.join(deciding[:3])}" if all(one in made for one in types) else ""
         named = ", ".join(f"{name} ({number})" if number > 1 else name for name, number in list(types.items())[:3])
         text = f"{' and '.join(sorted(made_up))} input{which}, but the work of {named} depends on what is in it"
-        self.add_event(kinds.DataDependent(", ".join(types)), "warning", "edgetop", text)
+        self.add_event(noted.DataDependent(", ".join(types)), "warning", "edgetop", text)
 
     def sensors_known(self, sensors: tuple[SensorInfo, ...], missing: tuple[Missing, ...]) -> None:
         self._amend(sensors=sensors)
@@ -250,7 +246,7 @@ class SessionState:
         match message:
             case Started():
                 text = f"Python {message.python}" if message.python else f"process {message.pid}"
-                self.add_event(kinds.EngineStarted(message.pid), "info", "engine", text)
+                self.add_event(noted.EngineStarted(message.pid), "info", "engine", text)
             case StreamsSeen():
                 self._streams_seen(message)
             case Loaded():
@@ -273,7 +269,7 @@ class SessionState:
             case BurstTaken():
                 self._burst_taken(message)
             case SlowInference():
-                slow = kinds.SlowInference(
+                slow = noted.SlowInference(
                     message.latency_ns, message.span_ns, message.preempted, message.major_faults,
                     message.minor_faults, message.waited_ns, message.migrations, message.capacity,
                     message.lost_cpus or None,
@@ -281,7 +277,7 @@ class SessionState:
                 text = f"{milliseconds(message.latency_ns)} ms, the slowest of its tenth of a second"
                 self._engine_reached(message.monotonic_ns, slow, text)
             case GarbageCollected():
-                body = kinds.GarbageCollected(message.latency_ns, message.took_ns, message.after_ns, message.generation)
+                body = noted.GarbageCollected(message.latency_ns, message.took_ns, message.after_ns, message.generation)
                 text = f"{milliseconds(message.took_ns)} of {milliseconds(message.latency_ns)} ms were Python's"
                 self._engine_reached(message.monotonic_ns, body, f"{text} garbage collection")
             case OfVariant():
@@ -291,21 +287,21 @@ class SessionState:
                 plan = replace(plan, begin_ns=plan.begin_ns - self._events.origin_ns)
                 if message.load:
                     text = f"load {message.load + 1} of {plan.loads}: turns begin"
-                    self._engine_reached(message.plan.begin_ns, kinds.LoadBegan(message.load, plan), text)
+                    self._engine_reached(message.plan.begin_ns, noted.LoadBegan(message.load, plan), text)
                 else:
-                    self._engine_reached(message.plan.begin_ns, kinds.TurnsBegan(plan), "turns begin")
+                    self._engine_reached(message.plan.begin_ns, noted.TurnsBegan(plan), "turns begin")
             case Failed():
-                self.add_event(kinds.EngineFailed(message.stage), "critical", "engine", message.message)
+                self.add_event(noted.EngineFailed(message.stage), "critical", "engine", message.message)
             case Died():
                 source = "program" if self.manifest.watched else "engine"
-                self.add_event(kinds.EngineDied(message.last_words), "critical", source, message.cause)
+                self.add_event(noted.EngineDied(message.last_words), "critical", source, message.cause)
             case Ended():
                 self._engine_ended_ns = message.monotonic_ns - self._events.origin_ns
 
     def _records_lost(self, message: RecordsLost) -> None:
         count = message.count
         text = f"{count} inferences were not reported: {message.why}"
-        self.add_event(kinds.RecordsLost(count), "critical", "engine", text)
+        self.add_event(noted.RecordsLost(count), "critical", "engine", text)
         lost = Lost(None, count, message.why)
         self._amend(lost=lost_in_all(self.manifest.lost, lost))
 
@@ -324,7 +320,7 @@ class SessionState:
         )
         for number, stream in enumerate(new, len(before)):
             text = f"stream {number}: {stream.name or 'a model without a name'}"
-            self.add_event(kinds.StreamSeen(number), "info", "program", text)
+            self.add_event(noted.StreamSeen(number), "info", "program", text)
 
     def _write_streams(self) -> None:
         """Store the present figures of each stream (a model or thread that runs inferences) in the manifest."""
@@ -344,7 +340,7 @@ class SessionState:
         self.add_event(kinds.Remark("engine-loaded"), "info", "engine", text)
         if self.profiles and (ceilings := self._ceilings_for(kind_of(self.manifest.board, loaded, self._spec))):
             text = f"{ceilings.flops_per_s / 1e9:.1f} GFLOP/s and {ceilings.bytes_per_s / 1e9:.1f} GB/s at most"
-            body = kinds.RooflineMeasured(
+            body = noted.RooflineMeasured(
                 ceilings.flops_per_s, ceilings.bytes_per_s, DTYPE, ceilings.measured_utc, ceilings.int8_flops_per_s
             )
             self.add_event(body, "info", "edgetop", f"{text}, as measured {ceilings.measured_utc}")
@@ -366,7 +362,7 @@ class SessionState:
         when = _STAGES.get(memory.stage, memory.stage)
         anon_mib, file_mib = (None if kib is None else kib / 1024 for kib in (memory.anon_kib, memory.file_kib))
         arena_mib = None if memory.arena_bytes is None else memory.arena_bytes / 2**20
-        body = kinds.EngineMemory(memory.stage, memory.rss_kib / 1024, anon_mib, file_mib, arena_mib, memory.arena_from)
+        body = noted.EngineMemory(memory.stage, memory.rss_kib / 1024, anon_mib, file_mib, arena_mib, memory.arena_from)
         text = f"{memory.rss_kib / 1024:.1f} MiB resident with {when}"
         self._engine_reached(memory.monotonic_ns, body, text)
 
@@ -389,7 +385,7 @@ class SessionState:
     def _profiler_chosen(self, message: ProfilerChosen) -> None:
         text = f"operators: {message.way}" if message.way else "operators are not profiled"
         why = f" ({message.reason})" if message.reason else ""
-        body = kinds.ProfilerChosen(message.way, message.reason, self._spec.profile_every_ns)
+        body = noted.ProfilerChosen(message.way, message.reason, self._spec.profile_every_ns)
         self.add_event(body, "info", "engine", f"{text}{why}")
 
     def _burst_taken(self, message: BurstTaken) -> None:
@@ -398,7 +394,7 @@ class SessionState:
         before = join([self._before, self._latest])
         self._last_burst = burst_of(message.monotonic_ns - self._events.origin_ns, number, message.operators, last)
         self._bursts.append(self._last_burst)
-        body = kinds.ProfileBurst(
+        body = noted.ProfileBurst(
             burst=number,
             duration_ns=message.duration_ns,
             runs=len(message.run_ns),

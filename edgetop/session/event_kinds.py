@@ -6,47 +6,32 @@ types of fields wherever an event comes from a file or another machine.
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Literal, get_args, get_type_hints
 
 from edgetop.frozen import frozen
-from edgetop.session.ceilings import Ceilings, ceilings_of
+from edgetop.session.engine_events import (
+    DataDependent,
+    EngineDied,
+    EngineFailed,
+    EngineMemory,
+    EngineStarted,
+    GarbageCollected,
+    LoadBegan,
+    OutputsKept,
+    ProfileBurst,
+    ProfileBursts,
+    ProfilerChosen,
+    QuadDone,
+    RecordsLost,
+    RooflineMeasured,
+    SlowInference,
+    StreamSeen,
+    TurnsBegan,
+    TurnsSettled,
+)
+from edgetop.session.event_fields import PhaseName, all_other_keys, of_kind, of_phases, optional
 from edgetop.session.events import Body
-from edgetop.session.operators import ThreadUse
-from edgetop.session.turns import Plan
 from edgetop.session.typed_json import JsonValue
-
-PhaseName = Literal["program", "first", "idle", "warmup", "measure"]
-
-
-def _optional() -> Any:
-    """Return a dataclass field that is left out of the event's data if it is None."""
-    return field(default=None, metadata={"is_written": lambda _, value: value is not None})
-
-
-def _of_phases(*names: PhaseName) -> Any:
-    """Return a dataclass field that is left out of the event's data if it is None.
-
-    In the phases `names`, the field is written as null instead.
-    """
-    return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
-
-
-def _of_kind(name: str) -> Any:
-    """Return a dataclass field that is written only if the event's kind is `name`."""
-    return field(default=None, metadata={"is_written": lambda body, _: body.kind == name})
-
-
-def _part(prefix: str = "", **default: Any) -> Any:
-    """Return a field whose value is a dataclass. `default` may give the field's default.
-
-    Each field of that dataclass gets its own key in the event's data: `prefix` and the field's name.
-    """
-    return field(metadata={"prefix": prefix}, **default)
-
-
-def _all_other_keys() -> Any:
-    """Return a dataclass field that holds all keys of the event's data that belong to no other field of the class."""
-    return field(default_factory=dict, metadata={"others": True})
 
 
 @frozen
@@ -86,8 +71,8 @@ class PhaseBegan(Body):
 
     kind = "phase"
     phase: PhaseName
-    runs: int | None = _of_phases("warmup", "measure")
-    duration_ns: int | None = _of_phases("idle", "measure")
+    runs: int | None = of_phases("warmup", "measure")
+    duration_ns: int | None = of_phases("idle", "measure")
 
 
 @frozen
@@ -103,10 +88,10 @@ class SessionOver(Body):
     warmup_runs: int | None = 0  # None: not known
     warmup_ns: int | None = 0  # the sum of their latencies
     # Of a recovered session only.
-    torn_bytes: int | None = _optional()
-    damaged_bytes: int | None = _optional()
-    lost_s: int | float | None = _of_kind("recovered")  # session time of which something is missing; None: not known
-    lost_inferences: int | None = _of_kind("recovered")
+    torn_bytes: int | None = optional()
+    damaged_bytes: int | None = optional()
+    lost_s: int | float | None = of_kind("recovered")  # session time of which something is missing; None: not known
+    lost_inferences: int | None = of_kind("recovered")
 
 
 @frozen
@@ -164,9 +149,9 @@ class HookDone(Body):
     """A command that the user gave with `--on-event` ended or failed."""
 
     kind: Literal["hook-ran", "hook-failed"]
-    event: str | None = _optional()  # that it ran for; None: no command could be run at all
+    event: str | None = optional()  # that it ran for; None: no command could be run at all
     exit_code: int | None = field(default=None, metadata={"is_written": lambda body, _: body.event is not None})
-    output: str | None = _optional()
+    output: str | None = optional()
 
 
 @frozen
@@ -174,240 +159,7 @@ class AnalysisFailed(Body):
     """A part of the analysis crashed, because of a defect of edgetop. Its results are not available."""
 
     kind = "analysis-failed"
-    traceback: str | None = _optional()
-
-
-# The engine.
-
-
-@frozen
-class EngineStarted(Body):
-    """The engine's process started."""
-
-    kind = "engine-started"
-    pid: int | None = None
-
-
-@frozen
-class EngineFailed(Body):
-    """The engine gave up after an error. The message says why."""
-
-    kind = "engine-failed"
-    stage: str | None = _optional()
-
-
-@frozen
-class EngineDied(Body):
-    """The engine's process died. The message says how."""
-
-    kind = "engine-died"
-    last_words: str | None = _optional()
-
-
-@frozen
-class EngineMemory(Body):
-    """The engine's memory at the end of a step, such as loading the model. `stage` names the step."""
-
-    kind = "engine-memory"
-    stage: str
-    rss_mib: int | float
-    anon_mib: int | float | None = _optional()
-    file_mib: int | float | None = _optional()
-    arena_mib: int | float | None = _optional()  # memory of TFLite's interpreter for tensors
-    arena_from: str | None = _optional()  # "tensors" or "growth"
-
-
-@frozen
-class RecordsLost(Body):
-    """The engine could not report some of its inferences. `count` is their number."""
-
-    kind = "records-lost"
-    count: int = 0
-
-
-@frozen
-class StreamSeen(Body):
-    """A watched program used a further model for the first time. `number` is the model's stream number."""
-
-    kind = "stream"
-    number: int
-
-
-@frozen
-class DataDependent(Body):
-    """Some operators take more or less work depending on their input, but the input of this session is
-    not real data.
-    """
-
-    kind = "data-dependent"
-    types: str  # of these operators, with commas between
-
-
-@frozen
-class OutputsKept(Body):
-    """The outputs of some inferences were stored (`--keep-outputs`)."""
-
-    kind = "outputs-kept"
-    elements: int | None = _optional()  # numbers in all of them; None: not counted
-    non_finite: int | None = _optional()  # those that are NaN or infinite
-
-
-@frozen
-class SlowInference(Body):
-    """The slowest inference of a tenth of a second, with what the kernel counted for the engine meanwhile.
-
-    Counting begins shortly before the inference and ends with it.
-    """
-
-    kind = "slow-inference"
-    latency_ns: int
-    span_ns: int = 0  # the time in which was counted
-    preempted: int = 0  # involuntary switches of the engine's threads
-    major_faults: int = 0
-    minor_faults: int = 0
-    waited_ns: int | None = None  # for a CPU; None: the kernel keeps no account
-    migrations: int | None = _optional()  # moves of threads to another CPU; None: unknown
-    capacity: float | None = _optional()  # of its CPU, in usual ones; None: all CPUs are alike
-    lost_cpus: int | None = _optional()  # that the engine may not use any more; None: none
-
-
-@frozen
-class GarbageCollected(Body):
-    """Python's garbage collector ran during an inference of a watched program. The event's time is the inference's
-    begin.
-    """
-
-    kind = "garbage-collected"
-    latency_ns: int
-    took_ns: int = 0  # time of collections in the inference
-    after_ns: int = 0  # when the first of them began, after the begin of the inference
-    generation: int = 0  # oldest generation that these collections included
-
-
-# Operators.
-
-
-@frozen
-class ProfilerChosen(Body):
-    """The way in which operators are timed from now on.
-
-    `reason` says why operators are not timed, or why a better way is not available.
-    """
-
-    kind = "profiler"
-    way: str = ""
-    reason: str = ""
-    every_ns: int = 0
-
-
-@frozen
-class RooflineMeasured(Body):
-    """The highest measured FLOP/s and bytes/s of this board with this runtime."""
-
-    kind = "roofline"
-    flops_per_s: int | float
-    bytes_per_s: int | float
-    dtype: str
-    measured_utc: str
-    int8_flops_per_s: int | float | None = None
-
-    @property
-    def ceilings(self) -> Ceilings | None:
-        """The measured speeds, or None if they are impossible or for another data type than float32."""
-        return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc, self.int8_flops_per_s)
-
-
-@frozen
-class ProfileBurst(Body):
-    """A profiling round ended: some inferences that ran with the runtime's profiler."""
-
-    kind = "profile-burst"
-    burst: int = 0
-    duration_ns: int = 0  # in which nothing was measured
-    runs: int = 0
-    run_ns: int = 0  # their median
-    averaged: bool | None = _optional()  # another tool's mean
-    plain_ns: int | None = None  # the median of the inferences just before; None: not known
-    left_out_runs: int = 0  # that other programs disturbed
-    disturbed_runs: int = 0  # of a burst in which all were disturbed
-    preempted: int = 0
-    waited_ns: int | None = None
-    stolen_ns: int | None = None
-    threads: ThreadUse | None = _part("thread_", default=None)
-    # The slowest undisturbed inference, if it took 10 % longer than the median of the latest ones, which is `usual_ns`.
-    slow_ns: int | None = _optional()
-    usual_ns: int | None = _optional()
-    longer: str | None = _optional()  # operator that took most of the time that it lost; None: all took longer
-    longer_ns: int | None = _optional()  # by how much this operator was longer than usual
-    longer_share: int | float | None = _optional()  # its usual share of the time, 0 to 1
-
-
-@frozen
-class ProfileBursts(Body):
-    """The sum of many profiling rounds. A remote viewer gets it for the distant past, in place of the single rounds."""
-
-    kind = "profile-bursts"
-    count: int = 0
-    duration_ns: int = 0
-    left_out_runs: int = 0
-    disturbed_runs: int = 0
-    threads: ThreadUse | None = _part("thread_", default=None)  # of the undisturbed ones
-
-
-# Two models in turns.
-
-
-@frozen
-class TurnsBegan(Body):
-    """The variants of an A/B session began to run in turns, as `plan` says."""
-
-    kind = "ab-turns"
-    plan: Plan = _part()
-
-
-@frozen
-class LoadBegan(Body):
-    """Both models of an A/B session were loaded again, and began to run in turns, as `plan` says."""
-
-    kind = "ab-load"
-    load: int  # number of the load: 1 for the second
-    plan: Plan = _part()
-
-
-@frozen
-class TurnsSettled(Body):
-    """In an A/B session: latencies within `left_out_ns` after each switch between A and B do not count."""
-
-    kind = "ab-settled"
-    left_out_ns: int
-
-
-@frozen
-class QuadFigures:
-    """The figures of one side, A or B, in four successive turns of an A/B session."""
-
-    count: int  # inferences that count
-    left_out: int
-    p50_ns: int | float
-    p90_ns: int | float
-    p99_ns: int | float
-    hz: int | float
-    mj: int | float | None  # energy of an inference; None: the power is not known
-    quantiles_ns: str  # at the shares that `analysis.ab` names, with commas between
-
-
-@frozen
-class QuadDone(Body):
-    """Four successive turns (ABBA or BAAB) of an A/B session are over. The event has the figures of A and of B."""
-
-    kind = "ab-quad"
-    quad: int
-    order: str  # "ABBA" or "BAAB"
-    alone: bool  # of A alone, before the others: B's figures are A's in the turns of B
-    a: QuadFigures = _part("a_")
-    b: QuadFigures = _part("b_")
-    p50_ratio: int | float | None = _optional()
-    load: int | None = _optional()  # number of the load, from 0; None in recordings in which each was loaded once
+    traceback: str | None = optional()
 
 
 # Sensors and the board.
@@ -441,7 +193,7 @@ class Competing(Body):
     kind = "competing"
     name: str
     cpu_pct: int | float
-    began: bool | None = _optional()
+    began: bool | None = optional()
 
 
 @frozen
@@ -450,7 +202,7 @@ class ThreadsUsed(Body):
 
     kind = "threads"
     processes: int
-    cpu_pct: Mapping[str, JsonValue] = _all_other_keys()  # by "thread NAME": percent of a core
+    cpu_pct: Mapping[str, JsonValue] = all_other_keys()  # by "thread NAME": percent of a core
 
 
 @frozen
@@ -564,7 +316,7 @@ class SessionImported(Body):
     """Another tool measured the session."""
 
     kind = "imported"
-    parts: Mapping[str, JsonValue] = _all_other_keys()  # of an inference, in ms
+    parts: Mapping[str, JsonValue] = all_other_keys()  # of an inference, in ms
 
 
 @frozen
@@ -576,7 +328,7 @@ class ToolSummary(Body):
 
     kind = "tool-summary"
     tool: str
-    figures: Mapping[str, JsonValue] = _all_other_keys()
+    figures: Mapping[str, JsonValue] = all_other_keys()
 
 
 @frozen

@@ -9,7 +9,6 @@ death of edgetop does not.
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -24,22 +23,16 @@ from edgetop.engines.spawn import OomWatch, explain_exit
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.frozen import frozen
-from edgetop.paths import is_there
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.container_accounts import ContainerAccounts
 from edgetop.taps.container_run import PRELOAD, ContainerRun, ContainerSpec
 from edgetop.taps.container_runtime import NOT_STARTED, reason
+from edgetop.taps.preload import preloaded
 from edgetop.taps.process_accounts import ChildExit
 from edgetop.taps.program_accounts import ProgramAccounts
 from edgetop.taps.taps import Taps
-from edgetop.taps.unseen import HOOK, PRELOAD_SEPARATORS, SEPARATOR, has_runtime, why_unseen
+from edgetop.taps.unseen import HOOK, SEPARATOR, has_runtime, why_unseen
 
-PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
-COMPILERS = ("cc", "gcc", "clang")
-COMPILE_S = 60.0
-# Without RELRO, the loader needs no mprotect(2) for the library: a program whose loader cannot make one does not start.
-LINKED = ("-Wl,-z,norelro", "-ldl", "-lpthread")
-DEEPEST = 128  # most parent folders of a program; the parent of `/` is `/`
 STOP_TIMEOUT_NS = 90_000_000_000  # from the stop signal to SIGKILL; as systemd's DefaultTimeoutStopSec
 KILLED_PATIENCE_NS = 5_000_000_000  # wait after SIGKILL, since a process that waits in the kernel does not end
 MOST_REMINDERS, LEAST_REMINDER_NS = 18, 5_000_000_000  # most messages while waiting for the end, least interval
@@ -472,42 +465,3 @@ class _Stop:
     said_ns: int = 0  # when the last message on the wait was sent
     is_urgent: bool = False  # whether the user does not want to wait
     killed_ns: int = 0  # when SIGKILL was sent; 0 if it was not
-
-
-def preloaded(library: Path) -> str:
-    """Return the library's path for LD_PRELOAD, in a form that only glibc's loader finds.
-
-    Only glibc replaces $ORIGIN by the program's folder (ld.so(8)). musl's loader would miss symbols and end the
-    program, but it skips a file that does not exist (load_preload in musl's ldso/dynlink.c).
-    """
-    return f"$ORIGIN{'/..' * DEEPEST}{library}"
-
-
-def preload_library(cache: Path) -> Path | None:
-    """Return the path of the library to preload into C and C++ programs. The library is compiled if necessary.
-
-    Returns None if compiling fails, or if LD_PRELOAD cannot name the path (`PRELOAD_SEPARATORS`). `cache` is the folder
-    for the libraries, which is private to the user (0700). There is one library for each version of the source and each
-    architecture.
-    """
-    import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
-
-    text = b"".join((PRELOAD_SOURCE.parent / name).read_bytes() for name in ("ort_preload.c", "edgetop_probe.h"))
-    library = cache / f"ort_preload-{hashlib.sha256(text).hexdigest()[:16]}-{os.uname().machine}.so"
-    if any(separator in str(library) for separator in PRELOAD_SEPARATORS):
-        return None
-    if is_there(library):
-        return library
-    program = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if program is None:
-        return None
-    try:
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            built = Path(scratch) / "built.so"
-            order = [program, "-O2", "-shared", "-fPIC", "-o", str(built), str(PRELOAD_SOURCE), *LINKED]
-            subprocess.run(order, check=True, capture_output=True, timeout=COMPILE_S)  # noqa: S603  our own source
-            built.replace(library)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return library

@@ -4,7 +4,7 @@ from edgetop.analysis.alerts.alert import Alert, Missed
 from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottleAt
-from edgetop.session.event_kinds import QuadDone, TurnsSettled
+from edgetop.session.engine_events import QuadDone, TurnsSettled
 from edgetop.session.events import Event
 from edgetop.wording.alert_words import ended_words, met_again_words, problem_words
 from edgetop.wording.slowdown_words import slowdown_end_words, slowdown_words

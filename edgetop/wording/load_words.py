@@ -3,7 +3,7 @@
 from edgetop import formatting
 from edgetop.analysis.deadline import TOO_SLOW, MissCause
 from edgetop.analysis.late_starts import TIMER_NS, LateStarts
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.wording.tail_words import TAIL_CAUSES, tail_words
 
 

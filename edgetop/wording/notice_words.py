@@ -14,8 +14,8 @@ from edgetop.analysis.precision import least_independent
 from edgetop.analysis.recent_events import Lasting
 from edgetop.analysis.statistics import SETTLED_COUNTS
 from edgetop.formatting import clean, clock_time, duration, milliseconds, percent, rounded
+from edgetop.session.engine_events import RecordsLost
 from edgetop.session.event_codec import data_of
-from edgetop.session.event_kinds import RecordsLost
 from edgetop.session.events import Notice
 from edgetop.session.manifest import SessionKind
 from edgetop.session.operators import CPU

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from edgetop.analysis import verdict_reasons as why
 from edgetop.analysis.deadline import TOO_SLOW
-from edgetop.analysis.verdict import Verdict
+from edgetop.analysis.verdict_data import Verdict
 from edgetop.analysis.verdict_reasons import State
 from edgetop.formatting import rate
 from edgetop.wording.ab_words import choice_words

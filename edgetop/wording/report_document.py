@@ -25,7 +25,7 @@ from edgetop.analysis.session_report import Report, report
 from edgetop.analysis.slowdowns.slow_inferences import STANDS_OUT, SlowInference, TailPart, TailView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttles_document
-from edgetop.analysis.verdict import Verdict
+from edgetop.analysis.verdict_data import Verdict
 from edgetop.formatting import rounded
 from edgetop.session import manifest_codec
 from edgetop.session.ceilings import Ceilings

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from edgetop import formatting
 from edgetop.analysis import verdict_reasons as why
-from edgetop.analysis.verdict import GATE_ENDED, ROTATED, Verdict
+from edgetop.analysis.verdict import GATE_ENDED, ROTATED
+from edgetop.analysis.verdict_data import Verdict
 from edgetop.analysis.verdict_reasons import State
 from edgetop.frozen import frozen
 from edgetop.wording.ab_words import difference_words, turn_words

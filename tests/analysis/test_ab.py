@@ -7,19 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from edgetop.analysis.ab_figures import (
-    AbFold,
-    AbView,
-    QuadEvents,
-    Ratio,
-    settling_ns,
-)
+from edgetop.analysis.ab_figures import AbFold, AbView, QuadEvents, Ratio, settling_ns
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
+from edgetop.session.engine_events import LoadBegan, QuadDone, TurnsSettled
 from edgetop.session.event_codec import data_of, decoded, read_event
-from edgetop.session.event_kinds import LoadBegan, QuadDone, TurnsSettled
 from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings

@@ -11,7 +11,7 @@ from edgetop.analysis.deadline import DeadlineView, view_deadline
 from edgetop.analysis.statistics import Totals
 from edgetop.engines.child import message_frames
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
 from edgetop.wording.report_document import report_document

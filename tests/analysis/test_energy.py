@@ -13,7 +13,8 @@ from edgetop.analysis.rail_energy import RailEnergy
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import PhaseBegan
-from edgetop.session.manifest import Battery, Load, Methodology, SensorInfo
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Battery, Methodology, SensorInfo
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS
 from edgetop.wording.energy_words import unknown_words

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.event_index import KNOWN_WITHIN_S, EventIndex
-from edgetop.session.event_kinds import Competing, ProfileBurst, SensorSlow, SlowInference
+from edgetop.session.engine_events import ProfileBurst, SlowInference
+from edgetop.session.event_kinds import Competing, SensorSlow
 from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 

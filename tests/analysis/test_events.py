@@ -3,8 +3,8 @@
 from itertools import permutations
 
 from edgetop.analysis.recent_events import MAX_EVENTS, MAX_LASTING, EventLog, Lasting
+from edgetop.session.engine_events import RecordsLost
 from edgetop.session.event_codec import read_event
-from edgetop.session.event_kinds import RecordsLost
 from edgetop.session.events import Event, Severity
 
 

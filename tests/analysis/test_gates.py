@@ -18,7 +18,7 @@ from edgetop.analysis.session_report import Report, report
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.seconds import NS
 from edgetop.wording.gate_words import gate_document
 from edgetop.wording.report_document import report_document

@@ -4,7 +4,7 @@ import pytest
 
 from edgetop.analysis.deadline import Late, MissCause, why_late
 from edgetop.analysis.late_starts import LateStarts, find_late_starts
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from tests.support.sessions import MS, make_inferences, seconds_of
 
 DEADLINE_NS = 33 * MS

@@ -3,7 +3,7 @@
 import pytest
 
 from edgetop.analysis.longer_operators import LEAST_LONGER, MOST_NAMES, LongerOperators
-from edgetop.session.event_kinds import ProfileBurst
+from edgetop.session.engine_events import ProfileBurst
 from edgetop.session.seconds import NS
 from tests.analysis.slowdowns.test_tail import counted, made, tail_of, told
 from tests.support.sessions import MS

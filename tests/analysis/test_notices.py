@@ -7,10 +7,10 @@ from edgetop.analysis.findings import Doubt, EventTold, NotSettled, QueueGrew, W
 from edgetop.analysis.notices import notices
 from edgetop.analysis.recent_events import RECURRING
 from edgetop.session.batch import Batch
+from edgetop.session.engine_events import RecordsLost
 from edgetop.session.event_codec import read_event
-from edgetop.session.event_kinds import RecordsLost
 from edgetop.session.events import Event, Severity
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.seconds import NS
 from tests.support.sessions import back_to_back, ended_event, folded, make_manifest, phase_event, seconds_of
 

@@ -13,7 +13,7 @@ from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_page import charts
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import ProfileBurst
+from edgetop.session.engine_events import ProfileBurst
 from edgetop.session.events import Event
 from edgetop.session.manifest import Watched
 from edgetop.session.operators import Operator, burst_of

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from edgetop.analysis.overload import Backlog, OverloadView
 from edgetop.engines.child.pace import fixed_starts, poisson_starts
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
 from tests.support.sessions import MS, make_inferences, seconds_of

@@ -16,7 +16,8 @@ from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
-from edgetop.session.manifest import Battery, EngineInfo, Load, Manifest, Methodology
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Battery, EngineInfo, Manifest, Methodology
 from edgetop.session.manifest_codec import to_json
 from edgetop.session.meter import Meter
 from edgetop.session.operators import Operator, burst_of

@@ -23,7 +23,8 @@ from edgetop.cli.printing.report_text import summary
 from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import Group, sample
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Load, Watched, WatchedStream
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Watched, WatchedStream
 from edgetop.session.records import Inferences
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, concatenate

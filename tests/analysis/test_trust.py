@@ -19,7 +19,8 @@ from edgetop.analysis.notices import notices
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
-from edgetop.session.manifest import Board, Load
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Board
 from edgetop.session.seconds import NS
 from tests.support.sessions import MS, ended_event, folded, make_inferences, make_manifest, phase_event, seconds_of
 from tests.support.slow_sessions import readings_of, sensor, stretch

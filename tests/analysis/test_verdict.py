@@ -8,7 +8,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.deadline import TOO_SLOW
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import OTHERS
-from edgetop.analysis.verdict import Verdict
+from edgetop.analysis.verdict_data import Verdict
 from edgetop.analysis.verdict_reasons import (
     AwayFromBurst,
     BaselineDone,
@@ -38,7 +38,8 @@ from edgetop.analysis.verdict_reasons import (
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
-from edgetop.session.manifest import EngineInfo, Load, Model
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import EngineInfo, Model
 from edgetop.session.records import FIRST, WARMUP, Inferences
 from edgetop.session.seconds import NS
 from edgetop.wording import verdict_words

@@ -9,18 +9,12 @@ import pytest
 
 from edgetop.analysis.session_report import Report, report
 from edgetop.analysis.slowdowns.clue import Clue
-from edgetop.cli.printing.report_text import (
-    BRIEF_LINES,
-    MOST_SLOWDOWNS,
-    WIDTH,
-    brief_summary,
-    steadiness_lines,
-    summary,
-    summary_lines,
-)
+from edgetop.cli.printing.method_text import BRIEF_LINES, WIDTH
+from edgetop.cli.printing.report_text import MOST_SLOWDOWNS, brief_summary, steadiness_lines, summary, summary_lines
 from edgetop.cli.printing.short_result import SHORT_S, is_short, short_result
 from edgetop.formatting import milliseconds
-from edgetop.session.manifest import BackgroundProcess, Battery, Constraints, Load, Manifest, Methodology
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import BackgroundProcess, Battery, Constraints, Manifest, Methodology
 from edgetop.session.meter import Meter
 from edgetop.session.operators import Operator
 from edgetop.session.seconds import NS

@@ -10,7 +10,8 @@ from edgetop.analysis.statistics import SETTLED_COUNTS
 from edgetop.comparison.ratios import CHANCE, LONE, Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample, grouped
 from edgetop.errors import InputError
-from edgetop.session.manifest import Constraints, EngineInfo, Load, Methodology, Model
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Constraints, EngineInfo, Methodology, Model
 from tests.support.compared import group, made
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.program_frames import BETWEEN, QUEUE, TOTAL, FramesView, StageView
-from edgetop.comparison.application_gap import Evidence, gap
+from edgetop.comparison.application_gap import gap
+from edgetop.comparison.gap_evidence import Evidence
 from edgetop.session.manifest import (
     Ab,
     BackgroundProcess,

@@ -21,7 +21,7 @@ from edgetop.metrics.metric_outlet import Outlet
 from edgetop.metrics.prometheus import Textfile, rendered
 from edgetop.sensors.sensor_protocol import UNIT_OF_KIND
 from edgetop.session import histogram
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from tests.support.prometheus_queries import queries
 from tests.support.scripts import HOSTILE, POWER_SENSORS, SENSORS, Script, leaking, manifest, measured, powered, sensor
 from tests.support.sessions import folded

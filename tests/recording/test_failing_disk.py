@@ -19,7 +19,8 @@ from edgetop.recording.parquet_tables import ROW_GROUP_ROWS
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import MAX_WAITING_INFERENCES, Recorder
 from edgetop.recording.session_folder import Retention, WriterLock, read_manifest
-from edgetop.runner.conductor import Conductor, Outcome
+from edgetop.runner.conductor import Conductor
+from edgetop.runner.outcome import Outcome
 from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.sampler import Sampler

@@ -18,7 +18,8 @@ from edgetop.recording.session_folder import Retention
 from edgetop.recording.stream_columns import SECONDS_OF_STREAMS, with_stream_columns, with_streams_of
 from edgetop.session.batch import Batch, merge
 from edgetop.session.by_stream import ByStream
-from edgetop.session.manifest import Load, Manifest, Watched, WatchedStream
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Manifest, Watched, WatchedStream
 from edgetop.session.records import Inferences
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate

@@ -12,10 +12,10 @@ from edgetop.recording.reader import Recording
 from edgetop.relay import past
 from edgetop.relay.encoding import NOWHERE, Decoder, Encoder
 from edgetop.session.batch import Batch, merge
+from edgetop.session.engine_events import ProfileBurst
 from edgetop.session.event_codec import read_event
-from edgetop.session.event_kinds import ProfileBurst
 from edgetop.session.events import Event
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.operators import ThreadUse
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS

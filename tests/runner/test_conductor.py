@@ -31,7 +31,8 @@ from edgetop.errors import EXIT_ENGINE_DIED, EXIT_NOT_WRITTEN, EXIT_USAGE, Input
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.session_folder import read_manifest
-from edgetop.runner.conductor import STOP_PATIENCE_NS, Conductor, Outcome
+from edgetop.runner.conductor import STOP_PATIENCE_NS, Conductor
+from edgetop.runner.outcome import Outcome
 from edgetop.runner.rotation import Rotation
 from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
@@ -42,7 +43,8 @@ from edgetop.session.by_stream import ByStream
 from edgetop.session.clock import SystemClock
 from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.events import Event, Order
-from edgetop.session.manifest import Load, Manifest, Watched, WatchedStream
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Manifest, Watched, WatchedStream
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import FIRST, WARMUP, Readings
 from edgetop.session.second_aggregator import SecondAggregator

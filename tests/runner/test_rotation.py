@@ -15,7 +15,8 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.event_kinds import AlertRuleSet, Remark
 from edgetop.session.events import Event
-from edgetop.session.manifest import Load, Manifest, SensorInfo
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import READING, Readings
 from tests.runner.test_conductor import ORIGIN, Session, Sink
 from tests.support.clocks import NS, ManualClock

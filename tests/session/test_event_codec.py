@@ -9,21 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetop.session.engine_events import EngineMemory, ProfileBurst, QuadDone, QuadFigures, TurnsBegan
 from edgetop.session.event_codec import data_of, decoded, sound_data
-from edgetop.session.event_kinds import (
-    KINDS,
-    EngineMemory,
-    PhaseBegan,
-    ProfileBurst,
-    QuadDone,
-    QuadFigures,
-    Remark,
-    SensorMissing,
-    SessionOver,
-    ToolSummary,
-    TurnsBegan,
-    UnknownEvent,
-)
+from edgetop.session.event_kinds import KINDS, PhaseBegan, Remark, SensorMissing, SessionOver, ToolSummary, UnknownEvent
 from edgetop.session.events import Body
 from edgetop.session.operators import ThreadUse
 from edgetop.session.turns import Plan

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from edgetop.control.control_socket import pack_order, parse_order
+from edgetop.session.engine_events import RecordsLost
 from edgetop.session.event_codec import read_event
-from edgetop.session.event_kinds import RecordsLost, Remark
+from edgetop.session.event_kinds import Remark
 from edgetop.session.events import ACTIONS, Event, Notice, Order
 
 

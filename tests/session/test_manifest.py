@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.session.clock import Anchor
+from edgetop.session.load_settings import ImageInput, Load
 from edgetop.session.manifest import (
     BackgroundProcess,
     Battery,
@@ -18,8 +19,6 @@ from edgetop.session.manifest import (
     Constraints,
     EngineInfo,
     HistogramInfo,
-    ImageInput,
-    Load,
     Manifest,
     Methodology,
     Model,

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.session.by_stream import ByStream
-from edgetop.session.manifest import Ab, EngineInfo, Load, Model, Variant, Watched
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Ab, EngineInfo, Model, Variant, Watched
 from edgetop.session.partial_second import PartialSecond
 from edgetop.session.records import FIRST, MEASURE, Inferences, SplitBy, latest
 from edgetop.session.second_aggregator import SecondAggregator

@@ -21,7 +21,8 @@ from edgetop.session import event_kinds
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
-from edgetop.session.manifest import Ab, Constraints, EngineInfo, Load, Manifest, Model, SensorInfo, Variant, Watched
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Ab, Constraints, EngineInfo, Manifest, Model, SensorInfo, Variant, Watched
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import INFERENCE, MEASURE, NO_INFERENCES, READING, Inferences, Readings
 from edgetop.session.second_aggregator import SecondAggregator

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.manifest import Load, SensorInfo
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import READING, Readings
 from edgetop.session.seconds import NS
 from tests.support.sessions import make_manifest, make_sensor, phase_event

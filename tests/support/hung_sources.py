@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.engines.process_engine import ProcessEngine
-from edgetop.runner.conductor import Conductor, Outcome
+from edgetop.runner.conductor import Conductor
+from edgetop.runner.outcome import Outcome
 from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.sampler import Sampler

@@ -10,7 +10,8 @@ from edgetop.analysis.operator_energy import OperatorEnergies, PhasePower
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.manifest import Load, Manifest
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Manifest
 from tests.support.sessions import make_inferences, make_manifest, make_readings, make_sensor
 
 MS = 1e6  # in ns

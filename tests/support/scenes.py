@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from tests.support.scripts import SENSORS, Script, hot, manifest, measured, sensor
 
 

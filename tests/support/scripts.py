@@ -16,13 +16,13 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Anchor
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event, Order, Severity
+from edgetop.session.load_settings import Load
 from edgetop.session.manifest import (
     FORMAT_VERSION,
     Battery,
     Board,
     ClockInfo,
     EngineInfo,
-    Load,
     Manifest,
     Methodology,
     Model,

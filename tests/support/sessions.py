@@ -15,7 +15,8 @@ from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock, anchor, format_utc
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
-from edgetop.session.manifest import Board, ClockInfo, EngineInfo, Load, Manifest, Model, SensorInfo
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Board, ClockInfo, EngineInfo, Manifest, Model, SensorInfo
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings, SplitBy
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, Seconds, concatenate

@@ -8,7 +8,8 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.slowdown import Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Board, Load, SensorInfo
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Board, SensorInfo
 from edgetop.session.records import READING, Inferences, Readings
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, concatenate

@@ -30,10 +30,10 @@ how much a change explains the latencies better than chance does. Tests hold eac
 
 SECTIONS = {
     "The burst": (f"{SLOWDOWNS}.baseline",),
-    "Slowdowns": (f"{SLOWDOWNS}.detector", f"{SLOWDOWNS}.judgement", f"{SLOWDOWNS}.slowdown"),
+    "Slowdowns": (f"{SLOWDOWNS}.detector", f"{SLOWDOWNS}.slow_span", f"{SLOWDOWNS}.judgement", f"{SLOWDOWNS}.slowdown"),
     "Noise": (f"{SLOWDOWNS}.levels",),
     "Causes": (
-        f"{SLOWDOWNS}.evidence", f"{SLOWDOWNS}.clock_parts", f"{SLOWDOWNS}.signals",
+        f"{SLOWDOWNS}.evidence", f"{SLOWDOWNS}.cause_finding", f"{SLOWDOWNS}.clock_parts", f"{SLOWDOWNS}.signals",
         f"{SLOWDOWNS}.mix", f"{ANALYSIS}.event_index",
     ),
     "A second cause": (f"{SLOWDOWNS}.stages",),
@@ -74,8 +74,8 @@ SECTIONS = {
 # of them changes no judgement.
 NO_THRESHOLDS = {
     "bounds of what is stored, searched or reported": """
-        alert.MAX_ALERTS alert_rules.MAX_VALUE alerts.MAX_BURSTS alerts.MAX_RULES application_gap.MOST_WAITED
-        blocks.MOST_BLOCKS detector.LEAST_REACH detector.MAX_POINTS detector.MAX_WINDOWS detector.RECENT
+        alert.MAX_ALERTS alert_rules.MAX_VALUE alerts.MAX_BURSTS alerts.MAX_RULES gap_evidence.MOST_WAITED
+        blocks.MOST_BLOCKS detector.LEAST_REACH detector.MAX_POINTS detector.MAX_WINDOWS slow_span.RECENT
         equal_position.MAX_CURVES equal_position.MAX_RANGES equal_position.MAX_SPANS equal_size.HELD_S
         equal_size.LARGEST equal_size.LATEST_S equal_size.MOST_HELD_S
         equal_size.MOST_MS event_index.EVIDENCE_S event_index.FAR_BACK_S event_index.MAX_NAMES
@@ -127,7 +127,7 @@ NO_THRESHOLDS = {
         model.ROUNDS model.SPREAD_FAST_RISE_C model.SPREAD_RISE_C model.SPREAD_SLOW model.STRAIGHT model.TERMS
         model.TRIAL_NOISE_C2 model.USUAL_SHARES model.USUAL_SLOW_S model.WEIGHTY model.WITHIN""",
     "ends of a confidence, from none to certain": """
-        evidence.ALL_SEEN evidence.LEAST_CONFIDENCE evidence.MOST_CONFIDENCE evidence.NOTHING_SEEN
+        cause_finding.ALL_SEEN cause_finding.LEAST_CONFIDENCE cause_finding.MOST_CONFIDENCE cause_finding.NOTHING_SEEN
         from_start.MOST_CONFIDENCE""",
     "units, marks, versions and places": """
         ab_figures.METRICS alert_rules.SET comparison_gates._PERCENT comparison_gates._UNITS judged_past.VERSION

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.taps.preload import PRELOAD_SOURCE, preload_library, preloaded
 from edgetop.taps.ring import Ring
-from edgetop.taps.watched_program import PRELOAD_SOURCE, preload_library, preloaded
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,8 @@ import pytest
 from edgetop.engines.engine_protocol import Died, Ended, LogLine
 from edgetop.errors import InputError
 from edgetop.probe import edgetop_probe as layout
-from edgetop.taps.watched_program import HOOK, ProgramSpec, WatchedProgram, preload_library, preloaded
+from edgetop.taps.preload import preload_library, preloaded
+from edgetop.taps.watched_program import HOOK, ProgramSpec, WatchedProgram
 from tests.support.waiting import wait_until
 
 SLEEPS = (sys.executable, "-S", "-c", "import time; print('ready', flush=True); time.sleep(60)")

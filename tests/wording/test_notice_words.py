@@ -11,8 +11,8 @@ from edgetop.analysis.hotspots import ThreadView
 from edgetop.analysis.memory_use import GrowthView, Slope
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.recent_events import Lasting
+from edgetop.session.engine_events import RecordsLost
 from edgetop.session.event_codec import read_event
-from edgetop.session.event_kinds import RecordsLost
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from edgetop.wording.notice_words import ADVICE, notice, notice_words

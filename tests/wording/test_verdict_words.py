@@ -10,7 +10,8 @@ from edgetop.analysis.memory_use import GrowthView, Slope
 from edgetop.analysis.session_gates import GateResult, parse_gate
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.verdict import FINAL, GATE_ENDED, Verdict
+from edgetop.analysis.verdict import FINAL, GATE_ENDED
+from edgetop.analysis.verdict_data import Verdict
 from edgetop.analysis.verdict_reasons import State
 from edgetop.session.seconds import NS
 from edgetop.wording import verdict_words

@@ -30,12 +30,10 @@ from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.by_stream import ByStream
+from edgetop.session.engine_events import EngineDied, EngineFailed, ProfileBurst
 from edgetop.session.event_kinds import (
     AlertRuleSet,
-    EngineDied,
-    EngineFailed,
     GateFailed,
-    ProfileBurst,
     RecordingCaughtUp,
     RecordingRestored,
     RecordingTrouble,
@@ -43,7 +41,7 @@ from edgetop.session.event_kinds import (
 )
 from edgetop.session.events import Event
 from edgetop.session.generation_settings import FOR_EVER_NS
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.phases import Phases
 from edgetop.session.seconds import NS, Seconds
 from edgetop.session.trips import CLOSE_C

@@ -14,7 +14,8 @@ from edgetop.analysis.forecast.steady_load import ALTERNATES_AT, History, Steady
 from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks, TracksReader
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Load, SensorInfo
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import SensorInfo
 from edgetop.session.phases import Phases
 from edgetop.session.records import middles_ns
 from edgetop.session.seconds import NS

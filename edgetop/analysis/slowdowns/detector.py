@@ -11,13 +11,23 @@ maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, find_baseline
 from edgetop.analysis.slowdowns.levels import EVERY, NEPER, OF_FIVE, POINT, WINDOW, Noise, Points, Windows, median
+from edgetop.analysis.slowdowns.slow_span import (
+    CERTAIN,
+    CHECKED,
+    CLIP,
+    SPARSE_CLIP,
+    SPARSE_S,
+    SlowWindow,
+    Span,
+    clipped,
+    first_above,
+    relative,
+)
 from edgetop.session.seconds import NS
 
 # Shortest slowdown. Choice: a reader sees three seconds. Larger: short slowdowns are missed; smaller: one slow second
@@ -26,15 +36,7 @@ LEAST_S = 3
 # Number of slowest seconds that a slowdown must do without. Choice: a hiccup touches two seconds. Larger: slowdowns
 # are reported later; smaller: hiccups are slowdowns.
 BLIP_S = 2
-# Log-likelihood ratio against correlated noise that proves a slowdown. Measured: in 12 hours of generated sessions
-# with noise of 6 % that keeps 90 % of itself, chance exceeded it once. Larger: real slowdowns of noisy models are
-# doubted; smaller: noise is reported.
-CERTAIN = 14.0
-# Number of slow windows after which a slowdown is no longer compared with noise. Choice. Larger: a long run costs
-# more; smaller: a slow rise is judged by its first half.
-CHECKED = 64
 CHECK_EVERY, LEAVE_EVERY = 4, 16  # In slow windows: how often they are compared with noise, and the border is moved.
-RECENT = 64  # Number of windows whose levels are stored.
 # Shortest interruption that ends a slowdown. Choice: a governor that tries a higher clock drops it within seconds.
 # Larger: two slowdowns become one; smaller: one slowdown becomes many.
 INTERRUPTION_S = 10
@@ -60,10 +62,6 @@ REST_CERTAIN = 8.0
 # Log-likelihood ratio of the single inferences of a slow model in an interruption. Statistics: four standard
 # deviations. Larger: the end of a slowdown is seen late; smaller: a few fast inferences split a slowdown.
 CALM_CERTAIN = 8.0
-# Length from which a window is sparse, so that single inferences are judged. Choice: two such windows do not fit into
-# an interruption. Larger: the end of a slow model's slowdown is missed; smaller: single inferences are judged where
-# windows are better.
-SPARSE_S = 4
 # Least number of inferences in a slowdown of a slow model. Choice: two outliers do not move the median of five.
 # Larger: short slowdowns of slow models are missed; smaller: a few slow inferences are a slowdown.
 FEWEST = 5
@@ -76,12 +74,6 @@ SPAN = 64
 # Share of the windows of a slowdown that must be above the level. Choice. Larger: a slowdown that comes and goes is
 # missed; smaller: scattered slow windows are one.
 MOSTLY = 0.6
-# Level beyond which a window counts no more. Choice: one outlier must not prove a slowdown. Larger: a single stall
-# proves more; smaller: a large slowdown is reported later.
-CLIP = round(np.log(1.3) * NEPER)
-# The same for a sparse window, the median of inferences that take seconds. Choice: it is no blip. Larger: one wild
-# window proves a slowdown; smaller: a large slowdown of a slow model is reported later.
-SPARSE_CLIP = round(np.log(2) * NEPER)
 # Number of the last windows that are left out when a slowdown is compared with noise. Choice: a further rise shows
 # within them. Larger: certainty comes later; smaller: a further rise is taken for noise of this one.
 LATEST = 6
@@ -111,54 +103,6 @@ WILD = 0.05
 WILD_DENSITY = 0.01  # Density of wild inferences, compared with that in the middle of the others.
 LEAST_REACH = 20_000  # A single window moves the sum of the calm ones by at most the border, or by this.
 MAX_WINDOWS, MAX_POINTS = 2 * SPAN, 1_024  # At least as many as are searched for a beginning.
-
-
-class SlowWindow(NamedTuple):
-    begin_s: int
-    end_s: int
-    level: int  # millionths of a neper over the baseline
-
-
-@dataclass(slots=True)
-class Span:
-    """One slow time that the detector found. Its times are in seconds of the session."""
-
-    start_s: int
-    rise_s: int  # When the level began to rise.
-    slack_s: int  # Possible error of the start: the time between two inferences.
-    after_s: int = 0  # When the slowdown before it was over.
-    sigma: float = 0.0  # Scatter of windows, in nepers.
-    end_s: int | None = None  # None while it continues.
-    slow: int = 0  # Number of windows above the level.
-    slow_s: int = 0  # Number of seconds in these windows.
-    recent: list[int] = field(default_factory=list)  # Levels of the last RECENT of these windows.
-    leave: int = SLOWER  # Below this level, the slowdown is interrupted or over.
-    first: list[int] = field(default_factory=list)  # Levels of the first CHECKED windows, including interruptions.
-    ratio: float = 0.0  # Log-likelihood ratio of a step against correlated noise.
-    sure_s: int | None = None  # Since when it has been certain; None if it never was.
-    is_proven: bool = False  # Whether it follows a span that was no noise.
-    is_higher: bool = False  # Whether it rose out of a span that may have been noise.
-    new_slow: list[SlowWindow] = field(default_factory=list)  # Windows whose evidence is not collected yet.
-    # By how much the start may be later, as far as inferences that take seconds show.
-    late_s: int = 0
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether noise cannot explain the slowdown.
-
-        A slowdown that noise may explain is only reported if its cause is known.
-        """
-        return self.ratio >= CERTAIN
-
-    def observe(self, window: SlowWindow) -> None:
-        if len(self.first) < CHECKED:
-            self.first.append(window.level)
-
-    def add(self, window: SlowWindow) -> None:
-        self.slow += 1
-        self.slow_s += window.end_s - window.begin_s
-        self.recent = [*self.recent, window.level][-RECENT:]
-        self.new_slow.append(window)
 
 
 @dataclass(slots=True)
@@ -199,7 +143,7 @@ class Detector:
             place += 1
         if self.baseline is not None and place < len(windows):
             points = points[points["second"] >= windows["begin_s"][place]]
-            self._judge(_relative(windows[place:], self.baseline), _relative(points, self.baseline))
+            self._judge(relative(windows[place:], self.baseline), relative(points, self.baseline))
 
     def _build_baseline(self, window: Windows, points: Points) -> None:
         self.windows = np.concatenate([self.windows, window])
@@ -213,7 +157,7 @@ class Detector:
 
     def _compare_with(self, baseline: Baseline) -> None:
         """Store the baseline, and search the windows after it for slowdowns."""
-        windows, points = _relative(self.windows, baseline), _relative(self.points, baseline)
+        windows, points = relative(self.windows, baseline), relative(self.points, baseline)
         inside, later = windows["end_s"] <= baseline.to_s, points["second"] >= baseline.to_s
         self.baseline = baseline
         self.noise.begin(windows[inside], points[~later])
@@ -259,7 +203,7 @@ class Detector:
         The windows form a slowdown if their latency is surely above the tolerated latency. They also do if their
         latency surely differs from the latency before, and is probably above the tolerated latency.
         """
-        level = _clipped(windows)[::-1]
+        level = clipped(windows)[::-1]
         count, total = np.arange(1, len(level) + 1), np.cumsum(level)
         mean = total / count
         mostly = np.cumsum(level >= SLOWER) >= MOSTLY * count
@@ -323,7 +267,7 @@ class Detector:
         baseline), times a million.
         """
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
-        rest = np.sort(_clipped(windows))
+        rest = np.sort(clipped(windows))
         if is_dense:
             rest, slowest = rest[:-BLIP_S], np.sort(windows["level"])[-BLIP_S:]
             if not len(rest) or rest[-1] < AS_SLOW_PART * min(float(np.mean(slowest)), 2.0 * CLIP):
@@ -390,7 +334,7 @@ class Detector:
         scatter = self.noise.sigma * NEPER * (2 if is_sparse else 1)
         border = float(min(SLOWER, max((before_level + level) / 2, level - BEGIN_SCATTERS * scatter)))
         points["level"] -= floor
-        start_s = _first_above(points, border, max(min(level - border, border - before_level), 1))
+        start_s = first_above(points, border, max(min(level - border, border - before_level), 1))
         since = points["level"][points["second"] >= start_s]
         above = np.count_nonzero(since >= border)
         # Each point represents the same time.
@@ -529,29 +473,3 @@ class Detector:
     def _reset_calm(self) -> None:
         self.calm_from = None
         self.calm_sum = self.calm_count = self.calm_below = 0
-
-
-def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
-    """Return the latencies of windows, limited so that an outlier counts less.
-
-    Each latency is the natural logarithm of (latency / baseline), times a million. The limit is CLIP, or SPARSE_CLIP
-    for windows of SPARSE_S seconds or more.
-    """
-    reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
-    return np.asarray(np.clip(windows["level"], -reach, reach))
-
-
-def _first_above(points: Points, border: float, reach: float) -> int:
-    """Return the second in which the latency rises above `border`.
-
-    This second best divides earlier points below the border from later points above the border. `reach` limits how far
-    an outlier counts as beyond the border.
-    """
-    gain = np.clip(points["level"] - border, -reach, reach)[::-1]
-    return int(points["second"][len(points) - 1 - int(np.argmax(np.cumsum(gain)))])
-
-
-def _relative(rows: npt.NDArray[np.void], baseline: Baseline) -> npt.NDArray[np.void]:
-    relative: npt.NDArray[np.void] = rows.copy()
-    relative["level"] -= baseline.level
-    return relative

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.event_index import EVIDENCE_S
 from edgetop.analysis.slowdowns.baseline import Baseline
-from edgetop.analysis.slowdowns.detector import CHECKED, INTERRUPTION_S, MAX_POINTS, MAX_WINDOWS, RISE_S, Detector, Span
+from edgetop.analysis.slowdowns.detector import INTERRUPTION_S, MAX_POINTS, MAX_WINDOWS, RISE_S, Detector
 from edgetop.analysis.slowdowns.equal_size import LARGEST_LOG, export, imported
 from edgetop.analysis.slowdowns.evidence import Evidence
 from edgetop.analysis.slowdowns.from_start import CONTENDED_OPENING_S, RECENT_S, REPORTED, Contention, Limited
@@ -21,6 +21,7 @@ from edgetop.analysis.slowdowns.judgement import MAX_ROWS, Judgement
 from edgetop.analysis.slowdowns.levels import ENOUGH, EVERY, LEAST_SIGMA, MAX_LEVELS, POINT, WINDOW, Noise, WindowCutter
 from edgetop.analysis.slowdowns.serialization import FORM, require
 from edgetop.analysis.slowdowns.signals import CAUSES, Channel
+from edgetop.analysis.slowdowns.slow_span import CHECKED, Span
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
 from edgetop.frozen import frozen

@@ -8,7 +8,7 @@ import numpy as np
 from edgetop.analysis.event_index import FAR_BACK_S
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, partial_baseline
 from edgetop.analysis.slowdowns.clue import Clue
-from edgetop.analysis.slowdowns.detector import CERTAIN, Detector, Span
+from edgetop.analysis.slowdowns.detector import Detector
 from edgetop.analysis.slowdowns.equal_size import EqualSize
 from edgetop.analysis.slowdowns.evidence import BEFORE_S
 from edgetop.analysis.slowdowns.from_start import (
@@ -23,6 +23,7 @@ from edgetop.analysis.slowdowns.levels import NEPER, WindowCutter, levels
 from edgetop.analysis.slowdowns.refusal import find_refusals
 from edgetop.analysis.slowdowns.serialization import fork
 from edgetop.analysis.slowdowns.signals import Cause, Signals
+from edgetop.analysis.slowdowns.slow_span import CERTAIN, Span
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, TOO_SCATTERED, Rows, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.stages import Stage, Stages
 from edgetop.analysis.slowdowns.throttle_spans import FLICKER_S

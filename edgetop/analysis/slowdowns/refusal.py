@@ -5,8 +5,9 @@ They tell the user, for example, why a slowdown is not due to heat.
 
 from typing import Literal, get_args
 
+from edgetop.analysis.slowdowns.cause_finding import LEAST_SCORE, belief_in, part_of
 from edgetop.analysis.slowdowns.clock_parts import LEAST_CLOCK
-from edgetop.analysis.slowdowns.evidence import LEAST_SCORE, Evidence, belief_in, part_of
+from edgetop.analysis.slowdowns.evidence import Evidence
 from edgetop.analysis.slowdowns.signals import LIMITS, OF_CLOCKS, Cause
 from edgetop.frozen import frozen
 

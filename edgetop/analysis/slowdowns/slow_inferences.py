@@ -18,8 +18,9 @@ from edgetop.analysis.slowdowns.signals import LIMITS, LOAD_OF_OTHERS, QUOTA, TH
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
-from edgetop.session.event_kinds import GarbageCollected, ProfileBurst, SensorSlow
-from edgetop.session.event_kinds import SlowInference as Counted
+from edgetop.session.engine_events import GarbageCollected, ProfileBurst
+from edgetop.session.engine_events import SlowInference as Counted
+from edgetop.session.event_kinds import SensorSlow
 from edgetop.session.seconds import NS
 
 KEPT = 40  # slowest of the session

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.detector import BLIP_S, INTERRUPTION_S, LEAST_S, MOSTLY, REST_CERTAIN, SlowWindow, Span
-from edgetop.analysis.slowdowns.evidence import NEAR_S, Evidence, Finding, Onset, find_cause
+from edgetop.analysis.slowdowns.cause_finding import Finding, find_cause
+from edgetop.analysis.slowdowns.detector import BLIP_S, INTERRUPTION_S, LEAST_S, MOSTLY, REST_CERTAIN
+from edgetop.analysis.slowdowns.evidence import NEAR_S, Evidence, Onset
 from edgetop.analysis.slowdowns.levels import NEPER
 from edgetop.analysis.slowdowns.serialization import fork
 from edgetop.analysis.slowdowns.signals import Cause, Signals
+from edgetop.analysis.slowdowns.slow_span import SlowWindow, Span
 from edgetop.analysis.slowdowns.slowdown import Then
 from edgetop.session.typed_json import NOT_EXPORTED
 

@@ -95,7 +95,8 @@ def _input_shapes(
     or None.
     """
     from edgetop.engines.child.engine_error import EngineError  # noqa: PLC0415
-    from edgetop.engines.child.inputs import Tensor, resolve_shapes  # noqa: PLC0415
+    from edgetop.engines.child.inputs import resolve_shapes  # noqa: PLC0415
+    from edgetop.engines.child.tensor_values import Tensor  # noqa: PLC0415
     from edgetop.models.graph import input_names  # noqa: PLC0415
 
     if len(dict(asked)) < len(asked):

@@ -12,7 +12,8 @@ import click
 
 from edgetop import formatting
 from edgetop.cli.comparing.comparison import comparison_json, exit_code, read_samples
-from edgetop.cli.comparing.sweep_run import heat_now, new_folder
+from edgetop.cli.comparing.sweep_folder import new_folder
+from edgetop.cli.comparing.sweep_run import heat_now
 from edgetop.cli.output import print_text
 from edgetop.cli.printing.comparison_words import comparison_text
 from edgetop.cli.running import session_parts, trial_run

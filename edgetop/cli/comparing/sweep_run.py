@@ -11,15 +11,15 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from edgetop import formatting
 from edgetop.cli.comparing import program_runs, sweep_program
 from edgetop.cli.comparing.plan_words import plan_words
+from edgetop.cli.comparing.sweep_folder import held_folder, new_folder
 from edgetop.cli.comparing.sweep_options import SweepOptions
 from edgetop.cli.comparing.sweep_result import Outputs, print_result
 from edgetop.cli.output import print_text
@@ -36,7 +36,6 @@ from edgetop.control.control_socket import NotRunningError, give
 from edgetop.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, OutputError
 from edgetop.files import read_text, why
 from edgetop.formatting import UNKNOWN, clean
-from edgetop.paths import recordings_home
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.recording.removal import remove_session
 from edgetop.recording.session_folder import is_live
@@ -53,7 +52,6 @@ from edgetop.sweep_plan import (
     Settings,
     combined,
     figures_of,
-    hold,
     ordered,
     refuse_others,
     without_orders,
@@ -117,7 +115,7 @@ def start_sweep(
     else:
         program_runs.refuse_unlimitable(run_options)
     folder = new_folder(options.output, "sweep", SUFFIX, "edgetop sweep --resume {}")
-    with _held(folder):
+    with held_folder(folder):
         if isinstance(request.subject, DemoSubject):
             request = replace(request, subject=replace(request.subject, board_state=folder / BOARD))
         heat = heat_now(request)
@@ -227,7 +225,7 @@ def resume_sweep(
             f"{clean(plan.folder)}: the sweep began in this folder, which no longer exists", "create it again"
         )
     plan = replace(plan, options=(*plan.options, *_given_again(folder, plan, orders, options)))
-    with _held(folder):
+    with held_folder(folder):
         print_text(plan_words(plan, folder, None), err=True)
         if options.dry_run:
             return EXIT_DONE
@@ -281,43 +279,6 @@ def heat_now(request: RunRequest) -> tuple[str, float] | None:
             if isinstance(source, Closable):
                 source.close()
     return (heat.sensor, heat.celsius) if heat else None
-
-
-def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "") -> Path:
-    """Create the folder of a sweep or a soak, and return its path.
-
-    `output` is the path that the user gave. Without `output`, the folder is in the recordings folder and is called
-    `name` and the time. `suffix` is appended, such as `.sweep`. Raises InputError with `advice` if the folder exists;
-    {} in the advice stands for the folder. Raises OutputError if it cannot be created.
-    """
-    path = output or recordings_home() / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-    path = Path(os.path.abspath(path))  # noqa: PTH100  links are kept
-    folder = path if path.suffix == suffix else path.with_name(path.name + suffix)
-    try:
-        folder.mkdir(parents=True, mode=0o700)
-    except FileExistsError:
-        raise InputError(f"{folder}: already exists", advice.format(folder)) from None
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be created: {error.strerror}") from None
-    return folder
-
-
-@contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Lock the sweep in `folder` during the `with` statement, so that only one process runs it.
-
-    Raises InputError if another process holds the lock.
-    """
-    try:
-        fd = hold(folder)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be locked: {why(error)}") from None
-    if fd is None:
-        raise InputError(f"{folder}: this sweep is already running", f"edgetop stop {folder} ends it")
-    try:
-        yield
-    finally:
-        os.close(fd)
 
 
 class Sweep:

@@ -13,36 +13,30 @@ from edgetop import formatting
 from edgetop.analysis.input_shapes import InputSizes
 from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.report_operators import OperatorFigures
-from edgetop.analysis.report_parts import (
-    PERCENTILE_KEYS,
-    LatencyFigures,
-    Span,
-    Times,
-)
+from edgetop.analysis.report_parts import PERCENTILE_KEYS, LatencyFigures, Span, Times
 from edgetop.analysis.session_report import Report
 from edgetop.analysis.slowdowns.slow_inferences import TailView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import throttles_document
-from edgetop.analysis.verdict import Verdict
+from edgetop.analysis.verdict_data import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table
-from edgetop.cli.printing.board_text import energy_lines, heat_lines, in_mib, memory_lines, power_lines
+from edgetop.cli.printing.board_text import energy_lines, heat_lines, memory_lines, power_lines
 from edgetop.cli.printing.generation_text import generation_lines
+from edgetop.cli.printing.method_text import BRIEF_LINES, NS, WIDTH, board_lines, method_lines, ms_or_unknown
 from edgetop.cli.printing.size_lines import size_lines
-from edgetop.cli.printing.usage_text import usage_lines, usage_summary
-from edgetop.comparison.usage_table import usage_row
+from edgetop.cli.printing.usage_text import usage_summary
 from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened, stream_name
-from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Manifest
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.cache_words import cache_sizes, fit_words
 from edgetop.wording.clue_words import clue_words
-from edgetop.wording.counter_words import counter_words
 from edgetop.wording.fault_words import fault_words
-from edgetop.wording.forecast_words import left, outlook
 from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.gate_words import gate_words
-from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words, unseen_words
+from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
 from edgetop.wording.notice_words import notice, notice_words
 from edgetop.wording.operator_words import (
     energy_cells,
@@ -58,9 +52,7 @@ from edgetop.wording.throttle_words import throttles_words
 
 # Most entries that are listed:
 MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS, MOST_STREAMS = 10, 3, 10, 12
-WIDTH, BRIEF_LINES = 80, 23
 _LABEL = re.compile(r" *\S+ {2,}|    +|")  # where the text of a line begins, below which it goes on
-NS = 1e9
 
 
 def summary(report: Report) -> str:
@@ -82,8 +74,8 @@ def summary_lines(report: Report) -> Iterator[str]:
         *figures,
         _load(report.latency, report.session.load),
         gate_lines([(gate.ok, gate_words(gate)) for gate in report.gates or ()]),
-        _board(report),
-        _method(report.session),
+        board_lines(report),
+        method_lines(report.session),
         _operators(report),
         notice_lines("warning", map(notice, report.warnings)),
     )
@@ -238,7 +230,7 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
     for one in report.streams[:MOST_STREAMS]:
         latency, change = one.latency, _change(one.drift_ratio, one.input_sizes)
         count = or_unknown(latency.count, formatting.count)
-        figures = f"p50 {_ms(latency.p50_ms)}  p99 {_ms(latency.p99_ms)} ms  n {count}"
+        figures = f"p50 {ms_or_unknown(latency.p50_ms)}  p99 {ms_or_unknown(latency.p99_ms)} ms  n {count}"
         state = verdict_words.now(one.verdict).lower()
         yield f"stream     {stream_name(one.name, 30)}  {figures}  {state}{change}"
     shown = report.streams[:MOST_STREAMS]
@@ -320,14 +312,15 @@ def _latency(report: Report) -> Iterator[str]:
     if latency.response:
         times = {"service ms": latency, "  resp. ms": latency.response}
     rows = [
-        [f"{_ms(getattr(of, f'{name}_ms'))}{mark}" for name, mark in zip(names, marks, strict=True)]
+        [f"{ms_or_unknown(getattr(of, f'{name}_ms'))}{mark}" for name, mark in zip(names, marks, strict=True)]
         for of in times.values()
     ]
     labels = ("latency   ", *times)
     for label, line in zip(labels, table([*map(_percentile_name, names)], rows, words=()), strict=True):
         yield f"{label} {line}"
     count, errors = (or_unknown(number, formatting.count) for number in (latency.count, latency.errors))
-    scatter = "" if latency.stdev_ms is None else f"; stdev {_ms(latency.stdev_ms)}, jitter {_ms(latency.jitter_ms)} ms"
+    stdev, jitter = ms_or_unknown(latency.stdev_ms), ms_or_unknown(latency.jitter_ms)
+    scatter = "" if latency.stdev_ms is None else f"; stdev {stdev}, jitter {jitter} ms"
     rate = or_unknown(latency.throughput_hz, formatting.rate)
     yield f"           {count} inferences, {rate}/s, {errors} errors{scatter}"
     if tool is not None:
@@ -335,7 +328,7 @@ def _latency(report: Report) -> Iterator[str]:
     if "?" in marks:
         yield "           ? not settled: too few inferences, or too few independent ones"
     intervals = [
-        f"{_percentile_name(name)} {_ms(interval[0])} to {_ms(interval[1])}"
+        f"{_percentile_name(name)} {ms_or_unknown(interval[0])} to {ms_or_unknown(interval[1])}"
         for name in PERCENTILE_KEYS
         if (interval := (latency.ci95 or {}).get(f"{name}_ms"))
     ]
@@ -362,7 +355,7 @@ def _frames(frames: FramesView | None) -> Iterator[str]:
     yield f"frames     {frame_words(frames)}"
     yield f"           {'mean':>8}  {'p50':>8}  {'p99':>8} ms   share"
     for stage in frames.stages:
-        times = "  ".join(f"{_ms(ms):>8}" for ms in (stage.mean_ms, stage.p50_ms, stage.p99_ms))
+        times = "  ".join(f"{ms_or_unknown(ms):>8}" for ms in (stage.mean_ms, stage.p50_ms, stage.p99_ms))
         yield f"           {times}     {formatting.percent(stage.share):>6}  {clean(stage_name(stage))}"
 
 
@@ -392,84 +385,6 @@ def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
 
 def _percentile_name(name: str) -> str:
     return "p99.9" if name == "p999" else name
-
-
-def _board(report: Report) -> Iterator[str]:
-    phases, overhead = report.phases, report.overhead
-    yield ""
-    is_program = report.session.watched and not report.latency.count and not report.latency.errors
-    warmup = f"warm-up {or_unknown(phases.warmup.runs, str)} runs of {_ms(phases.warmup.mean_ms)} ms"
-    if not is_program:
-        yield f"start      load {_ms(phases.init_ms)} ms, first inference {_ms(phases.first_ms)} ms, {warmup}"
-    yield from heat_lines(report)
-    view = report.forecast
-    if forecast := ", ".join(filter(None, (outlook(view), left(view)))):
-        yield f"           from there on {clean(view.sensor.id if view.sensor else UNKNOWN)}: {forecast}"
-    yield from power_lines(report.power)
-    yield from energy_lines(report)
-    if "memory" not in (report.unavailable or {}):
-        yield from memory_lines(report)
-    if report.session.watched and (row := usage_row(report.session.name, [report.usage])):
-        yield from usage_lines([row], WIDTH)
-        yield ""
-    elif report.usage:
-        yield from usage_summary(report)
-    if counted := counter_words(report.counters):
-        yield f"counted    {counted}; of an inference"
-    cost = or_unknown(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")
-    yield f"edgetop    {cost}, {in_mib(overhead.rss_mib)}"
-
-
-def _method(session: Manifest) -> Iterator[str]:
-    """Yield the conditions of the measurement, always in four lines, so that readers notice what is unknown."""
-    yield ""
-    yield f"method     {_runs(session)}"
-    yield f"           {_place(session.methodology)}"
-    yield f"           {_neighbours(session)}"
-    yield f"           {_declared(session)}"
-
-
-def _runs(session: Manifest) -> str:
-    method = session.methodology
-    warm_up, measured = or_unknown(method.warmup_runs, str), or_unknown(method.measure_runs, formatting.count)
-    phases = ((method.cooldown_s, "a cool-down"), (method.idle_baseline_s, "an idle baseline"))
-    rests = ", ".join(f"{what} of {formatting.span(s * NS)}" if s else f"without {what}" for s, what in phases)
-    given = UNKNOWN if session.was_imported else clean(session.load.fed) or UNKNOWN
-    return f"input {given}, {measured} inferences after {warm_up} of warm-up, {rests}"
-
-
-def _place(method: Methodology) -> str:
-    """Return as text: the two highest temperatures when measuring began, the room temperature, and the enclosure."""
-    hottest_first = sorted(method.start_temperatures.items(), key=lambda pair: (-pair[1], pair[0]))
-    began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in hottest_first]
-    more = f" and {len(began) - 2} more" if len(began) > 2 else ""
-    warm = f"began at {', '.join(began[:2])}{more}" if began else "start temperature not known"
-    told = f"as measured by {clean(method.ambient_sensor)}" if method.ambient_sensor else "as declared"
-    silent = f"unknown: {clean(method.ambient_sensor)} gave no reading" if method.ambient_sensor else "not declared"
-    ambient = silent if method.ambient_c is None else f"{method.ambient_c:g} °C {told}"
-    return f"{warm}; ambient {ambient}, enclosure {clean(method.enclosure or 'not declared')}"
-
-
-def _neighbours(session: Manifest) -> str:
-    """Return as text: the CPUs and the priority of the engine, and the other processes that took CPU time."""
-    method, cpus = session.methodology, session.constraints.cpus
-    on = or_unknown(cpus, "{:g}".format)
-    of = f" of {session.board.cores}" if session.board.cores else ""
-    others = ", ".join(f"{clean(one.name)} {one.cpu_pct:.0f} %" for one in method.background)
-    unseen = unseen_words(method.background_unseen)
-    if not others:
-        none = "none that can be seen took 5 % of a core" if unseen else "none took 5 % of a core"
-        others = none if method.scheduler and session.end_reason else UNKNOWN
-    others += f" ({unseen})" if unseen else ""
-    limits = f", {words}" if (words := session.constraints.words) else ""
-    who = "program" if session.watched else "engine"
-    return f"{who} on {on}{of} CPUs{limits}, {clean(method.scheduler or UNKNOWN)}; other processes: {others}"
-
-
-def _declared(session: Manifest) -> str:
-    labels = ", ".join(f"{clean(key)}={clean(value)}" for key, value in session.labels.items() if key != IMPORTED)
-    said = [*([f"labels {labels}"] if labels else []), *(f"note: {clean(note)}" for note in session.methodology.notes)]
-    return "; ".join(said) or "no label or note"
 
 
 def _operators(report: Report) -> Iterator[str]:
@@ -538,10 +453,6 @@ def _largest_operator(report: Report) -> Iterator[str]:
     if largest and largest.settled:
         name = clean(largest.origin or largest.name)
         yield f"hotspot    {share_text(largest.share, settled=True)} % {clean(largest.op_type)} {shortened(name, 40)}"
-
-
-def _ms(value: float | None) -> str:
-    return or_unknown(value, lambda ms: formatting.milliseconds(ms * 1e6))
 
 
 def _parallel(report: Report) -> int:

@@ -12,7 +12,8 @@ from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
 from edgetop.recording.registry import register
 from edgetop.recording.session_folder import FolderHandle
-from edgetop.runner.conductor import Conductor, Outcome
+from edgetop.runner.conductor import Conductor
+from edgetop.runner.outcome import Outcome
 from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import AnalysisFailed, HookDone, RecordingMoved, Remark

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetop.comparison.application_gap import Evidence
+    from edgetop.comparison.gap_evidence import Evidence
 
 LEAST_ARRIVALS, MOST_ARRIVALS = 3, 100_000
 MOST_INFERENCES = 2_000_000  # only the newest are read; more would not change the means
@@ -22,7 +22,7 @@ def read_evidence(session: str, problems: list[str], *, completes: bool = True) 
     import numpy as np  # noqa: PLC0415
 
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
-    from edgetop.comparison.application_gap import Evidence, is_timed  # noqa: PLC0415
+    from edgetop.comparison.gap_evidence import Evidence, is_timed  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from edgetop.comparison.output_agreement import Judge
     from edgetop.recording.export.export_formats import NamedOutput
     from edgetop.sensors.i2c import I2cSpec
-    from edgetop.session.manifest import Battery, ImageInput
+    from edgetop.session.load_settings import ImageInput
+    from edgetop.session.manifest import Battery
     from edgetop.simulation.scenarios import Scenario
     from edgetop.taps.watched_container import WatchedContainer
     from edgetop.taps.watched_process import WatchedProcess
@@ -419,7 +420,7 @@ def _images(given: Given) -> "ImageInput | None":
     fields = {name: given.get(f"image_{name}") for name in names}
     if all(value is None for value in fields.values()):
         return None
-    from edgetop.session.manifest import ImageInput  # noqa: PLC0415  loads NumPy
+    from edgetop.session.load_settings import ImageInput  # noqa: PLC0415  loads NumPy
 
     return ImageInput(**fields)
 

@@ -3,9 +3,8 @@
 import contextlib
 import ctypes
 import os
-import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from edgetop.cli.config import line_settings, screen_settings
-from edgetop.cli.output import print_json, print_text
+from edgetop.cli.output import print_text
 from edgetop.cli.running import session_parts, trial_run, unattended
 from edgetop.cli.running.exporters import Exporters
+from edgetop.cli.running.first_manifest import first_manifest
 from edgetop.cli.running.live_session import LiveSession, Observer
 from edgetop.cli.running.run_request import (
     DemoSubject,
@@ -35,26 +35,17 @@ from edgetop.cli.running.session_board import (
     refuse_unknown_ambient,
     with_one_wire,
 )
+from edgetop.cli.running.session_end import End, end_of
 from edgetop.cli.terminal import Terminal, how_to_come_back
 from edgetop.cli.viewing import signals_to, why_no_screen
 from edgetop.engines.engine_protocol import Engine
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.process_engine import measure_shapes
 from edgetop.engines.spec import EngineSpec
-from edgetop.errors import (
-    EXIT_DONE,
-    EXIT_GATE_FAILED,
-    EXIT_INTERRUPTED,
-    EdgetopError,
-    InputError,
-    OutputError,
-    ReaderLeftError,
-)
+from edgetop.errors import InputError
 from edgetop.feeds.live import LiveFeed
 from edgetop.frozen import frozen
-from edgetop.paths import recordings_home
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
-from edgetop.recording.registry import write_outcome
 from edgetop.recording.session_folder import LOG, PROGRAM_LOG, FolderHandle
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.cgroup_limits import enclosed
@@ -77,7 +68,6 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.typed_json import Document
 
 if TYPE_CHECKING:
-    from edgetop.analysis.session_report import Report
     from edgetop.engines.spawn import Child
     from edgetop.ui.screen_settings import ScreenSettings
 
@@ -88,25 +78,6 @@ LOADING_GRACE_S = 0.1  # wait before a screen opens, so that a quick failure to 
 NO_SCREEN_ADVICE = "edgetop run --headless prints lines instead, and --detach leaves it running"
 THROTTLE_SIGNS = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors that show throttling
 _M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # malloc.h of glibc
-
-
-@frozen
-class End:
-    error: EdgetopError | None
-    interrupted: bool  # whether SIGINT ended the session
-    gates_failed: bool = False
-    folder: Path | None = None  # folder of the recording, if there is one
-
-    def exit_code(self) -> int:
-        """Return the exit code of the command: 0, or another code if the session was interrupted or a gate failed.
-
-        Raises the error that ended the session, if there was one.
-        """
-        if self.error:
-            raise self.error
-        if self.interrupted:
-            return EXIT_INTERRUPTED
-        return EXIT_GATE_FAILED if self.gates_failed else EXIT_DONE
 
 
 def run_session(request: RunRequest, terminal: Terminal, engine_child: "Child | None" = None) -> End:
@@ -142,63 +113,11 @@ def run_session(request: RunRequest, terminal: Terminal, engine_child: "Child | 
                 unattended.keep_room(session, request.keeping.quota_bytes, stack)
             stack.callback(session.stop_observers)
             _show(session, showing, terminal, settings)
-        return _end(session, request)
+        return end_of(session, request)
 
 
 def _has_screen(showing: Showing) -> bool:
     return not (showing.headless or showing.detach)
-
-
-def _end(session: LiveSession, request: RunRequest) -> End:
-    """Write and print the results of a session that is over. Return how it ended."""
-    from edgetop.analysis.session_report import report  # noqa: PLC0415  what only the end needs does not delay the beginning
-    from edgetop.cli.printing import junit  # noqa: PLC0415
-    from edgetop.cli.running.early_end import print_failed_gates  # noqa: PLC0415
-    from edgetop.cli.session_outcome import outcome_of  # noqa: PLC0415
-
-    outcome = session.outcome()
-    if isinstance(outcome.error, InputError):
-        return End(outcome.error, session.interrupted)
-    result = report(session.analysis)
-    if session.folder and not session.analysis.faults.found:  # else a later edgetop may complete the results
-        write_outcome(session.folder.path, outcome_of(session.analysis))
-    unwritten: list[OutputError] = []
-    with _note_failure(unwritten):
-        _print_result(result, session.folder, request)
-    showing, judging = request.showing, request.judging
-    if showing.page:
-        from edgetop.cli.printing.output_agreement_words import outputs_lines  # noqa: PLC0415
-        from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
-
-        outputs_folder = session.folder.path if session.folder else None
-        with _note_failure(unwritten):
-            write_report(showing.page, session.analysis, result, list(outputs_lines(outputs_folder, judging.judge)))
-    if showing.junit:
-        with _note_failure(unwritten):
-            junit.write(showing.junit, result, outcome.error)
-    of_outputs = [gate for gate in judging.ratio_gates if gate.is_of_outputs]
-    of_turns = [gate for gate in judging.ratio_gates if not gate.is_of_outputs]
-    also: list[str] = []
-    if of_outputs:
-        from edgetop.cli.printing.output_agreement_words import failed_gates  # noqa: PLC0415
-
-        also = failed_gates(of_outputs, session.folder.path if session.folder else None, judging.judge)
-    failed = print_failed_gates(result, of_turns, also)
-    folder = session.folder.name if session.folder else None
-    return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed, folder)
-
-
-@contextlib.contextmanager
-def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
-    """Append the error to `unwritten` if an output cannot be written, so that other outputs are still written.
-
-    If the reader of a pipe has left, nothing is appended.
-    """
-    try:
-        with contextlib.suppress(ReaderLeftError):
-            yield
-    except OutputError as error:
-        unwritten.append(error)
 
 
 @frozen
@@ -234,7 +153,7 @@ def _set_up(
     board_sensors = with_one_wire(keeping.ambient_sensor, board.discover(), board.root)
     refuse_unknown_ambient(keeping.ambient_sensor, board_sensors)
     cooldown = None if no_screen else cool_board(request, board, board_sensors)
-    manifest = session_parts.first_manifest(request, name, model, spec, board.identity(), clock, cooldown)
+    manifest = first_manifest(request, name, model, spec, board.identity(), clock, cooldown)
     spec = session_parts.with_end_note(session_parts.with_outputs_file(spec, folder), folder, keeping)
     engine: Engine
     match subject:
@@ -479,24 +398,3 @@ def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Ter
     if launcher_died:
         why = "the process that waited for the run was killed"
     session.state.add_event(Remark("detached"), "info", "edgetop", f"{why}: the run continues without it")
-
-
-def _print_result(result: "Report", folder: FolderHandle | None, request: RunRequest) -> None:
-    from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs  # noqa: PLC0415
-    from edgetop.cli.printing.report_text import brief_summary, summary, wrapped  # noqa: PLC0415
-    from edgetop.cli.printing.short_result import is_short, short_result  # noqa: PLC0415
-    from edgetop.wording.report_document import to_json  # noqa: PLC0415
-
-    outputs_folder = folder.path if folder and request.keeping.keep_outputs else None
-    judge, showing = request.judging.judge, request.showing
-    if showing.as_json:
-        print_json(with_outputs(to_json(result), outputs_folder, judge))
-        return
-    text = summary(result)  # the log is the only place where it is printed
-    if folder:
-        session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
-        where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")
-        brief = short_result(result) if is_short(result) else brief_summary(result)
-        lines = (brief, *wrapped(outputs_lines(outputs_folder, judge)), where)
-        text = "\n".join((*lines, f"more: edgetop report {session}"))
-    print_text(text, ascii_only=bool(showing.screen.ascii_only))

@@ -13,7 +13,7 @@ from edgetop.cli.running.recorded_arrivals import read_evidence
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
-    from edgetop.comparison.application_gap import Gap
+    from edgetop.comparison.gap_evidence import Gap
 
 LOOP = "20s"
 

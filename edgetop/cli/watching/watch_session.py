@@ -21,6 +21,7 @@ from edgetop.formatting import clean
 from edgetop.frozen import frozen
 from edgetop.runner.engine_limit import Limit, limit_of
 from edgetop.taps import perf
+from edgetop.taps.preload import preload_library
 from edgetop.taps.runtimes import runtime_of
 from edgetop.taps.watched_container import WatchedContainer
 from edgetop.taps.watched_process import (
@@ -31,11 +32,11 @@ from edgetop.taps.watched_process import (
     main_process,
     model_processes,
 )
-from edgetop.taps.watched_program import ProgramSpec, Surroundings, WatchedProgram, preload_library
+from edgetop.taps.watched_program import ProgramSpec, Surroundings, WatchedProgram
 
 if TYPE_CHECKING:
     from edgetop.cli.running.run_request import RunRequest
-    from edgetop.cli.running.run_session import End
+    from edgetop.cli.running.session_end import End
 
 Program = WatchedProgram | WatchedProcess | WatchedContainer
 COMMAND_WIDTH = 30  # most characters of a command in the table of processes

@@ -18,8 +18,9 @@ import numpy as np
 
 from . import message_frames
 from .engine_error import EngineError, one_line
-from .inputs import TEXT, InputSet, Tensor, below_one, random_array, source_of
+from .inputs import InputSet, source_of
 from .literals import random_count
+from .tensor_values import TEXT, Tensor, below_one, random_array
 
 VERSION = 1
 MAX_BYTES = 256 * 1024 * 1024

@@ -17,9 +17,9 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 
-from .inputs import Tensor
 from .prompts import Prompts
 from .stored_outputs import store
+from .tensor_values import Tensor
 
 PIECE = 256  # most tokens of a piece
 LEAST = 16  # fewest tokens of a piece, unless it is the only one

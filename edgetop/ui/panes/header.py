@@ -8,7 +8,7 @@ from itertools import groupby
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.verdict import Verdict
+from edgetop.analysis.verdict_data import Verdict
 from edgetop.analysis.verdict_reasons import AbDifference, Past, WasSlowed, WasThrottled
 from edgetop.analysis.vitals import Vital, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport

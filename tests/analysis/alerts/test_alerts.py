@@ -17,7 +17,7 @@ from edgetop.analysis.verdict_reasons import State
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, concatenate
 from edgetop.wording.alert_names import NAMES

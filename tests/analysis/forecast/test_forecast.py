@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.manifest import Board, Load, SensorInfo
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Board, SensorInfo
 from edgetop.session.records import AGGREGATE, READING
 from edgetop.session.seconds import NS
 from tests.support.heating import BEGAN_S, Heating, heating

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from edgetop.analysis.slowdowns.evidence import Evidence, Finding, find_cause, normal_range
+from edgetop.analysis.slowdowns.cause_finding import Finding, find_cause
+from edgetop.analysis.slowdowns.evidence import Evidence, normal_range
 from edgetop.analysis.slowdowns.signals import LOAD_OF_OTHERS, Cause, Channel, channels
 from edgetop.analysis.slowdowns.tally import Tally
 from tests.analysis.slowdowns.test_causes_and_traps import HEALTHY, SLOW, changing, the_one

@@ -13,7 +13,8 @@ from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
-from edgetop.session.manifest import Board, Constraints, EngineInfo, Load, Watched
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Board, Constraints, EngineInfo, Watched
 from edgetop.session.seconds import NS
 from edgetop.wording.report_document import report_document
 from tests.support.sessions import folded, make_manifest

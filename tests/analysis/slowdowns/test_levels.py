@@ -4,7 +4,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.slowdowns.detector import CERTAIN
 from edgetop.analysis.slowdowns.levels import (
     ENOUGH,
     EVERY,
@@ -19,6 +18,7 @@ from edgetop.analysis.slowdowns.levels import (
     levels,
 )
 from edgetop.analysis.slowdowns.serialization import fork
+from edgetop.analysis.slowdowns.slow_span import CERTAIN
 from edgetop.session.seconds import NS
 from tests.support.correlated import normal
 from tests.support.sessions import MS, make_inferences, seconds_of

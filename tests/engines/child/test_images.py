@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from edgetop.engines.child.engine_error import EngineError
-from edgetop.engines.child.inputs import Tensor, make_inputs, resolve_shapes
+from edgetop.engines.child.inputs import make_inputs, resolve_shapes
+from edgetop.engines.child.tensor_values import Tensor
 
 RED, GREEN = (255, 0, 0), (0, 51, 0)
 

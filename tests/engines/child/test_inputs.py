@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.engines.child.engine_error import EngineError
-from edgetop.engines.child.inputs import Tensor, make_inputs, random_array, resolve_shapes
+from edgetop.engines.child.inputs import make_inputs, resolve_shapes
 from edgetop.engines.child.literals import input_words, is_literal
+from edgetop.engines.child.tensor_values import Tensor, random_array
 
 FLOATS = ["float16", "float32", "float64"]
 EIGHT_BITS = ["int8", "uint8"]

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.engines.child.engine_error import EngineError
-from edgetop.engines.child.inputs import Tensor, resolve_shapes
+from edgetop.engines.child.inputs import resolve_shapes
+from edgetop.engines.child.tensor_values import Tensor
 
 IMAGE = Tensor("image", ["N", 3, "H", "W"], "float32")
 TOKENS = Tensor("tokens", [None, -1], "int64")

@@ -8,8 +8,9 @@ import pytest
 
 from edgetop.engines.child import stored_outputs as child
 from edgetop.engines.child.engine_error import EngineError
-from edgetop.engines.child.inputs import InputSet, Tensor, make_inputs
+from edgetop.engines.child.inputs import InputSet, make_inputs
 from edgetop.engines.child.stored_outputs import draw, keep_outputs
+from edgetop.engines.child.tensor_values import Tensor
 from edgetop.errors import InputError
 from edgetop.recording.kept_outputs import read_outputs
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetop.engines.child.engine_error import EngineError
-from edgetop.engines.child.inputs import TEXT, Tensor, make_inputs, set_images
+from edgetop.engines.child.inputs import make_inputs, set_images
 from edgetop.engines.child.small_types import SMALL_TYPES, from_bits, packed, to_bits, unpacked
 from edgetop.engines.child.tensor_files import read_tensor
+from edgetop.engines.child.tensor_values import TEXT, Tensor
 from edgetop.engines.engine_protocol import Ended, Failed, Loaded
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from edgetop.engines.child.engine_error import EngineError, is_out_of_memory
-from edgetop.engines.child.inputs import Tensor, refuse_too_large
+from edgetop.engines.child.inputs import refuse_too_large
+from edgetop.engines.child.tensor_values import Tensor
 
 pytestmark = pytest.mark.slow
 

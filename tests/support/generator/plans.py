@@ -7,8 +7,9 @@ import numpy as np
 
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
+from edgetop.session.load_settings import Load
 from edgetop.session.manifest import Board as BoardInfo
-from edgetop.session.manifest import Load, Manifest
+from edgetop.session.manifest import Manifest
 from edgetop.session.records import NO_INFERENCES, Inferences, Readings
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, Seconds, concatenate

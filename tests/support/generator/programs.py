@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetop.session.manifest import Load, Watched, WatchedStream
+from edgetop.session.load_settings import Load
+from edgetop.session.manifest import Watched, WatchedStream
 from edgetop.session.records import MEASURE, WARMUP, Inferences
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, concatenate

@@ -9,7 +9,7 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.vitals import vitals
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.header import identity_line, verdict_line, vitals_line
 from edgetop.ui.panes.latency_pane import _spans

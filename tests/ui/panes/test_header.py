@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from edgetop.analysis.memory_use import GrowthView, Slope
-from edgetop.analysis.verdict import Verdict
+from edgetop.analysis.verdict_data import Verdict
 from edgetop.analysis.verdict_reasons import ClockNow, Lasts, LimitedBy, State, TemperatureNow
 from edgetop.cli.running.headless import progress_line
 from edgetop.formatting import milliseconds
-from edgetop.session.manifest import Load
+from edgetop.session.load_settings import Load
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line, vitals_line
 from edgetop.ui.panes.pane import Area

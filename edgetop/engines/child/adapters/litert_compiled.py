@@ -20,8 +20,8 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 import numpy as np
 
 from ..engine_error import EngineError, one_line
-from ..inputs import Tensor, format_shape
 from ..profilers import ProfilingError
+from ..tensor_values import Tensor, format_shape
 from . import import_runtime, package_version
 
 KNOWN = ("CPU", "GPU", "NPU")

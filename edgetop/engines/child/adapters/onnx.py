@@ -17,9 +17,10 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 import numpy as np
 
 from ..engine_error import EngineError, one_line
-from ..inputs import Tensor, source_of
+from ..inputs import source_of
 from ..literals import random_count
 from ..small_types import SMALL_TYPES, from_bits, packed, unpacked
+from ..tensor_values import Tensor
 from . import import_runtime, onnx_session, open_helper
 from .onnx_wire import table_lengths, without_zero_dimensions
 

@@ -12,8 +12,8 @@ from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 import numpy as np
 
 from ..engine_error import EngineError, one_line
-from ..inputs import TEXT, Tensor
 from ..plugins import GROUP, entry_points
+from ..tensor_values import TEXT, Tensor
 
 VERSIONS = (1,)  # of the interface
 MAX_TENSORS = 4096

@@ -18,8 +18,8 @@ import numpy as np
 
 from .. import own_memory, tensor_arena
 from ..engine_error import EngineError, one_line
-from ..inputs import TEXT, Tensor, format_shape
 from ..profilers import ProfilingError
+from ..tensor_values import TEXT, Tensor, format_shape
 from . import ON_THE_CPU, import_runtime, open_helper, package_version
 
 

@@ -1,0 +1,232 @@
+"""Events of the engine: its start and end, its memory, its profiled batches, and its turns."""
+
+from edgetop.frozen import frozen
+from edgetop.session.ceilings import Ceilings, ceilings_of
+from edgetop.session.event_fields import optional, part
+from edgetop.session.events import Body
+from edgetop.session.operators import ThreadUse
+from edgetop.session.turns import Plan
+
+
+@frozen
+class EngineStarted(Body):
+    """The engine's process started."""
+
+    kind = "engine-started"
+    pid: int | None = None
+
+
+@frozen
+class EngineFailed(Body):
+    """The engine gave up after an error. The message says why."""
+
+    kind = "engine-failed"
+    stage: str | None = optional()
+
+
+@frozen
+class EngineDied(Body):
+    """The engine's process died. The message says how."""
+
+    kind = "engine-died"
+    last_words: str | None = optional()
+
+
+@frozen
+class EngineMemory(Body):
+    """The engine's memory at the end of a step, such as loading the model. `stage` names the step."""
+
+    kind = "engine-memory"
+    stage: str
+    rss_mib: int | float
+    anon_mib: int | float | None = optional()
+    file_mib: int | float | None = optional()
+    arena_mib: int | float | None = optional()  # memory of TFLite's interpreter for tensors
+    arena_from: str | None = optional()  # "tensors" or "growth"
+
+
+@frozen
+class RecordsLost(Body):
+    """The engine could not report some of its inferences. `count` is their number."""
+
+    kind = "records-lost"
+    count: int = 0
+
+
+@frozen
+class StreamSeen(Body):
+    """A watched program used a further model for the first time. `number` is the model's stream number."""
+
+    kind = "stream"
+    number: int
+
+
+@frozen
+class DataDependent(Body):
+    """Some operators take more or less work depending on their input, but the input of this session is
+    not real data.
+    """
+
+    kind = "data-dependent"
+    types: str  # of these operators, with commas between
+
+
+@frozen
+class OutputsKept(Body):
+    """The outputs of some inferences were stored (`--keep-outputs`)."""
+
+    kind = "outputs-kept"
+    elements: int | None = optional()  # numbers in all of them; None: not counted
+    non_finite: int | None = optional()  # those that are NaN or infinite
+
+
+@frozen
+class SlowInference(Body):
+    """The slowest inference of a tenth of a second, with what the kernel counted for the engine meanwhile.
+
+    Counting begins shortly before the inference and ends with it.
+    """
+
+    kind = "slow-inference"
+    latency_ns: int
+    span_ns: int = 0  # the time in which was counted
+    preempted: int = 0  # involuntary switches of the engine's threads
+    major_faults: int = 0
+    minor_faults: int = 0
+    waited_ns: int | None = None  # for a CPU; None: the kernel keeps no account
+    migrations: int | None = optional()  # moves of threads to another CPU; None: unknown
+    capacity: float | None = optional()  # of its CPU, in usual ones; None: all CPUs are alike
+    lost_cpus: int | None = optional()  # that the engine may not use any more; None: none
+
+
+@frozen
+class GarbageCollected(Body):
+    """Python's garbage collector ran during an inference of a watched program. The event's time is the inference's
+    begin.
+    """
+
+    kind = "garbage-collected"
+    latency_ns: int
+    took_ns: int = 0  # time of collections in the inference
+    after_ns: int = 0  # when the first of them began, after the begin of the inference
+    generation: int = 0  # oldest generation that these collections included
+
+
+@frozen
+class ProfilerChosen(Body):
+    """The way in which operators are timed from now on.
+
+    `reason` says why operators are not timed, or why a better way is not available.
+    """
+
+    kind = "profiler"
+    way: str = ""
+    reason: str = ""
+    every_ns: int = 0
+
+
+@frozen
+class RooflineMeasured(Body):
+    """The highest measured FLOP/s and bytes/s of this board with this runtime."""
+
+    kind = "roofline"
+    flops_per_s: int | float
+    bytes_per_s: int | float
+    dtype: str
+    measured_utc: str
+    int8_flops_per_s: int | float | None = None
+
+    @property
+    def ceilings(self) -> Ceilings | None:
+        """The measured speeds, or None if they are impossible or for another data type than float32."""
+        return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc, self.int8_flops_per_s)
+
+
+@frozen
+class ProfileBurst(Body):
+    """A profiling round ended: some inferences that ran with the runtime's profiler."""
+
+    kind = "profile-burst"
+    burst: int = 0
+    duration_ns: int = 0  # in which nothing was measured
+    runs: int = 0
+    run_ns: int = 0  # their median
+    averaged: bool | None = optional()  # another tool's mean
+    plain_ns: int | None = None  # the median of the inferences just before; None: not known
+    left_out_runs: int = 0  # that other programs disturbed
+    disturbed_runs: int = 0  # of a burst in which all were disturbed
+    preempted: int = 0
+    waited_ns: int | None = None
+    stolen_ns: int | None = None
+    threads: ThreadUse | None = part("thread_", default=None)
+    # The slowest undisturbed inference, if it took 10 % longer than the median of the latest ones, which is `usual_ns`.
+    slow_ns: int | None = optional()
+    usual_ns: int | None = optional()
+    longer: str | None = optional()  # operator that took most of the time that it lost; None: all took longer
+    longer_ns: int | None = optional()  # by how much this operator was longer than usual
+    longer_share: int | float | None = optional()  # its usual share of the time, 0 to 1
+
+
+@frozen
+class ProfileBursts(Body):
+    """The sum of many profiling rounds. A remote viewer gets it for the distant past, in place of the single rounds."""
+
+    kind = "profile-bursts"
+    count: int = 0
+    duration_ns: int = 0
+    left_out_runs: int = 0
+    disturbed_runs: int = 0
+    threads: ThreadUse | None = part("thread_", default=None)  # of the undisturbed ones
+
+
+@frozen
+class TurnsBegan(Body):
+    """The variants of an A/B session began to run in turns, as `plan` says."""
+
+    kind = "ab-turns"
+    plan: Plan = part()
+
+
+@frozen
+class LoadBegan(Body):
+    """Both models of an A/B session were loaded again, and began to run in turns, as `plan` says."""
+
+    kind = "ab-load"
+    load: int  # number of the load: 1 for the second
+    plan: Plan = part()
+
+
+@frozen
+class TurnsSettled(Body):
+    """In an A/B session: latencies within `left_out_ns` after each switch between A and B do not count."""
+
+    kind = "ab-settled"
+    left_out_ns: int
+
+
+@frozen
+class QuadFigures:
+    """The figures of one side, A or B, in four successive turns of an A/B session."""
+
+    count: int  # inferences that count
+    left_out: int
+    p50_ns: int | float
+    p90_ns: int | float
+    p99_ns: int | float
+    hz: int | float
+    mj: int | float | None  # energy of an inference; None: the power is not known
+    quantiles_ns: str  # at the shares that `analysis.ab` names, with commas between
+
+
+@frozen
+class QuadDone(Body):
+    """Four successive turns (ABBA or BAAB) of an A/B session are over. The event has the figures of A and of B."""
+
+    kind = "ab-quad"
+    quad: int
+    order: str  # "ABBA" or "BAAB"
+    alone: bool  # of A alone, before the others: B's figures are A's in the turns of B
+    a: QuadFigures = part("a_")
+    b: QuadFigures = part("b_")
+    p50_ratio: int | float | None = optional()
+    load: int | None = optional()  # number of the load, from 0; None in recordings in which each was loaded once

@@ -1,0 +1,37 @@
+"""Fields of events that are written into the data of an event in a special way."""
+
+from dataclasses import field
+from typing import Any, Literal
+
+PhaseName = Literal["program", "first", "idle", "warmup", "measure"]
+
+
+def optional() -> Any:
+    """Return a dataclass field that is left out of the event's data if it is None."""
+    return field(default=None, metadata={"is_written": lambda _, value: value is not None})
+
+
+def of_phases(*names: PhaseName) -> Any:
+    """Return a dataclass field that is left out of the event's data if it is None.
+
+    In the phases `names`, the field is written as null instead.
+    """
+    return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
+
+
+def of_kind(name: str) -> Any:
+    """Return a dataclass field that is written only if the event's kind is `name`."""
+    return field(default=None, metadata={"is_written": lambda body, _: body.kind == name})
+
+
+def part(prefix: str = "", **default: Any) -> Any:
+    """Return a field whose value is a dataclass. `default` may give the field's default.
+
+    Each field of that dataclass gets its own key in the event's data: `prefix` and the field's name.
+    """
+    return field(metadata={"prefix": prefix}, **default)
+
+
+def all_other_keys() -> Any:
+    """Return a dataclass field that holds all keys of the event's data that belong to no other field of the class."""
+    return field(default_factory=dict, metadata={"others": True})
