@@ -8,7 +8,6 @@ a newline. The answer is `{"edgetop": 1, "ok": true}`, or has `"ok": false` and 
 import contextlib
 import json
 import os
-import select
 import socket
 import struct
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetop.control.lock_holders import is_stopped
+from edgetop.engines.child.descriptors import until_readable
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
 from edgetop.frozen import frozen
@@ -178,7 +178,7 @@ def _end_line(connection: socket.socket, name: str, pid: int) -> bytes:
     session's name, for the message.
     """
     connection.settimeout(None)
-    while not select.select([connection], [], [], LOOK_S)[0]:
+    while not until_readable(connection.fileno(), LOOK_S):
         refuse_stopped(name, pid)
     return _answer_line(connection)
 

@@ -8,7 +8,6 @@ import contextlib
 import io
 import os
 import re
-import select
 import shlex
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from edgetop.engines.child.descriptors import until_readable
 from edgetop.errors import InputError
 from edgetop.feeds.remote import LinkEndedError
 from edgetop.frozen import frozen
@@ -213,8 +213,8 @@ class SshLink:
         question does not count.
         """
         assert self._process.stdout
-        until_s = time.monotonic() + timeout_s
-        while not select.select([self._process.stdout], [], [], min(_LOOK_S, max(0.0, until_s - time.monotonic())))[0]:
+        out, until_s = self._process.stdout.fileno(), time.monotonic() + timeout_s
+        while not until_readable(out, min(_LOOK_S, max(0.0, until_s - time.monotonic()))):
             if self._terminal:
                 self._terminal.follow_stop()
                 if self._terminal.is_in_use:

@@ -2,12 +2,13 @@
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from typing import Any
+
+from edgetop.engines.child.descriptors import until_readable
 
 MOST_SAID = 1 << 16
 
@@ -40,7 +41,7 @@ class Asked:
         """
         assert self._process.stdout
         out = self._process.stdout.fileno()
-        while len(self._said) <= MOST_SAID and select.select([out], [], [], 0)[0]:
+        while len(self._said) <= MOST_SAID and until_readable(out, 0):
             if not (data := os.read(out, 4096)):
                 if (status := self._process.poll()) is not None:
                     return status, self._said

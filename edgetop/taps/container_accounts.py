@@ -7,12 +7,12 @@ milliseconds after the end, so the counters are read at the moment at which the 
 
 import contextlib
 import os
-import select
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from edgetop.engines.child.descriptors import until_readable
 from edgetop.engines.engine_protocol import Noted
 from edgetop.sensors.cgroup import CPU_STAT, Group, folders_of, locate
 from edgetop.sensors.memory_sensors import MIB, parse_kib_fields
@@ -82,7 +82,7 @@ class ContainerAccounts:
                 time.sleep(LOOK_S)
         else:
             with contextlib.suppress(OSError):
-                while not select.select([end], [], [], LOOK_S)[0]:
+                while not until_readable(end, LOOK_S):
                     self._look()
             os.close(end)
         now_ns = time.monotonic_ns()

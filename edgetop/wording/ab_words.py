@@ -37,7 +37,7 @@ def choice_words(ratio: Ratio | None) -> str:
         return "more turns, to tell A and B apart"
     if ratio.verdict == "same":
         return f"either: p50 is {verdict_words(ratio)}"
-    return f"{'A' if ratio.value > 1 else 'B'}, which is faster"
+    return f"{'A' if ratio.value > 1 else 'B'} (faster)"
 
 
 def turn_words(turn: Turn) -> str:

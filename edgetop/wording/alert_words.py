@@ -62,7 +62,7 @@ def ended_words(alert: Alert) -> str:
     'over after 40.0s: an inference has not come back'
     """
     if alert.name == NEAR_TRIP:
-        return f"no zone is within 5 C of throttling any more, after {_lasted(alert)}"
+        return f"every zone is at least 5 C below throttling again, after {_lasted(alert)}"
     worst = f", {alert.figures.worst:.4g} {alert.figures.unit} at worst".replace("  ", " ") if alert.figures else ""
     return f"over after {_lasted(alert)}: {problem_words(alert)}{worst}"
 

@@ -55,7 +55,7 @@ def _of_reason(reason: why.Reason, state: State) -> str:  # noqa: PLR0911  a tex
         case why.Queueing(_, done_hz):
             return f"at most {rate(done_hz)} Hz, or a faster model"
         case why.MemoryFull(growth) if state is State.LEAKING:
-            return f"restart it: {leak_ends(growth)}"
+            return f"a restart (memory is {leak_ends(growth)})"
         case why.DiedOf(_, cause) if "memory" in cause:
             return _MORE_MEMORY
         case why.Told(text) if state is State.ENGINE_DIED and "out of memory" in text:

@@ -123,7 +123,7 @@ class LlamaServer:
         with self._lock:
             self.totals["tokens_predicted"] += tokens
             self.totals["tokens_predicted_seconds"] += took_s
-            del self.slots[0]
+            self.slots.pop(0, None)  # the stream of another client may have ended before
         yield json.dumps({"choices": [{"delta": {}, "finish_reason": "length"}]})
         usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": tokens}
         usage["prompt_tokens_details"] = {"cached_tokens": self.cached}

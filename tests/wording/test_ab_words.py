@@ -12,8 +12,8 @@ from edgetop.wording.ab_words import choice_words
         (None, "more turns, to tell A and B apart"),
         (Ratio(1.01, (0.98, 1.04), "unknown", 60.0), "more turns, to tell A and B apart"),
         (Ratio(1.001, (0.998, 1.004), "same", None), "either: p50 is the same within 0.4 %"),
-        (Ratio(1.08, (1.07, 1.09), "slower", None), "A, which is faster"),
-        (Ratio(0.92, (0.91, 0.93), "faster", None), "B, which is faster"),
+        (Ratio(1.08, (1.07, 1.09), "slower", None), "A (faster)"),
+        (Ratio(0.92, (0.91, 0.93), "faster", None), "B (faster)"),
     ],
 )
 def test_the_faster_variant_is_named(ratio: Ratio | None, said: str) -> None:

@@ -5,13 +5,14 @@ import fcntl
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+
+from edgetop.engines.child.descriptors import until_readable
 
 MAX_BYTES = 64 * 1024 * 1024  # far more than a screen sends in an hour
 LOOK_S = 0.2
@@ -55,7 +56,7 @@ class OwnTerminal:
         Stop also when the command has ended, or at `until_s`, a time of time.monotonic().
         """
         while not is_done() and len(self.output) < MAX_BYTES and (left_s := until_s - time.monotonic()) > 0:
-            if select.select([self._ours], [], [], min(LOOK_S, left_s))[0]:
+            if until_readable(self._ours, min(LOOK_S, left_s)):
                 try:
                     self.output += os.read(self._ours, 65536)
                 except OSError:  # EIO: the command has ended

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgetop.cli.terminal import edgetop_command
+from edgetop.engines.child.descriptors import until_readable
 from edgetop.errors import EXIT_DONE, EdgetopError, InputError
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _read_past(folder: "FolderHandle") -> Iterator["Frame"]:
     parser = relay_frames.FrameParser()
     try:
         while True:
-            if not select.select([process.stdout], [], [], ALIVE_EVERY_S)[0]:
+            if not until_readable(process.stdout.fileno(), ALIVE_EVERY_S):
                 yield relay_frames.Frame(relay_frames.ALIVE, b"{}")
             elif data := process.stdout.read(65_536):
                 yield from (frame for frame in parser.feed(data) if frame.kind != relay_frames.HELLO)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import select
 import socket
 import time
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 from urllib.parse import urlsplit
 
+from .descriptors import until_readable
 from .engine_error import EngineError, one_line
 
 CONNECT_S = 10.0
@@ -178,7 +178,7 @@ class Answer:
                 return False
             if time.monotonic() > until:
                 raise HttpError("it sent nothing for %d s" % SILENCE_S)
-            select.select([self._connection], [], [], LOOK_S)
+            until_readable(self._connection.fileno(), LOOK_S)
         return False
 
     def _line(self) -> bytes:

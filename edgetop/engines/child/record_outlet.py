@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import select
 import time
 from collections import deque
 from typing import Any, Deque, Dict, List, Tuple
 
 from . import message_frames
+from .descriptors import until_writable
 
 MAX_WAITING_BYTES = 32 * 1024 * 1024  # size of the queue for a reader that fell behind: 1.2 million records
 PIPE_BYTES = 1024 * 1024  # the kernel's default limit for unprivileged users
@@ -88,7 +88,7 @@ class Outlet:
         """Sleep for `seconds`, and write queued data meanwhile."""
         if self._waiting and self._fd >= 0:
             end = time.monotonic() + seconds
-            while self._waiting and select.select([], [self._fd], [], max(0.0, end - time.monotonic()))[1]:
+            while self._waiting and until_writable(self._fd, max(0.0, end - time.monotonic())):
                 self._drain()
             seconds = max(0.0, end - time.monotonic())
         time.sleep(seconds)
@@ -108,7 +108,7 @@ class Outlet:
         """
         self._drain()
         while self._waiting:
-            select.select([], [self._fd], [])
+            until_writable(self._fd, None)
             self._drain()
 
     def _report_loss(self) -> None:

@@ -180,7 +180,8 @@ def _figures(memory: MemoryView, area: Area) -> Iterator[Line]:
     if memory.cgroup:
         yield _line(area, "cgroup", memory.cgroup, *_limit(memory))
     style = _level(memory) if memory.room == memory.available else "text"
-    yield _line(area, "system left", memory.available, f"of {board}", style=style)
+    unit = "MiB " if _cell(memory.available)[-1].isdigit() else ""
+    yield _line(area, "system left", memory.available, f"{unit}of {board}", style=style)
     if memory.system_swap:
         yield _line(area, "swap in use", memory.system_swap, "by all processes")
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import subprocess
 import sys
 import time
 from typing import Any, Dict, Optional
 
+from ..descriptors import until_readable
 from . import Allowance, ProfilingError
 
 READY_PATIENCE_S = 60.0  # enough for imports from a slow SD card
@@ -81,7 +81,7 @@ class Helper:
                 return {"run_ns": [], "operators": []}
             if time.monotonic() > give_up_at:
                 raise ProfilingError("the helper process said nothing for %g s" % patience_s)
-            if select.select([self._data_fd], [], [], POLL_S)[0]:
+            if until_readable(self._data_fd, POLL_S):
                 piece = os.read(self._data_fd, 1 << 20)
                 if not piece:
                     raise ProfilingError(self._exit_reason())
