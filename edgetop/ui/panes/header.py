@@ -95,8 +95,8 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
     if window is not None:
         is_long = window.percentile_ns(0.99) >= SECONDS_FROM_NS
         values = [_figure(window, of, in_seconds=is_long) for of in (0.50, 0.99)]
-        if is_long and values[0].endswith(" "):  # beside service times in ms, seconds must not be taken for these
-            values[0] = f"{values[0][:-1]}s"
+        if is_long and values[0][0] + values[0][-1] == "  ":  # must not be taken for the ms of the service times
+            values[0] = f"{values[0][1:-1]}s "
     rate = or_unknown(latency.window.throughput_hz if latency.window else None, formatting.rate)
     named = stream_name(view.latency.stream, STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
     before = f"{named:>{STREAM_CELLS}}  " if named else ""
