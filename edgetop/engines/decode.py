@@ -58,7 +58,7 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of the message with its time under another name: "monotonic_ns" besides "t_ns"."""
+    """Return a copy of the message that has its time twice: as "t_ns" and as "monotonic_ns"."""
     return {**message, "monotonic_ns": message["t_ns"]}
 
 

@@ -62,7 +62,7 @@ class Loaded:
 class StreamsSeen:
     """The streams of a watched program, as far as known. A stream is one of the program's models.
 
-    The index in each tuple is the number of the stream.
+    `names`, `threads` and `inputs` have one item for each stream, at the stream's number.
     """
 
     names: tuple[str, ...]  # path of each stream's model, or the program's name for the stream; "" if unknown
@@ -173,7 +173,7 @@ class BurstTaken:
 
 @frozen
 class Reached:
-    """Says that inferences in later records begin no earlier than a time. Used only inside an engine."""
+    """Says that all inferences in later records begin at `monotonic_ns` or later. Used only inside an engine."""
 
     monotonic_ns: int
 
@@ -358,7 +358,5 @@ class Engine(Protocol):
     def close(self) -> str | None:
         """End the engine, so that no load remains. May be called twice.
 
-        Return None, or a sentence if a program goes on.
-
-        Only a watched program may go on, until its user ends it. The sentence says that it does.
+        Returns None, or a sentence that says that a watched program goes on until its user ends it.
         """

@@ -64,10 +64,9 @@ class ModelFile:
 def identify(path: Path, plugin: str = "") -> ModelFile:
     """Return the path, format and size of a model file.
 
-    Raises InputError if its format is unknown or it cannot be read.
-
-    If its content is of no known format, `plugin` is the name of the engine that runs it. Without `plugin`, the file's
-    suffix may say which engine that is. A TFLite file that is cut short is not noticed here; the runtime notices it.
+    `plugin` is the name of the user's plug-in engine, or "". If the file's content is of no known format, the format is
+    `plugin`, or without `plugin` the name of the plug-in engine for the file's suffix. Raises InputError if there is no
+    such engine either, or if the file cannot be read. A TFLite file that is cut short is not noticed here.
     """
     try:
         os.fsencode(path).decode()

@@ -50,9 +50,10 @@ class ProcessEngine:
         """Prepare an engine that runs the model of `spec` in a child process.
 
         `python` is the path of the child's interpreter, by default edgetop's own. `close_timeout_s` is how many seconds
-        the child has to end, and `hello_timeout_s` how many it has to start. `prefix` is a command that runs the
-        command after it within limits. `memory_limit` is the limit of memory in bytes, None for none. `child` is a
-        child that has already been started and waits for a specification; None to start one.
+        the child has to end, and `hello_timeout_s` how many it has to start. `prefix` is put before the child's command
+        line, such as ("systemd-run", "--scope"), to limit the child. `memory_limit` is the limit of memory in bytes,
+        None for no limit. `child` is a child that has already been started and waits for a specification; None to start
+        one.
         """
         self._spec = spec
         self._hello_timeout_s = hello_timeout_s

@@ -23,8 +23,8 @@ class Child:
     def __init__(self, python: str | None = None, prefix: Sequence[str] = ()) -> None:
         """Start a child. Raises InputError if the interpreter cannot be run.
 
-        `python` is the path of the interpreter, by default edgetop's own. `prefix` is a command that runs the command
-        after it.
+        `python` is the path of the interpreter, by default edgetop's own. `prefix` is put before the child's command
+        line, such as ("systemd-run", "--scope").
         """
         self.python = python or sys.executable
         control_read, self.control_fd = _pipe()
@@ -76,7 +76,7 @@ class Child:
         self.stderr.close()
 
     def discard(self) -> None:
-        """Kill the child and close its pipes. For a child that no engine has used; else nothing happens."""
+        """Kill the child and close its pipes if no engine has used it. Otherwise do nothing."""
         if self.control_fd >= 0:
             self.process.kill()
             self.process.wait()

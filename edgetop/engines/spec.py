@@ -123,9 +123,10 @@ ALIASES = {
 
 
 def engine_for(name: str | None, model_format: str) -> str:
-    """Return the engine's usual name, such as "onnxruntime" for "ort", or "auto".
+    """Return the usual name of the engine that the user named, such as "onnxruntime" for "ort".
 
-    `name` is what the user gave; None for nothing. `model_format` is a format such as "onnx". Raises InputError if the
+    `name` is what the user gave, or None. Returns "auto" if `name` is None, "auto" or the same as `model_format`.
+    `model_format` is a format such as "onnx", or the name of the plug-in engine for the file. Raises InputError if the
     engine is unknown or does not run models of this format.
 
     >>> engine_for("ort", "onnx"), engine_for(None, "onnx")

@@ -109,10 +109,10 @@ class Ring:
     def recorder(self, name, tap):
         """Return two functions for calls with the name number `name`: `record(start_ns, end_ns)` and `give(calls)`.
 
-        `record` is a fast `put` for successful calls. It may be called as often as the last `give` said. It returns how
-        many calls are left, or -1 if it has written nothing, because none was left. In a forked child, which needs
-        another file, it writes nothing. `tap` is the object that holds this file. `record` touches little memory,
-        because a program that calls 20 times a second has cold caches.
+        `record` is a fast `put` for a successful call. `give(calls)` allows the next `calls` calls of `record`.
+        `record` returns how many calls are left. If none was left, or in a forked child, which needs another file, it
+        writes nothing and returns -1. `tap` is the object that holds this file. `record` touches little memory, because
+        a program that calls 20 times a second has cold caches.
         """
         following, memory, header, size, write, thread = self._next, self._map, HEADER_BYTES, SLOT_BYTES, _write, _ident
         calm, ends = 0, _write_sequence

@@ -91,7 +91,7 @@ class VirtualBoard:
         self._leaked_bytes = 0
 
     def running(self, call: Call) -> Call:
-        """Return a function that makes `call` with the slowdown, the leak and the crash that the board demands then."""
+        """Return a function that makes `call`, then applies the slowdown, leak or crash that the page then demands."""
         now, doubles, integers = self._clock, self._page.doubles, self._page.integers
 
         def run() -> Any:

@@ -156,9 +156,10 @@ class Bursts:
 
 
 def _settling_ns(run_ns: List[int]) -> int:
-    """Return how many ns of inferences after a burst (a few instrumented inferences) must not count, or 0.
+    """Return for how many ns after a burst (a few instrumented inferences) the inferences must not count.
 
-    `run_ns` has the times of the burst's inferences, in ns.
+    `run_ns` has the times of the burst's inferences, in ns. The result is 0 if one of them took more than 0.1 s, since
+    later ones are then hardly affected.
     """
     longest = max(run_ns) if run_ns else SETTLE_BELOW_NS
     return max(SETTLE_NS, longest) if longest < SETTLE_BELOW_NS else 0

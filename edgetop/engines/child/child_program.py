@@ -127,8 +127,8 @@ def _nothing() -> None:
 def _varying(spec: Dict[str, Any], adapter: Any) -> List[str]:
     """Return the names of the inputs whose shape may change from one inference to the next.
 
-    Inputs with a `--shape` are left out. The list is empty if `--batch` was given, or if the runtime plans for one
-    shape.
+    Inputs with a `--shape` are left out. The list is empty if `--batch` was given, or if the runtime prepares the model
+    for fixed shapes.
     """
     if spec["batch"] is not None or not getattr(adapter, "takes_any_shape", False):
         return []
@@ -141,9 +141,9 @@ def _make_loop(
     """Return the loop that runs the model: a `Loop`, or a `Streams` with several loops. Both have the same interface.
 
     A `Streams` is returned for several parallel inferences. It is also returned for an engine that runs in turns with
-    another engine, because it reports how far the engine has come. `spec` has the fields of `EngineSpec` by name.
-    `adapter` runs the model with `inputs`. `shapes` are the inputs' shapes, by name. `outlet` sends records, and
-    `control` says when to stop.
+    another engine, because a `Streams` reports up to which time all records have been sent. `spec` has the fields of
+    `EngineSpec` by name. `adapter` runs the model with `inputs`. `shapes` are the inputs' shapes, by name. `outlet`
+    sends records, and `control` says when to stop.
     """
 
     def make(adapter: Any, inputs: InputSet, outlet: Any, stream: int) -> Loop:
@@ -170,11 +170,11 @@ def _make_loop(
 
 
 def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, prepare: Callable[[], None]) -> str:
-    """Run all phases: first inference, rest, warm-up, measurement.
+    """Run all phases: the first inference, a rest without inferences, the warm-up, the measurement.
 
-    Return the end's reason: "stop", "runs" or "duration". `spec` has the fields of `EngineSpec` by name. `loop` runs
-    the inferences. `outlet` sends messages, and `control` says when to stop. `prepare` is called after the rest. It
-    prepares the warm-up and reports that the warm-up begins.
+    Return why the last phase ended: "stop", "runs" or "duration". `spec` has the fields of `EngineSpec` by name. `loop`
+    runs the inferences. `outlet` sends messages, and `control` says when to stop. `prepare` is called after the rest.
+    It prepares the warm-up and reports that the warm-up begins.
     """
     _begin(outlet, "first")
     with _blaming_batch(spec):
@@ -289,7 +289,8 @@ def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> Non
     """Carry out edgetop's commands until edgetop is gone, then exit the process, even within a long inference.
 
     `commands` yields lines of JSON. `control` and `outlet` belong to the run that the commands are for. `end_note` is
-    the path of a note for `edgetop recover`, or "". The exit status is 0 if the run was already over.
+    the path of a note for `edgetop recover`, or "" for no note. The exit status is 0 if the run was already over, else
+    EXIT_ORPHANED.
     """
     for line in commands:
         message = json.loads(line)
@@ -308,7 +309,8 @@ def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> Non
 def _leave_note(path: str, count: int) -> None:
     """Write a file with the time and `count`, the number of inferences sent so far.
 
-    `edgetop recover` learns from it how much of the recording is lost. The inferences of the last 20 ms may be missing.
+    `edgetop recover` learns from the file how much of the recording is lost. `count` may lack the inferences of the
+    last 20 ms.
     """
     with contextlib.suppress(OSError):  # the folder is gone, or full
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -54,9 +54,9 @@ class Requests:
     def run(self, phase: int, due_ns: int, until_ns: int) -> Tuple[int, int, bool]:
         """Run the next request. Return its start and end in ns, and whether it was cut off by a stop or by `until_ns`.
 
-        `phase` is the phase of the run. `due_ns` is when the request should have begun, or NEVER without a schedule.
-        The wait since then is part of the time to the first token. Raises EngineError or RuntimeError if llama.cpp
-        fails.
+        `phase` is a constant such as PHASE_WARMUP. `due_ns` is when the request should have begun, or NEVER without a
+        schedule. The wait since then is part of the time to the first token. Raises EngineError or RuntimeError if
+        llama.cpp fails.
         """
         library, now, context = self._library, self._clock, self._adapter.context
         place = self.prompts.next_place()
@@ -122,9 +122,9 @@ class GenerationLoop:
     ) -> None:
         """Prepare to run `requests`, such as a `Requests` object.
 
-        `outlet` sends the records to edgetop's main process, and `control` says when to stop. `make_pace` returns when
-        requests of a phase start (see pace.py), or None to run back to back. `stream` is the number, from 0, of this
-        loop among parallel loops.
+        `outlet` sends the records to edgetop's main process, and `control` says when to stop. `make_pace` returns an
+        object of pace.py that plans when the requests of a phase start, or None to run them back to back. `stream` is
+        the number, from 0, of this loop among parallel loops.
         """
         self._stream = stream
         self.clock = time.monotonic_ns
@@ -175,8 +175,8 @@ class GenerationLoop:
     def _run(self, phase: int, due_ns: int, until_ns: int, latencies: Optional[List[int]]) -> Optional[int]:
         """Run a request and send its record. Return the time of its end in ns, or None if the request was cut off.
 
-        `phase` is the phase of the run. `due_ns` is when the request should begin, and `until_ns` when it is cut off.
-        `latencies` gets the request's latency in ns; None if nobody needs it.
+        `phase` is a constant such as PHASE_WARMUP. `due_ns` is when the request should begin, and `until_ns` when it is
+        cut off. The request's latency in ns is appended to `latencies`, unless that is None.
         """
         start, done, ok = self.clock(), 0, True
         try:

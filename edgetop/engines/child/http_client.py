@@ -1,7 +1,8 @@
 """A small HTTP/1.1 client whose waits end when the run stops.
 
 `http.client` cannot continue a read after a timeout, so it cannot wait for a token and for the end of the run at the
-same time. The answers come from a program that edgetop does not know: every line, header and body has an upper bound.
+same time. The answers come from a program that edgetop does not know, so the length of every line, header and body is
+limited.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The model's inputs: the shape of each, and its arrays, which are made or read before any time is measured.
 
-A source says where an input's arrays come from. It is "random", "random:N" (N arrays in turn), "zeros", "text:N"
-(texts of N characters), numbers (literals.py), or the path of a `.npy`, `.npz` or `.pb` file, a picture, or a folder of
-these, which are used in turn, or of the test data of ONNX (tensor_files.py).
+A source says where an input's arrays come from. It is "random", "random:N" (N arrays in turn), "zeros", "text:N" (texts
+of N characters), numbers (literals.py), or the path of a file or folder. A file is `.npy`, `.npz`, `.pb` or a picture.
+The files of a folder are used in turn. A folder may also hold the test data of ONNX (tensor_files.py).
+
 Error messages use the names that the user typed.
 """
 
@@ -206,10 +207,10 @@ class InputSet:
         return self._steps[name].at(position)
 
     def elements(self) -> List[int]:
-        """Return the number of input elements of each inference, until the inputs repeat.
+        """Return how many elements the inputs of each inference have together. The list ends where the inputs repeat.
 
-        Returns [] if all inferences have the same number, or if the inputs repeat only after more than LONGEST_CYCLE
-        inferences.
+        Returns [] if the number is the same for all inferences, or if the inputs repeat only after more than
+        LONGEST_CYCLE inferences.
         """
         length = 1
         for steps in self._steps.values():
@@ -390,7 +391,7 @@ def _random_input(rng: Any, tensor: Tensor, shape: Sequence[int]) -> Any:
 
 
 def set_images(tensors: Sequence[Tensor], spec: Dict[str, Any]) -> None:
-    """Number the inputs, and set the user's options for pictures in them, such as size and mean: `spec["images"]`."""
+    """Give each input in `tensors` its number, from 0, and the user's options for pictures, `spec["images"]`."""
     for place, tensor in enumerate(tensors):
         tensor.place = place
         tensor.images = spec.get("images") or {}
@@ -400,7 +401,8 @@ def bound(adapter: Any, spec: Dict[str, Any], opened: Callable[[], None] = lambd
     """Open the model at the path `spec["model"]`, and return a function that runs it with its first inputs.
 
     `adapter` is the runtime's adapter. `spec` has the fields of `EngineSpec` by name. `opened` is called when the
-    interpreter or session exists, before anything is allocated. Raises EngineError if that fails.
+    interpreter or session exists, before any tensor is allocated. Raises EngineError if the model or the inputs cannot
+    be used.
     """
     adapter.open(spec)
     set_images(adapter.inputs, spec)

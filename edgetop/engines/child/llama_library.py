@@ -206,7 +206,7 @@ class Llama:
         return int(context)
 
     def _why(self) -> str:
-        """Return a line that llama.cpp logged and that explains a failure."""
+        """Return the line of llama.cpp's log that explains a failure, or "no reason given" if the log is empty."""
         errors = [line for line in self.lines if "error" in line.lower() or "failed" in line.lower()]
         return (errors or self.lines or ["no reason given"])[-1 if len(errors) < 2 else 0]
 

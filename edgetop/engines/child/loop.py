@@ -52,10 +52,10 @@ class Loop:
     ) -> None:
         """Prepare to repeat `call`, which runs one inference.
 
-        `outlet` sends the records to edgetop's main process, and `control` says when to stop. If `next_call` is
-        given, it prepares the next input and returns the call that runs it. `make_pace` returns when inferences
-        of a phase start (see pace.py), or None to run back to back. `stream` is the number, from 0, of this
-        loop among parallel loops. `clock` returns ns. `waiter` waits between inferences.
+        `outlet` sends the records to edgetop's main process, and `control` says when to stop. `next_call` prepares the
+        next input and returns the call that runs it; without `next_call`, `call` is repeated. `make_pace` returns an
+        object of pace.py that plans when the inferences of a phase start, or None to run them back to back. `stream` is
+        the number, from 0, of this loop among parallel loops. `clock` returns ns. `waiter` waits between inferences.
         """
         self.clock = clock
         self._make_pace = make_pace
@@ -202,8 +202,8 @@ class Loop:
     def _failed(self, phase: int, error: Exception, now: int) -> bool:
         """Report an error of the runtime. Return whether too many inferences in a row have failed.
 
-        `phase` is the phase of the run. `error` is what the runtime raised, and `now` is its time in ns. Raises
-        EngineError if it was the first inference of the run.
+        `phase` is a constant such as PHASE_WARMUP. `error` is what the runtime raised, and `now` is its time in ns.
+        Raises EngineError if it was the first inference of the run.
         """
         text = one_line(error)
         if phase == message_frames.PHASE_FIRST:

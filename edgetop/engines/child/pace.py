@@ -77,7 +77,7 @@ class Closed:
 
 
 class Open:
-    """Plans inferences at times that are known before. If such a time is past, the inference starts at once."""
+    """Plans inferences at given times, whether or not the previous one is done. A late inference starts at once."""
 
     is_open = True
 
@@ -204,9 +204,9 @@ class SharedPlan:
 def pace_of(spec: Dict[str, Any], stream: int) -> Any:
     """Return the object that plans the starts of one phase, or None to run back to back.
 
-    `stream` is the number, from 0, of this loop among parallel loops. `spec` has the fields of `EngineSpec` by
-    name. Each loop has the whole rate in `spec`. Fixed starts of parallel loops are evenly spaced, like those of
-    cameras that are not synchronised. Poisson starts have another seed in each loop.
+    `stream` is the number, from 0, of this loop among parallel loops. `spec` has the fields of `EngineSpec` by name.
+    Each of the parallel loops has the whole rate in `spec`. The fixed starts of parallel loops are shifted against each
+    other, like the pictures of cameras that are not synchronised. Poisson starts have another seed in each loop.
     """
     if spec.get("turns"):
         return Turns(spec["turns"])
@@ -261,9 +261,9 @@ class Waiter:
         self.margin_ns = FIRST_MARGIN_NS
 
     def until(self, t_ns: int) -> bool:
-        """Wait until `t_ns`, or not at all if that is past.
+        """Wait until the time `t_ns`. If that time is past, do not wait.
 
-        Return False if a stop was requested while it slept, else True.
+        Return False if a stop was requested during the wait, else True.
         """
         clock = self._clock
         left_ns = t_ns - clock()
@@ -279,10 +279,11 @@ class Waiter:
         return True
 
     def _learn(self, late_ns: int) -> None:
-        """Adapt the margin after a sleep that ended `late_ns` ns too late. The margin is how much earlier a sleep ends.
+        """Adapt the margin after a sleep that ended `late_ns` ns late.
 
-        The margin grows at once and shrinks slowly, so it covers 99 of 100 sleeps. A sleep that ended later than
-        MAX_MARGIN_NS is ignored: another process had the core, and no margin helps against that.
+        The margin is how long before the wanted time a sleep is set to end.         The margin grows at once and
+        shrinks slowly, so it covers 99 of 100 sleeps. A sleep that ended later than MAX_MARGIN_NS is ignored: another
+        process had the core, and no margin helps against that.
         """
         if late_ns > MAX_MARGIN_NS:
             return

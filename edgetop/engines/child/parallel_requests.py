@@ -116,9 +116,10 @@ class ParallelRequests:
         return self._control.stop_requested or self.clock() >= until_ns
 
     def _begin(self, plan: "_Plan", left: int, until_ns: int) -> int:
-        """Begin all requests that are due and for which a sequence is free. Return their number, at most `left`.
+        """Begin all requests that are due and for which a sequence is free. Return their number.
 
-        `plan` has the starts. `left` is -1 for no limit. No request begins at `until_ns` or later.
+        `plan` has the starts. At most `left` requests are begun; -1 means no limit. No request begins at `until_ns` or
+        later.
         """
         begun = 0
         for number, slot in enumerate(self._slots):
@@ -140,8 +141,8 @@ class ParallelRequests:
     def _step(self, phase: int, plan: "_Plan") -> None:
         """Process one batch, and take the tokens that it generates.
 
-        `phase` is the phase of the run. `plan` learns when a request is done. Raises EngineError if too many requests
-        fail.
+        `phase` is a constant such as PHASE_WARMUP. `plan` learns when a request is done. Raises EngineError if too many
+        requests fail.
         """
         active = [(number, slot) for number, slot in enumerate(self._slots) if slot is not None]
         generating = sum(slot.generates for _, slot in active)
@@ -169,7 +170,7 @@ class ParallelRequests:
     def _fill(self, active: Any) -> bool:
         """Put the next tokens of all requests into the batch. Return whether tokens of prompts are among them.
 
-        `active` has the number and the state of each request that is in progress.
+        `active` has a pair (number, state) for each request that is in progress.
         """
         batch, count, room = self._batch, 0, int(self._library.batch_size)
         for number, slot in active:
@@ -203,8 +204,8 @@ class ParallelRequests:
     def _sample(self, number: int, slot: Request, phase: int, generating: int) -> None:
         """Choose the next token of a request, and report it.
 
-        `number` and `slot` are the request's number and state. `phase` is the phase of the run. `generating` is how
-        many requests generated a token in the batch, or 0 if the batch had tokens of prompts.
+        `number` and `slot` are the request's number and state. `phase` is a constant such as PHASE_WARMUP. `generating`
+        is how many requests generated a token in the batch, or 0 if the batch had tokens of prompts.
         """
         before = self.clock()
         slot.token = self._library.llama_sampler_sample(self._samplers[number], self._adapter.context, slot.output)
@@ -219,7 +220,7 @@ class ParallelRequests:
         slot.last_ns = after
 
     def _finish(self, slot: Request, phase: int) -> Optional[int]:
-        """Return why the request `slot` is over, as a finish reason; None if it goes on. `phase` is the run's phase."""
+        """Return why `slot` is over, as a constant such as LENGTH, or None if it goes on. `phase` is as in `_end`."""
         most = self._most_tokens if phase == message_frames.PHASE_MEASURE else min(WARMUP_TOKENS, self._most_tokens)
         if self.prompts.are_texts and self._library.llama_vocab_is_eog(self._adapter.vocabulary, slot.token):
             return STOP
@@ -230,8 +231,8 @@ class ParallelRequests:
     def _end(self, number: int, slot: Request, phase: int, finish: int) -> None:
         """Report a request that is over, and free its sequence.
 
-        `number` and `slot` are the request's number and state. `phase` is the phase of the run. `finish` is why the
-        request is over.
+        `number` and `slot` are the request's number and state. `phase` is a constant such as PHASE_WARMUP. `finish` is
+        why the request is over.
         """
         self._slots[number] = None
         self._frames.put_request(
@@ -246,7 +247,7 @@ class ParallelRequests:
     def _record(self, slot: Request, end_ns: int, phase: int, *, ok: bool) -> None:
         """Send the record of a request that ended at `end_ns`. `ok` says whether it succeeded.
 
-        `slot` is the request's state. `phase` is the phase of the run.
+        `slot` is the request's state. `phase` is a constant such as PHASE_WARMUP.
         """
         latency_ns = end_ns - slot.start_ns
         record = message_frames.RECORD.pack(slot.start_ns, latency_ns, slot.start_ns - slot.due_ns, 0, phase, ok)
@@ -259,7 +260,7 @@ class ParallelRequests:
             self._latencies.append(latency_ns)
 
     def _fail(self, phase: int, error: Exception, plan: "_Plan") -> None:
-        """Report all requests in progress as failed. `phase`, `error` and `plan` are as in `_step`."""
+        """Report all requests in progress as failed with `error`. `phase` and `plan` are as in `_step`."""
         now_ns = self.clock()
         failed = [(number, slot) for number, slot in enumerate(self._slots) if slot is not None]
         self._slots = [None] * len(self._slots)
@@ -294,9 +295,10 @@ class _Plan:
         self._shared_due = self._shared.begin(begun_ns) if self._shared else begun_ns
 
     def taken(self, number: int, now_ns: int, until_ns: int) -> Optional[int]:
-        """Return when the next request of sequence `number` is due, or NEVER without a schedule. It is then taken.
+        """Take the next request of sequence `number` from the plan, and return when it was due, in ns.
 
-        The result is None if no request is due at the time `now_ns`, or if it would be due at `until_ns` or later.
+        Returns NEVER if requests have no schedule. Returns None, and takes nothing, if no request is due at the time
+        `now_ns`, or if the next one is due at `until_ns` or later.
         """
         due = self._shared_due if self._shared else self._due[number]
         if due > now_ns or due >= until_ns:

@@ -101,9 +101,9 @@ class Streams:
     def _run(self, stream: int, ends: List[Any], phase: int, runs: Optional[int], how: Dict[str, Any]) -> None:
         """Run loop number `stream` to its end, and set `ends[stream]` to the reason, such as "stop".
 
-        `phase` is the phase of the run. `runs` is how many inferences this loop makes, or None for no limit. `how` has
-        further parameters of `Loop.repeat`. If the loop raises, `ends[stream]` is set to the error, and all loops are
-        stopped.
+        `phase` is a constant such as PHASE_WARMUP. `runs` is how many inferences this loop makes, or None for no limit.
+        `how` has further parameters of `Loop.repeat`. If the loop raises, `ends[stream]` is set to the error, and all
+        loops are stopped.
         """
         try:
             ends[stream] = self._loops[stream].repeat(phase, runs=runs, **how)

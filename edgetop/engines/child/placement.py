@@ -41,7 +41,7 @@ class Placement:
     """Shows on which CPU one thread runs. Create it and use it in that thread."""
 
     def __init__(self, folder: str = CPUS, *, is_main: bool = True) -> None:
-        """Begin to look. `folder` is the folder in which the kernel describes the CPUs.
+        """Note how many CPUs this thread may use now. `folder` is the folder in which the kernel describes the CPUs.
 
         `is_main` says whether this object counts migrations, which are moves to another CPU. The count is for all
         threads of the process.
@@ -73,9 +73,9 @@ class Placement:
         return None if capacity is None or not self._usual else round(capacity / self._usual, 3)
 
     def lost_cpus(self) -> int:
-        """Return how many CPUs this thread may use fewer than when this object was created.
+        """Return by how much the number of CPUs that this thread may use has fallen since this object was created.
 
-        0 if there are as many or more.
+        Returns 0 if the number is the same or larger.
         """
         return max(0, self._allowed - len(os.sched_getaffinity(0)))
 

@@ -57,7 +57,7 @@ class Prompts:
         return place
 
     def tokens_at(self, place: int) -> Any:
-        """Return the tokens of text number `place` as a ctypes array. Raises EngineError if it cannot be divided."""
+        """Return the tokens of text number `place` as a ctypes array. Raises EngineError if llama.cpp rejects it."""
         return self._library.tokens_of(self._adapter.vocabulary, self._texts[place])
 
     def evaluated(self, most: int, seed: int) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What every request to a language model needs: the call of llama.cpp, reasons of its end, reports of failures."""
+"""What every request to a language model needs: the call of llama.cpp, reasons why it ends, reports of failures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Failures:
         self.in_a_row = self._silent_until = 0
 
     def add(self, phase: int, error: Exception, now_ns: int) -> None:
-        """Report a request that failed at the time `now_ns` with `error`. `phase` is the phase of the run.
+        """Report a request that failed at the time `now_ns` with `error`. `phase` is a constant such as PHASE_WARMUP.
 
         Raises EngineError if it was the first request, or the tenth in a row.
         """

@@ -45,7 +45,7 @@ class Shared:
             return (self._count - 1) % prompts
 
     def change(self, waiting: int, generating: int) -> None:
-        """Add to the numbers of requests that wait for their first token, and that generate. Both may be negative."""
+        """Change how many requests wait for their first token, and how many generate tokens, by adding two numbers."""
         with self._lock:
             self._waiting += waiting
             self._generating += generating
@@ -84,8 +84,8 @@ class ServerRequests:
     def run(self, phase: int, due_ns: int, until_ns: int) -> Tuple[int, int, bool]:
         """Send the next prompt and read its answer. Return its start and end in ns, and whether it was cut off.
 
-        It is cut off by a stop or at the time `until_ns`. `phase` is the phase of the run. `due_ns` is when the request
-        should have begun. Raises RuntimeError if the request fails, and EngineError if the server is gone.
+        It is cut off by a stop or at the time `until_ns`. `phase` is a constant such as PHASE_WARMUP. `due_ns` is when
+        the request should have begun. Raises RuntimeError if the request fails, and EngineError if the server is gone.
         """
         place = self._shared.next_place(len(self._prompts))
         most = self._most_tokens if phase == message_frames.PHASE_MEASURE else min(WARMUP_TOKENS, self._most_tokens)
@@ -119,8 +119,9 @@ class ServerRequests:
     def _exchange(self, place: int, most: int, phase: int, answer: "_Reply", is_over: Callable[[], bool]) -> None:
         """Send prompt number `place` and put the server's reply into `answer`.
 
-        `most` is the largest number of tokens that the server may generate. `phase` is the phase of the run. `is_over`
-        returns whether to stop. Raises RuntimeError if the request fails, and EngineError if the server is gone.
+        `most` is the largest number of tokens that the server may generate. `phase` is a constant such as PHASE_WARMUP.
+        `is_over` returns whether to stop. Raises RuntimeError if the request fails, and EngineError if the server is
+        gone.
         """
         try:
             path = "" if self._server.path.endswith("/completions") else CHAT
@@ -303,7 +304,7 @@ def context_size(server: Server) -> Optional[int]:
 
 
 def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Callable[[], None]]:
-    """Return a loop that sends prompts to a server, and a function to call when the loop is over.
+    """Return a loop that sends prompts to a server, and a function that reports the server's rates after the loop.
 
     `spec` has the fields of `EngineSpec` by name. Without prompts in `spec`, the loop only watches the server. `outlet`
     sends reports to edgetop's main process. `control` says when the user requests a stop. Raises EngineError if the

@@ -1,8 +1,8 @@
 """Watch a running llama-server: read its `/metrics` and `/slots` four times a second, and change nothing.
 
 A slot processes one request at a time. `/slots` shows how many tokens each slot has generated
-(tools/server/server-context.cpp of llama.cpp, `server_slot`). So the time between two tokens is the mean between two
-reads. `/metrics` has totals with times by the server's own clock, which are added when a request ends
+(tools/server/server-context.cpp of llama.cpp, `server_slot`). So of the tokens between two reads, only the mean time
+between them is known. `/metrics` has totals with times by the server's own clock, which are added when a request ends
 (`server_metrics`). The counts of tokens are corrected by the totals.
 """
 
@@ -250,9 +250,9 @@ class ServerWatch:
         del self._ended[:-MOST_SLOTS]
 
     def _usual_ns(self, now_ns: int) -> int:
-        """Return the server's mean time between two tokens in ns, or half of the time since the last read if unknown.
+        """Return the server's mean time between two tokens in ns.
 
-        `now_ns` is the present time.
+        If the server does not report it, return half of the time since the last read. `now_ns` is the present time.
         """
         tokens, took_s = (self._risen(self.begun, name) for name in TOKENS)
         return int(took_s / tokens * NS) if tokens and took_s else (now_ns - self._looked_ns) // 2
@@ -282,10 +282,11 @@ class ServerWatch:
         slot.last_ns = slot.read_ns = now_ns
 
     def _settle(self, now_ns: int) -> int:
-        """Send the requests that have ended, and return their number. The tokens that only the totals show are added.
+        """Send the requests that have ended, and return their number. `now_ns` is the present time.
 
-        Slots and totals are read one after the other, so a request's end may show in one of them a read earlier than in
-        the other. In that case this waits for the next read. `now_ns` is the present time.
+        Tokens that the server's totals count, but that no slot showed, are sent first. Slots and totals are read one
+        after the other, so a request's end may show in one a read earlier than in the other. In that case nothing is
+        sent before the next read.
         """
         ended, new = self._ended, int(self._risen(self._settled, "tokens_predicted_total"))
         if self._has_slots and self._has_metrics and bool(ended) != bool(new) and not self._has_waited:

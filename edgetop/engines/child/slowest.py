@@ -2,8 +2,9 @@
 
 Reading the counters takes some microseconds. So they are not read around every inference, and never within the timed
 span. They are read whenever records are sent, every 20 ms, and again after an inference that took longer than all
-others of its tenth of a second. The difference covers that inference and at most the 20 ms before it. Sources:
-getrusage(2); Documentation/scheduler/sched-stats.rst for the time spent waiting for a CPU.
+earlier ones in the same tenth of a second. The difference between the two readings covers that inference and at most
+the 20 ms before it. Sources: getrusage(2); Documentation/scheduler/sched-stats.rst for the time spent waiting for a
+CPU.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ class Slowest:
         return self._slow_ns()
 
     def note(self, start_ns: int, done_ns: int) -> int:
-        """Note the slowest inference so far of its tenth of a second. It ran from `start_ns` to `done_ns`.
+        """Note an inference that is the slowest so far in the present tenth of a second.
 
-        Return the latency in ns above which `note` must be called again.
+        It ran from the time `start_ns` to `done_ns`. Return the latency in ns above which `note` must be called again.
         """
         now, before = self._count(done_ns), self._before
         self._before = now
@@ -99,7 +100,7 @@ class Slowest:
     def _migrations(self, before: Counted, now: Counted) -> Optional[int]:
         """Return how often threads moved to another CPU between the counts `before` and `now`, or None if unknown.
 
-        If the kernel does not count, only this thread counts: 1 if it is on another CPU than before, else 0.
+        If the kernel does not count moves, the result is 1 if this thread is on another CPU than before, else 0.
         """
         if before[5] is not None and now[5] is not None:
             return max(now[5] - before[5], 0)

@@ -66,10 +66,11 @@ def values_of_bits(kind: SmallType) -> Any:
 
 
 def to_bits(kind: SmallType, array: Any) -> Any:
-    """Return an array of the integers that hold `array`, which has numbers of a type that NumPy has.
+    """Convert the numbers in `array` to the type `kind`, and return their bits as an array of unsigned integers.
 
-    Values are rounded to the nearest one, halves to the even bit pattern. Values that are too large become the largest
-    one. Raises ValueError if an integer is out of range.
+    Floats are rounded to the nearest value of the type, and halves to the even bit pattern. In a float of 8 bits, a
+    number that is too large becomes the largest value. Raises ValueError if `kind` is a type of integers and a number
+    in `array` is not an integer in its range.
     """
     if kind.is_integer:
         whole = np.asarray(array)
@@ -95,7 +96,7 @@ def to_bits(kind: SmallType, array: Any) -> Any:
 
 
 def from_bits(kind: SmallType, bits: Any) -> Any:
-    """Return the numbers that the integers in `bits` hold: float32, or int8 for 4-bit integers."""
+    """Return the numbers of the type `kind` whose bits are `bits`: as float32, or as int8 or uint8 for integers."""
     if kind.is_integer:
         small = (bits & 15).astype(np.int8)
         return np.where(small > 7, small - 16, small).astype(np.int8) if kind.least else small
@@ -105,9 +106,9 @@ def from_bits(kind: SmallType, bits: Any) -> Any:
 
 
 def packed(bits: Any) -> Any:
-    """Return 4-bit elements two to a byte, the first one in the lower half, in a buffer of the shape of `bits`.
+    """Pack 4-bit elements, two to a byte with the first in the lower half. `bits` has one element to a byte.
 
-    ONNX Runtime takes such a buffer, and reads its first half.
+    The result has the shape of `bits`, as ONNX Runtime needs it, so its second half is unused.
     """
     flat = np.ascontiguousarray(bits, np.uint8).reshape(-1)
     made = np.zeros(flat.size, np.uint8)
@@ -118,15 +119,15 @@ def packed(bits: Any) -> Any:
 
 
 def unpacked(data: Any, count: int) -> Any:
-    """Return `count` 4-bit elements, one to a byte, from bytes with two each."""
+    """Return `count` 4-bit elements, one to a byte. `data` has two elements to a byte."""
     both = np.empty(2 * len(data), np.uint8)
     both[0::2], both[1::2] = data & 15, data >> 4
     return both[:count]
 
 
 def small_type_of(dtype: Any) -> Optional[SmallType]:
-    """Return the small type whose bits a NumPy type of ml_dtypes holds, by its name, or None.
+    """Return the small type with the same name as `dtype`, such as a type of the package ml_dtypes, or None.
 
-    numpy.load gives such arrays a void type without a name.
+    numpy.load reads arrays of ml_dtypes with a void type without a name, so the result is None for them.
     """
     return next((one for one in SMALL_TYPES.values() if one.name == dtype.name), None)

@@ -173,8 +173,8 @@ def _feeds(
 ) -> Iterator[Tuple[Dict[str, Any], str]]:
     """Yield, for each inference whose outputs are kept, its inputs by name and a hash of their numbers.
 
-    `spec` has the fields of `EngineSpec` by name. `shapes` are the inputs' shapes by name. If no input is random, no
-    inputs are used twice.
+    `spec` has the fields of `EngineSpec` by name. `shapes` are the inputs' shapes by name. If no input is random, each
+    set of inputs is used once, so there may be fewer inferences than the user wants.
     """
     rng = np.random.RandomState(spec["seed"])
     drawn = [tensor for tensor in adapter.inputs if random_count(source_of(tensor, spec["inputs"]))]

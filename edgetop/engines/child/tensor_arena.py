@@ -1,10 +1,10 @@
 """The arena of a TFLite interpreter: the memory that it really takes for the tensors of its graph.
 
-The interpreter does not report the size of its arena (tensorflow/lite/arena_planner.h), but where each tensor lies. So
-the arena is the memory that its tensors cover, each byte once. Weights do not count: they lie in the mapped file. A
-delegate, such as XNNPACK, places the tensors between its own operators itself, and does not report its memory. Then the
-arena is how much the anonymous memory of the process grew while tensors were allocated. That includes all that the
-delegate allocated, such as repacked weights.
+The interpreter does not report the size of its arena (tensorflow/lite/arena_planner.h). It only reports where each
+tensor lies. So the arena is computed as the memory that the tensors cover, each byte counted once. Weights do not
+count: they lie in the mapped file. A delegate, such as XNNPACK, places the tensors between its own operators itself,
+and does not report its memory. With a delegate, the arena is how much the anonymous memory of the process grew while
+tensors were allocated. That includes all that the delegate allocated, such as repacked weights.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _is_within(address: int, spans: List[Tuple[int, int]], begins: List[int]) ->
 
 
 def _span(interpreter: Any, detail: Dict[str, Any]) -> Optional[Tuple[int, int]]:
-    """Return (address, length) of a tensor of numbers, or None for a tensor without memory or of text.
+    """Return (address, length in bytes) of a tensor, or None if it has no memory or its elements are text.
 
     `detail` is the interpreter's description of the tensor. The interpreter crashes if it is asked for a tensor of text
     that has not been filled yet.

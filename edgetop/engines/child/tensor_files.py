@@ -35,24 +35,24 @@ _TYPES = {
 
 
 class Stored:
-    """A tensor as a file has it: its name, and its array. An array of a small type holds the bits of each element."""
+    """A tensor from a file: its name, and its array. If NumPy lacks its type, the array holds the elements' bits."""
 
     def __init__(self, name: str, array: Any, small: Optional[SmallType] = None) -> None:
         self.name, self.array, self.small = name, array, small
 
     @property
     def labelled(self) -> Any:
-        """The array. If it is of a small type, its elements are records with one field, which is called as the type."""
+        """The array. The elements of a small type are records with one field that has the type's name."""
         return self.array if self.small is None else self.array.view([(self.small.name, self.small.storage)])
 
 
 def dtype_words(dtype: Any) -> str:
-    """Return the name of an array's type, or that of the small type of a labelled array."""
+    """Return the name of an element type, from the `dtype` of an array or of `Stored.labelled`."""
     return dtype.names[0] if dtype.names else str(dtype)
 
 
 def read_tensor(path: str) -> Stored:
-    """Return the tensor in a `.pb` file. Raises EngineError("input") if it is none, is cut short or is malformed."""
+    """Return the tensor in a `.pb` file. Raises EngineError("input") if the file cannot be read as a tensor."""
     data = mapped(path)
     if data is None:
         raise EngineError("input", "%s: not a tensor file: it is empty, too large or cannot be read" % path)
@@ -96,7 +96,10 @@ def _tensor(wire: Wire, size: int) -> Stored:
 
 
 def _numbers(wire: Wire, spans: List[Tuple[int, int]], field: int, dtype: Any, count: int) -> Any:
-    """Return `count` numbers of a field that is not raw. Raises ValueError if there are more or fewer."""
+    """Return the numbers in a typed field, such as FLOATS, as an array. Raises ValueError if there are not `count`.
+
+    `spans` are the positions of the field's parts in the file.
+    """
     if field in (FLOATS, DOUBLES):
         text = b"".join(bytes(wire.data[begin:end]) for begin, end in spans)
         flat = np.frombuffer(text, "<f4" if field == FLOATS else "<f8")
@@ -132,7 +135,7 @@ def _texts(wire: Wire, spans: List[Tuple[int, int]], count: int) -> Any:
 
 
 def data_sets(folder: str) -> List[str]:
-    """Return the folders of test data in `folder`: itself, or its `test_data_set_N` in order. [] if there are none."""
+    """Return [`folder`] if it has test data itself, else the paths of its folders `test_data_set_N`, sorted by N."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -144,10 +147,10 @@ def data_sets(folder: str) -> List[str]:
 
 
 def file_of_input(folder: str, name: str, place: int) -> str:
-    """Return the file in a folder of test data for the input `name`, which is the model's input number `place` from 0.
+    """Return the path of the file in a folder of test data that belongs to one input of the model.
 
-    A file whose tensor has the input's name is taken, else the one with the input's number. Raises EngineError("input")
-    if there is none.
+    `name` is the input's name, and `place` its number, counted from 0. It is the file whose tensor has the input's
+    name, else the file with the input's number. Raises EngineError("input") if there is no such file.
     """
     files = sorted(
         (int(found[1]), os.path.join(folder, found[0])) for found in map(_INPUT.fullmatch, os.listdir(folder)) if found

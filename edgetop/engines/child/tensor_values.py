@@ -34,7 +34,8 @@ class Tensor:
     ) -> None:
         """Declare an input with its name, shape and element type.
 
-        `small` is its type if NumPy lacks it. Its arrays then hold the bits of the elements, and `dtype` is their type.
+        `small` is the element type if NumPy lacks that type. The input's arrays then hold the bits of the elements as
+        integers, and `dtype` is the type of these integers.
 
         `resizable` is set if the runtime can change even the dimensions that the model fixes. `quantisation` is (scale,
         zero point). The scale is 0 if the input is not quantised, or if that is unknown.
@@ -121,9 +122,10 @@ def _holds(dtype: Any, value: Any) -> bool:
 
 
 def _small(tensor: Tensor, array: Any, where: str) -> Any:
-    """Return the bits of `array` in the type of `tensor`, which NumPy lacks. `where` begins the message of an error.
+    """Convert `array` to the element type of `tensor`, which NumPy lacks, and return the bits as unsigned integers.
 
-    Raises EngineError("input") if the array holds no numbers, or integers out of range.
+    `where` is the begin of an error's message. Raises EngineError("input") if the array does not hold numbers, or holds
+    an integer that is out of range.
     """
     small = tensor.small
     assert small is not None

@@ -35,7 +35,8 @@ class TokenFrames:
         """Add the end of a prefill to the next batch of tokens.
 
         `t_ns` is when the prompt was processed, and `took_ns` is how long that took, both in ns. `tokens` is the length
-        of the prompt. `phase` is the phase of the run. Call it only if no other request was in progress meanwhile.
+        of the prompt. `phase` is a constant such as PHASE_WARMUP. Call it only if no other request was in progress
+        meanwhile.
         """
         self._tokens += message_frames.TOKEN.pack(t_ns, took_ns, tokens, False, phase, 1, True)
 

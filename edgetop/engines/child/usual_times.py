@@ -1,7 +1,7 @@
 """Find the operator that made an instrumented inference slower than usual.
 
-The operators of an inference are known only if it is instrumented. So this shows which operators sometimes take longer,
-such as one whose work depends on its input. It cannot show it of a single plain inference.
+The times of operators are known only for instrumented inferences. So this shows which operators sometimes take longer,
+such as an operator whose work depends on its input. It cannot say which operator made a plain inference slow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class UsualTimes:
         self._runs: List[Tuple[int, Dict[Key, int]]] = []  # time of an inference in ns, and that of each operator
 
     def slow_run(self, described: Dict[str, Any]) -> Dict[str, Any]:
-        """Return the fields of `engine_protocol.BurstTaken` on the slowest inference of a burst, or {} if none is slow.
+        """Return the fields of `engine_protocol.BurstTaken` that describe the slowest inference, or {} if none is slow.
 
         `described` is the result of `Profile.describe`. Its key `runs` is removed. An inference is slow if it took 10 %
         longer than the median of the latest ones.

@@ -73,10 +73,11 @@ class _SessionState:
 
 
 def _waiting():
-    """Return a function that returns how long this thread has waited for a CPU so far, in ns, or None if unknown.
+    """Return a function that returns how long this thread has waited for a CPU so far, in ns.
 
-    The function uses ctypes, and only if the program has loaded ctypes already, as NumPy does. Python's own calls would
-    release the GIL, so a program with a busy thread would wait to get the GIL back.
+    Returns None in place of the function if the kernel does not say, or if the program has not loaded ctypes, as NumPy
+    does. The function needs ctypes: Python's own calls would release the GIL, and the program might wait to get it
+    back.
     """
     ctypes = sys.modules.get("ctypes")
     if ctypes is None:
@@ -100,9 +101,9 @@ def _waiting():
 
 
 class _Look:
-    """Does what is needed only after one call in eight, and chooses the calls whose CPU time is measured.
+    """Does the work that is needed for only one call in eight, and chooses the calls whose CPU time is measured.
 
-    Several threads may change the counters of this object at the same time. That is harmless: another call is chosen.
+    Several threads may change the counters of this object at the same time. At worst, it then chooses another call.
     """
 
     def __init__(self, wrapper):

@@ -2,9 +2,8 @@
 
 An adapter is a class that makes a runtime load and run a model. It has `open(spec, imported)`, `inputs`, `bind(feeds)`
 and `describe()`. Its `serves_all_streams` says whether one adapter can run several inferences at the same time. Each
-adapter has a file; LiteRT's accelerators have another one. Engines of the public interface
-(edgetop/engine_interface.py) are adapted by `public_engine.py`. `choose` takes the first runtime that is installed, and
-says which ones it passed over.
+adapter is in a file of its own. Engines of the public interface (edgetop/engine_interface.py) are adapted by
+`public_engine.py`. `choose` takes the first runtime that is installed, and says which ones it passed over.
 """
 
 from __future__ import annotations
@@ -41,7 +40,9 @@ RUNTIMES: Dict[str, Runtime] = {
 
 
 def names_text(*formats: str) -> str:
-    """Return the names of the runtimes that run models of one of `formats`, or of any, for the help of an option.
+    """Return the names of the runtimes that run models of at least one of `formats`, as a phrase for a help text.
+
+    Without `formats`, all runtimes are named.
 
     >>> names_text("onnx", "tflite")
     'onnxruntime, litert, tflite-runtime or openvino'
@@ -53,9 +54,7 @@ def names_text(*formats: str) -> str:
 def runtimes_of(model_format: str) -> List[str]:
     """Return the names of the runtimes that run models of a format, such as "tflite".
 
-    The preferred runtime is the first one.
-
-    Runtimes that were made for another format come last.
+    The preferred runtime is the first one. Runtimes that were made for another format come last.
 
     >>> runtimes_of("tflite")
     ['litert', 'tflite-runtime', 'openvino']
@@ -67,9 +66,10 @@ def runtimes_of(model_format: str) -> List[str]:
 def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tuple[Any, str]:
     """Choose a runtime, and return an adapter that runs models in it, with a phrase that says why it was chosen.
 
-    `engine` is a name in RUNTIMES or of a plugin, or "auto". With "auto", the first runtime for `model_format` that is
-    installed and usable is chosen. `model_format` is a format such as "onnx". `providers` are `(name, options)` pairs,
-    such as `("CPU", {})`. Raises EngineError("runtime") if no such runtime is installed.
+    `engine` is a name in RUNTIMES, the name of a plug-in, or "auto". With "auto", the first runtime for `model_format`,
+    such as "onnx", that is installed and usable is chosen. If none is usable, it is the first installed one.
+    `providers` are `(name, options)` pairs, such as `("CPU", {})`. Raises EngineError("runtime") if the runtime asked
+    for, or any for the format, is not installed.
     """
     if engine != "auto":
         if engine not in RUNTIMES:
@@ -136,7 +136,7 @@ def open_helper(spec: Dict[str, Any], service: str, environment: Optional[Dict[s
     """Start a helper process that profiles operators, and return it. Raises ProfilingError if it does not start.
 
     `spec` has the fields of `EngineSpec` by name. `service` is the name of a module in `profilers`, such as
-    "onnx_trace". `environment` has variables that the process gets in addition to this one's.
+    "onnx_trace". `environment` has environment variables for the helper, in addition to those of this process.
     """
     from ..profilers.helper import Helper  # noqa: PLC0415  most engines never start a process
 

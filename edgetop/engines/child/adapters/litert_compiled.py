@@ -1,9 +1,8 @@
 """Run models on LiteRT's own accelerators, GPU and NPU. The timed call is `CompiledModel.run_by_index`.
 
-The accelerators are tried without the CPU first. LiteRT then refuses a model if they cannot run every operator. So a
-model that it accepts runs on them as a whole. With the CPU for the rest, LiteRT accepts every model. Without an NPU it
-then runs the model on the CPU without a warning, and even reports "fully accelerated". So the NPU's library is checked
-before.
+The accelerators are tried first without the CPU: LiteRT then refuses a model unless they can run every operator. If it
+refuses, the CPU is added, and LiteRT accepts every model. On a machine without an NPU it then runs the model on the CPU
+without a warning, and even reports "fully accelerated". So the NPU's library is checked before the model is loaded.
 
 API: ai_edge_litert/compiled_model.py, hardware_accelerator.py, environment.py and gpu_options.py of 2.3.0.
 """
@@ -96,8 +95,8 @@ class CompiledLiteRt:
     def _compile(self, asked: List[str]) -> None:
         """Compile the model for the accelerators in `asked`, such as ["GPU"].
 
-        If the accelerators cannot run the whole model, the CPU runs the rest. If the specification has `whole`,
-        EngineError is raised in that case.
+        If the accelerators cannot run the whole model, the CPU runs the rest. If the user wants the whole model on the
+        accelerators (`whole` in the specification of the engine), EngineError is raised instead.
         """
         try:
             self._model = self._compiled([name for name in asked if name != "CPU"])

@@ -72,7 +72,7 @@ class Ncnn:
     def open(self, model: str, options: Mapping[str, Any]) -> None:
         """Load the param file at the path `model` and its weights. Raises EngineError if that fails.
 
-        `options` has "threads" and "providers".
+        `options` has "threads" (a number, or None for ncnn's default) and "providers", which are (name, options) pairs.
         """
         import ncnn  # noqa: PLC0415  the runtime
 

@@ -124,9 +124,10 @@ class OnnxRuntime:
             raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error)), advice) from None
 
     def _limit_ids(self, spec: Dict[str, Any]) -> None:
-        """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables.
+        """Make the random values of inputs that hold ids, such as token ids, valid ids.
 
-        `spec` has the fields of `EngineSpec` by name. A table is a tensor with one entry for each id.
+        An id is the number of an entry in a table, which is a tensor of the model. So each value must be below the
+        table's length. `spec` has the fields of `EngineSpec` by name.
         """
         ids = [one for one in self.inputs if one.has_ids and random_count(source_of(one, spec["inputs"]))]
         lengths = table_lengths(spec["model"], [one.name for one in ids]) if ids else {}
@@ -147,9 +148,9 @@ class OnnxRuntime:
         return functools.partial(self._call, None, self._feeds)
 
     def _value(self, small: Any, array: Any) -> Any:
-        """Return an OrtValue of an array. `small` is its type if NumPy lacks it, else None.
+        """Return `array` as an OrtValue. `small` is its element type if NumPy lacks that type, else None.
 
-        Raises EngineError("input") if this ONNX Runtime cannot make one (before 1.20).
+        Raises EngineError("input") if `small` is given and ONNX Runtime is older than 1.20.
         """
         make = self.import_runtime().OrtValue
         if small is None:
@@ -171,8 +172,8 @@ class OnnxRuntime:
         """Yield functions that make a profiler of operators, the best profiler first.
 
         Each function raises ProfilingError if its profiler does not work here. Providers that only launch kernels on a
-        GPU are profiled in a process that waits for each kernel. Otherwise the operator that first needs a result would
-        have the time of all those before it.
+        GPU are profiled in a process that waits for each kernel. Without the wait, the first operator that needs a
+        result would seem to take the time of all operators before it.
         """
         from ..profilers.onnx_trace import WAITING  # noqa: PLC0415  only if operators are profiled
 
@@ -196,7 +197,7 @@ class OnnxRuntime:
         return profiler
 
     def _shares_loops(self) -> bool:
-        """Whether ONNX Runtime computes single operators on several threads.
+        """Whether ONNX Runtime divides the work of one operator among several threads.
 
         Always False if a provider other than the CPU's may run some operators.
         """
@@ -252,9 +253,10 @@ def _load_cuda(onnxruntime: Any, providers: List[str]) -> None:
 
 
 def _array(value: Any) -> Any:
-    """Return an output of a session as an array. A small float becomes float32, and a 4-bit integer int8 or uint8.
+    """Return an output of a session as an array. `value` is the output as an OrtValue.
 
-    Returns None for an output that is not a tensor, and for one of a small type that is not in the CPU's memory.
+    A small type is an element type that NumPy lacks. A small float type becomes float32, a 4-bit integer int8 or uint8.
+    Returns None if the output is not a tensor, or if it has a small type and is not in the CPU's memory.
     """
     if not value.is_tensor():
         return None
@@ -272,7 +274,7 @@ def _array(value: Any) -> Any:
 
 
 def _small_of(node_type: str) -> Any:
-    """Return the small type in a type such as "tensor(bfloat16)", or None."""
+    """Return the `SmallType` that a type such as "tensor(bfloat16)" names, or None if NumPy has the element type."""
     match = re.match(r"tensor\((\w+)\)$", node_type)
     return SMALL_TYPES.get(match.group(1)) if match else None
 

@@ -1,7 +1,7 @@
 """The session options of ONNX Runtime: optimisation, threads, memory, config entries and custom operators.
 
 Keys of config entries: include/onnxruntime/core/session/onnxruntime_session_options_config_keys.h. ONNX Runtime itself
-ignores a key that it does not know, and takes any value but "1" of most switches for 0.
+ignores a key that it does not know. For most switches, it treats every value other than "1" as "0".
 """
 
 from __future__ import annotations
@@ -119,9 +119,11 @@ def option_words(spec: Dict[str, Any]) -> str:
 
 
 def _check(onnxruntime: Any, key: str, value: str, *, takes_any: bool) -> None:
-    """Raise EngineError("input") if ONNX Runtime would ignore the config entry `key`, or take `value` for another one.
+    """Raise EngineError("input") if the config entry `key` cannot be set to `value`.
 
-    `takes_any` is set if libraries of custom operators are loaded, which may read keys of their own.
+    The reason is that ONNX Runtime does not know the key, that the key is a switch and `value` is neither "0" nor "1",
+    or that edgetop has another option for it. `takes_any` allows unknown keys, which libraries of custom operators may
+    read.
     """
     own = _OWN_OPTIONS.get(key)
     if own:
@@ -141,9 +143,10 @@ def _check(onnxruntime: Any, key: str, value: str, *, takes_any: bool) -> None:
 
 
 def _known_keys(onnxruntime: Any) -> "frozenset[str]":
-    """Return the keys that stand as whole strings in the library of this ONNX Runtime, or nothing if it is not found.
+    """Return the keys of config entries that this ONNX Runtime knows, or an empty set if its library is not found.
 
-    The library is read in pieces, so that it adds nothing to the memory of the engine.
+    They are the strings in the library that look like keys. The library is read in pieces, so that it adds nothing to
+    the memory of the engine.
     """
     folder = os.path.join(os.path.dirname(onnxruntime.__file__), "capi")
     found: Set[str] = set()

@@ -41,8 +41,9 @@ class OpenVino:
     def open(self, model: str, options: Mapping[str, Any]) -> None:
         """Read the model at the path `model`. `reshape` compiles it, when the shapes are known.
 
-        `options` has "providers", "threads" and "streams". Raises EngineError if OpenVINO cannot read the model or has
-        no such device.
+        `options` has "providers", as (name, options) pairs, "threads" (a number, or None for OpenVINO's default), and
+        "streams", the number of parallel inferences. Raises EngineError if OpenVINO cannot read the model or lacks a
+        device.
         """
         import openvino  # noqa: PLC0415  the runtime, which takes 50 MB
 
@@ -135,9 +136,10 @@ class OpenVino:
     def profile(self) -> Tuple[int, List[Tuple[str, str, str, int]]]:
         """Run the model once with profiling. Return its duration in ns, and (name, type, devices, ns) of each operator.
 
-        OpenVINO needs a model compiled with PERF_COUNT for this. It then reports the mean of all inferences since the
-        model was compiled, in whole microseconds (PerfCount::avg, src/plugins/intel_cpu/src/perf_count.h), so the time
-        of one inference is a difference. Its error grows with their number, so the model is compiled again after some.
+        OpenVINO needs a model compiled with PERF_COUNT for this. For each operator it then reports only the mean time
+        of all inferences since the model was compiled, in whole microseconds (PerfCount::avg,
+        src/plugins/intel_cpu/src/perf_count.h). The time of the last inference is computed from two such means. The
+        error of this time grows with the number of inferences, so the model is compiled again after some inferences.
         """
         if self._profiled is None or self._counted > RUNS_OF_A_COMPILED:
             config = dict(self._config, PERF_COUNT=True)

@@ -105,9 +105,10 @@ class _Interpreter:
         self._outputs = [dict(of, name=name) for name, of in runners[asked].get_output_details().items()]
 
     def _limit_ids(self) -> None:
-        """Limit the random values of inputs that are ids, such as token ids, to the lengths of their tables.
+        """Make the random values of inputs that hold ids, such as token ids, valid ids.
 
-        A table is a tensor with one entry for each id. Call this before a delegate takes operators.
+        An id is the number of an entry in a table, which is a tensor of the model. So each value must be below the
+        table's length. Call this before a delegate takes operators.
         """
         tensors = {detail["index"]: detail["shape"] for detail in self.interpreter.get_tensor_details()}
         source = {self._details[one.name]["index"]: one for one in self.inputs if one.has_ids}
@@ -121,7 +122,7 @@ class _Interpreter:
                 source.update(dict.fromkeys(given, source[taken[0]]))
 
     def refuse_providers(self, providers: List[Any]) -> None:
-        """Raise EngineError("input") if `providers` has another one than the CPU or XNNPACK, or one with options.
+        """Raise EngineError("input") if a provider is neither the CPU nor XNNPACK, or if a provider has options.
 
         `providers` are (name, options) pairs.
         """
@@ -133,10 +134,10 @@ class _Interpreter:
                 raise EngineError("input", "--provider %s: takes no options; --threads does" % name)
 
     def resolver(self, *, has_default: Optional[bool] = None) -> Dict[str, Any]:
-        """Return the keyword argument that makes an interpreter without XNNPACK, the default delegate.
+        """Return the keyword arguments for an interpreter without XNNPACK, the default delegate.
 
-        Returns {} if XNNPACK is allowed. `has_default` says whether XNNPACK is allowed; None means as the user
-        requested. Raises EngineError("input") if the runtime cannot leave XNNPACK out.
+        Returns {} if XNNPACK is allowed. `has_default` says whether XNNPACK is allowed. If it is None, the user's
+        option decides. Raises EngineError("input") if the runtime cannot leave XNNPACK out.
         """
         if self._spec.get("xnnpack", True) if has_default is None else has_default:
             return {}
@@ -154,7 +155,7 @@ class _Interpreter:
         return os.path.dirname(str(self.import_runtime().__file__))
 
     def load_delegates(self) -> List[Any]:
-        """Load the delegates that the user requested, and return them. Each call loads new ones.
+        """Load the delegates that the user requested, and return them. Each call loads new delegates.
 
         Raises EngineError("input") if a delegate cannot be loaded.
         """
@@ -255,8 +256,8 @@ class _Interpreter:
     def arena(self) -> Optional[Tuple[int, str]]:
         """Return how much memory the tensors take, as a pair (bytes, source), or None if that is unknown.
 
-        The source is "tensors" if the bytes were added up from the tensors' addresses. It is "growth" if they are the
-        growth of the process while tensors were allocated.
+        The source is "tensors" if the bytes were counted from the tensors' addresses. The source is "growth" if the
+        bytes are how much the memory of the process grew while tensors were allocated.
         """
         if not self._graph and self._executors() == ["CPU"]:
             placed = tensor_arena.placed_bytes(self.interpreter)

@@ -68,8 +68,8 @@ class _Run:
         """Return the time in ns that passes between operators of different providers, or None if it is unknown.
 
         The time is the sum of the gaps between such operators. The usual gap between operators of one provider is
-        subtracted from each, because the profiler records an event in a gap. Operators that copy between devices count
-        as well.
+        subtracted from each gap, because the profiler takes that time to record an event. The time of operators that
+        copy between devices is added.
         """
         if not self.operators or None in self.begins:
             return None
@@ -117,9 +117,9 @@ class Profile:
         self.run.begins.append(None if begin_ns is None else (begin_ns, thread))
 
     def describe(self) -> Dict[str, Any]:
-        """Return the results of all runs as a dict, with those fields of `engine_protocol.BurstTaken` that it knows.
+        """Return the results of all runs as a dict, with most of the fields of `engine_protocol.BurstTaken`.
 
-        Only runs that no other process disturbed count. If all were disturbed, all count, and `disturbed` is true.
+        A run that another process disturbed does not count. If all were disturbed, all count, and `disturbed` is true.
 
         - `operators`: [name, type, provider, calls, ns] of each operator, for all counted runs together
         - `first_run`: [index in `operators`, ns] of each step of the first counted run, in run order

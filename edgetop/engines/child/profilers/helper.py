@@ -32,8 +32,8 @@ class Helper:
     def __init__(self, spec: Dict[str, Any], service: str, environment: Optional[Dict[str, str]] = None) -> None:
         """Start the process, which uses the class `Service` of the module `service` of this package.
 
-        `spec` has the fields of `EngineSpec` by name. `environment` has variables that the process gets in addition to
-        this one's. Raises ProfilingError if the process does not start or refuses to profile.
+        `spec` has the fields of `EngineSpec` by name. `environment` has environment variables for the helper, in
+        addition to those of this process. Raises ProfilingError if the process does not start or refuses to profile.
         """
         control_read, self._control_fd = os.pipe()
         self._data_fd, data_write = os.pipe()

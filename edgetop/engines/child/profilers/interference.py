@@ -84,9 +84,9 @@ def stolen_ns(path: str = "/proc/stat") -> Optional[int]:
 def _counted() -> Tuple[int, Dict[str, int]]:
     """Return how often threads were switched involuntarily, and how long each thread waited for a CPU.
 
-    The second result is in ns, by thread id. It is {} if the kernel does not count. If the main thread runs the model,
-    all threads of the process count, because the runtime's own threads may be held up as well. In a thread of edgetop,
-    only that thread counts.
+    The second result is a dict of times in ns by thread id. It is {} if the kernel does not measure them. If the main
+    thread runs the model, both results are for all threads of the process, because the runtime's own threads may be
+    held up as well. If another thread runs the model, they are for that thread only.
     """
     is_main = threading.current_thread() is threading.main_thread()
     who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD

@@ -6,12 +6,12 @@ have events too.
 
 The field `thread_scheduling_stats` of a kernel's event says how threads shared the work (core/common/threadpool.cc,
 ThreadPoolProfiler). A kernel has loops, and each loop is divided into blocks of iterations. `main_thread` is the thread
-that runs the model. Its `Run` is the microseconds in which it ran blocks itself, and its `Wait` those in which it
-waited for the other threads. It also has the CPU on which the last loop began. `sub_threads` are the other threads.
-They have the CPU, read when a task is taken but at most every 10 ms. Their `num_run` is the number of tasks taken since
-the session began. A task may be one block or all loops of an inference, so `num_run` does not show how the blocks were
-divided. `_shortened` replaces the list `block_size` by the number of loops. With one thread, the statistics are an
-empty string.
+that runs the model. Its `Run` is the time in us in which it ran blocks itself. Its `Wait` is the time in us in which it
+waited for the other threads. Its `core` is the CPU on which the last loop began. `sub_threads` are the other threads.
+The `core` of each is its CPU, which is read when it takes a task, but at most every 10 ms. Its `num_run` is the number
+of tasks that it has taken since the session began. A task may be one block or all loops of an inference, so `num_run`
+does not show how the blocks were divided. `_shortened` replaces the list `block_size` by the number of loops. With one
+thread, the statistics are an empty string.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ def _sweep(home: str) -> None:
 
 
 def read_trace(path: str) -> List[Event]:
-    """Return the events of a trace file, as `in_order` does. Raises ValueError if the file is malformed."""
+    """Return what `in_order` returns for the events of a trace file. Raises ValueError if the file is malformed."""
     with open(path, encoding="utf-8", errors="backslashreplace") as lines:
         return read_events(lines)
 
 
 def read_events(lines: Iterable[str]) -> List[Event]:
-    """Return the events in the lines of a trace, as `in_order` does. Raises ValueError if a line is malformed.
+    """Return what `in_order` returns for the lines of a trace. Raises ValueError if a line is malformed.
 
     Each line is parsed by itself: half a megabyte of text, parsed as a whole, becomes ten megabytes of objects.
     """
@@ -216,10 +216,10 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
 def _own_times(kernels: List[Event]) -> List[int]:
     """Return the own duration of each kernel in ns, without the operators in its body and the time to record them.
 
-    Only operators such as Loop and If have a body of other operators. Recording an event takes microseconds. The
-    operator that has the body would seem slower by this time; for a Loop of small products, it was half of the model's
-    time. So the cost of an event is subtracted for each operator in the body. The cost of a shorter event is subtracted
-    for each time that the body ran. A result may be negative in a single run, because times are whole microseconds.
+    Only operators such as Loop and If have a body of other operators. The profiler takes microseconds to record an
+    event. For a Loop of small products, this was half of the model's time. So the cost of one event is subtracted for
+    each operator in the body, and a share of this cost for each time that the body ran. A result may be negative,
+    because times are whole microseconds.
     """
     families = _families(kernels)
     own = [event["dur"] * 1000 for event in kernels]
@@ -232,10 +232,10 @@ def _own_times(kernels: List[Event]) -> List[int]:
 
 
 def _families(kernels: List[Event]) -> Dict[int, List[int]]:
-    """Return the indices in `kernels` of the operators in each body, by the index of the operator that has the body.
+    """Return the indices in `kernels` of the operators in each body.
 
-    Only operators such as Loop and If have a body, which is a list of other operators. Operators outside of any body
-    have the key -1.
+    Only operators such as Loop and If have a body, which is a list of other operators. The key of the dict is the index
+    of the operator that has the body, or -1 for the operators outside of any body.
     """
     families: Dict[int, List[int]] = {}
     inside: List[Tuple[int, int]] = []  # (place, end) of the containers around the current event
@@ -263,10 +263,10 @@ def _repeats(kernels: List[Event], places: List[int]) -> int:
 def _event_ns(kernels: List[Event], families: Dict[int, List[int]]) -> float:
     """Return the time in ns that the recording of one event takes, or 0 with fewer than LEAST_GAPS gaps to measure.
 
-    It is the mean gap between two successive kernels of one graph. Apart from the recording, the runtime only looks up
-    the next operator in a gap, in 0.1 us. Long gaps, in which the thread was held up, do not count. Gaps between two
-    repetitions of a body do not count either, because they include work of its operator. `families` is the result of
-    `_families`.
+    This time is the mean gap between two successive kernels of one graph. Apart from the recording, the runtime only
+    looks up the next operator in a gap, in 0.1 us. Long gaps, in which the thread was held up, do not count. Gaps
+    between two repetitions of a body do not count either, because the operator that has the body also works in them.
+    `families` is the result of `_families`.
     """
     gaps: List[int] = []
     for places in families.values():

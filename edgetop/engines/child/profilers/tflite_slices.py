@@ -213,7 +213,7 @@ class Service:
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
         """Time all operators, and return the result of `Profile.describe`.
 
-        In each of its runs, an operator's time is the median of all its times.
+        The result has several runs, but they are all alike: an operator's time is always the median of its times.
         """
         allowance.takes_another()
         timed = [_timed(self._opened(part).invoke) for part in self._parts]
@@ -244,7 +244,7 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
 def _timed(invoke: Any) -> Tuple[List[int], Interference]:
     """Return an operator's times in ns, and how much other processes disturbed them. `invoke` runs the operator once.
 
-    Several tries are made. The result is of the first undisturbed try, or of the last one.
+    Tries are made until other processes do not disturb one, at most TRIES. The result is that of the last try.
     """
     for _ in range(WARMUP_RUNS - 1):
         invoke()
