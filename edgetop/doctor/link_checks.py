@@ -1,8 +1,9 @@
 """Check whether accelerators on USB and PCIe run at the speed and width that they can have.
 
 A Coral on a USB 2 port is several times slower, and says nothing. Speeds of USB are in Mbit/s
-(Documentation/ABI/stable/sysfs-bus-usb). A PCIe device and the port above it have the link's present and highest speed
-and width (Documentation/ABI/testing/sysfs-bus-pci), of which the lower one is what this link can have.
+(Documentation/ABI/stable/sysfs-bus-usb). A PCIe device and the port above it each report the present and the highest
+speed and width of the link (Documentation/ABI/testing/sysfs-bus-pci). The lower one of the two highest values is what
+this link can have.
 """
 
 import re
@@ -47,7 +48,7 @@ class Link:
 
 
 def check_links(facts: Facts) -> list[Check]:
-    """Return a check for each accelerator on USB or PCIe. Without one, there is nothing to say."""
+    """Return a check for each accelerator on USB or PCIe, or [] if the board has no such accelerator."""
     setting = PI_SETTING if is_compatible(facts.root, "brcm,bcm2712") else None
     return [_judged(link, setting) for link in (*_usb(facts.root), *_pci(facts.root))]
 

@@ -64,9 +64,10 @@ def ask(root: Root) -> bool | None:
 
 
 def _from_files(root: Root) -> bool | None:
-    """Return the setting KillUserProcesses from logind's configuration files, or None if no file sets it.
+    """Return whether logind's configuration files set KillUserProcesses to yes, or None if no file sets it.
 
-    Files in `logind.conf.d` override the main file. The order of their names counts, whatever their folder.
+    Files in `logind.conf.d` override the main file. If several of them have the setting, the file whose name is the
+    last in alphabetical order counts, whatever its folder.
     """
     snippets = {name: folder for folder in FOLDERS for name in root.names(f"{folder}/logind.conf.d")}
     paths = [f"{folder}/logind.conf" for folder in FOLDERS]

@@ -296,9 +296,9 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
 
 
 def _needed(broken: dict[str, str]) -> str | None:
-    """Return the package that a runtime needs in another version, such as `numpy<2`, or None.
+    """Return which version of a package makes a runtime load, such as `numpy<2`, or None if that is unknown.
 
-    `broken` has the error of each runtime that does not load.
+    `broken` has the error of each runtime that does not load, by the runtime's name.
     """
     found = (re.search(r"\bneeds (numpy[<>=][0-9.]+)", error) for error in broken.values())
     return next((match[1] for match in found if match), None)
@@ -307,7 +307,7 @@ def _needed(broken: dict[str, str]) -> str | None:
 def _runtime_command(python: str, broken: dict[str, str]) -> str:
     """Return the command that gives the interpreter `python` a runtime that loads.
 
-    `broken` has the error of each runtime that does not load.
+    `broken` has the error of each runtime that does not load, by the runtime's name.
     """
     pip = f"{shlex.quote(clean(python))} -m pip install"
     if needed := _needed(broken):

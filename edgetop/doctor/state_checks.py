@@ -30,8 +30,9 @@ def check_heat(facts: Facts) -> list[Check]:
 def _headroom(facts: Facts) -> Check:
     """Check how far the temperature is below the nearest limit at which the board throttles.
 
-    If there is no such limit, the nearest limit that shuts the board down counts. Limits of other chips do not count. A
-    drive's limit only slows the drive, and unconnected inputs of a mainboard's monitor always read 127 °C.
+    If there is no such limit, the nearest limit at which a thermal zone shuts the board down counts. Limits of hwmon
+    chips do not count: a drive's limit only slows the drive, and unconnected inputs of a mainboard's monitor always
+    read 127 °C.
     """
     name = "headroom"
     values = facts.values("temp/")
@@ -159,7 +160,8 @@ def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]
     """Measure the load of other processes while the `with` block runs, for at least `at_least_s` seconds.
 
     At the end, this function writes the load into the dict `into`, by process name, in percent of a core. If this user
-    cannot see all processes, their CPU time is added under one name. Raises OSError if /proc cannot be read.
+    cannot see all processes, the load of the unseen ones is added under the name `HIDDEN`. Raises OSError if /proc
+    cannot be read.
     """
     before, begin_s, begin_others_s = _used_by_others(), time.monotonic(), _all_but_own_s()
     yield
@@ -183,7 +185,10 @@ def _all_but_own_s() -> float:
 
 
 def _used_by_others() -> Use:
-    """Return the CPU time of every process, except edgetop's own processes. Raises OSError if /proc cannot be read."""
+    """Return `(name, CPU ticks used so far)` by `(process id, start time)` for every process that is not edgetop's.
+
+    Raises OSError if /proc cannot be read.
+    """
     import psutil  # noqa: PLC0415  only the doctor needs it
 
     used = {}

@@ -1,4 +1,4 @@
-"""Parse the exports of AIPerf: single requests (`profile_export.jsonl`) and a summary (`profile_export_aiperf.json`).
+"""Parse the exports of AIPerf: all requests (`profile_export.jsonl`) and a summary (`profile_export_aiperf.json`).
 
 Source: ai-dynamo/aiperf, docs/reference/json-export-schema.md and src/aiperf/common/models/record_models.py (0.14). A
 line of the first file is a request, whose values have their unit beside them:

@@ -20,7 +20,7 @@ stands. `litert-benchmark --result_json` writes the same figures under `latency`
     INFO: [./litert/tools/benchmark_litert_model.h:88] Inference (avg):      0.46 ms (2112 runs)
     INFO: [./litert/tools/benchmark_litert_model.h:96] Inference (std):      0.01
 
-Guides show the figures with one in each line, such as `Inference (avg): 12.34 ms`. Those under `Inference timings in
+Guides show one figure in each line, such as `Inference (avg): 12.34 ms`. Figures below a line `Inference timings in
 us:` have no unit, such as `Warmup (avg): 12890`. `operator_table` reads the tables of operators.
 """
 
@@ -237,7 +237,7 @@ def _summary(
 
 
 def _split(page: Page, told: Mapping[str, float]) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """Divide printed figures into two dicts: those that edgetop's reports have too, and further ones.
+    """Return the printed figures as two dicts: figures that edgetop's reports have too, and further figures.
 
     `told` has the printed figures in ms, by name such as `mean` or `p5`. The keys of the results are names with a unit,
     such as `mean_ms`.
@@ -284,8 +284,8 @@ _OTHERS = ("model", "model_size_mb", "accelerators", "signature", "fully_acceler
 def read_result(document: Mapping[str, Any], page: Page) -> Summary:
     """Return the summary in a document of `litert-benchmark --result_json`.
 
-    `document` is the parsed JSON. `page` only takes the notes about it, such as one on unknown keys. Raises ValueError
-    if a figure is no number or is out of range.
+    `document` is the parsed JSON. Notes about the document, such as one on unknown keys, are added to `page`. Raises
+    ValueError if a figure is no number or is out of range.
     """
     latency = document["latency"]
     told = {name: _time(latency, key) for key, name in _RESULT_KEYS.items() if key in latency}
@@ -340,11 +340,11 @@ def _number(document: Mapping[str, Any], key: str, least: float, most: float) ->
 def _figures(
     stats: Sequence[tuple[str, str]], mean_ms: float, is_mean: Callable[[float], bool]
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue], int | None]:
-    """Return `(figures, further figures, number of warm-up inferences)`, all about one run.
+    """Return `(figures, further figures, number of warm-up inferences)` of one run. The number is None if unknown.
 
-    `stats` has a pair of texts for each line with `count=`: the count, and the rest of the line. `mean_ms` is the mean
-    that the end of the output repeats. `is_mean` takes a line's mean in microseconds and returns whether it equals
-    `mean_ms`. A line with that mean describes the measured inferences. Without such a line, only the mean is returned.
+    `stats` has `(count, rest of the line)` as texts for each line with `count=`. `mean_ms` is the mean of the measured
+    inferences, which the end of the output gives. `is_mean` takes a line's mean in microseconds and returns whether it
+    equals `mean_ms`. The line with that mean has the figures. Without such a line, the only figure is `mean_ms`.
     """
     figures: dict[str, JsonValue] = {"mean_ms": mean_ms}
     places = (*range(1, len(stats)), 0)[: len(stats)]  # the first one last: it is usually the warm-up's

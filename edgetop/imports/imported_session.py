@@ -184,7 +184,8 @@ class Imported:
     def _burst(self, layers: Layers) -> Batch:
         """Return a batch with the times of the layers, in the form of profiled inferences.
 
-        The batch has the time at which the last inference ended, so that it lies outside the measured time.
+        The batch is dated to the end of the last inference, so that it does not fall in the measured time. Without
+        inferences, it is dated to time 0.
         """
         t_ns, times = 0, self.measured.times
         if times:
@@ -250,8 +251,8 @@ def _drop(aside: Path, folder: Path) -> None:
 def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
     """Return an event that lists the figures that the tool printed.
 
-    `tool` is the tool's name. `is_all` says that the session has no single inferences, so these figures are all there
-    is. The event is then a warning.
+    `tool` is the tool's name. `is_all` says that the session has only these figures, and no data of individual
+    inferences. The event is then a warning.
     """
     words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
     text = f"{tool} says: {words}" if words else f"{tool} gives single inferences"

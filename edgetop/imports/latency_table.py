@@ -61,14 +61,15 @@ class Columns:
 
 
 def header_of(text: str, asked: str | None = None) -> tuple[int, Separators, list[str], list[str]]:
-    """Return `(number, separators, names, cells)` of the row that names the columns, and of the first row below it.
+    """Return `(number, separators, names, cells)` for the row that names the columns of a table.
 
-    The number counts the lines of the text from 1. `cells` are those of the first row of numbers below the names, or []
-    if there is none. `asked` is the column of latencies that the user chose, or None.
+    `number` is the row's line number, from 1. `separators` splits a row into cells. `names` are the names of the
+    columns. `cells` are the cells of the first row of numbers below the names, or [] if there is no such row.
 
-    Other programs may have written lines above the names. So this is the first of the first lines that names a column
-    of latencies (or the one that the user chose) and has a number below that name. A name with a unit is preferred. If
-    there is no such line, it is the first line that is not blank and no comment. The number is 0 if there is none.
+    The row may stand below lines of other programs. It must name a column of latencies, and a number must stand below
+    that name. `asked` is the name of the column of latencies, if the user chose one. Otherwise a name with a unit is
+    preferred. If no row is found, the first line that is not blank and no comment is taken; `number` is 0 if the text
+    has no such line.
     """
     rows = list(itertools.islice(_rows(text), LOOKED_AT))
     for wants in (_candidates, _unitless) if asked is None else (partial(_asked, asked),):
@@ -87,7 +88,7 @@ def header_of(text: str, asked: str | None = None) -> tuple[int, Separators, lis
 
 
 def _asked(asked: str, names: Sequence[str]) -> list[int]:
-    """Return the position (from 0) of the column that the user chose by its name, in a list, or [] if there is none."""
+    """Return a list with the position (from 0) of the column that the user chose by name, or [] if none is so named."""
     if asked.partition(":")[0].isdecimal():  # the number of a column, in a table that may have no names
         return []
     try:
@@ -97,11 +98,11 @@ def _asked(asked: str, names: Sequence[str]) -> list[int]:
 
 
 def is_table(text: str, *, has_numbers: bool = False) -> bool:
-    """Return whether a text is a table of latencies: whether a row names a column of latencies with numbers below.
+    """Return whether a text is a table of latencies: whether a row names a column of latencies.
 
-    In a table whose columns are separated by blanks, the name must have a unit, such as `latency_ms`. Otherwise a name
-    without a unit, such as `latency`, is enough: the user can then give the unit. The first row of a file needs no
-    numbers below, if it has a name with a unit, unless `has_numbers` is true.
+    If the name has a unit, such as `latency_ms`, this is enough. With `has_numbers`, a row of numbers must follow too.
+    A name without a unit, such as `latency`, always needs a number below, and columns that are not separated by blanks.
+    The user can then give the unit.
     """
     _, separators, names, below = header_of(text)
     if candidates := _candidates(names):
@@ -111,7 +112,7 @@ def is_table(text: str, *, has_numbers: bool = False) -> bool:
 
 
 def why_no_table(text: str) -> str:
-    """Return why a table of numbers is no table of latencies, and the option that helps, or "" if it is no table."""
+    """Return why a text, a table of numbers, is no table of latencies, and which option helps. "" for other texts."""
     rows = list(itertools.islice(_rows(text), SHOWN + 1))
     if len(rows) < 2:
         return ""
@@ -217,7 +218,7 @@ def _cells_below(
 ) -> Iterator[tuple[int, str, list[str]]]:
     """Yield `(number, line, cells)` for each line of a text, without the line that names the columns.
 
-    `cells` is [] if the line is no row of the table: it stands above the names, or has another number of cells.
+    `cells` is [] if the line is no row of the table: it stands above the names, or has more or fewer cells than names.
     `header` is the number of the line with the names, from 1, or 0 if the table has none. `names` are these names.
     Raises ValueError if a line repeats the names, as when two runs were written to one file.
     """

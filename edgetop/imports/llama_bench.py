@@ -26,13 +26,14 @@ NOTE = "a time between tokens is the mean of a repetition"
 
 
 def read_tests(tests: Sequence[Any]) -> Generated:
-    """Return each repetition of each test as a request to a language model.
+    """Return the repetitions of the tests as requests to a language model.
 
     `tests` are the parsed JSON objects of the tests, as in `{"n_prompt": 512, "n_gen": 0, "samples_ns": [74601900]}`.
 
-    If there is one prompt test and one generation test with equal numbers of repetitions, a request is one repetition
-    of the prompt test and one of the generation test. A test that processes a prompt and also generates is left out,
-    with a note. Raises ValueError if the tests differ in their settings, or if no test can be used.
+    If there is one prompt test and one generation test with equal numbers of repetitions, each request is a repetition
+    of the prompt test followed by one of the generation test. Otherwise each repetition is a request. A test that
+    processes a prompt and also generates is left out, with a note. Raises ValueError if the tests differ in their
+    settings, or if no test can be used.
     """
     rows = [_checked(test) for test in tests]
     first = rows[0]

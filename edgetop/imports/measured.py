@@ -162,12 +162,10 @@ class Measured:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Return the names of the providers that ran an operator, with the CPU last.
+        """Return the names of the providers that ran an operator, with the CPU last, as runtimes prefer it least.
 
-        Runtimes prefer the providers in that order.
-
-        Without operators, return the names that the tool printed. If it printed none, return the tool's usual provider,
-        or () if that is unknown.
+        If the operators are unknown, return the names that the tool printed. If it printed none, return the tool's
+        usual provider, or () if the tool has none.
         """
         found = dict.fromkeys(operator.provider for operator in self.layers.operators) if self.layers else {}
         names = tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.summary or NO_SUMMARY).providers

@@ -118,9 +118,10 @@ def read_tables(page: Page) -> tuple[Layers, ...]:
 
 
 def _tables(page: Page) -> Iterator[_Table]:
-    """Yield each table of operators in run order: the first one of each part of the output, and one for each subgraph.
+    """Yield the tables that have the operators in run order.
 
-    The further tables repeat the same operators in another order, so they are left out.
+    There is at most one table each for the loading, the inferences and the delegate, and one for each subgraph. Tables
+    that repeat the same operators in another order are left out.
     """
     seen = set[str]()
     for header in page.found(_HEADER):

@@ -106,7 +106,7 @@ def _mib(size: str) -> float:
 
 
 def is_result(text: str) -> bool:
-    """Return whether a text is a result file, whose rows begin with the name of a model, and no table with names."""
+    """Return whether a text is a result file: its rows begin with a model's name, and no row names the columns."""
     row = _ROW.search(text)
     return row is not None and re.fullmatch(r"[-+0-9.,eE ]*", row[1]) is None and not is_table(text, has_numbers=True)
 

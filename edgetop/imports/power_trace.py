@@ -205,12 +205,10 @@ def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], 
 
 
 def _loose(names: Sequence[str], quantity: str) -> tuple[int, float] | None:
-    """Return the first column that measures `quantity`, as `(position from 0, factor of its unit)`.
+    """Return the first column that measures `quantity`, as `(position from 0, factor to s, A, V or W)`.
 
-    None if there is none.
-
-    `names` are the columns' names in lower case, such as `current (ma)`. `quantity` is "time", "current", "voltage" or
-    "power".
+    None if no column measures it. `names` are the columns' names in lower case, such as `current (ma)`. `quantity` is
+    "time", "current", "voltage" or "power".
     """
     for place, name in enumerate(names):
         words = name.replace("_", " ").split()

@@ -234,9 +234,10 @@ def _replaced(text: str) -> str:
 def _read_table(path: Path, forms: Sequence[tuple[str, tuple[str, ...]]], options: Options) -> Reading:
     """Return the inferences of a table of latencies.
 
-    `forms` has the text as it is, and without the prefixes of other programs, as `without_each_prefix` returns it. The
-    first column of a table, such as a time, may look like a prefix. So a prefix is only removed if the line with the
-    names of the columns has it too.
+    `forms` has `(text, programs)` pairs: the file's text as it is, and then after each removal of one more prefix. Such
+    a prefix comes from another program, such as `ts`; `programs` names those whose prefixes were removed. The first
+    column of a table may look like a prefix. So a prefix is only removed if the line with the names of the columns has
+    it too.
     """
     refused: ValueError | None = None
     lines = [form.split("\n") for form, _ in forms]
@@ -289,7 +290,7 @@ def _read_json(path: Path, text: str, removed: tuple[str, ...], options: Options
 
 
 def _kind_of(entries: Sequence[Any]) -> _List | None:
-    """Return the format of a JSON list, or None if it is unknown. The first entries with the keys of a tool decide."""
+    """Return the format of a JSON list, or None if it is unknown. The first entry with the keys of a tool decides."""
     for entry in entries[:LOOKED_AT]:
         if isinstance(entry, dict) and (kind := next((each for each in _LISTS if each.begins(entry.keys())), None)):
             return kind
@@ -331,7 +332,7 @@ def _parsed(text: str, page: Page) -> Any:
 
 
 def _not_read(path: Path, text: str) -> InputError:
-    """Return the error for a file of which no tool is recognised. It says why the file is no JSON, if it is none."""
+    """Return the error for a file of which no tool is recognised. If the file is not JSON, the error says why."""
     if not text.strip():
         return InputError(f"{path}: empty", "it is written when the tool ends")
     if why_not := latency_table.why_no_table(text):

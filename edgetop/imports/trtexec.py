@@ -85,10 +85,10 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
 
 
 def _column(entries: Sequence[Any], *names: str) -> Floats:
-    """Return one value in ms of each entry. The first entry decides which of `names` is used.
+    """Return one value in ms of each entry: the value under the first of `names` that is a key of the first entry.
 
-    `entries` are JSON objects, as in `{"latencyMs": 2.5}`. `names` are possible keys of the value; the first of these
-    keys in the first entry is used for all entries. Raises ValueError if an entry lacks this key.
+    `entries` are JSON objects, as in `{"latencyMs": 2.5}`. Raises ValueError if an entry lacks that key, or if a value
+    is no possible time.
     """
     name = next((name for name in names if name in entries[0]), names[0])
     return np.array([_number(entry, name, place) for place, entry in enumerate(entries)], np.float64)

@@ -1,4 +1,4 @@
-"""Parse the output of `trtexec`: a performance summary without single inferences, and its table of layers.
+"""Parse the output of `trtexec`: a summary of all inferences, and a table of layers.
 
 Source: TensorRT's samples/common/sampleReporting.cpp, printProlog, printEpilog and Profiler::print, 7.0 to 11.0. Each
 line begins with `[11/12/2024-10:00:00] [I] `. From 8.0 on there is one line for each kind of time:
@@ -187,7 +187,7 @@ def _of_averages(page: Page, averages: "list[re.Match[str]]") -> Summary:
 
 
 def _told(page: Page, line: "re.Pattern[str]", option: "re.Pattern[str]", options: str) -> int | None:
-    """Return the number that an option of trtexec was given, or None if the output does not say.
+    """Return the number that the user gave with an option of trtexec, or None if the output does not say.
 
     The pattern `line` is searched in the printed list of options. If it is not found, the pattern `option` is searched
     in `options`, the command line.

@@ -63,7 +63,8 @@ def share_of_clock(activity_khz: str, clock_hz: str) -> float:
     """Return the load of Tegra's memory controller in percent: its activity divided by its clock.
 
     `activity_khz` and `clock_hz` are the texts of the files with the activity in kHz and the clock in Hz. Raises
-    ValueError if these numbers cannot be right. tegrastats computes the load in the same way.
+    ValueError if the activity is greater than the clock, or if the clock is 0. tegrastats computes the load in the same
+    way.
 
     >>> share_of_clock("661230", "2133000000")
     31.0
@@ -177,7 +178,7 @@ def _rockchip(root: Root) -> Found:
 
 
 def _drm(root: Root) -> Found:
-    """Return the load sensors of AMD's GPUs. For Intel's GPUs, return the reason why there is none."""
+    """Return the load sensors of AMD's GPUs. For Intel's GPUs, return the reason why there is no such sensor."""
     cards = [f"{DRM}/{name}" for name in root.names(DRM) if re.fullmatch(r"card[0-9]+", name)]
     files = [f"{card}/device/gpu_busy_percent" for card in cards]
     parts = [_source(root, "gpu", file, percent) for file in files if root.exists(file)]

@@ -138,9 +138,9 @@ def read_emulator(root: Root) -> str | None:
 
 
 def read_governor(root: Root) -> str | None:
-    """Return the name of the CPU's frequency governor, or None.
+    """Return the name of the CPU's frequency governor, such as `schedutil`, or None if the kernel reports none.
 
-    If CPU clusters differ, return all names with commas.
+    If the clusters of the CPU have different governors, the result has all their names, separated by commas.
     """
     found = [root.line(f"{folder}/scaling_governor") for folder in policies(root)]
     return ", ".join(dict.fromkeys(name for name in found if name)) or None
@@ -168,9 +168,9 @@ _WATCHED: tuple[tuple[Literal["governor-changed", "power-mode-changed"], str, Ca
 
 
 def discover_settings(root: Root) -> Found:
-    """Return a source of events: a changed governor or power mode, and a slow kernel clock. It has no sensors.
+    """Return a source without sensors, which makes events: the governor or the power mode changed, or a clock is slow.
 
-    Nothing is returned if the board has none of these settings.
+    The clock is the kernel's clock source. A board with none of these settings gives an empty result.
     """
     if not root.line(CLOCK) and not any(read_setting(root) is not None for _, _, read_setting in _WATCHED):
         return Found()

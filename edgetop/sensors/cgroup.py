@@ -134,7 +134,7 @@ _QUOTA_USED_UP = "the CPU quota is used up: the engine waits for its next period
 
 
 class Onset:
-    """Makes an event when a limit begins to be hit: a value above 0 follows `QUIET_READINGS` readings of 0."""
+    """Makes an event when a limit begins to be hit: at the first value above 0 after `QUIET_READINGS` zeros."""
 
     def __init__(self, kind: Literal["cpu-quota", "memory-limit"]) -> None:
         self.events: list[SensorEvent] = []
@@ -151,11 +151,12 @@ class Onset:
 
 
 def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = time.monotonic) -> Reader:
-    """Return a reader of how much a CPU quota stops the engine: the percentage of quota periods, and the ms per second.
+    """Return a reader of how much a CPU quota stops the engine.
 
-    `folders` are the folders, relative to `root`, of the engine's cgroup and its parents that have a quota. Each of
-    them can stop the engine, and the reader gives the highest of their values. `now` returns the present time in
-    seconds.
+    It reads the percentage of quota periods in which the engine was stopped, and the ms per second for which it was
+    stopped. `folders` are the folders, relative to `root`, of the engine's cgroup and its parents that have a quota.
+    Each of them can stop the engine, and the reader gives the highest of their values. `now` returns the present time
+    in seconds.
     """
     cpus = most_cpus(root)
     levels = [_Quota(root.file(f"{folder}/{CPU_STAT}"), cpus) for folder in folders]
@@ -173,7 +174,7 @@ def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = tim
 
 
 class _Quota:
-    """Follows the CPU quota of one cgroup: computes how often and for how long the quota stopped its threads."""
+    """Follows the CPU quota of one cgroup: computes how often and for how long the quota stopped the group."""
 
     def __init__(self, file: File, cpus: int) -> None:
         """Begin to follow the file `cpu.stat` of a cgroup.
@@ -228,8 +229,8 @@ def _count(file: File) -> int:
 def _limited(root: Root, group: Group) -> dict[str, File]:
     """Return the file that counts how often a cgroup's memory limit was hit, by the folder of each cgroup with a limit.
 
-    In version 2, the parents of the engine's cgroup have two such files. The file memory.events.local (since Linux 5.2)
-    is used, because it does not count the hits of neighbouring cgroups.
+    In version 2, the parents of the engine's cgroup have two such files. Of these, memory.events.local (since Linux
+    5.2) is used, because memory.events also counts the hits of neighbouring cgroups.
     """
     found = {}
     for place, folder in enumerate(group.folders):
@@ -241,9 +242,10 @@ def _limited(root: Root, group: Group) -> dict[str, File]:
 
 
 def _hits(file: File) -> tuple[int, int]:
-    """Return `(times that memory.high was exceeded, times that the limit was reached)`, both since the cgroup began.
+    """Return `(times that memory.high was exceeded, times that memory.max was reached)`, both since the cgroup began.
 
-    `file` is the file with these counts, such as `memory.events`.
+    `file` is the file with these counts, such as `memory.events`. In version 1 of cgroups the file has one number, the
+    times that the limit was reached; the first number is then 0.
     """
     text = file.read_text()
     if " " not in text:
@@ -354,9 +356,10 @@ def _paths(memberships: str) -> dict[str, str]:
 
 
 def _mount(mounts: str, controller: str) -> tuple[str, str] | None:
-    """Return `(mounted path of the hierarchy, mount point)` of a controller's first mount, or None if there is none.
+    """Return `(cgroup, mount point)` of a controller's first mount, or None if the controller is not mounted.
 
-    `mounts` is the text of /proc/PID/mountinfo (proc(5)). `controller` is "" for version 2.
+    `cgroup` is the path, in the hierarchy, of the cgroup whose folder is the mount point. `mounts` is the text of
+    /proc/PID/mountinfo (proc(5)). `controller` is "" for version 2.
     """
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")

@@ -1,8 +1,8 @@
 """Memory and CPU use of a watched program as a whole, and the load of other processes.
 
 The program consists of the watched process and all its descendants. The load of all other processes together is read
-every time. The load by name needs a read of every process, about 10 us each. So the names are read only from time to
-time, but each second while other processes use much CPU. All data comes from the real /proc: proc_pid_statm(5),
+every time. Their loads by name need a read of every process, about 10 us each. So loads by name are only read from time
+to time, and each second while other processes use much CPU. All data comes from the real /proc: proc_pid_statm(5),
 proc_pid_task(5).
 """
 

@@ -1,8 +1,8 @@
 """The counters of the CPU, as the kernel lists them: one PMU (a set of counters) for each kind of core.
 
-A PMU of cores is called `cpu`, or has a file `cpus` (tools/perf/util/pmus.c, `is_pmu_core`): `armv8_cortex_a55`,
-`cpu_core`, `cpu_atom`. The PMU's folder has a file for each event, with a line such as `event=0x2e,umask=0x41`. The
-files in `format` say at which bits of the event's number the fields stand
+A PMU of cores is called `cpu`, or has a file `cpus` (tools/perf/util/pmus.c, `is_pmu_core`). Examples are
+`armv8_cortex_a55`, `cpu_core` and `cpu_atom`. The PMU's folder has a file for each event, with a line such as
+`event=0x2e,umask=0x41`. The files in `format` say at which bits of the event's number the fields stand
 (Documentation/ABI/testing/sysfs-bus-event_source-devices-events and -format).
 """
 
@@ -111,7 +111,7 @@ def line_bytes(root: Root, pmus: Sequence[CorePmu]) -> int | None:
 
 
 def event_in(pmu: CorePmu, name: str) -> bool:
-    """Return whether these counters can count the event `name`, which is one of `EVENTS`."""
+    """Return whether the counters `pmu` can count the event `name`, which is one of `EVENTS`."""
     return any(event.name == name for event in pmu.events)
 
 

@@ -23,9 +23,9 @@ Most = Callable[[str, float], float]
 def bounded(grown: float, passed_s: float, most: float, late_s: float = LATE_S, name: str = "") -> float | Gap:
     """Return the growth per second of a counter, or a gap if the counter leapt: it grew faster than is possible.
 
-    `grown` is its growth in `passed_s` seconds. `most` is the highest possible growth per second, and the highest
-    result. `late_s` is by how many seconds an update of the counter may come late. `name` is the counter's name for the
-    gap's text.
+    `grown` is the counter's growth in `passed_s` seconds. `most` is the highest possible growth per second; the result
+    is never higher. `late_s` is the longest delay of an update of the counter, in seconds. `name` is the counter's name
+    for the gap's text.
 
     >>> bounded(5.0, 10.0, most=1.0)
     0.5
@@ -40,7 +40,7 @@ class Rate:
     """Computes the growth of one counter per second."""
 
     def __init__(self, late_s: float = LATE_S) -> None:
-        """Begin without a reading. `late_s` is by how many seconds an update of the counter may come late."""
+        """Begin without a reading. `late_s` is the longest delay of an update of the counter, in seconds."""
         self._before: tuple[float, float] | None = None
         self._late_s = late_s
 
@@ -74,7 +74,7 @@ class SumRate:
     """
 
     def __init__(self, late_s: float = LATE_S) -> None:
-        """Begin without readings. `late_s` is by how many seconds an update of a counter may come late."""
+        """Begin without readings. `late_s` is the longest delay of an update of a counter, in seconds."""
         self._before: tuple[Mapping[str, int], float] | None = None
         self._late_s = late_s
 

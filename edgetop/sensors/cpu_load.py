@@ -63,7 +63,8 @@ def process_load(
 def discover_engine(pid: int, *, shares_process: bool) -> Found:
     """Return readers of the CPU load of the engine (process `pid`) and of edgetop.
 
-    `shares_process` says that the engine is a thread of edgetop. Their loads are then told apart by threads.
+    `shares_process` says that the engine is a thread of edgetop. Then the threads that Python has started count as
+    edgetop, and all other threads as the engine.
     """
     note = "by threads: what Python started is edgetop, the rest is the engine" if shares_process else None
     own = sensor("load", "edgetop", "/proc/self/stat", note=note)
@@ -122,9 +123,10 @@ def discover_pressure(root: Root, now_s: Callable[[], float] = time.monotonic) -
 
 
 def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
-    """Return a reader of the percentage of time in which some task, or all tasks at once, waited for a resource.
+    """Return a reader of the percentage of time in which at least one task waited for a resource.
 
-    `resource` is "cpu", "memory" or "io". `now_s` returns the present time in seconds.
+    For "memory" and "io", the reader also has the percentage of time in which all tasks waited at once. `resource` is
+    "cpu", "memory" or "io". `now_s` returns the present time in seconds.
     """
     file = root.file(f"{FOLDER}/{resource}")
     rates = {kind: Rate() for kind in _STALLS[resource]}

@@ -113,8 +113,8 @@ class Input(NamedTuple):
     def absence(self) -> str | None:
         """Return why no sensor is connected to this input, or None if one is connected.
 
-        Nothing is connected if the chip reports a fault or an impossible value. A read that fails proves nothing,
-        because the chip may have been asleep.
+        Nothing is connected if the chip reports a fault or an impossible value. If the read fails, the result is None
+        too, because the chip may only be asleep.
         """
         value, number = attempt(self.value), attempt(self.file.read_int)
         return value.reason if isinstance(value, Gap) and not isinstance(number, Gap) else None

@@ -164,7 +164,7 @@ def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequen
 
     `spec` is the user's description of the chip, `chip` is its kind, and `registers` reaches it on the bus. `roles` has
     "total" or "part" for each channel. `cadence_s` is the interval of reads in seconds. Raises OSError if no chip
-    answers, and ValueError if another kind of chip does.
+    answers, and ValueError if a chip of another kind answers or does not keep its settings.
     """
 
     def set_up() -> None:
@@ -238,7 +238,7 @@ def open_monitors(
     """Set up the chips that the user described, and return their readers.
 
     `cadence_s` is the interval of reads in seconds. `open_bus` opens the I2C bus with a number. Raises InputError if a
-    chip cannot be used, or if two descriptions contradict each other.
+    chip cannot be used, if two chips have one address, if two channels have one name, or if two channels are the total.
     """
     if specs and not root.is_host:
         raise InputError("--i2c: a captured board has no bus to read from", "leave out --i2c or --sysroot")

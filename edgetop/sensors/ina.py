@@ -2,9 +2,9 @@
 
 Datasheets: INA219 SBOS448, INA226 SBOS547, INA260 SBOS656, INA3221 SBOS576, INA228 SBOSA20; the registers are in their
 sections "Register Maps". Compare drivers/hwmon/ina2xx.c, ina3221.c and ina238.c of Linux. Each chip is configured for
-continuous conversion of shunt and bus voltage, with as much averaging as the time between two reads allows. The least
-significant bit of current corresponds to that of the shunt voltage (calibration 4096, 2048 and 4096 on INA219, INA226
-and INA228), so that no resolution is lost and nothing overflows before the input does.
+continuous conversion of shunt and bus voltage, with as much averaging as the time between two reads allows. One step
+of the current register is the current that one step of the shunt voltage means (calibration 4096, 2048 and 4096 on
+INA219, INA226 and INA228). So no resolution is lost, and no register overflows before the input does.
 
 The chips send the high byte first, but an SMBus word has the low byte first (SMBus specification, "Read Word"), so
 every word is swapped.
@@ -81,7 +81,7 @@ def signed(value: int, bits: int) -> int:
 
 
 class Measured(NamedTuple):
-    """One measurement of a channel: W, V and A. Power and current are negative if they flow out of the board."""
+    """The power, voltage and current of a channel. Power and current are negative if they flow out of the board."""
 
     watts: float | Gap
     volts: float

@@ -90,9 +90,9 @@ class PowerMode:
     are_clocks_locked: bool  # whether every minimum equals its maximum, as after jetson_clocks
 
     def __str__(self) -> str:
-        """Return the mode's name with what differs from it, such as `15W, limits differ from it, clocks locked`.
+        """Return the mode's name, and what is not as the mode wants, as in `15W, limits differ from it, clocks locked`.
 
-        Sessions with different texts ran under different limits.
+        If two sessions have different texts, they ran under different limits.
         """
         differs = ["limits differ from it"] if self.deviations else []
         locked = ["clocks locked"] if self.are_clocks_locked else []
@@ -197,10 +197,11 @@ def discover_over_current(root: Root) -> Found:
 def over_current_of(
     root: Root, folder: str, alarms: Sequence[int], clock_s: Callable[[], float] = time.monotonic
 ) -> Reader:
-    """Return a reader of over-current alarms: events per second, the share of time lost, and what limits the board.
+    """Return a reader of over-current alarms: events per second, and the percentage of time that they cost.
 
-    `folder` is the hwmon folder of the chip, and `alarms` are the numbers of its alarms. `clock_s` returns the present
-    time in seconds.
+    The reader also has, as 1 or 0, whether over-current limits the board now, and whether under-voltage does. `folder`
+    is the hwmon folder of the chip, and `alarms` are the numbers of its alarms. `clock_s` returns the present time in
+    seconds.
     """
     counters = {n: root.file(f"{folder}/oc{n}_event_cnt") for n in alarms}
     slowing = tuple(n for n in alarms if root.line(f"{folder}/oc{n}_throt_en") != "0")

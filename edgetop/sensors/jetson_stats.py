@@ -174,8 +174,8 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
     """Return the GPU memory of process `pid` in MiB, or a gap if it is unknown.
 
     `answer` is what jetson-stats said, as in `{"gpu_kib": {"4711": 2048}}`: the memory of each process in KiB, by
-    process id. A process that is not listed holds no GPU memory. An empty table means that the service cannot read
-    debugfs.
+    process id. A process that is not listed holds no GPU memory, so the result is 0. If no process is listed, the
+    result is a gap, because the service then cannot read debugfs.
     """
     table = answer.get("gpu_kib")
     if not isinstance(table, dict) or not table:

@@ -38,11 +38,11 @@ STILL_ROWS = 200
 
 
 def _columns(separators: Separators, time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sample:
-    """Return a function that takes a row of a log and returns `(time in s, power in W)`, or None if the row lacks one.
+    """Return a function that takes a row of a log and returns `(time in s, power in W)`.
 
-    `time` and each of `factors` are a column's position (from 0) and the factor to s, W, A or V. The power is the
-    product of the columns `factors`, multiplied by `volts`. `separators` splits a row into cells. The function raises
-    ValueError if the log's time stands still.
+    The function returns None for a row that lacks the time or the power. `time` and each of `factors` are a column's
+    position (from 0) and the factor to s, W, A or V. The power is the product of the columns `factors`, multiplied by
+    `volts`. `separators` splits a row into cells. The function raises ValueError if the log's time stands still.
     """
     is_plain = separators.cell == ","
     before_s, row, since = math.nan, 1, 1  # the last row's time; its number in the file; the first row of that time
@@ -76,11 +76,11 @@ def _columns(separators: Separators, time: Column, factors: Sequence[Column], vo
 
 
 def columns_of(log_format: str, header: str, volts: float | None) -> Sample:
-    """Return a function that takes a row of a log and returns `(time in s, power in W)`, or None if the row lacks one.
+    """Return a function that takes a row of a log and returns `(time in s, power in W)`.
 
-    `log_format` is "ppk2", "monsoon" or "csv". `header` is the log's first line, with the names of the columns. If
-    `volts` is not None, it replaces the log's voltages. Raises ValueError with a message that says which column is
-    lacking.
+    The function returns None for a row that lacks the time or the power. `log_format` is "ppk2", "monsoon" or "csv".
+    `header` is the log's first line, with the names of the columns. If `volts` is not None, it replaces the log's
+    voltages. Raises ValueError with a message that says which column is lacking.
     """
     plain = header.lstrip("\ufeff")
     separators = separators_of(plain)

@@ -4,10 +4,11 @@ The figures of the engine and of edgetop come from the real /proc, those of the 
 Reading `smaps_rollup` is expensive (1.5 ms at 512 MB, with the target's mmap lock held), so PSS and USS are read ten
 times less often. See proc(5) and Documentation/filesystems/proc.rst.
 
-On a Jetson the GPU shares the board's memory, and its allocations are in no RSS: without them, a model on the GPU seems
-to need no memory. On JetPack 4 and 5 the kernel shows the sum to everybody (`NvMapMemUsed` of /proc/meminfo) and each
-process's part to root (debugfs, nvmap/iovmm/clients: nvidia-oot, drivers/video/tegra/nvmap/nvmap_dev.c). CMA is the
-pool from which cameras, codecs and some NPUs allocate (`CmaTotal`, `CmaFree`).
+On a Jetson the GPU shares the board's memory, and its allocations are in no process's RSS. Without these allocations, a
+model on the GPU seems to need no memory. On JetPack 4 and 5 the kernel shows the sum to everybody (`NvMapMemUsed` of
+/proc/meminfo) and each process's part to root (debugfs, nvmap/iovmm/clients: nvidia-oot,
+drivers/video/tegra/nvmap/nvmap_dev.c). CMA is the pool from which cameras, codecs and some NPUs allocate (`CmaTotal`,
+`CmaFree`).
 """
 
 import os
@@ -146,7 +147,8 @@ def discover_pools(root: Root) -> Found:
 def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:
     """Return readers of the memory of the engine (process `pid`) and of edgetop.
 
-    `shares_process` says that the engine is a thread of edgetop, so that their memory cannot be told apart.
+    `shares_process` says that the engine is a thread of edgetop. Then both have the same memory, and only the readers
+    of the engine are returned.
     """
     note = "edgetop's own memory included: the engine is a thread of it" if shares_process else None
     status, rollup = f"proc/{pid}/status", f"proc/{pid}/smaps_rollup"
@@ -232,10 +234,9 @@ def has_clients(root: Root) -> bool:
 def client_mib(text: str, pid: int) -> float:
     r"""Return the GPU memory of process `pid` in MiB.
 
-    `text` is the table of processes that NVIDIA's driver has in debugfs.
-
-    A process without a line has 0, since its first allocation makes the line. Raises ValueError if the text is no such
-    table, or if the process may be in a line of an unknown form.
+    `text` is the table of processes that NVIDIA's driver has in debugfs. Returns 0 for a process that is not listed,
+    since the driver lists a process only after its first allocation. Raises ValueError if the text is no such table, or
+    if a line that cannot be parsed might be this process's.
 
     >>> client_mib("CLIENT  PROCESS  PID  SIZE\nuser  gpu burn  7979  2048K\ntotal  2048K\n", 7979)
     2.0

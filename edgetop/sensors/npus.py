@@ -1,8 +1,8 @@
 """Accelerators that no other module reads: Intel's and AMD's NPUs, and Hailo's modules.
 
-Intel's driver (drivers/accel/ivpu/ivpu_sysfs.c) counts the time in which jobs ran. It asks to be read once a second at
-most, since a read takes a lock that the submission of jobs takes too. The clock is 0 while the NPU is suspended; files
-with clocks exist since Linux 6.17. No file has its temperature, or says that it is throttled.
+Intel's driver (drivers/accel/ivpu/ivpu_sysfs.c) counts the time in which jobs ran. It wants at most one read per
+second, because the submission of jobs has to wait during a read. The clock is 0 while the NPU is suspended; files with
+clocks exist since Linux 6.17. No file has its temperature, or says that it is throttled.
 
 AMD's driver (drivers/accel/amdxdna/amdxdna_sysfs.c) has only names and versions in files.
 
@@ -82,7 +82,7 @@ def hailo_watts(text: str) -> float:
 
 
 def _hailo(root: Root) -> Found:
-    """Return the power of a Hailo module if its command reads it, and what cannot be read, with reasons."""
+    """Return a reader of a Hailo module's power, if `hailortcli` measures it, and what cannot be read, with reasons."""
     names = root.names(HAILO)
     if not names:
         return Found()

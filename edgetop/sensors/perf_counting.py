@@ -3,11 +3,11 @@
 The kernel counts while a thread runs, and keeps the sums. So counting takes no time between two reads, except that the
 counters are set again when the CPU takes another thread. A thread hands its events down to the threads that it starts.
 
-All events of one kind of core are one group, which the kernel counts at the same time or not at all. If a group does
-not fit the CPU's counters, the kernel would count it only part of the time. Such counts are never scaled: the last
-event of the set is left out, until the rest fits. The rest fits if each event was counted (`time_running`) all the time
-that it was on (`time_enabled`). With two kinds of cores, each PMU counts while a thread is on its cores, and the times
-of all PMUs together must be all of the time.
+All events of one kind of core form a group, which the kernel counts at the same time or not at all. If the CPU has too
+few counters for a group, the kernel counts the group only part of the time. Such counts are never scaled up. Instead,
+the last event of the group is left out, again and again, until the group fits. It fits if each event was counted
+(`time_running`) all the time that it was switched on (`time_enabled`). A CPU with two kinds of cores has two PMUs (sets
+of counters). A PMU only counts while a thread is on its cores, so the counted times of both PMUs are added up first.
 
 perf_event_open(2); include/uapi/linux/perf_event.h; kernel/events/core.c (`perf_event_read_value`, `inherit_event`).
 """
@@ -104,7 +104,7 @@ class Count(NamedTuple):
 
 @frozen
 class Grown:
-    """What all threads of a process counted between two reads."""
+    """How often each event occurred in all threads of a process between two reads."""
 
     counts: Mapping[str, int]  # by event, of all threads; an event that was not counted all the time is left out
     ran_ns: Mapping[str, int]  # by PMU: the time in which threads ran on its cores
@@ -169,8 +169,8 @@ class ThreadCounters:
     def _open(self) -> None:
         """Begin to count the events of all threads.
 
-        A thread that starts meanwhile may lack the events. So all events are opened again until no thread starts
-        meanwhile.
+        The events of a thread that starts during this call may not be counted. So all events are opened again, until no
+        thread starts meanwhile. Raises OSError if threads start every time.
         """
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(self.close)

@@ -27,6 +27,9 @@ _WHOLE_DEGREES = 150
 def celsius_of(millidegrees: int) -> float | Gap:
     """Return a temperature in °C, or a gap if it cannot be right. `millidegrees` is the number in a file of the kernel.
 
+    A number from 1 to 150 is taken for whole degrees of a wrong driver, so the result is a gap. All other numbers are
+    judged by `temperature_c`.
+
     >>> celsius_of(58000)
     58.0
     >>> celsius_of(58)
@@ -39,10 +42,10 @@ def celsius_of(millidegrees: int) -> float | Gap:
 
 
 def temperature_c(celsius: float) -> float | Gap:
-    """Return the temperature in °C as it is given, or a gap if no chip can have it.
+    """Return `celsius` unchanged, or a gap if it is exactly 0, below -40 or above 150.
 
-    Sensors that are off read -256 °C (rbonghi/jetson_stats#350) or -274 °C. Drivers give exactly 0 for a result that is
-    negative or missing (drivers/thermal/broadcom/bcm2711_thermal.c).
+    No chip works below -40 °C or above 150 °C. Sensors that are off read -256 °C (rbonghi/jetson_stats#350) or -274 °C.
+    Drivers give exactly 0 for a result that is negative or missing (drivers/thermal/broadcom/bcm2711_thermal.c).
     """
     if celsius == 0:
         return Gap("reads exactly 0 °C, which drivers give for a missing value")
@@ -52,9 +55,10 @@ def temperature_c(celsius: float) -> float | Gap:
 
 
 def trip_c(millidegrees: int | None) -> float | None:
-    """Return in °C the temperature at which the kernel acts, or None if it is unset or cannot be right.
+    """Return a trip point, the temperature at which the kernel acts, in °C, or None if it is unset or impossible.
 
-    `millidegrees` is the number in a file of the kernel, or None.
+    `millidegrees` is the number in a file of the kernel, or None. Numbers up to 150 (at most 0.15 °C) are impossible,
+    and so are numbers above 175,000 (175 °C).
 
     >>> trip_c(85000), trip_c(2104533000), trip_c(-274000), trip_c(75)
     (85.0, None, None, None)
@@ -70,7 +74,7 @@ def humidity_pct(percent: float) -> float | Gap:
 
 
 def power_w(watts: float) -> float | Gap:
-    """Return the power in W as it is given, or a gap if it is more than any board can draw."""
+    """Return the power in W as it is given, or a gap if more than 10,000 W flow in or out: no board draws that."""
     return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")
 
 
@@ -82,7 +86,8 @@ OFFSET_W = 0.05
 def consumed_w(watts: float | Gap) -> float | Gap:
     """Return the power in W that flows into the board, or a gap if it flows out, as while a battery is charged.
 
-    A power slightly below 0 comes from the offset of the instrument, and becomes 0. A gap is returned as it is.
+    `watts` is below 0 if power flows out. From -0.05 to 0 it comes from the offset of the instrument, and becomes 0. A
+    power that no board draws becomes a gap (`power_w`). A gap is returned as it is.
 
     >>> consumed_w(3.2), consumed_w(-0.004)
     (3.2, 0.0)

@@ -1,9 +1,9 @@
 """A power sensor that reads a log while an instrument writes it during the session.
 
 The file is followed as it grows, in pieces of limited size. The user gives the session time at which the log's own time
-is 0. Samples of a later session time wait until then, so that a complete log can be used as well. Samples are averaged
-over bins of 0.1 s, so that an instrument's 100,000 samples a second become ten readings with the same energy. A second
-sensor has the highest sample of each bin, since means hide short peaks.
+is 0. A sample is used when the session has reached the sample's time, so that a complete log can be used as well.
+Samples are averaged over bins of 0.1 s, so that an instrument's 100,000 samples a second become ten readings with the
+same energy. A second sensor has the highest sample of each bin, since means hide short peaks.
 """
 
 import itertools
@@ -81,12 +81,10 @@ class PowerLog:
         self._bins.forget()
 
     def read(self) -> Values:
-        """Return the means and the peaks of all bins that ended since the last read.
+        """Return two `Backlog`s, which have the means and the peaks in W of all bins that ended since the last read.
 
-        A bin is a span of `bin_s` seconds.
-
-        Returns gaps if the last lines of the log have no time and power. Raises OSError, or ValueError if the file is
-        no such log.
+        A bin is a span of `bin_s` seconds. If no bin has ended and the last rows of the log have no time and power,
+        two gaps with this reason are returned. Raises OSError, or ValueError if the file is no such log.
         """
         now_s = self._now_ns() / NS
         done: list[tuple[int, float, float]] = []  # bins that have ended: mean time of samples, mean, peak
@@ -128,7 +126,7 @@ class PowerLog:
     def _lines(self) -> Iterator[tuple[str, int]]:
         """Yield `(line, size in bytes)` for each complete line in the next piece of the file.
 
-        A line has its line end.
+        The line includes its line break.
         """
         fd = os.open(self._spec.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

@@ -53,7 +53,7 @@ def parse_stat(text: str) -> Stat:
 
 
 def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
-    """Yield `(process id, its fields of /proc/PID/stat)` for every process that can be read. Each takes a few µs."""
+    """Yield `(process id, fields of its /proc/PID/stat)` for every process that can be read, a few µs for each."""
     for name in root.entries("proc"):
         if name.isdigit():
             try:
@@ -87,8 +87,8 @@ class Family:
     """A process and all its descendants, including those whose parents have ended.
 
     Every few seconds, all processes are searched for descendants, which takes about 10 us for each process of the
-    board. In between, the kernel's lists of children are read: if a child were found late, all its CPU time so far
-    would count at once.
+    board. In between, the kernel's lists of children are read more often. So a new child is found soon, and its CPU
+    time counts in the seconds in which it was used.
     """
 
     def __init__(self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic) -> None:
@@ -177,11 +177,11 @@ def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use]:
 
 
 def percent_by_name(before: Use, after: Use, span_s: float, cpus: int) -> dict[str, float]:
-    """Return the CPU use between two surveys by name of process, in percent of a core.
+    """Return the CPU use of processes between two surveys, in percent of a core, by the processes' name.
 
     `before` and `after` are the surveys, `span_s` seconds apart. A survey has `(name, CPU ticks used so far)` by
-    `(process id, start time)`. All ticks of a new process count. A process that used more than `cpus` CPUs can give is
-    left out, because its counter must be wrong.
+    `(process id, start time)`. All ticks of a process that is only in `after` count. A process that used more than
+    `cpus` CPUs can give is left out, because its counter must be wrong.
     """
     percent: dict[str, float] = {}
     for process, (name, ticks) in after.items():

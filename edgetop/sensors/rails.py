@@ -10,8 +10,8 @@ iio, with JetPack 4: `/sys/bus/i2c/drivers/ina3221x/BUS-ADDRESS/iio:deviceN/` ha
 (mV), `in_currentN_input` (mA) and `in_powerN_input` (mW), with N from 0 (L4T 32, drivers/iio/adc/ina3221.c). If a file
 names its unit (`32760 ma`), the unit is checked. On many boards only root may read these files.
 
-If no rail is the total, but the parts together approximate the module, their sum is a sensor too, with its own name and
-without the role of a total.
+On some boards no rail measures the total power, but several rails together approximate the power of the module. Their
+sum is then a further sensor. It has its own name, and is not marked as the board's total.
 """
 
 import itertools
@@ -93,7 +93,7 @@ INPUT_CHIP, INPUT, INPUT_SOC = "ina238", "VIN", "nvidia,tegra264"
 def input_folder(root: Root) -> str | None:
     """Return the hwmon folder of the chip that measures the input of a Jetson Thor, or None for other boards.
 
-    Also None if it is not clear which of several chips that is.
+    Also None if several chips could be that chip.
     """
     folders = chips_named(root, INPUT_CHIP) if is_compatible(root, INPUT_SOC) else ()
     labels = {folder: {root.line(f"{folder}/{name}") for name in ("power1_label", "label")} for folder in folders}
@@ -234,7 +234,7 @@ def parse_milli(text: str, quantity: str) -> float:
 
 
 def find_iio(root: Root) -> tuple[list[Chip], list[Missing]]:
-    """Return the INA3221 chips in iio, and those that are not read because only root may."""
+    """Return the INA3221 chips in iio, and what is not read because only root is allowed to read it."""
     chips, missing = [], []
     for chip in root.names(DRIVER):
         # Some kernels have `iio_device` in place of `iio:deviceN`, or as another name of it.

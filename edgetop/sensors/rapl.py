@@ -74,7 +74,8 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
 def _zones(root: Root) -> Iterator[_Zone]:
     """Yield each part of the processor that has an energy counter, once.
 
-    A part may have a counter in the registers and another in the memory-mapped interface. Then the registers are used.
+    A part may have one counter in the CPU's registers and another in the memory-mapped interface. Then the one in the
+    registers is used.
     """
     folders = [name for name in root.names(ZONES) if ":" in name]
     seen: set[tuple[str | None, str]] = set()

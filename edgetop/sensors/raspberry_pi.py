@@ -113,9 +113,8 @@ HAS_OCCURRED = 16  # shift of the history bits
 def parse_throttled(answer: str, prefix: str = "throttled=0x") -> int:
     """Return the throttle word, a set of flags, in the firmware's answer.
 
-    The file in sysfs has no prefix before the number.
-
-    Raises ValueError if the answer has another form.
+    `prefix` is the text before the number, or "" for the text of the file in sysfs, which has none. Raises ValueError
+    if the answer has another form.
 
     >>> hex(parse_throttled("throttled=0x50005")), hex(parse_throttled("50005", prefix=""))
     ('0x50005', '0x50005')
@@ -189,10 +188,11 @@ def _bits(word: int) -> list[float]:
 
 
 def is_by_heat(now: int) -> bool:
-    """Return whether heat limits the board.
+    """Return True if the temperature limit is reached, or if the clock is capped or throttled without under-voltage.
 
-    `now` has a bit for each flag that is set: 1 under-voltage, 2 clock capped, 4 throttled, 8 temperature limit. With
-    under-voltage, throttling and a capped clock are due to the voltage (raspberrypi/firmware#615).
+    Heat then limits the board. With under-voltage, throttling and a capped clock are due to the voltage
+    (raspberrypi/firmware#615). `now` has a bit for each flag that is set: 1 under-voltage, 2 clock capped, 4 throttled,
+    8 temperature limit.
 
     >>> [is_by_heat(word) for word in (0x8, 0x2, 0x4, 0x5, 0x0)]
     [True, True, True, False, False]
@@ -211,7 +211,7 @@ def discover_alarm(root: Root, *, has_flags: bool) -> Found:
 
     `in0_lcrit_alarm` of the chip `rpi_volt` says whether the input was too low at any time since the driver's last
     poll, 2 s ago (drivers/hwmon/raspberrypi-hwmon.c). With some supplies it flickers although the voltage is steady, so
-    only three polls in a row count.
+    the alarm must be set in three reads in a row.
 
     With `has_flags`, the firmware's flags have a better sensor `throttle/under-voltage`, so the alarm gets another
     label.

@@ -184,7 +184,7 @@ class Schedule:
     def drain(self, now_ns: int) -> tuple[Readings, tuple[Event, ...]]:
         """Return the readings and events since the last call, in the order in which they were made.
 
-        Sources whose read has not returned for long at `now_ns` are reported by an event.
+        If a source's present read has lasted for too long at `now_ns`, an event reports this once.
         """
         for entry in self.entries:
             since = entry.reading_since_ns

@@ -83,7 +83,7 @@ def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
 
 @frozen
 class Backlog(Gap):
-    """A gap at the present moment that brings values of earlier moments, such as those in a log."""
+    """Values of earlier moments, such as those in a log. For the present moment there is no value, so this is a gap."""
 
     samples: tuple[tuple[int, float], ...] = ()  # (session time in ns, value), in order of time
 
@@ -155,7 +155,7 @@ class Notifying(Protocol):
     """A source that also reports events."""
 
     def take_events(self) -> Sequence[SensorEvent]:
-        """Return the events of the last read. It is called after each read that returned."""
+        """Return the events of the last read. Whoever reads the source calls this after each read that returned."""
 
 
 @runtime_checkable

@@ -142,9 +142,9 @@ def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
 def _engines(text: str, impossible: list[str]) -> dict[str, float]:
     """Return the load in percent and the clock in MHz of GPU, memory controller and codecs, by sensor id.
 
-    `text` is the line. A part that is `off` is left out. The memory controller's load is left out if it has no clock,
-    because it was not measured then (only root is allowed to). Loads above 100 % are appended to `impossible`, such as
-    `GR3D_FREQ 120%`.
+    `text` is the line. A part that is `off` is left out. So is the memory controller's load if the line has no clock of
+    the memory controller: such a load was not measured, since only root can measure it. Loads above 100 % are appended
+    to `impossible`, as texts such as `GR3D_FREQ 120%`.
     """
     values: dict[str, float] = {}
     for name, percent, clocks in _ENGINE.findall(text):
@@ -163,7 +163,7 @@ def _engines(text: str, impossible: list[str]) -> dict[str, float]:
 def _temperatures(text: str) -> dict[str, float]:
     """Return the temperatures in °C by sensor id, such as `temp/cpu`.
 
-    Left out are constants, values that are computed from others, and parts that are off.
+    `text` is the line. Left out are constants, temperatures that are computed from others, and parts that are off.
     """
     found = {name: float(celsius) for name, celsius in _TEMPERATURE.findall(text) if name not in _COMPUTED}
     return {
@@ -176,9 +176,8 @@ def _temperatures(text: str) -> dict[str, float]:
 def _powers(text: str, impossible: list[str]) -> dict[str, float]:
     """Return the present power of each rail in W, by sensor id.
 
-    A power that cannot be right is appended to `impossible` as text, such as `VDD_IN -5mW`.
-
-    A number without mW and without a mean, such as `APE 150`, is a clock and not a power.
+    `text` is the line. A power that cannot be right is appended to `impossible` as text, such as `VDD_IN -5mW`. A
+    number without mW and without a mean, such as `APE 150`, is a clock and is left out.
     """
     values: dict[str, float] = {}
     for name, now, unit, more in _RAIL.findall(text):
@@ -195,7 +194,8 @@ def _powers(text: str, impossible: list[str]) -> dict[str, float]:
 def total_w(line: Line, plan: RailPlan | None) -> float | None:
     """Return the total power in a line in W, or None if the line lacks a rail that is needed.
 
-    `plan` names the rail that is the total, or the rails whose sum approximates it.
+    `plan` names the rail that is the total, or the rails whose sum approximates it. Without
+    a `plan`, the result is None.
     """
     if plan is None:
         return None

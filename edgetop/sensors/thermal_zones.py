@@ -109,8 +109,8 @@ _REASONS = {
 def read_celsius(file: File) -> float | Gap:
     """Return the temperature in °C from a file of thousandths of a degree, or a gap if it cannot be right.
 
-    Common errors also become gaps, with an explanation. Raises OSError for other errors, and ValueError if the file has
-    no number.
+    The errors EAGAIN, ENODATA and EIO also become gaps, because they mean that the sensor gives no value now. Raises
+    OSError for other errors, and ValueError if the file has no number.
     """
     try:
         return celsius_of(file.read_int())
@@ -223,8 +223,9 @@ def _edge_tpu(root: Root, folder: str) -> Reader:
 def _edge_tpu_trips(root: Root, folder: str) -> Mapping[str, float]:
     """Return the temperatures in °C at which an Edge TPU halves its clock ("passive") and shuts down ("critical").
 
-    The clock is halved at each of three trip points. hw_temp_warn2, if it is enabled, shuts the chip down. Without
-    polling (temp_poll_interval 0) the driver does not check the trip points.
+    The clock is halved at each of three trip points; "passive" is the lowest of them. hw_temp_warn2 shuts the chip down
+    if it is enabled. A temperature is left out if the driver does not check it: without polling (temp_poll_interval 0),
+    no trip point is checked.
     """
     polls = root.number(f"{folder}/temp_poll_interval") or 0
     points = [root.number(f"{folder}/trip_point{number}_temp") for number in range(3)] if polls > 0 else []

@@ -1,11 +1,12 @@
 """Whether heat slows down the board now, from cooling devices that throttle and from the counters of Intel CPUs.
 
-All are read together, so that the sensor `throttle/thermal` always agrees with them.
+Devices and counters are read together, so that the sensor `throttle/thermal` always agrees with them.
 
-One counter has the number of throttling events, and another one their time. The first grows when an event begins, the
-second when it ends (drivers/thermal/intel/therm_throt.c). So a rise of either shows throttling since the last read.
-Each CPU has these counters. CPUs of one core or package show the same values, so only one CPU of each is read. The file
-of an offline CPU is empty. AMD, ARM and most virtual machines have no such counters.
+One counter has the number of throttling events, and another one has the time that they took. The number grows when an
+event begins, the time when an event ends (drivers/thermal/intel/therm_throt.c). So a rise of either counter shows
+throttling since the last read. Each CPU has these two counters. CPUs of one core or package show the same values, so
+only one CPU of each is read. The file of an offline CPU is empty. AMD, ARM and most virtual machines have no such
+counters.
 """
 
 import time
@@ -39,8 +40,8 @@ class Counter:
     def advance(self, passed_s: float, most: float, late_s: float = LATE_S) -> int | Gap:
         """Return by how much the counter grew since the last call, or a gap if that is unknown.
 
-        The last call was `passed_s` seconds ago. `most` is the highest possible growth per second. `late_s` is by how
-        many seconds an update of the counter may come late.
+        The last call was `passed_s` seconds ago. `most` is the highest possible growth per second. `late_s` is the
+        longest delay of an update of the counter, in seconds.
         """
         before, self._before, self.total = self._before, None, None
         for file in self._files:
@@ -98,9 +99,9 @@ class ThrottleCounts:
 
 
 def _sum(values: Sequence[int | Gap]) -> int | Gap:
-    """Return the sum of the values. CPUs that are offline are left out.
+    """Return the sum of the counters' values. A counter whose CPU is offline has the gap `OFFLINE`, and is left out.
 
-    Returns a gap if all CPUs are offline, or if the value of another CPU is a gap.
+    Returns a gap if all CPUs are offline, or if there is a gap with another reason.
     """
     known = [value for value in values if not isinstance(value, Gap)]
     unknown = [value for value in values if isinstance(value, Gap) and value is not OFFLINE]

@@ -90,7 +90,7 @@ _KINDS: dict[str, tuple[str, tuple[str, str], Callable[[str], Counts], Callable[
 
 
 class LinkSpeeds:
-    """Knows the highest possible rate of each network interface in bytes per second, which may change."""
+    """Knows the highest possible rate of each network interface in bytes per second. A link's speed may change."""
 
     def __init__(self, root: Root, now: Now) -> None:
         self._root, self._now = root, now
@@ -99,8 +99,8 @@ class LinkSpeeds:
     def most(self, name: str, rate: float) -> float:
         """Return the highest possible rate of an interface in bytes per second.
 
-        `rate` is the present growth of the interface's counter in bytes per second. If it is higher than expected, the
-        link's speed is read again.
+        `rate` is the present growth of the interface's counter in bytes per second. If it is higher than
+        the known maximum, the link's speed is read again.
         """
         most, read_s = self._known.get(name, (0.0, 0.0))
         if most and (rate <= SLOWEST_LINK or (rate <= most and self._now() - read_s < LINK_CHECK_S)):

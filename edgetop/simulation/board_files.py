@@ -26,9 +26,10 @@ class Family:
 
 
 def _device_tree(model: str, *compatible: str) -> Files:
-    """Return the files of a device tree by path. `model` is the board's name, and `compatible` the names of its kind.
+    """Return the files of a device tree by path. `model` is the board's name, such as `Raspberry Pi 5`.
 
-    The texts end in NUL (Documentation/devicetree/usage-model.rst).
+    `compatible` are its `compatible` strings, such as `brcm,bcm2712`. Texts in the files end in NUL
+    (Documentation/devicetree/usage-model.rst).
     """
     base = "proc/device-tree"
     return {f"{base}/model": f"{model}\0", f"{base}/compatible": "".join(f"{name}\0" for name in compatible)}

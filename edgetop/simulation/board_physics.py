@@ -82,7 +82,7 @@ def fan_level(level: int, celsius: float, trips: Sequence[Trip]) -> int:
     """Return the fan's next level: how many temperature limits (`trips`) have been crossed.
 
     `level` is its present level. `trips` are ascending. A crossed limit counts until the temperature has fallen
-    below it by its hysteresis.
+    below it by its hysteresis. In the example, the limits are 50, 60, 67.5 and 75 °C, with a hysteresis of 5 °C.
 
     >>> fan_level(0, 65.0, FAN_TRIPS), fan_level(2, 58.0, FAN_TRIPS)
     (2, 2)
@@ -170,7 +170,8 @@ class Timetable:
     def after(self, seconds: float, *, is_felt: bool) -> "Timetable":
         """Return the timetable `seconds` later.
 
-        `is_felt` says whether the present fault has begun to slow the board.
+        `is_felt` says whether the present fault slows the board now. The length of a fault is counted from the first
+        time that this is true.
         """
         scenario = self.scenario
         if scenario.trouble_s == 0:
@@ -302,7 +303,10 @@ class Machine:
 
 
 def new_machine(scenario: Scenario, ambient_c: float | None = None) -> Machine:
-    """Return a board that has been idle so far. `ambient_c` is the air's temperature in °C; None for the scenario's."""
+    """Return a board that has been idle so far.
+
+    `ambient_c` is the temperature of the air in °C. If it is None, the temperature of the scenario is used.
+    """
     hardware = HARDWARE[scenario.family]
     return Machine(
         hardware=hardware,

@@ -2,7 +2,7 @@
 
 Its thread wakes five times a second, reads how much CPU time the engine really used, advances the board accordingly,
 and writes the result. Its folder has its files (`tree/`), the page for the engine, and a lock that the process holds
-while it lives. The next board removes folders without a held lock, which killed processes left.
+while it lives. A killed process leaves its folder behind. The next board removes each folder whose lock nobody holds.
 """
 
 import contextlib
@@ -70,10 +70,10 @@ class VirtualBoard:
     ) -> None:
         """Prepare the board for `scenario`, which says what fault occurs. Its time begins at `start`.
 
-        `speed` is how many seconds are simulated in a real second. `ambient_c` is the air's temperature in °C; None for
-        the scenario's. `cpus` are the numbers of the engine's CPUs. A competing process shares these. `place` is the
-        folder for the board's files, by default `home()`. `clock` gives the time. `state_file` stores the board's heat,
-        so that the board is still warm in the next session.
+        `speed` is how many seconds are simulated in a real second. `ambient_c` is the air's temperature in °C, or
+        None for the temperature of the scenario. `cpus` are the numbers of the engine's CPUs, on which a competing
+        process runs too. `place` is the folder for the board's files, by default `home()`. `clock` gives the time.
+        `state_file` stores the board's heat, so that the board is still warm in the next session.
         """
         self._scenario, self._speed = scenario, speed
         self._cpus = tuple(cpus)
@@ -188,10 +188,10 @@ class VirtualBoard:
 
 
 def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> Machine:
-    """Return the board with the heat that `state_file` has, cooled for the time since the file was written.
+    """Return the board `machine` with the heat that `state_file` has, cooled for the time since the file was written.
 
-    If there is no such file, return `machine`, the board, after it has been idle for long. `speed` is how many seconds
-    are simulated in a real second. `clock` gives the present time.
+    If the file cannot be read, return the board as it is after a long idle time. `speed` is how many seconds are
+    simulated in a real second. `clock` gives the present time.
     """
     rested_s = SETTLED_S
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -269,7 +269,7 @@ class BoardFolder:
 
 
 def remove_abandoned(place: Path) -> None:
-    """Remove the folders of boards in the folder `place` whose process has ended."""
+    """Remove from the folder `place` the folder of each virtual board whose process has ended."""
     for path in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # it belongs to another user, or is just being removed
             if path.lstat().st_uid != os.getuid():

@@ -115,8 +115,10 @@ def _names(root: Root) -> Iterator[str]:
 
 
 def _vocabulary(root: Root) -> set[str]:
-    """Return the words with which the board describes itself and its hardware, in lower case. They identify no
-    owner."""
+    """Return the words with which the board describes itself and its hardware, in lower case.
+
+    A name that is such a word identifies nobody, so it is not removed from a capture.
+    """
     types = [
         text.lower()
         for folder, name in (("sys/class/thermal", "type"), ("sys/class/hwmon", "name"))
