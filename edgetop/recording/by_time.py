@@ -54,8 +54,8 @@ class TimedTable:
     def place(self, t_ns: int) -> Place:
         """Return the place after the last row that was available at session time `t_ns`.
 
-        A place is (piece number, row number within the piece), both from 0. A row that became available late also
-        delays the rows after it, so that the order is kept.
+        A place is (piece number, row number within the piece), both from 0. A row counts as available only if all rows
+        before it are available too.
         """
         number = bisect_right(self._firsts, t_ns) - 1
         while 0 <= number < len(self._pieces):
@@ -67,17 +67,17 @@ class TimedTable:
         return START
 
     def begin(self, t_ns: int) -> Place:
-        """Return the first place of the last piece that begins at or before session time `t_ns`.
+        """Return `(piece number, 0)` of the last piece that begins at or before session time `t_ns`.
 
-        The place is (piece number, 0).
+        If every piece begins later, the result is (0, 0).
         """
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
     def next_ns(self, place: Place) -> int | None:
-        """Return the session time in ns of the row at `place`, or None after the last row.
+        """Return the session time in ns of the row at `place`, or None if `place` is the end of the table.
 
-        `place` is (piece number, row number). At the end of a piece, the result may be earlier than the time of the
-        next row.
+        `place` is (piece number, row number). If it is the end of another piece, the result is the time at which the
+        piece after it begins. The first row of that piece may be later.
         """
         number, row = place
         if number >= len(self._pieces):
@@ -101,7 +101,7 @@ class TimedTable:
     def joined(self, begin: Place, end: Place, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
         """Return the rows between two places as one array of type `dtype`. A place is (piece number, row number).
 
-        The rows of only one piece at a time are in memory twice.
+        The pieces are read one at a time, so that only the rows of one piece are ever in memory twice.
         """
         most = sum(piece.rows for piece in self._pieces[begin[0] : end[0] + 1])
         whole, filled = np.empty(most, dtype), 0
@@ -133,7 +133,7 @@ class SecondsTable:
     """The table of a recording with one row per second. All of it is in memory, except most latency histograms.
 
     A histogram takes a thousand bytes, and the rest of a row a hundred. The last SEPARATE_S rows have their own
-    histograms. Older histograms are added up, SUMMED_S at a time, which changes no result of an analysis.
+    histograms. The histograms of older rows are added up in groups of SUMMED_S rows. No result of an analysis changes.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -162,10 +162,10 @@ class SecondsTable:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Session times in ns, in ascending order: shortly after the end of each piece of the table.
+        """Session times in ns, in ascending order: half a second after the end of each piece but the last.
 
-        Reading up to one of these times is fastest. Half a second after a piece ends, most of its inferences have ended
-        too.
+        A piece is a run of rows that is read at once, so reading up to one of these times is fastest. In the half
+        second, most inferences end that began in the piece.
         """
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
 
@@ -197,7 +197,8 @@ class SecondsTable:
     def until(self, end: int, begin: int = 0) -> Seconds:
         """Return the rows from number `begin` up to and without number `end`.
 
-        At least the last SEPARATE_S rows have their own histograms. Older histograms are added up in groups.
+        At least the last SEPARATE_S rows have their own histograms. The histograms of older rows may be added up in
+        groups: the first row of a group then has the sum, and its other rows have empty histograms.
         """
         whole = [
             number for number, start in enumerate(self._starts)
@@ -212,9 +213,9 @@ class SecondsTable:
         )
 
     def _read_piece(self, number: int) -> Seconds:
-        """Return the rows of piece `number`. Rows that overlap an earlier row in time are left out.
+        """Return the rows of piece `number`.
 
-        An analysis would not count overlapping rows.
+        Rows that overlap an earlier row in time are left out, because an analysis would not count them.
         """
         seconds: Seconds = self._pieces[number].read()
         begins = seconds.rows["t_ns"]
@@ -272,18 +273,18 @@ class RecordingByTime:
         return self._seconds.stops_ns
 
     def whole(self) -> Batch:
-        """Return the whole session as one batch.
+        """Return the whole session as one batch. Of the inferences, it has only the last ones.
 
-        `restart` is set in the batch, so that it replaces all earlier data.
+        The batch has `restart` set, so it replaces all data that a screen got before.
         """
         end = self.moment(self.end_ns)
         return replace(self.until(end), bursts=self._bursts(START, end.places["operators"]))
 
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
-        """Return a batch that brings a screen from the moment `begin` to the moment `end`.
+        """Return a batch with the data from the moment `begin` to the moment `end`, for a jump to `end`.
 
-        The screen must already show the data before `begin`. Of the profiling rounds, the batch has only the first and
-        the last ones.
+        The batch has `restart` set. The screen that gets it must first go back to its state at `begin`. Of the
+        inferences the batch has only the last ones, and of the profiling rounds only the first and the last ones.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
@@ -291,14 +292,17 @@ class RecordingByTime:
         return replace(batch, bursts=bursts, manifest=self.manifest, restart=True)
 
     def between(self, begin: Moment, end: Moment) -> Batch:
-        """Return a batch with all data that came after the moment `begin`, up to the moment `end`."""
+        """Return a batch with the data that came after the moment `begin`, up to the moment `end`.
+
+        If there are very many inferences, it has only the last ones.
+        """
         batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
         return replace(batch, bursts=self._bursts(begin.places["operators"], end.places["operators"]))
 
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
-        """Return a batch of the data between two moments.
+        """Return a batch with the given `seconds` and the other data between two moments.
 
-        `seconds` become its rows of seconds. The batch has no profiling rounds.
+        The batch has no profiling rounds. Of the inferences it has only the last ones.
         """
         last = self.tables["inferences"].begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
         last = max(last, (end.places["inferences"][0] - MAX_INFERENCE_PIECES, 0))
@@ -318,8 +322,8 @@ class RecordingByTime:
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
         """Return the first and the last profiling rounds between two places.
 
-        The first rounds serve as the baseline. A place is (piece number, row number) in the table of operators. Reading
-        all rounds would take half a second more.
+        At least BASELINE_BURSTS rounds come from the beginning, and at least LAST_BURSTS from the end. A place is
+        (piece number, row number) in the table of operators. Reading all rounds would take half a second more.
         """
         operators = self.tables["operators"]
         first, number = 0, 0

@@ -1,4 +1,4 @@
-"""The catalog: a file that lists the row groups of tables that are still being written.
+"""The catalog: a file that lists the row groups (blocks of rows) of tables that are still being written.
 
 Each row group was made from one file of the journal. Its entry becomes valid when that journal file is removed. So
 the removal is the atomic step that moves rows from the journal to the table. If the writer dies earlier, only the
@@ -27,7 +27,10 @@ def piece_name(table: str, number: int) -> str:
 
 
 def pieces(folder: Path) -> list[tuple[str, int]]:
-    """Return a sorted list of `(table name, number)`, for each unfinished table file in `folder`. Raises OSError."""
+    """Return a sorted list of `(table name, file number)` of the unfinished table files in `folder`. Raises OSError.
+
+    A table may have several such files, numbered from 0.
+    """
     matches = [match for name in names_in(folder) if (match := _PIECE.fullmatch(name))]
     return sorted((match[1], int(match[2])) for match in matches if match[1] in ALL_TABLES)
 

@@ -6,7 +6,7 @@ columns in key-value metadata, `meaning:COLUMN`. Every Parquet reader can show i
 If the meaning of a column changes, FORMAT_VERSION gets a new value. Within format 1, these columns were added:
 
 - `m2_ns2`, `jitter_sum_ns`, `jitter_count`, and later `miss_run_*` and sums of response times, in `seconds`. With
-  them, deviation, jitter and runs of misses are known even if single inferences were not recorded.
+  them, deviation, jitter and runs of misses are known even if individual inferences were not recorded.
 - `origin` in `operators`, since the names that runtimes give are often not those of the model.
 """
 
@@ -186,9 +186,9 @@ def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return `table` with all columns of `schema`. Columns that `table` lacks are filled with nulls.
+    """Return `table` with all columns of `schema`.
 
-    A column in which the schema allows no nulls is filled with zeros.
+    A column that `table` lacks is filled with nulls, or with zeros if the schema allows no nulls in it.
     """
     columns = []
     for field in schema:
@@ -214,8 +214,8 @@ Columns = dict[str, Any]
 def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str] = ()) -> pa.Table:
     """Return rows of the table `name`, such as "readings", as an Arrow table with the columns of the format.
 
-    `rows` is the value of the field `name` of a `Batch`. `sensor_ids` has the ids of the sensors, by the index that
-    readings have. Only readings need these ids.
+    `rows` is the value of the field `name` of a `Batch`. `sensor_ids` is needed only for readings: each reading has the
+    position of its sensor's id in this list.
     """
     schema = SCHEMAS[name]
     if name == "inferences":
@@ -343,7 +343,7 @@ def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.vo
     """Return the response times of the seconds, or None if any second lacks them.
 
     Response times exist only under a load with planned starts. `columns` are the columns of the table `seconds`, by
-    name. `service` has the rows of the same seconds for service time.
+    name. `service` has the rows with the service times of the same seconds.
     """
     lists = ("response_bucket", "response_bucket_count")
     if not len(service) or any(name not in columns for name in (*lists, *RESPONSE, *RESPONSE_SUMS)):
@@ -415,7 +415,10 @@ def _codes(column: pa.ChunkedArray, values: Sequence[str]) -> npt.NDArray[np.int
 
 
 def sound_rows(table: pa.Table) -> pa.Table:
-    """Return the plausible rows of an `operators` table. Raises pa.ArrowException if its columns are invalid."""
+    """Return the rows of an `operators` table whose times and number of calls are plausible.
+
+    Raises pa.ArrowException if a column is invalid.
+    """
     table.validate(full=True)
     sound = are_sound_operators(*(np.asarray(table[name]) for name in ("t_ns", "calls", "total_ns")))
     return table if sound.all() else table.filter(pa.array(sound))
@@ -455,9 +458,9 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[object]]:
-    """Return, for each row, an index into the list of distinct values, and that list.
+    """Return two things: the index of each row's value in a list of distinct values, and this list.
 
-    A null gets the index of None in the list. If the list has no None, it gets the list's length.
+    A null has the index of None if None is in the list. Otherwise its index is the list's length.
     """
     if not pa.types.is_dictionary(column.type) and len(column) <= FEW_ROWS:
         rows = column.to_pylist()

@@ -42,8 +42,8 @@ def compact(
 ) -> None:
     """Append the rows of all batches of a journal file to the tables. Raises OSError.
 
-    `source` is the name of the journal file. `sensor_ids` are the ids of the sensors, in the manifest's order. They
-    hold until a batch brings a new manifest. `missing` rebuilds seconds that were lost.
+    `source` is the name of the journal file. `sensor_ids` are the ids of the sensors, in the manifest's order. A
+    batch with a new manifest replaces these ids. `missing` rebuilds seconds that were lost.
     """
     waiting = WaitingRows(tables, source, sensor_ids)
     for batch in batches:
@@ -57,7 +57,7 @@ class WaitingRows:
     def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
         """Collect rows that come from the journal file with the name `source`, and write them to `tables`.
 
-        `sensor_ids` has the ids of the sensors, by the index that readings have.
+        `sensor_ids` are the ids of the sensors. Each reading has the position of its sensor's id in this list.
         """
         self._tables = tables
         self._source = source
@@ -139,8 +139,8 @@ def _size(rows: Any) -> int:
 def run_job(folder: Path, job: TableJob) -> Progress:
     """Move the rows of complete journal files into the tables. Return how much of the journal has become table rows.
 
-    If `job` has a final manifest, the finished tables are also published. Raises OSError; rows that are not in the
-    tables are then still in the journal.
+    If `job` has a final manifest, the tables are also completed and moved into the session's folder. Raises OSError;
+    rows that are not in the tables are then still in the journal.
     """
     journal = folder / JOURNAL
     done = job.progress
@@ -215,7 +215,7 @@ def main() -> None:
 def _end_with_parent() -> None:
     """Wait until the parent process ends, then end this process. Another process may then write the session.
 
-    The kernel closes stdin, a pipe from the parent, however the parent ends.
+    The sign is the end of stdin, a pipe from the parent. The kernel closes this pipe however the parent ends.
     """
     while os.read(0, 1):
         continue

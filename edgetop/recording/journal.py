@@ -95,7 +95,7 @@ class Journal:
     def append(self, batch: Batch, partial: Seconds = NO_SECONDS) -> None:
         """Append a batch. Raises OSError if the disk does not accept it; no part of the batch is stored then.
 
-        `partial` is the current, incomplete second. It is needed only if single inferences are not recorded.
+        `partial` is the current, incomplete second. It is needed only if individual inferences are not recorded.
         """
         self._manifest = batch.manifest or self._manifest
         try:
@@ -160,7 +160,7 @@ class Journal:
 
 
 class _Reference:
-    """Chooses the deflate dictionary for several successive frames: the beginnings of some earlier payloads."""
+    """Makes the deflate dictionary for several successive frames, from the beginnings of some earlier payloads."""
 
     def __init__(self) -> None:
         self.run = 0
@@ -232,11 +232,11 @@ class Missing:
     is_counted: bool = True  # False if more inferences may be missing
 
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
-        """Return how much is missing after one more frame was read.
+        """Return this amount, increased by the data that is missing directly before a frame that was just read.
 
-        `before` counts the data that was written before that frame, as the frame itself says. `read` counts the data
-        that was read before that frame; None if unknown. `is_damaged` says that damaged bytes were skipped since the
-        frame before.
+        `before` counts all data that was written before this frame, as the frame itself says. `read` counts the data
+        up to the end of the previous readable frame; None if unknown. `is_damaged` says that damaged bytes were
+        skipped between these two frames.
         """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
@@ -249,8 +249,8 @@ class Missing:
     def lost(self, tally: Tally | None) -> Lost | None:
         """Return what is missing as a `Lost`, or None if nothing is missing.
 
-        `tally` counts all data that was written; None if unknown. If `tally` has no single inferences, the session did
-        not record them. The result then has the number of inferences in the missing seconds.
+        `tally` counts all data that was written; None if unknown. If it counts no individual inferences, the session
+        recorded only seconds. The result then has the number of inferences in the missing seconds.
         """
         inferences = self.inferences if tally is None or tally.inferences else self.counted
         if not (self.ns or inferences) and self.is_counted:
@@ -279,7 +279,10 @@ class TableJob:
 
 @dataclass(slots=True)
 class JournalState:
-    """What was learned from the journal's frames so far, besides the batches. All its files share one object."""
+    """What was learned from the journal's frames so far, besides the batches.
+
+    The readers of all files of a journal share one such object.
+    """
 
     tally: Tally | None = None  # of everything written up to the last batch; None if unknown
     missing: Missing = field(default_factory=Missing)

@@ -39,7 +39,7 @@ class Frame:
 
 
 def varint(number: int) -> bytes:
-    r"""Return a number >= 0 as bytes with seven bits of it each, the lowest bits first.
+    r"""Return a number >= 0 as bytes. Each byte has seven bits of the number, and the first byte has the lowest bits.
 
     All bytes except the last have their highest bit set.
 
@@ -57,8 +57,8 @@ def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: 
     """Return the bytes of a frame with this payload.
 
     `flags` are bits such as DEFLATED. `number` is the writer's key, a time or a position. `unpacked_bytes` is the size
-    of the payload before compression. `run` is the number of the run (frames with one reference) to which the frame
-    belongs.
+    of the payload before compression. `run` is the number of the series of frames with the same deflate dictionary to
+    which this frame belongs.
     """
     head = _HEADER.pack(MAGIC, flags, run.to_bytes(3, "little"), len(payload), unpacked_bytes, number, 0)[:_CHECKED]
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
@@ -123,7 +123,7 @@ class FrameReader:
     def next_reference(self, run: int) -> Frame | None:
         """Return the next frame that holds the deflate dictionary of a series of frames, or None if there is none.
 
-        `run` is the number of the series. The reader's position stays.
+        `run` is the number of the series. The reader's position does not change.
         """
         onward = FrameReader(self._fd, self._end, self.offset)
         return next((frame for frame in onward.read() if frame.has(REFERENCE) and frame.run == run), None)

@@ -55,10 +55,10 @@ Parts = Mapping[int, bytes]  # the parts of a payload by kind
 
 
 def pack(batch: Batch) -> bytes:
-    """Return a batch as the payload of a journal frame, without `until_ns` (which the frame has) and `restart`.
+    """Return a batch as the payload of a journal frame.
 
-    Parts that change least from batch to batch come first, since the beginning of a payload helps to compress later
-    ones.
+    The batch's `restart` is not stored, and its `until_ns` is stored in the frame's header. Parts that change least
+    from batch to batch come first, since the beginning of a payload helps to compress later payloads.
     """
     parts: tuple[tuple[int, Any, Callable[[Any], bytes]], ...] = (
         (READINGS, batch.readings, _pack_readings),
@@ -242,7 +242,7 @@ def _streams_of(seconds: Seconds) -> StreamSeconds | tuple[()]:
 
 
 def _pack_streams(streams: StreamSeconds) -> bytes:
-    """Return the rows of streams as bytes.
+    """Return the separate statistics of each stream (model) as bytes.
 
     The number of streams in each second comes first, then the stream of each row, then the rows, encoded like
     seconds.
@@ -251,9 +251,9 @@ def _pack_streams(streams: StreamSeconds) -> bytes:
 
 
 def _with_streams(seconds: Seconds, data: bytes, most: int) -> Seconds:
-    """Return `seconds` with statistics of single streams, decoded from `data`.
+    """Return `seconds` with separate statistics of each stream (model), decoded from `data`.
 
-    `most` is the largest number of values that a column may have.
+    `most` is the largest number of values that a column may have. Raises ValueError if `data` does not fit `seconds`.
     """
     columns = Columns(data, most)
     lengths = columns.take(len(seconds))
@@ -280,8 +280,8 @@ def _pack_active(tokens: TokenSeconds) -> bytes:
 def _with_tokens(seconds: Seconds, parts: Parts, most: int) -> Seconds:
     """Return `seconds` with the figures of their tokens, decoded from the parts TOKENS and ACTIVE.
 
-    `parts` has each part's bytes, by the number of its kind. Older versions wrote no part ACTIVE, and its fields are
-    then 0. `most` is the largest number of values that a column may have.
+    `parts` has each part's bytes, by the number of its kind. Older versions wrote no part ACTIVE; the
+    fields that come from it are then 0. `most` is the largest number of values that a column may have.
     """
     columns = Columns(parts[TOKENS], most)
     plain, itl, ttft = columns.take_table(_TOKEN_SECOND), _take_seconds(columns), _take_seconds(columns)
@@ -400,7 +400,7 @@ def interval_of(parts: Parts) -> int | None:
 def pack_partial(second: Seconds) -> bytes:
     """Return payload parts with a second that is not complete yet, or b"" if `second` has no row.
 
-    Recordings without single inferences need these parts.
+    These parts are needed in recordings without individual inferences.
     """
     if not len(second):
         return b""

@@ -315,7 +315,7 @@ class TableFile:
 
     @property
     def has_streams(self) -> bool:
-        """Whether the file has columns for statistics of single streams."""
+        """Whether the file has columns with separate statistics of each stream (model)."""
         return SECONDS_OF_STREAMS.names[-1] in self._file.schema_arrow.names
 
     @property

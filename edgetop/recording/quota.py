@@ -52,7 +52,7 @@ class Now:
     def boot_us(self) -> int:
         """The time of this boot in microseconds since 1970.
 
-        While the wall clock is not set, the result is later than every other time.
+        If the wall clock has not been set yet, the result is _NEVER_US, which is later than any real time.
         """
         return self.utc_us - self.monotonic_ns // 1000 if self.is_set else _NEVER_US
 
@@ -136,7 +136,7 @@ class Quota:
 
 
 def _was_completed(folder: Path) -> bool:
-    """Complete a removal of the session that was interrupted. Return whether there was one. Raises OSError."""
+    """If a removal of the session was interrupted, complete it and return True; else return False. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         if not files.is_half_removed:
             return False
@@ -146,7 +146,10 @@ def _was_completed(folder: Path) -> bool:
 
 
 def _sizes(folder: Path) -> tuple[int, int]:
-    """Return two sizes in bytes: of a session's own files, and of the other files in its folder. Raises OSError."""
+    """Return two sizes in bytes: of the files in a session's folder that edgetop wrote, and of all other files there.
+
+    Raises OSError.
+    """
     with closing(SessionFiles(folder)) as files:
         return files.own_bytes, sum(files.others.values())
 
@@ -158,7 +161,10 @@ def _all_bytes(folder: Path) -> int:
 
 
 def _with_predecessors(sessions: Mapping[Path, Manifest], spared: Collection[str]) -> set[Path]:
-    """Return the folders of the spared sessions and of the sessions that they continue. `spared` are real paths."""
+    """Return the folders of the spared sessions and of the sessions that these continue.
+
+    `spared` are paths of folders in which all symbolic links are resolved.
+    """
     found = {folder for folder in sessions if os.path.realpath(folder) in spared}
     ids = {sessions[folder].id for folder in found}
     return found | {folder for folder, manifest in sessions.items() if manifest.followed_by in ids}
@@ -177,7 +183,7 @@ def is_pushed(folder: Path, session_id: str) -> bool:
 def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]:
     """Return the folders in the order in which they are to be removed. `sessions` has the manifest of each folder.
 
-    Sessions that were copied to a lake come first. Within each group, the oldest comes first.
+    Sessions that were copied to a lake come first, then all other sessions. Both groups begin with their oldest one.
     """
     began = _beginnings(sessions, now)
     return sorted(
@@ -189,8 +195,8 @@ def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]
 def _beginnings(sessions: Mapping[Path, Manifest], now: Now) -> dict[Path, int]:
     """Return when each session began, in microseconds since 1970, as well as the clocks can tell.
 
-    - The monotonic clock orders the sessions of one boot. If the wall clock was set during one of them, all their
-      times follow from it.
+    - If one session of a boot has a plausible wall time, the monotonic clock gives the times of all sessions of that
+      boot.
     - Otherwise the session's own wall time counts, or else the time of its manifest file.
     - If these times are implausible, the session counts as the last one before this boot. So a wrong clock does not
       remove a session too early.

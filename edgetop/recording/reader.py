@@ -87,7 +87,7 @@ class Recording:
         return self._snapshot.problems.lines
 
     def follow(self) -> Follower:
-        """Return a reader of the batches that a live session's writer appends after the last batch of `play`."""
+        """Return a reader of the batches that a live session's writer appends after this recording was opened."""
         return self._snapshot.follow()
 
     @property
@@ -110,8 +110,8 @@ class Recording:
     def play(self, *, inferences: bool = False, step_s: int = STEP_SECONDS, span: Span = WHOLE) -> Iterator[Batch]:
         """Yield the session, or its part in `span`, as batches of `step_s` seconds each.
 
-        `inferences` says that the batches also have single inferences. If reading shows that more data are lost than
-        the manifest says, the last batch has a corrected manifest.
+        `inferences` says that the batches also have the individual inferences. If reading shows that more data are
+        lost than the manifest says, the last batch has a corrected manifest.
         """
         names = ("seconds", "readings", "events", "operators", *(("inferences",) if inferences else ()))
         cursors = {name: _Cursor(self.rows(name, span)) for name in names}
@@ -170,7 +170,10 @@ class Recording:
         return None if is_summary else self.manifest.methodology.measure_runs
 
     def _uncounted(self) -> Lost | None:
-        """Return the inferences that are missing in an undamaged table of seconds, or None if none is missing."""
+        """Return how many inferences ran but are not counted in the table of seconds, or None if none are known.
+
+        Call it only if the whole table could be read.
+        """
         ran = self._ran
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
             return None

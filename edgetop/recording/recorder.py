@@ -1,7 +1,8 @@
 """Recording of a session while it runs. Each batch goes into the journal, and later from the journal into the tables.
 
 A failing disk never stops the run. Batches that the disk does not accept wait in memory. If too many wait, rows are
-dropped. Events tell when this begins and ends. A `TableWriter` makes the tables from time to time, and at the end.
+dropped. Events tell when the disk begins to fail and when it works again. A `TableWriter` makes the tables from time to
+time, and at the end.
 """
 
 import contextlib

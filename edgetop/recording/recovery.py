@@ -157,8 +157,8 @@ def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Los
     """Return the data that a dead writer had not written yet.
 
     `last` has the last rows in the journal. `death` is the reason why the writer did not finish, such as "power-loss".
-    Only the engine knows how long the run went on, because the writer may have been stopped, or have waited for the
-    disk, for any time. If the journal's file was changed well after the last batch, more data had been written.
+    If the engine left a note of its end, the result follows from the note. Otherwise the amounts are unknown, because
+    nobody knows how long the engine went on after the last batch.
     """
     if death == "writer-killed" and (note := _end_note(snapshot.folder)):
         until_ns = note[0] - last.manifest.clock.origin_monotonic_ns
@@ -224,9 +224,9 @@ class _JournalEnd:
 
 
 def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
-    """Return the seconds after the last complete one, rebuilt from inferences.
+    """Return the seconds after the last complete second, rebuilt from inferences.
 
-    Without single inferences, the result is the incomplete second that the journal has.
+    If inferences were not recorded individually, the result is the incomplete second that the journal has.
     """
     begin = last.seconds_until_ns
     if begin is None:
@@ -295,7 +295,7 @@ def _recovery_text(snapshot: Snapshot, last: _JournalEnd, until_ns: int, lost: L
 def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
     """Return the number of warm-up runs, the time in ns that they took, and the number of measured runs.
 
-    The time is 0 if single inferences were not recorded. `missing` are the seconds that the recovery adds.
+    The time is 0 if inferences were not recorded individually. `missing` are the seconds that the recovery adds.
     """
     runs, total_ns = _warmup_runs(snapshot), 0
     for place, inferences in enumerate(snapshot.rows("inferences")):

@@ -36,7 +36,7 @@ _MOST_NAMED = 10  # most names listed in the message about an unknown name
 def register(home: Path, folder: Path, session_id: str) -> None:
     """Make a link in `home`, so that the session in `folder` can be found by its name or id.
 
-    No link is needed if `folder` is in `home`. Raises OSError, or InputError if the id cannot be a file name.
+    If `folder` is in `home`, nothing is done. Raises OSError, or InputError if the id cannot be a file name.
     """
     folder = folder.absolute()
     if folder.parent.resolve() == home.resolve() and folder.name.endswith(SUFFIX):
@@ -50,10 +50,10 @@ def register(home: Path, folder: Path, session_id: str) -> None:
 
 
 def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
-    """Return the folders of all known sessions, each once: those in `home`, those with a link there, and those in
-    `here`.
+    """Return the folders of all known sessions: those in `home`, those with a link there, and those in `here`.
 
-    Raises InputError if `home` exists and cannot be read.
+    `home` is the default folder of recordings, and `here` another folder or None. Each session is returned once. Raises
+    InputError if `home` exists and cannot be read.
     """
     near: list[Path] = []
     try:

@@ -198,8 +198,8 @@ def _require(expected: Mapping[str, Stamp], folder: int) -> None:
 def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
     """Whether the file `name` can be removed without loss.
 
-    True if `verified` names the file, because a copy is elsewhere, if the file can be made from other files, or if it
-    is temporary. The note of `edgetop push` stays.
+    True if `verified` names the file (then a copy is elsewhere), if it can be made from other files, or if it is
+    temporary. False for the note of `edgetop push`.
     """
     return name in verified or (name in DERIVED and name != PUSHED) or _TEMPORARY.fullmatch(name) is not None
 

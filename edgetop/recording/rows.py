@@ -68,7 +68,7 @@ class Span:
         return last_ns >= self.begin_ns and first_ns < self.end_ns
 
     def in_steps_of(self, step_ns: int) -> "Span":
-        """Return the span, widened to multiples of `step_ns`. For example, a row of `seconds` cannot be divided.
+        """Return the span, widened to multiples of `step_ns`, for rows that cannot be divided, such as seconds.
 
         >>> Span(1_500, 2_001).in_steps_of(1_000)
         Span(begin_ns=1000, end_ns=3000)
@@ -133,9 +133,9 @@ def within(span: Span, rows: Any) -> Any:
 def in_order(rows: Any) -> Any:
     """Return the rows sorted by time, in case another program wrote them in another order.
 
-    `rows` is any table of a `Batch`. Seconds are always sorted, and duplicates are dropped. Edgetop writes other rows
-    in the order of their creation, in which some are always late. So they are sorted only if a row is late by nearly
-    the whole time that the rows span.
+    `rows` is any table of a `Batch`. Seconds are always sorted, and duplicates are dropped. Rows of other tables are
+    sorted only if one of them is late by nearly the whole time that the rows span. Smaller delays are normal, since
+    edgetop writes these rows in the order of their creation.
     """
     if len(rows) < 2:
         return rows
@@ -186,7 +186,10 @@ def _are_sound_requests(requests: Requests) -> Mask:
 
 
 def _in_time(t_ns: Times) -> Mask:
-    """Return, for each time, whether it is plausible. Rounding may give a time shortly before the session's origin."""
+    """Return, for each time, whether it is plausible.
+
+    A time up to one second before the session's origin is plausible too, because rounding may give it.
+    """
     return np.asarray((t_ns >= -NS) & (t_ns < MAX_SESSION_NS))
 
 

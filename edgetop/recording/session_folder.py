@@ -103,7 +103,7 @@ def set_aside(folder: Path, name: str) -> None:
 class FolderHandle:
     """A folder that a descriptor holds open.
 
-    The handle leads to the same folder if that is moved, or if another folder takes its path.
+    The handle leads to the same folder even if this folder is moved, or if another folder takes its path.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -162,7 +162,7 @@ def names_in(folder: Path) -> set[str]:
 def has_journal(folder: Path) -> bool:
     """Whether the session is unfinished: its writer is running or has died.
 
-    False if the writer has not made its manifest yet.
+    False also if the writer has not written the session's manifest yet.
     """
     return is_real_folder(folder / JOURNAL) and os.path.lexists(folder / MANIFEST)
 

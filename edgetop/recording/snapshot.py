@@ -1,8 +1,8 @@
 """The contents of a session's folder at one moment. The writer may be running, dead or finished.
 
-Nothing is written here. The journal's files are opened before the catalog of the tables is read. The rows of an open
-journal file are read only from it. So each row is read exactly once, even while a writer continues. Arrow is loaded
-only if there is a table to read; a session that has just begun has none.
+Nothing is written here. The journal's files are opened before the catalog of the tables is read. Rows of an opened
+journal file are read from this file and never from a table. So each row is read exactly once, even while a writer
+continues. Arrow is loaded only if there is a table to read; a session that has just begun has none.
 """
 
 import contextlib
@@ -41,8 +41,8 @@ class Problems:
     def report(self, path: Path, what: str, place: int = 0, rows: int | None = None) -> None:
         """Report a problem with the file at `path`. `what` says what is wrong, such as "is missing".
 
-        `rows` is the number of rows that are missing because of the problem; None if unknown. `place` is a number for
-        the part of the file. A second report about the same part does not count its rows again.
+        `rows` is the number of rows that are missing because of the problem; None if unknown. `place` is a number that
+        identifies the damaged part of the file. A second report about this part does not count its rows again.
         """
         text = f"{path}: {' '.join(what.split())}"  # Arrow's messages may have several lines
         if text not in self.lines:
@@ -55,8 +55,8 @@ class Problems:
     def leave_out(self, path: Path, place: int, rows: int) -> None:
         """Report that `rows` implausible rows of the table file at `path` are left out.
 
-        `place` is a number for the part of the file. A second report about the same part does not count its rows
-        again.
+        `place` is a number that identifies the part of the file with these rows. A second report about this part does
+        not count its rows again.
         """
         self.report(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
 
@@ -68,7 +68,7 @@ class Problems:
 
 
 class InferencesSince:
-    """Collects the inferences after a given time, and the last inference of each stream before it."""
+    """Collects the inferences after the time that `begin` sets, and the last inference of each stream before it."""
 
     def __init__(self) -> None:
         self.pieces: list[Inferences] = []  # the first may begin before
@@ -79,7 +79,10 @@ class InferencesSince:
             self.pieces.append(inferences)
 
     def begin(self, end_ns: int, split_by: SplitBy) -> None:
-        """Change the given time to `end_ns`. Earlier inferences are dropped, except the last one of each stream."""
+        """Drop the inferences before session time `end_ns`, except the last one of each stream.
+
+        `split_by` is the field with an inference's stream number; None means that all belong to one stream.
+        """
         while len(self.pieces) > 1 and self.pieces[1]["t_ns"][0] < end_ns:
             self._last = latest(join([self._last, self.pieces.pop(0)]), split_by)
 
@@ -132,20 +135,20 @@ class MissingSeconds:
 
 
 def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> SecondAggregator:
-    """Return an aggregator that makes rows of seconds in the same way as the session's writer.
+    """Return an aggregator that makes one row per second, as the session's writer does.
 
-    Its first row is second number `first_second`. `last` has the last counted inference of each stream before that
-    second.
+    It starts at second number `first_second`. `last` has, for each stream, the last inference that was counted before
+    this second.
     """
     load = manifest.load
     return SecondAggregator(load.deadline_ns, first_second, last, is_paced=load.is_paced, split_by=manifest.split_by)
 
 
 def with_streams(seconds: Seconds, inferences: Iterable[Inferences], manifest: Manifest) -> Seconds:
-    """Return the seconds of an old recording with statistics of single streams, rebuilt from the inferences.
+    """Return the seconds of an old recording with separate statistics of each stream added.
 
-    `seconds` must be in order. `inferences` must have all inferences of these seconds, in parts. If some inferences of
-    a second are missing, the second gets no such statistics.
+    These statistics are rebuilt from `inferences`, which must have all inferences of the seconds, in parts. A second of
+    which inferences are missing gets no such statistics. `seconds` must be in order.
     """
     aggregator = aggregator_of(manifest, int(seconds.rows["t_ns"][0]) // NS, NO_INFERENCES)
     made = concatenate([*(aggregator.add(sound("inferences", piece)) for piece in inferences), aggregator.close()])
@@ -221,19 +224,22 @@ class Snapshot:
     def again(self, number: int, state: JournalState | None = None) -> SegmentReader:
         """Return a new reader of journal file `number`, from its beginning to its end at the moment of this snapshot.
 
-        `state` is the state after the earlier files.
+        `state` is the reader's state after the earlier journal files; None if there are none.
         """
         segment = self.segments[number]
         return SegmentReader(segment.file, segment.frames.offset, state)
 
     def catalogued_inferences(self) -> int | None:
-        """Return the number of inferences in the unfinished table, or None if old ones were dropped (`--max-size`)."""
+        """Return the number of rows in the unfinished table of inferences, or None if old rows were dropped.
+
+        Old rows are dropped because of `--max-size`.
+        """
         groups = [group for group in self.catalog.groups if group.table == "inferences"]
         is_whole = not groups or min(group.piece for group in groups) == 0
         return sum(group.rows for group in groups) if is_whole else None
 
     def missing_seconds(self) -> MissingSeconds:
-        """Return an object that rebuilds lost seconds, for the batches of the whole journal."""
+        """Return an object that rebuilds lost seconds. It must get all batches of the journal, from the first on."""
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest, begin_ns)
@@ -282,7 +288,7 @@ class Snapshot:
                     yield rows
 
     def last_rows(self, name: str) -> Iterator[Any]:
-        """Yield the rows of each row group of an unfinished table, the last row group first.
+        """Yield the rows of each row group of the unfinished table `name`, the last row group first.
 
         Rows that are only in the journal are left out.
         """
@@ -362,9 +368,9 @@ def _are_valid(name: str, groups: list[RowGroup]) -> bool:
 
 
 def _renumbered(readings: Readings, own_ids: list[str], sensor_ids: list[str]) -> Readings:
-    """Return readings whose sensors are changed from indices in `own_ids` to indices in `sensor_ids`.
+    """Return the readings, with each sensor's index in `own_ids` replaced by its index in `sensor_ids`.
 
-    Readings of sensors that are not in both lists are dropped, and so are readings that are NaN.
+    Both lists have sensor ids. Readings of a sensor that is not in both are dropped, and so are readings that are NaN.
     """
     readings = readings[(readings["sensor"] < len(own_ids)) & ~np.isnan(readings["value"])]
     if own_ids != sensor_ids[: len(own_ids)]:

@@ -1,4 +1,4 @@
-"""The further columns of the table of seconds in a session of several models, and their conversion.
+"""The extra columns of the table of seconds in a session of several models, and their conversion.
 
 Each value is a list with one item for each stream (model) that ran in the second. It is null if only stream 0 ran. A
 stream has every column of a second, except the time.
@@ -25,7 +25,7 @@ SECONDS_OF_STREAMS = pa.schema(
 
 
 def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Return `table` with columns for statistics of single streams added.
+    """Return `table`, a table of seconds, with columns added that have separate statistics of each stream.
 
     `table` must have been made from `seconds`.
     """
@@ -41,9 +41,10 @@ def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def with_streams_of(table: pa.Table, seconds: Seconds) -> Seconds:
-    """Return `seconds` with the statistics of single streams that `table` has, if it has such columns.
+    """Return `seconds` with the separate statistics of each stream that `table` has.
 
-    Raises ValueError if these columns do not fit together.
+    If `table` has no such statistics, `seconds` is returned unchanged. Raises ValueError if the columns with these
+    statistics do not fit together.
     """
     if any(name not in table.column_names for name, _, _ in _COLUMNS):
         return seconds

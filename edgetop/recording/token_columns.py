@@ -1,8 +1,8 @@
 """The extra columns of `seconds` in a session with a language model, and the table of its requests.
 
-Columns that begin with `itl_` are about the times between tokens. Those with `ttft_` are about the times to the first
-token. After the prefix, they have the names of other columns of a second. All of them are null in a second that was
-rebuilt after a crash.
+Columns that begin with `itl_` are about the times between tokens. Columns that begin with `ttft_` are about the times
+to the first token. After the prefix comes the name of another column of `seconds`. All these columns are null in a
+second that was rebuilt after a crash.
 """
 
 from dataclasses import replace
@@ -99,7 +99,7 @@ def requests_to_arrow(requests: Requests) -> pa.Table:
 def requests_from_arrow(table: pa.Table) -> Requests:
     """Return the requests in an Arrow table.
 
-    Raises KeyError if a column is missing, or ValueError if a text is unknown.
+    Raises KeyError if a column is missing, or ValueError if a phase or a reason of the end is unknown.
     """
     requests = np.zeros(len(table), REQUEST)
     named = {"phase": PHASES, "finish": FINISH_REASONS}
@@ -131,9 +131,9 @@ def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def with_tokens_of(table: pa.Table, seconds: Seconds) -> Seconds:
-    """Return `seconds` with the figures of tokens that `table` has, if it has such columns.
+    """Return `seconds` with the figures of tokens that `table` has.
 
-    Raises ValueError if these columns do not fit together.
+    If `table` has no such columns, `seconds` is returned unchanged. Raises ValueError if a mean position is no number.
     """
     has_active = all(name in table.column_names for name in _ACTIVE)
     if any(name not in table.column_names for name, _, _ in _COLUMNS if name not in _ACTIVE) or not len(table):

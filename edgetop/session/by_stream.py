@@ -20,7 +20,7 @@ class ByStream:
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of the streams that have inferences here, in ascending order."""
+        """The numbers of the streams that have inferences in the table, in ascending order."""
         if self._numbers is None:
             self._numbers = _stream_numbers(self.seconds)
         return self._numbers
@@ -28,8 +28,8 @@ class ByStream:
     def of(self, number: int) -> Seconds:
         """Return the rows of stream `number`: one for each second, with zero counts where the stream has no inferences.
 
-        If only stream 0 ran in a second, the row of stream 0 is a copy of the row of the whole second. The first
-        difference in that row's jitter is the difference from the previous inference, perhaps of another stream.
+        If only stream 0 ran in a second, its row is a copy of the row of the whole second. The jitter in such a copy
+        includes the difference from the inference before that second, which may be of another stream.
         """
         if number not in self._made:
             self._made[number] = self._of(number)

@@ -1,7 +1,7 @@
 """Packing of columns of integers into bytes that compress well.
 
-The lowest bytes of all numbers come first, then the second ones, and so on. Numbers of a column differ in their low
-bytes. The high bytes are mostly zeros, which deflate reduces to nearly nothing. No bit is lost.
+The lowest bytes of all numbers come first, then the second lowest bytes, and so on. Numbers of a column differ in
+their low bytes. The high bytes are mostly zeros, which deflate reduces to nearly nothing. No bit is lost.
 """
 
 import struct

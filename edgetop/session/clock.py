@@ -86,8 +86,8 @@ def format_utc(moment: datetime) -> str:
 class WallTime:
     """Converts session time to wall time.
 
-    The last setting of the wall clock counts for the whole session. The clock of a board without a battery starts in
-    1970, until NTP sets it.
+    The wall clock as it was last set counts for the whole session, because the clock of a board without a battery
+    shows 1970 until NTP sets it.
     """
 
     origin_us: int  # wall time of the session's origin, in microseconds since 1970
@@ -127,8 +127,8 @@ def wall_time_at(anchor: Anchor) -> WallTime | None:
 def boot_id() -> str | None:
     """Return the kernel's random id of this boot (random(4)), or None if the kernel has none.
 
-    The id always comes from the real /proc. If it changed, a recording ended by a loss of power and not because its
-    process was killed.
+    The id is always read from the real /proc. If an unfinished recording has another id, the board was switched off
+    or restarted, so the recording's process was not merely killed.
     """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -82,9 +82,9 @@ class OutputsKept(Body):
 
 @frozen
 class SlowInference(Body):
-    """The slowest inference of a tenth of a second, with what the kernel counted for the engine meanwhile.
+    """The slowest of the inferences in an interval of 0.1 s, with what the kernel counted for the engine meanwhile.
 
-    Counting begins shortly before the inference and ends with it.
+    The kernel's counts begin shortly before this inference and end with it.
     """
 
     kind = "slow-inference"
@@ -169,7 +169,7 @@ class ProfileBurst(Body):
 
 @frozen
 class ProfileBursts(Body):
-    """The sum of many profiling rounds. A remote viewer gets it for the distant past, in place of the single rounds."""
+    """The sum of many profiling rounds. A remote viewer gets it for the distant past, in place of an event for each."""
 
     kind = "profile-bursts"
     count: int = 0

@@ -12,9 +12,9 @@ def optional() -> Any:
 
 
 def of_phases(*names: PhaseName) -> Any:
-    """Return a dataclass field that is left out of the event's data if it is None.
+    """Return a dataclass field that, if it is None, is left out of the event's data or written as null.
 
-    In the phases `names`, the field is written as null instead.
+    It is written as null if the event's `phase` is one of `names`, and left out in any other phase.
     """
     return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
 
@@ -25,9 +25,10 @@ def of_kind(name: str) -> Any:
 
 
 def part(prefix: str = "", **default: Any) -> Any:
-    """Return a field whose value is a dataclass. `default` may give the field's default.
+    """Return a dataclass field whose value is another dataclass.
 
-    Each field of that dataclass gets its own key in the event's data: `prefix` and the field's name.
+    Each field of that other dataclass gets its own key in the event's data: `prefix` and the field's name. `default`
+    may have the arguments `default` or `default_factory` of `dataclasses.field`.
     """
     return field(metadata={"prefix": prefix}, **default)
 

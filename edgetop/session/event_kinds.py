@@ -77,7 +77,7 @@ class PhaseBegan(Body):
 
 @frozen
 class SessionOver(Body):
-    """The last event of a session: it ended.
+    """The session ended. This is its last event.
 
     If the recording process died, edgetop added this event later, when it completed the recording ("recovered").
     """
@@ -269,10 +269,9 @@ class ProgramEnded(Body):
 
 @frozen
 class RecordingTrouble(Body):
-    """The recording cannot be written ("recording-failed"), or not fast enough for single inferences
-    ("recording-behind").
+    """The recording cannot be written ("recording-failed"), or the disk is too slow ("recording-behind").
 
-    The run itself continues.
+    If the disk is too slow, individual inferences are not recorded for a time. The run itself continues.
     """
 
     kind: Literal["recording-failed", "recording-behind"]
@@ -294,7 +293,7 @@ class RecordingRestored(Body):
 
 @frozen
 class RecordingCaughtUp(Body):
-    """Single inferences are recorded again, after "recording-behind". `count` is the number of missing inferences."""
+    """Individual inferences are recorded again, after the event "recording-behind". `count` of them are missing."""
 
     kind = "recording-caught-up"
     count: int = 0  # of missing inferences
@@ -356,7 +355,7 @@ class ThrottleBegan(Body):
 
 @frozen
 class ThrottleEnded(Body):
-    """The board is no longer throttled. The first five fields have the values of the event at the beginning."""
+    """The board is no longer throttled. The first five fields are copied from the ThrottleBegan event."""
 
     kind = "throttle-end"
     cause: str

@@ -58,7 +58,10 @@ class Load:
 
     @property
     def stream_hz(self) -> float | None:
-        """Mean inferences per second of one stream, with its rests counted; None if no rate is set."""
+        """Mean requested inferences per second of one stream; None if no rate is set.
+
+        The mean includes the pauses of a load that alternates between work and rest.
+        """
         if not self.is_paced or self.rate_hz is None:
             return None
         on_ns, off_ns = (max(0, ns or 0) for ns in (self.duty_on_ns, self.duty_off_ns))

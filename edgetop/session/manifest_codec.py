@@ -27,7 +27,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
 def from_json(document: Mapping[str, Any]) -> Manifest:
     """Return the manifest from `document`, the content of a `session.json`. Unknown keys are ignored.
 
-    A damaged value that only describes the session counts as unknown, and its key is added to `unread`. Raises
+    A damaged value that only describes the session counts as unknown, and its key is in the manifest's `unread`. Raises
     ValueError, which names the wrong key, if any other value is wrong or missing.
     """
     try:
@@ -52,7 +52,7 @@ _LOSS_UNKNOWN = {"seconds": None, "inferences": None, "why": "what the manifest 
 
 
 def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the document without its damaged descriptions, and the keys of what was left out."""
+    """Return the document without the damaged values that only describe the session, and the keys of these values."""
     kept: dict[str, Any] = dict(document)
     unread: list[str] = []
     hints = typing.get_type_hints(Manifest)

@@ -1,7 +1,8 @@
 """The times of operators in profiling rounds. The code calls a profiling round a burst.
 
 A round is a few inferences that run with the runtime's profiler. Their latencies never count in the session's
-latency. A day has thousands of rounds, so the times of a round are columns. All rounds share one list of operators.
+latency. A day has thousands of rounds, so the times of a round are columns. Rounds with equal operators share one list
+of operators.
 """
 
 from collections.abc import Iterable, Sequence
@@ -120,10 +121,10 @@ def hosts(providers: Sequence[str]) -> frozenset[str]:
 
 
 def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
-    """Return the median latency in ns of the last inferences that began before `burst_ns` and did not fail.
+    """Return the median latency in ns of the last NEIGHBOURS inferences before a profiling round.
 
-    `burst_ns` is the start of a profiling round. The result is None if there are fewer than LEAST_NEIGHBOURS
-    inferences.
+    `burst_ns` is the start of the round. Failed inferences do not count. The result is None if there are fewer than
+    LEAST_NEIGHBOURS inferences.
     """
     latency_ns = inferences["latency_ns"][(inferences["t_ns"] < burst_ns) & inferences["ok"]][-NEIGHBOURS:]
     return int(np.median(latency_ns)) if len(latency_ns) >= LEAST_NEIGHBOURS else None

@@ -17,7 +17,10 @@ class PartialSecond:
         self._last: Inferences = NO_INFERENCES
 
     def add(self, inferences: Inferences, seconds: Seconds) -> None:
-        """Add inferences. `seconds` are the seconds that became complete with them."""
+        """Add inferences. `seconds` has the rows of the seconds that became complete since the last call.
+
+        Inferences of complete seconds are no longer counted.
+        """
         inferences = join([self._inferences, inferences])
         if len(seconds):
             self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS

@@ -152,9 +152,10 @@ def by_stream(inferences: Inferences, split_by: SplitBy) -> Iterable[tuple[int, 
 
 
 def latest(inferences: Inferences, split_by: SplitBy) -> Inferences:
-    """Return the last inference of each stream that was measured and did not fail, in their original order.
+    """Return, for each stream, its last inference that belongs to the measured phase and did not fail.
 
-    `split_by` is the field with an inference's stream number; None means that all belong to one stream.
+    The inferences stay in their original order. `split_by` is the field with an inference's stream number; None means
+    that all belong to one stream.
     """
     counted = measured(inferences)
     if split_by is None or not len(counted):

@@ -1,4 +1,4 @@
-"""The statistics of each second of a session, made from its single inferences."""
+"""The statistics of each second of a session, made from its individual inferences."""
 
 from dataclasses import replace
 from functools import partial
@@ -55,9 +55,10 @@ class SecondAggregator:
     ) -> None:
         """Begin with the second whose number is `first_second` (session time in whole seconds).
 
-        `deadline_ns` is the latest allowed response time in ns, or None. `last` has the last counted inference of each
-        stream before that second, in order, for the jitter. `is_paced` says that starts are planned; rows then also
-        have response times. `split_by` is the field with an inference's stream number, or None.
+        `deadline_ns` is the latest allowed response time in ns, or None. `last` has, for each stream, the last
+        inference counted before that second, in order of time, because the jitter is counted from there on. `is_paced`
+        says that starts are planned; rows then also have response times. `split_by` is the field with an inference's
+        stream number, or None.
         """
         self._open: list[Inferences] = []
         self._open_second = first_second
@@ -81,9 +82,9 @@ class SecondAggregator:
         return concatenate(done)
 
     def complete(self, second: int) -> Seconds:
-        """Return the rows of the remaining seconds before number `second`.
+        """Return the rows of all seconds before number `second` that were not returned yet.
 
-        All their inferences must have been added.
+        All inferences of these seconds must have been added.
         """
         return concatenate(self._advance(second))
 

@@ -60,9 +60,9 @@ class Seconds:
       inferences in each of these buckets.
     - `response` has the same seconds for response time (`wait_ns + latency_ns`) in place of latency. It is None if no
       inference can wait. Its rows have no errors and no deadline misses.
-    - `streams` has statistics of single streams. If it is None, or has no row for a second, that second belongs to
-      stream 0 alone.
-    - `tokens` has the tokens of a language model; None for other models.
+    - `streams` has separate statistics of each stream (model). If it is None, or has no row for a second, only stream 0
+      ran in that second.
+    - `tokens` has the figures of a language model's tokens; None for other models.
     """
 
     rows: npt.NDArray[np.void]
@@ -158,7 +158,10 @@ class TokenSeconds:
         return replace(self, itl=change(self.itl), ttft=change(self.ttft))
 
     def joined(self, parts: Sequence[Seconds]) -> "TokenSeconds":
-        """Return the tokens of successive tables of seconds as one. A part may have no tokens."""
+        """Return the token figures of `parts`, successive tables of seconds, as one table.
+
+        A part without token figures counts as if no token had been generated. The figures of `self` are not used.
+        """
         each = [part.tokens or none_in(part) for part in parts]
         return TokenSeconds(
             np.concatenate([one.rows for one in each], dtype=TOKEN_SECOND),
@@ -169,7 +172,7 @@ class TokenSeconds:
 
 @frozen
 class StreamSeconds:
-    """Statistics of single streams in successive seconds. The rows of second i are `offsets[i]:offsets[i + 1]`.
+    """Separate statistics of each stream in successive seconds. The rows of second i are `offsets[i]:offsets[i + 1]`.
 
     A second in which only stream 0 ran has no rows here. Any other second has a row for each stream that ran in it.
     """

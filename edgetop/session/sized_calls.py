@@ -26,7 +26,7 @@ def sensors_of(stream: int) -> tuple[str, str]:
 
 
 class SizedCalls:
-    """Chooses at random which calls of a session are sampled. The same numbers of calls give the same choice."""
+    """Chooses at random which calls of a session are sampled. The choice depends only on how many calls there are."""
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(0)

@@ -82,9 +82,10 @@ class TokenAggregator:
 
 
 def _count_active(row: npt.NDArray[np.void], later: Tokens) -> None:
-    """Fill in the fields of a second that are about one number of requests at the same time.
+    """Fill in the `active...` fields of `row`, the row of one second.
 
-    `row` is the row of the second, and `later` has its tokens without the first ones of requests.
+    They are about the tokens that were generated while a certain number of requests ran at the same time: the smallest
+    such number with at least LEAST_SHARE of the tokens. `later` has the second's tokens but no request's first token.
     """
     counts = np.bincount(later["active"], minlength=1)
     counts[0] = 0  # unknown
@@ -98,7 +99,7 @@ def _count_active(row: npt.NDArray[np.void], later: Tokens) -> None:
 
 
 def at_their_end(inferences: Inferences) -> Inferences:
-    """Return a copy of the inferences with the time of their end as `t_ns`, in ascending order."""
+    """Return a copy of the inferences in which `t_ns` is the time of the end, sorted by this time."""
     if not len(inferences):
         return inferences
     ended = inferences.copy()

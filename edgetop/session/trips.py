@@ -79,6 +79,6 @@ def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
 def is_zone(info: SensorInfo) -> bool:
     """Whether a temperature sensor is a thermal zone of the kernel or has its own driver.
 
-    Inputs of hwmon chips are not.
+    False for an input of an hwmon chip, such as "nvme:Composite".
     """
     return CHIP_MARK not in info.label

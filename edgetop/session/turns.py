@@ -129,8 +129,8 @@ def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tu
     load.
 
     A quad is four turns. `left_ns` is the remaining time, `reload_ns` the time to load both models (None if
-    impossible), and `done` the number of earlier loads. More loads than WANTED_LOADS are made only if loading takes
-    at most as long as the turns after it.
+    impossible), and `done` the number of earlier loads. There are more loads than WANTED_LOADS if so many fit
+    into the time while each load is followed by turns that take at least as long as loading.
     """
     quad_ns = 4 * turn_ns
     if reload_ns is None:

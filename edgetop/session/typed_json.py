@@ -28,7 +28,10 @@ def require(claim: bool, where: str) -> None:
 
 @frozen
 class Form:
-    """A way to convert dataclasses to JSON and back. `plain` writes. `parse` and `read` check and read."""
+    """A way to convert dataclasses to JSON and back.
+
+    `plain` makes JSON values. `parse` and `read` check JSON values and make objects from them.
+    """
 
     scalar: Callable[[Any, Any, str], Any]  # parses a number, text or boolean; takes its type, the value and its place
     by_position: bool = False  # an object is written as a list of its values without names, and NaN as null

@@ -1,7 +1,7 @@
 """The formats of an export by name, the choice of what is exported, and the outputs.
 
 Listing the formats does not import them, because most load Arrow. A file or folder gets its name only when it is
-complete. Data for standard output is written at once.
+complete. Data for standard output is written as soon as it is made.
 """
 
 import codecs

@@ -140,8 +140,8 @@ def from_inferences(
     """Return the latency figures of cells (steps of time), by the figure's name, such as "p99_ns".
 
     Each figure is an array with one value for each of `cells` cells. All figures are exact. `cell` has the cell number
-    of each inference. `deadline_ns` is the deadline, or None. `time_ns` returns the time of each inference that counts
-    as its latency.
+    of each inference. `deadline_ns` is the deadline, or None. `time_ns` takes inferences and returns the latency of
+    each in ns, or another time (such as the response time) to use in place of the latency.
     """
     failed = (inferences["phase"] == MEASURE) & ~inferences["ok"]
     figures: Figures = {"errors": np.bincount(cell[failed], minlength=cells)}
@@ -306,8 +306,8 @@ class _Wide:
         """Return, for each cell, whether all inferences of the cell's second were recorded.
 
         `found` has the number of recorded inferences in each cell. `counted` has the number of inferences that ran in
-        each second. `second` has the number of each second's first cell. Inferences can be missing because of `--max-
-        size` or a failed disk.
+        each known second, and `second` the number of the first cell of the same second. Inferences can be missing
+        because of `--max-size` or a failed disk.
         """
         each = self._grid.per_second
         recorded = np.add.reduceat(found, np.arange(0, len(found), each))

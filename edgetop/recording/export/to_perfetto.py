@@ -1,6 +1,6 @@
 """Export of a trace for ui.perfetto.dev: latency and sensors as counters, and events, operators and inferences.
 
-Single inferences are included only if there are few enough for a browser. The figures of each second are always
+Individual inferences are included only if there are few enough for a browser. The figures of each second are always
 included.
 """
 

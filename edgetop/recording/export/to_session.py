@@ -69,7 +69,7 @@ def export(selection: Selection, output: Output) -> None:
 
 @dataclass(slots=True)
 class _Counts:
-    """The numbers of inferences in the cut, for its manifest and its last event."""
+    """The numbers of inferences in the exported part, for the manifest and the last event of the new session."""
 
     inferences: int = 0
     warmup_runs: int = 0
@@ -137,7 +137,8 @@ def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
 
     `whole` is the manifest of the whole session. `counts` are the numbers of inferences in the span.
 
-    The number is known for a span from the session's beginning, or if single warm-up inferences were recorded.
+    The number is known if the span begins with the session, or if it has warm-up inferences that were recorded
+    individually.
     """
     if counts.inferences and (span.begin_ns <= 0 or counts.warmup_runs):
         return counts.warmup_runs
@@ -147,8 +148,8 @@ def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
 def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> tuple[int, ...]:
     """Return the number of measured runs of each stream in the exported span.
 
-    The result is () if the numbers are unknown, because single inferences were not recorded. `whole` is the manifest of
-    the whole session. `end_ns` is the session's end, and `counts` are the numbers of inferences in the span.
+    The result is () if the numbers are unknown, because inferences were not recorded individually. `whole` is the
+    manifest of the whole session, and `end_ns` the session's end. `counts` are the numbers of inferences in the span.
     """
     runs = whole.methodology.stream_runs
     if span.begin_ns <= 0 and span.end_ns >= end_ns:
@@ -183,7 +184,7 @@ def _moved_event(event: Event, span: Span, last: SessionOver) -> Event:
 
 
 def _standing(selection: Selection, span: Span) -> Iterator[Event]:
-    """Yield the earlier events that still hold when the cut begins, with time 0."""
+    """Yield the events before the exported span that still hold at its beginning. Their time is changed to 0."""
     in_force: dict[tuple[str, ...], Event] = {}
     for piece in selection.recording.rows("events", Span(end_ns=span.begin_ns)):
         for event in piece:
@@ -198,7 +199,7 @@ def _standing(selection: Selection, span: Span) -> Iterator[Event]:
 def _subject(event: Event) -> tuple[str, ...]:
     """Return a key for the state that an event sets, or () if it sets no state.
 
-    The last event with a key determines the state, such as the phase.
+    A state is, for example, the current phase. It is set by the last of all events that have the same key.
     """
     if event.kind in SAID_ONCE:
         return (event.kind, event.source, event.message)
