@@ -1,7 +1,7 @@
 """The latency of calls by the size of their inputs: tokens, batch, image size.
 
-If there are many calls in a second, only a sample of them is recorded with the size. So the counts are less than the
-numbers of calls. In older recordings, a size is recorded only if it differs from the size of the previous call.
+If there are many calls in a second, only a sample of the calls is recorded with the size. So a group counts fewer calls
+than were made. In older recordings, a size is recorded only if it differs from the size of the previous call.
 """
 
 import math
@@ -45,7 +45,7 @@ class InputSizes:
 
     @property
     def differ(self) -> bool:
-        """Whether the two sizes differ so much that the latencies cannot be compared."""
+        """Whether the two sizes differ so much that latencies in the burst and later ones cannot be compared."""
         return abs(self.later / self.burst - 1) > INPUTS_GREW
 
 
@@ -87,7 +87,7 @@ class InputShapes:
             self._add(number, readings[readings["sensor"] == size], readings[readings["sensor"] == took])
 
     def _add(self, number: int, sizes: Readings, calls: Readings) -> None:
-        """Add calls of one stream. A call counts if it has both a size and a latency, with equal times.
+        """Add calls of one stream. Readings with the same time belong to one call. A call without both does not count.
 
         `number`: the stream's number. `sizes`: readings of the input sizes. `calls`: readings of the latencies.
         """

@@ -1,9 +1,8 @@
 """Why inferences start late although they are fast enough: they queue, or the engine wakes up late.
 
-An inference queued if the previous inference of its stream was still running when it was due. If none was
-running, the engine should have woken up and did not: it waited for a CPU, its CPU quota was used up, or its timer was
-slow. The sensors' readings in those seconds show which of the three causes it was. Without readings, the cause is
-unknown.
+An inference queued if, at its intended start, the previous inference of its stream was still running. If none was
+running, the engine woke up late: it waited for a CPU, its CPU quota was used up, or its timer was slow. The sensors'
+readings in those seconds show which of the three causes it was. Without readings, the cause is unknown.
 """
 
 from dataclasses import replace
@@ -41,7 +40,7 @@ TIMER_NS = 1_000_000
 
 @frozen
 class LateStarts:
-    """How late inferences started in the seconds in which a deadline was missed. Figures are rounded to two digits."""
+    """How late inferences started in seconds with missed deadlines. Figures have two significant digits."""
 
     queued_share: float  # inferences due while the one before was running, divided by those late only by their start
     wait_ns: float  # mean lateness of all
@@ -65,9 +64,9 @@ class LateStarts:
 def find_late_starts(seconds: Seconds, load: Load, signals: Signals | None = None) -> LateStarts | None:
     """Return how late inferences started, or None if no inference started late.
 
-    The result is also None if the load is not even, because the delays are then unknown. With an even load, an
-    inference queues if the response time of the previous inference is longer than a period. `seconds`: the table with
-    one row per second. `signals`: the sensors' readings in these seconds; None if there are none.
+    The result is also None without a deadline, or if the load does not request inferences at a fixed rate. At a fixed
+    rate, an inference queues if the response time of the previous inference is longer than the time between two
+    requests. `seconds`: the table with one row per second. `signals`: the sensors' readings; None if there are none.
     """
     if seconds.response is None or load.mode != "fixed" or not load.rate_hz or not load.deadline_ns:
         return None

@@ -91,7 +91,8 @@ def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None
     """Return a latency axis that fits these columns. Pass at least one column.
 
     A single outlier does not change the axis. `deadline_ns`: a deadline in ns that the axis includes if it is near
-    enough; None for no deadline. `zoom`: a number of steps. Each step divides the range above the least median by 1.5.
+    enough; None for no deadline. `zoom`: how often the user has zoomed in. Each time, the upper end moves towards the
+    lower end: the logarithm of their ratio is divided by 1.5.
     """
     medians = [column.p50_ns for column in columns]
     least, greatest = max(min(medians), 1.0), max(*medians, 1.0)

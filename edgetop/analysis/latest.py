@@ -1,4 +1,4 @@
-"""The latest single inferences, for exact figures of short times, and the latest seconds, for longer times."""
+"""Store the latest inferences, for exact figures of short times, and the latest seconds, for longer times."""
 
 import zlib
 
@@ -18,7 +18,7 @@ _MOST_PARTS = 64
 class LatestInferences:
     """The latest inferences of the measured phase: as many whole seconds as are needed for EXACT_INFERENCES inferences.
 
-    The same inferences are stored however they were cut into batches.
+    Which inferences are stored does not depend on how they were cut into batches.
     """
 
     def __init__(self, since_ns: int = 0) -> None:
@@ -65,9 +65,10 @@ class LatestInferences:
         self._begin, self._end = 0, len(held)
 
     def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[np.generic]]]:
-        """Return the state for pickling, in a form that compresses well.
+        """Return `(complete_from_ns, first_ns, columns)` for pickling, in a form that compresses well.
 
-        The dict in the state has one array for each column of the inferences. Times are stored as differences.
+        All inferences since `complete_from_ns` are stored. `first_ns` is the time of the first. `columns` is a dict
+        with one array for each field of the inferences. Times are stored as differences from the time before.
         """
         held = self._held()
         columns = {name: np.ascontiguousarray(held[name]) for name in INFERENCE.names or ()}
@@ -94,7 +95,7 @@ class LatestInferences:
     def compare(self, seconds: Seconds) -> None:
         """Drop all inferences up to the end of the last second in which some inferences are missing.
 
-        Inferences are missing if `seconds`, rows of the table of seconds, counts more inferences than are stored here.
+        Inferences of a second are missing if its row in `seconds` counts more inferences than are stored here.
         """
         rows = seconds.rows
         held = self._t_ns[self._begin : self._end]

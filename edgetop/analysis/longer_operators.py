@@ -1,8 +1,8 @@
 """Operators that sometimes take longer, as instrumented inferences show.
 
 A plain inference has no times of operators. But if instrumented inferences are sometimes slow, and it is then nearly
-always the same operator that took longer, this operator probably makes plain inferences slow as well. An inference that
-was slow by chance would be longest in any operator, more often in one that takes much of the time.
+always the same operator that took longer, this operator probably makes plain inferences slow as well. If slow
+inferences were chance, it would be another operator each time, in proportion to the operators' shares of the time.
 """
 
 import math
@@ -34,7 +34,10 @@ class LongerOperators:
         self._by_name: dict[str, _Longer] = {}
 
     def add(self, burst: ProfileBurst) -> None:
-        """Count the slowest inference of a profiling round, if it was slow."""
+        """Count the slow inference of a profiling round, and the operator that took longer in it.
+
+        A round without a slow inference (`burst.slow_ns` is None) changes nothing.
+        """
         if burst.slow_ns is None:
             return
         self._slow += 1
@@ -46,18 +49,19 @@ class LongerOperators:
             of_name.shares += min(max(float(burst.longer_share or 0.0), 0.0), 1.0)
 
     def explain(self, least_ns: float) -> str:
-        """Return the operator that probably made an inference slow, or "" if there is none.
+        """Return the operator that most often took longer in slow inferences, or "" if all may have done so by chance.
 
-        `least_ns`: by how many ns the operator must have been longer at least once.
+        `least_ns`: operators that never took at least this many ns longer than usual do not count.
         """
         able = [name for name, one in self._by_name.items() if one.most_ns >= least_ns and self._is_no_chance(one)]
         return max(able, key=lambda name: (self._by_name[name].count, name), default="")
 
     def _is_no_chance(self, one: _Longer) -> bool:
-        """Whether an operator took longer more often than one would that is hit in proportion to its time.
+        """Whether an operator took longer in too many slow inferences for chance.
 
-        The probability is bounded by Chernoff (1952, A measure of asymptotic efficiency for tests of a hypothesis based
-        on the sum of observations, Annals of Mathematical Statistics 23): exp(-n D), where D is the relative entropy.
+        By chance, its share of the slow inferences would be its share of the time. The probability is bounded by
+        Chernoff (1952, A measure of asymptotic efficiency for tests of a hypothesis based on the sum of observations,
+        Annals of Mathematical Statistics 23): exp(-n D), where D is the relative entropy.
         """
         often, usual = one.count / self._slow, min(max(one.shares / one.count, 1e-9), 1 - 1e-9)
         if one.count < LEAST_LONGER or often <= usual:

@@ -186,8 +186,8 @@ def room(tracks: Tracks) -> TrackView | None:
 def peak_mib(tracks: Tracks, stages: Iterable[StageView]) -> float | None:
     """Return the most memory that the engine has used, in MiB, or None if unknown.
 
-    The kernel keeps a maximum, but it is read less often than RSS. `stages`: the memory at the steps of the run, which
-    the engine reports itself. In a short run, the sensors may have read nothing since the model was loaded.
+    The result is the highest of three: the kernel's own maximum, which is read seldom, the readings of RSS, and
+    `stages`, the memory that the engine reports at the steps of its run. In a short run, only `stages` may be known.
     """
     tops = [track.max for track in (tracks.one("mem/rss-peak"), tracks.one(RESIDENT)) if track]
     return max((mib for mib in (*tops, *(one.rss_mib for one in stages)) if mib is not None), default=None)

@@ -3,15 +3,15 @@
 Latencies above a high threshold follow a generalized Pareto law (Pickands 1975, Statistical inference using extreme
 order statistics, Annals of Statistics 3). It is fitted by probability-weighted moments (Hosking and Wallis 1987,
 Parameter and quantile estimation for the generalized Pareto distribution, Technometrics 29), because these need only
-sums over a histogram. Several thresholds are tried, from the lowest one at which the law fits on, and the estimate is
-the mean of theirs. The fit is tested by the statistic of Anderson and Darling (critical values: Choulakian and Stephens
-2001, Technometrics 43). The shape, which decides how far the law reaches, is the least certain, so it is drawn towards
-a usual one by as much as the data leave open (Martins and Stedinger 2000, Generalized maximum-likelihood generalized
-extreme-value quantile estimators for hydrologic data, Water Resources Research 36).
+sums over a histogram. A law is fitted above each of several thresholds, from the lowest threshold at which the law fits
+the data. The estimate is the mean over these laws. The fit is tested by the statistic of Anderson and Darling (critical
+values: Choulakian and Stephens 2001, Technometrics 43). The law's shape parameter is the least certain. So it is moved
+towards a usual value, the further the fewer the data (Martins and Stedinger 2000, Generalized maximum-likelihood
+generalized extreme-value quantile estimators for hydrologic data, Water Resources Research 36).
 
 Slow inferences come in groups. So the interval comes from a bootstrap that draws whole blocks of time (Künsch 1989,
-The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17). For the test, the number
-of inferences is reduced to the number of independent inferences that they are worth.
+The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17). The test uses
+the number of independent inferences that would give the same precision.
 """
 
 from typing import NamedTuple
@@ -79,7 +79,7 @@ class MissRisk:
 
 
 class _Fit(NamedTuple):
-    """A Pareto law, fitted to the latencies above a threshold."""
+    """A Pareto law, fitted to the latencies above a threshold, with this threshold and its histogram buckets."""
 
     first: int  # Bucket of the threshold.
     above: int  # Number of inferences above it.
@@ -142,10 +142,11 @@ def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) ->
 
 
 def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
-    """Return the laws fitted above each usable threshold, the lowest threshold first, and the reason if there are none.
+    """Return `(laws, reason)`: a law for each usable threshold, the lowest first, and why there are none.
 
-    The first of these laws fits the data well. Laws above higher thresholds need not fit. `blocks`: latency histograms
-    of successive blocks of time. `deadline`: the histogram bucket that contains the deadline.
+    Ignore `reason` if there are laws. The first of these laws fits the data well. Laws above higher thresholds need not
+    fit. `blocks`: latency histograms of successive blocks of time. `deadline`: the histogram bucket that contains the
+    deadline.
     """
     whole, weight = blocks.sum(axis=0), blocks.sum(axis=1)
     count, last = int(weight.sum()), int(np.flatnonzero(whole)[-1])
@@ -182,9 +183,9 @@ def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
 def _law(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
     """Return two arrays: the shape and the scale of the Pareto law, for each row of `held`.
 
-    They are those of `_fitted`, but the shape is drawn towards the usual one, and the mean stays as it is. How far
-    depends on the variance of a shape near 0, which is about one by the number of independent inferences (Hosking and
-    Wallis 1987), and on that of usual shapes.
+    The arguments are the same as for `_fitted`. The shape is the weighted mean of the shape that `_fitted` returns and
+    the usual shape. The weights follow from the variances of the two. Near 0, the variance of a fitted shape is about 1
+    divided by the number of independent inferences (Hosking and Wallis 1987). The mean of the law is that of the data.
     """
     shape, _ = _fitted(held, fit)
     weight = SHAPE_SPREAD**2 / (SHAPE_SPREAD**2 + 1 / fit.independent)
@@ -195,8 +196,8 @@ def _law(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
 def _fitted(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
     """Return two arrays: the shape and the scale of the Pareto law that fits best, for each row of `held`.
 
-    A row of `held` has the number of inferences in each histogram bucket above the threshold. `fit`: the threshold's
-    fit.
+    A row of `held` has the number of inferences in each histogram bucket above the threshold. `fit`: the threshold
+    and its buckets; its shape and scale are not used.
     """
     count = np.maximum(held.sum(axis=1, keepdims=True), 1e-12)
     below = (np.cumsum(held, axis=1) - held / 2) / count

@@ -174,7 +174,7 @@ def _few(folds: Folds) -> Iterator[Doubt]:
 
 
 def _generates(folds: Folds) -> bool:
-    """Whether the session runs a language model, also in turns with another one."""
+    """Whether the session runs a language model, or the two language models of an A/B session in turns."""
     return folds.generates or (folds.manifest is not None and folds.manifest.engine.runtime == LANGUAGE_RUNTIME)
 
 

@@ -50,7 +50,7 @@ def rates(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
 
 
 def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceilings | None) -> str | None:
-    """Return what limits a call of an operator: MEMORY, COMPUTE or OVERHEAD.
+    """Return what limits a call of an operator: MEMORY, COMPUTE, or OVERHEAD if neither explains the time.
 
     `flops`: the call's FLOPs. `moved`: the bytes that the call moves. `ns`: the time of the call in ns. `ceilings`: the
     highest rates of the board. The result is None if one of these is unknown, or if `ns` is too short to be measured.
@@ -74,8 +74,8 @@ def of_provider(ceilings: Ceilings | None, provider: str) -> Ceilings | None:
 def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | None:
     """Return the highest rates of the board that apply to models of this precision, or None if there are none.
 
-    `precision`: the data type of the model, such as "int8"; None if unknown. The rates of float32 are used if it is
-    unknown.
+    `ceilings`: the measured highest rates; None if unknown. `precision`: the data type of the model, such as "int8". If
+    it is None (unknown), the rates of float32 apply.
     """
     if ceilings is None or precision in (None, DTYPE):
         return ceilings

@@ -7,9 +7,9 @@ squares. `PhasePower` sums up the normal equations for the phases. The borders o
 profiling rounds, are applied when a result is requested. Operators whose power cannot be told apart are joined with
 their neighbours.
 
-A reading may be older than its time stamp, because a chip converts at its own pace. In a closed load, this lag only
-moves the power to other phases, so only the borders of the operators reveal it. So the equations are summed up for many
-lags. The result is the mean over the lags, weighted by how well each lag fits the operators.
+A reading may be older than its time stamp, because a chip converts at its own pace. If inferences run without pauses,
+this lag only moves the power to other phases, so only the borders of the operators reveal the lag. So the equations are
+summed up for many lags. The result is the mean over the lags, weighted by how well each lag fits the operators.
 """
 
 from collections import deque
@@ -271,10 +271,10 @@ def _joined(sums: Sequence[_Sums]) -> _Sums:
 
 
 def _spent(at_ns: Ints, starts: Ints, lengths: Ints) -> Floats:
-    """Return how long each phase of the inferences has run in total up to each of several times, in ns.
+    """Return how many ns each phase has run, over all inferences, up to each of several times.
 
-    The result has the shape (times, PHASES). `at_ns`: the times in ns. `starts`: the start of each inference in ns.
-    `lengths`: the latency of each inference in ns.
+    A phase is one of PHASES equal parts of an inference. The result has the shape (times, PHASES). `at_ns`: the times
+    in ns. `starts`: the start of each inference in ns. `lengths`: the latency of each inference in ns.
     """
     before = np.concatenate([[0], np.cumsum(lengths)])
     place = np.searchsorted(starts, at_ns, side="right") - 1

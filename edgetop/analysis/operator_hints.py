@@ -132,8 +132,8 @@ def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Hint,
 def plain_run_ns(run_ns: float | None, overhead: float | None) -> float | None:
     """Return the time in ns of an inference without the profiler, or None if it is unknown.
 
-    `run_ns`: the time of an instrumented inference in ns. `overhead`: that time divided by the time of plain
-    inferences, as far as it is known.
+    `run_ns`: the time of an instrumented inference in ns. `overhead`: that time divided by the time of a plain
+    inference. If it is None (unknown), `run_ns` is returned.
     """
     return None if run_ns is None else run_ns / (overhead or 1.0)
 
@@ -150,7 +150,8 @@ def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> li
 def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Hint]:
     """Yield a hint about the operators that ran elsewhere than on the preferred provider.
 
-    A single inference shows where an operator ran. Its share of the time is reported when it has enough samples.
+    One instrumented inference is enough to show where an operator ran. The operators' share of the time is added when
+    there are enough samples of it.
     """
     if found := fell_back(operators, providers):
         yield FellBack(tuple(found), providers[0], partitions(operators) or 1)
@@ -225,9 +226,9 @@ def _type(operator: OperatorView) -> str:
 
 
 def _handed_over(operators: Sequence[OperatorView], inference_ns: float | None) -> Iterator[Hint]:
-    """Yield a hint if a model that runs on another device is so fast that handing it over may take most of the time.
+    """Yield a hint if a model on another device is so small that the handing over may take most of the time.
 
-    There is no hint if no CPU is as fast.
+    There is no hint if the model does more FLOP/s there than any CPU can.
     """
     others = sorted({operator.provider for operator in operators} - _NOT_HANDED_TO)
     if not others or inference_ns is None or inference_ns >= SMALL_NS:

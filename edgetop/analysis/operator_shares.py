@@ -108,9 +108,9 @@ class Tally:
         self._groups += last
 
     def _find(self, infos: tuple[OperatorInfo, ...]) -> tuple[Places, Places]:
-        """Return two arrays: the positions of the counted operators in `infos`, and the index of each in the sums.
+        """Return two arrays: the positions in `infos` of the operators that count, and each one's row in the sums.
 
-        At most MAX_OPERATORS different operators are counted.
+        An operator that is new gets a row. At most MAX_OPERATORS different operators count.
         """
         for info in infos:
             key = _key(info)

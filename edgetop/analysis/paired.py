@@ -45,11 +45,12 @@ class Difference:
 
 
 def undisturbed(values: Floats) -> Floats:
-    """Return `values`, differences within pairs, without outliers. With few values, nothing is left out.
+    """Return `values` without outliers. With few values, nothing is left out.
 
-    An outlier is the difference of a pair of measurements between which something else happened, such as other load. On
-    a CPU that other programs use too, a median can be several times higher in one turn than in the next. The limit is
-    so far out that 95 % intervals stay correct, even with heavy tails (tests/analysis/test_paired.py).
+    `values`: the difference within each pair of measurements. An outlier is the difference of a pair between which
+    something else happened, such as other load. On a CPU that other programs use too, a median can be several times
+    higher in one turn than in the next. The limit is so far out that 95 % intervals stay correct,
+    even with heavy tails (tests/analysis/test_paired.py).
     """
     if len(values) < 2 * LEAST_PAIRS:  # With so few values, outliers cannot be told.
         return values
@@ -61,8 +62,8 @@ def typical_ratio(first: Floats, second: Floats) -> float:
     """Return the typical ratio of values in `second` to values in `first`: the median over all pairs of values.
 
     This is the two-sample Hodges-Lehmann estimate. For distributions of one shape it is the ratio of their medians. If
-    other programs slow down half of the values on both sides, each median may lie anywhere between two levels. The
-    median ratio stays near the true ratio.
+    other programs slow down half of the values on both sides, each side's median may be a slow or a fast value. The
+    median over all pairs stays near the true ratio.
     """
     sides = (np.log(_thinned(side)) for side in (first, second))
     return math.exp(float(np.median(np.subtract.outer(*reversed(list(sides))))))
@@ -92,9 +93,9 @@ def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | N
 
 @lru_cache
 def _rejected(count: int, level: float) -> int:
-    """Return how many of the sorted averages the two-sided test rejects at each end.
+    """Return how many of the sorted averages of pairs lie below the interval, and as many above it.
 
-    `count`: the number of differences. `level`: the level of the test, such as 0.05.
+    `count`: the number of differences. `level`: the level of the two-sided test, such as 0.05.
     """
     total = count * (count + 1) // 2
     if count > EXACT_PAIRS:

@@ -108,7 +108,10 @@ class Precision:
         self._lowest, self._highest = min(self._lowest, low), max(self._highest, high - 1)
 
     def _make_room(self, first_s: int, last_s: int) -> int:
-        """Make the blocks longer until seconds `first_s` to `last_s` fit. Return the number of the first block."""
+        """Make the blocks of time longer until session seconds `first_s` to `last_s` fit into MOST_BLOCKS blocks.
+
+        Return the number of the oldest block: its begin, divided by the new length of a block.
+        """
         first = first_s >> self._doublings if self._first is None else self._first
         while (last_s >> self._doublings) - first >= MOST_BLOCKS:
             pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # If the first block is odd, it stays alone.

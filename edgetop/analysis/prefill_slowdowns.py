@@ -1,7 +1,7 @@
-"""Finds slowdowns of a language model's prefill, which is compared at equal length of the prompts.
+"""Finds slowdowns of a language model's prefill (the processing of prompts), with prompt times at equal length.
 
-A long prompt takes longer than a short one, and that is no slowdown. A session records the length of single prompts and
-how long each took (`session.sized_calls`, stream 1). The median time of each second is converted to one length, as for
+A long prompt takes longer than a short one, and that is no slowdown. A session records the length and the time of
+individual prompts (`session.sized_calls`, stream 1). The median time of each second is converted to one length, as for
 other models whose inputs vary in size (`equal_size`). Prompts that were processed beside other requests are not
 recorded.
 """
@@ -42,12 +42,15 @@ class PrefillSlowdowns(Slowdowns):
         self.rows = NO_SECONDS.rows  # of the last LATEST_S seconds that end with a prompt, as they were
 
     def join(self, first: Slowdowns, number: int = PREFILL) -> None:
-        """Use the signals of `first`, which judges the generation of tokens. It must get each batch before this one."""
+        """Use the signals of `first`, which finds the slowdowns of generating tokens. `number`: this stream's number.
+
+        Each batch must be passed to `first` before it is passed to this object.
+        """
         super().join(first, number)
         self.signals.positions = EqualPosition()  # the position in the context is without meaning for a prompt
 
     def fold_part(self, batch: Batch) -> None:
-        """Take a part of a batch. Its seconds say which seconds are complete."""
+        """Take a part of a batch. Prompt times come from its readings. Its seconds only tell how far the data reach."""
         if batch.manifest is not None:
             self._register(batch.manifest)
         if self._place < 0:
@@ -68,7 +71,10 @@ class PrefillSlowdowns(Slowdowns):
                 self._times_ns.setdefault(second, []).append(round(took_ms * 1e6))
 
     def _complete(self, seconds: Seconds) -> Seconds:
-        """Return a row for each second that has all its prompts. `seconds` are the seconds that became complete."""
+        """Return a row with the prompt times of each second for which no more prompts can arrive.
+
+        Each row is returned once. `seconds`: the newest complete seconds of the session.
+        """
         if not len(seconds):
             return NO_SECONDS
         newest_s = int(seconds.rows["t_ns"][-1]) // NS
@@ -89,7 +95,7 @@ class PrefillSlowdowns(Slowdowns):
         return made
 
     def judged_rows(self) -> Rows:
-        """Return the last seconds with their times at equal length of the prompts."""
+        """Return rows of the last seconds with prompts. If possible, the times are converted to one prompt length."""
         equal = self.view().equal_rows
         return equal if len(equal) else self.rows
 
@@ -109,10 +115,10 @@ class PrefillSlowdowns(Slowdowns):
 
 
 def with_prefill(decode: SlowdownsView, prefill: SlowdownsView) -> SlowdownsView:
-    """Return the slowdowns of the generation, and those of the prefill that do not overlap with one of them.
+    """Return `decode`, with the slowdowns of `prefill` added that overlap with no slowdown of `decode`.
 
-    `decode` is the view of the generation, from which everything else is taken. A slowdown of the prefill alone names
-    `prefill` as its stream.
+    `decode`: the slowdowns of generating tokens. `prefill`: the slowdowns of processing prompts. An added slowdown has
+    "prefill" as the name of its stream.
     """
     alone = tuple(replace(one, streams=(NAME,)) for one in prefill.slowdowns if not _overlaps(one, decode.slowdowns))
     if not alone:

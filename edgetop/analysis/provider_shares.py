@@ -1,4 +1,4 @@
-"""The providers of a session: which were requested, and which ran how many operators for how much of the time."""
+"""The providers of a session: which were requested, and how many operators and which share of the time each had."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,8 @@ def provider_shares(engine: EngineInfo, views: Sequence[OperatorView]) -> tuple[
     """Return what each provider was asked for and did, requested ones first. None if no provider is known.
 
     `views` are the operators over all profiling rounds; empty if they were not profiled. Names of providers are
-    compared without regard to case. If the user requested one delegate, all operators that did not fall back are its.
+    compared without regard to case. If the user requested one delegate, all operators that did not fall back to the CPU
+    are counted as operators of this delegate.
     """
     fallback = hosts(engine.preferred) if engine.asked else frozenset()
     delegates = [name for name in engine.asked if "/" in name]
@@ -73,9 +74,11 @@ def provider_shares(engine: EngineInfo, views: Sequence[OperatorView]) -> tuple[
 def _why(
     own: Sequence[OperatorView], *, is_asked: bool, is_there: bool, fell_back: bool, is_profiled: bool
 ) -> str | None:
-    """Return why a provider did not do what was requested, a value of WhyNot, or None.
+    """Return why a provider did not do what was requested (a value of WhyNot), or None if it did, or if unknown.
 
-    `own` are the operators that ran on it. `is_there`: whether the session has it.
+    `own`: the operators that ran on the provider. `is_asked`: whether the user requested the provider. `is_there`:
+    whether the runtime has loaded it. `fell_back`: whether operators ran on it that were meant for another provider.
+    `is_profiled`: whether it is known which operators ran on it.
     """
     if fell_back:
         return WhyNot.OTHERS_LACKED.value

@@ -176,7 +176,8 @@ class RailEnergy:
     def _joined(self, line: slice, points: slice, until_ns: int, settled: Integral) -> Integral:
         """Return the integral `settled` with more readings added, up to the session time `until_ns`, in ns.
 
-        `line`: the readings between which the power is integrated. `points`: the readings whose highest value counts.
+        `line`: the positions of the readings between which the power is integrated. `points`: the positions of the
+        readings from which the highest power is taken.
         """
         if self._began_ns == NEVER_NS:
             return settled
@@ -301,8 +302,8 @@ class _Strips:
     def by_second(self) -> Iterator[tuple[Ints, Ints]]:
         """Yield the energy of each second, from trapezoids that are cut at whole seconds.
 
-        Each yielded pair has two arrays with a row for each cut piece: the piece's session second, and its energy in nJ
-        with its length in ns.
+        Each yielded pair has two arrays with a row for each piece of a trapezoid. The first has the piece's session
+        second. The second has two columns: the piece's energy in nJ, and its length in ns.
         """
         for begin in range(0, len(self.left_ns), STRIPS_AT_ONCE):
             part = slice(begin, begin + STRIPS_AT_ONCE)

@@ -128,7 +128,7 @@ class EventLog:
     def view(self) -> EventsView:
         """Return the latest events.
 
-        Until the next event, the result is the same object, so that a pane can skip drawing.
+        Until the next event, the same object is returned, so that a screen need not draw it again.
         """
         if self._view is None:
             # Sorted by time, because a late event has another place in the recording than in the live run.
@@ -145,7 +145,7 @@ LOGGED = frozenset({RULE, NEAR_TRIP, "overloaded", "stalled", "leak"})
 class DerivedEvents:
     """Merges the recorded events with the events that the analysis found.
 
-    Until an event is added, the result is the same object, so that a pane can skip drawing.
+    Until an event is added, `joined` returns the same object, so that a screen need not draw it again.
     """
 
     def __init__(self) -> None:

@@ -34,9 +34,9 @@ class ContextFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseFigures:
-    """The energy in J that the board takes for one token, when it reads a prompt or when it generates.
+    """The energy in J that the board takes for one token of a prompt, or for one generated token.
 
-    It follows from the mean power in this phase.
+    It is computed from the mean power while prompts are processed, or while tokens are generated.
     """
 
     j_per_token: float

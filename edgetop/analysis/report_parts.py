@@ -201,7 +201,7 @@ def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
 def is_throttled(analysis: Folds) -> bool | None:
     """Whether a limit on the speed was in force in the measured phase.
 
-    None if the board has no flag that would tell.
+    None if the board does not report such limits.
     """
     view, slow = analysis.throttles.view(), analysis.slowdowns_view().slowdowns
     is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)

@@ -92,7 +92,7 @@ class Recent:
 
 
 class RollingLatency:
-    """Computes the latency in the measured phase, from the table of seconds and from single inferences."""
+    """Computes the latency in the measured phase, from the table of seconds and from individual inferences."""
 
     def __init__(self, since_ns: int = 0) -> None:
         """Begin without data. Inferences before the session time `since_ns`, a whole second in ns, do not count."""
@@ -119,9 +119,9 @@ class RollingLatency:
         self._began_ns = max(t_ns, self._since_ns)
 
     def successor(self) -> "RollingLatency":
-        """Return empty statistics for a stream that begins now.
+        """Return an empty object for a stream that begins now.
 
-        Pass only seconds to the new object, because it ignores single inferences.
+        Pass only rows of seconds to the new object, because it ignores individual inferences.
         """
         other = RollingLatency(self._since_ns)
         other.load = self.load
@@ -131,13 +131,13 @@ class RollingLatency:
         return other
 
     def of_seconds(self) -> "RollingLatency":
-        """Return a copy that ignores single inferences from now on, and uses only seconds."""
+        """Return a copy that ignores individual inferences from now on, and uses only rows of seconds."""
         other = copy.deepcopy(self)
         other.forget_single()
         return other
 
     def forget_single(self) -> None:
-        """Drop all single inferences, and ignore later single inferences."""
+        """Drop all individual inferences, and ignore later ones. From then on, only rows of seconds count."""
         self._latest = LatestInferences(NEVER_NS)
         self._open = self._whole = None
         self._figures = {}
@@ -179,9 +179,9 @@ class RollingLatency:
         """Return the latency figures for the screen.
 
         `window_ns`: the figures cover this many ns before now, at most ten minutes; None for all of the time since the
-        start or the last reset. `now_ns`: the present session time in ns. `axis`: the time axis of timelines. `service`
-        chooses the latencies in the distribution over time: True for service times, False for response times if the
-        load is paced.
+        start or the last reset. `now_ns`: the present session time in ns. `axis`: the time axis of timelines.
+        `service`: False shows the distribution of response times over time if the load is paced. True, or a load that
+        is not paced, shows service times.
         """
         session, response = self.statistics(now_ns), self.response(now_ns)
         window, window_response, buckets, is_exact = session, response, self.buckets, False
@@ -205,8 +205,8 @@ class RollingLatency:
     def recent(self, now_ns: int) -> Recent:
         """Return a summary of the last RECENT_S seconds before `now_ns`, or SLOW_RECENT_S for a slow model or pace.
 
-        The summary is computed only from rows of seconds, because every reader of a session has them: a run, its replay
-        and a remote screen get the same result.
+        `now_ns`: the present session time in ns. The summary is computed only from rows of seconds, because every
+        reader of a session has these rows: a run, its replay and a remote screen get the same result.
         """
         found = Recent()
         for window_s in (RECENT_S, SLOW_RECENT_S):
@@ -228,8 +228,8 @@ class RollingLatency:
     def late_starts(self, signals: Signals, since_ns: int = 0) -> LateStarts | None:
         """Return how late inferences started, or None if it is unknown or no inference started late.
 
-        `signals`: the sensors' readings. `since_ns`: earlier inferences do not count. Inferences more than ten minutes
-        ago never count.
+        `signals`: the sensors' readings. `since_ns`: a session time in ns; earlier inferences do not count. Inferences
+        more than ten minutes ago never count.
         """
         if not self.load.is_paced or self.load.deadline_ns is None:
             return None
@@ -250,9 +250,9 @@ class RollingLatency:
     def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:
         """Return the distribution of latency over time, as one column for each step of the time axis.
 
-        Of a language model, it is the distribution of the times between tokens. Columns without inferences are left
-        out. `service`: True for service times. False for response times if the load
-        is paced, because a response time that is too long misses a deadline.
+        For a language model, the times between tokens are shown instead of latencies. Columns without inferences are
+        left out. `service`: False shows response times if the load is paced, because these miss deadlines. True, or a
+        load that is not paced, shows service times.
         """
         if self._has_tokens:
             return self._token_heat.columns(axis, self._recent_tokens, RECENT_SECONDS - 1, NO_SECONDS)

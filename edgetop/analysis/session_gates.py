@@ -98,7 +98,10 @@ class GateResult:
 
 
 def _figure(path: str) -> Callable[[Report, str], Number]:
-    """Return a function that reads one figure of a report. `path`: the figure, such as "memory.rss_peak_mib"."""
+    """Return a function of a report and a unit that reads one figure, whatever the unit.
+
+    `path`: the figure, such as "memory.rss_peak_mib".
+    """
     read: Callable[[Report], Number] = operator.attrgetter(path)
     return lambda report, _: read(report)
 
@@ -124,7 +127,7 @@ def _token_rate(key: str) -> Callable[[Report, str], Number]:
 
 
 def _energy(report: Report, unit: str) -> Number:
-    """Return the energy of one inference in mJ or, if `unit` is per token, the energy of one generated token in mJ.
+    """Return the energy of one inference in mJ or, if `unit` is "J/token" or "mJ/token", of one token in mJ.
 
     The result is None if the energy is unknown.
     """
@@ -266,10 +269,10 @@ def parse_gate(text: str, offered: Collection[str] = tuple(METRICS)) -> Gate:
 
 
 def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
-    """Return the result of a gate for the stream with the worst value, of all streams that the gate limits.
+    """Return the result of a gate on a session's streams. If the gate limits several streams, the worst value counts.
 
-    `streams`: the report of each stream, by the stream's name. If there are several, the result contains the stream's
-    name.
+    `streams`: the report of each stream, by the stream's name. If the session has several streams, the result contains
+    the name of the stream with the worst value.
     """
     found = matching(gate.stream, streams) if gate.stream else list(streams)
     if not found:
@@ -282,7 +285,8 @@ def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
 def matching(wanted: str, names: Collection[str]) -> list[str]:
     """Return the names that a user may mean by `wanted`.
 
-    These are equal names, or else files with the same name with or without suffix, or else names that contain `wanted`.
+    If a name is equal to `wanted`, only equal names are returned. Else, file names that are equal without folder or
+    suffix are returned. If there are none, all names that contain `wanted` are returned.
 
     >>> matching("det", ["det.onnx", "det_large.onnx", "rec.onnx"]), matching("LARGE", ["det.onnx", "det_large.onnx"])
     (['det.onnx'], ['det_large.onnx'])

@@ -124,9 +124,9 @@ class _Parts:
         return made
 
     def _kept(self, name: str, make: Callable[[], Part]) -> Part:
-        """Return the view `name`, which several parts share. `make` makes it when it is first needed.
+        """Return the view `name`, which several parts share. `make` is called only when it is first needed.
 
-        The failed folds behind the view are noted for each part that uses it.
+        If parts of the analysis failed while the view was made, each part of the report that uses the view is told so.
         """
         if name not in self._views:
             with noting() as failed:
@@ -282,7 +282,7 @@ _NOTHING_KNOWN: Mapping[str, object] = {
 
 
 def report(analysis: Folds) -> Report:
-    """Return the report of a session. Raises ValueError if no batch with a manifest has been folded."""
+    """Return the report of a session. Raises ValueError if `analysis` has not received the session's manifest yet."""
     if analysis.manifest is None:
         raise ValueError("no manifest")
     parts, values, unavailable = _Parts(analysis, analysis.manifest, with_risk=True), {}, {}
@@ -295,7 +295,7 @@ def report(analysis: Folds) -> Report:
 
 
 def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ...]:
-    """Return the results of `gates` if the session ended now. The result is empty before the first batch."""
+    """Return the result of each of `gates`, as if the session ended now. The tuple is empty before the first batch."""
     if not gates or analysis.manifest is None:
         return ()
     with_risk = any(gate.name == "miss-risk" for gate in gates)
@@ -318,7 +318,7 @@ def _judged_by(gate: Gate, parts: _Parts) -> GateResult:
 
 @once
 def gate_results(folds: Folds) -> tuple[GateResult, ...]:
-    """Return the results of the session's own gates if the session ended now."""
+    """Return the result of each gate that the session was started with, as if the session ended now."""
     return judged_gates(folds, folds.gates)
 
 

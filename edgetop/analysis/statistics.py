@@ -201,7 +201,8 @@ def that_ran(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 def between_percentiles(quantile: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the position of each quantile on a scale for interpolating latencies between percentiles.
 
-    The scale is linear below the median. Above the median it is exponential, because the slowest latencies are.
+    The scale is linear below the median. Above the median it is -log(1 - quantile), because the slowest
+    latencies are about exponentially distributed.
     """
     return np.where(quantile <= 0.5, 2 * np.log(2) * quantile, -np.log(1 - quantile))
 

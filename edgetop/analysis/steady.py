@@ -1,8 +1,8 @@
-"""Steady spans of time: the burst, a speed that a board can keep up for a while, and the sustained span.
+"""The two steady spans of time in a session: the burst and the sustained span.
 
-The burst is the baseline for slowdowns. The sustained span is the last span, at most ten minutes long, in which the
-latency neither rises nor falls. Both are computed only from the rows of seconds, because a replay of a day has no
-histogram for each second.
+The burst is the first steady 30 s, at a speed that the board may not sustain. It is the baseline for slowdowns. The
+sustained span is the last span, at most ten minutes long, in which the latency neither rises nor falls. Both are
+computed only from the rows of seconds, because a replay of a day has no histogram for each second.
 """
 
 import numpy as np

@@ -116,7 +116,7 @@ def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
 def _past(judged: Sequence[Judged]) -> Iterator[Past]:
     """Yield the troubles that are over.
 
-    A trouble of the whole board comes once, a trouble of streams with their names.
+    A trouble of the whole board is yielded once. A trouble of single streams has the names of these streams.
     """
     pairs = [(one.name, past) for one in judged for past in one.verdict.past]
     is_troubled = any(not isinstance(past, EndedAs) for _, past in pairs)

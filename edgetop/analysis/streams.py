@@ -1,8 +1,8 @@
 """The streams of a session: the models of a watched program, or the two sides of an A/B session.
 
-The latencies of two models have no common distribution: its percentiles would move if only the mix of calls changed. So
-each stream has its own latency, baseline, slowdowns, slow inferences and deadline. Throughput, errors and misses are
-added up.
+Percentiles over the latencies of two models mean nothing: they would move if only the mix of calls changed. So each
+stream has its own latency, baseline, slowdowns, slow inferences and deadline. Throughput, errors and misses are added
+up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -74,12 +74,12 @@ class StreamFolds:
 
     @property
     def only_prefill(self) -> PrefillSlowdowns | None:
-        """The prefill, if this is a language model that has generated no token after the first of a request."""
+        """The slowdowns of processing prompts, if no request to a language model gave a second token. Else None."""
         is_only = self.prefill is not None and self.positions is not None and self.positions.usual_ns is None
         return self.prefill if is_only and self.prefill is not None and len(self.prefill.rows) else None
 
     def slowdowns_view(self) -> SlowdownsView:
-        """Return the slowdowns of the stream. With those of a language model are the slowdowns of its prefill."""
+        """Return the slowdowns of the stream. For a language model, slowdowns of processing prompts are included."""
         if self.only_prefill:
             return self.only_prefill.view()
         own = self.slowdowns.view()
@@ -144,8 +144,8 @@ class StreamView:
     def judged_p50_ns(self) -> float | None:
         """The median latency of the last seconds in ns, for comparison with the first steady 30 s of the session.
 
-        None if nothing was measured. If inputs vary in size, or tokens in their position, the median is converted to
-        one size or position.
+        None if nothing was measured. If inputs vary in size, the median is converted to one size. The time of a token
+        depends on its position in the context, so it is converted to one position.
         """
         positions, prefill = self._folds.positions, self._folds.only_prefill
         if prefill is not None:

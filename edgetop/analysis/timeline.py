@@ -75,9 +75,7 @@ def column_width(span_s: float, columns: int) -> int:
 
 
 def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
-    """Return a time axis of about the last ten minutes.
-
-    `whole`: True shows the whole session. A session of less than ten minutes is always shown as a whole.
+    """Return a time axis for the whole session if `whole` is True, and otherwise for about the last ten minutes.
 
     `now_s`: the present session time in s. `columns`: the number of columns. The axis moves by a whole column at a
     time, so that a chart is redrawn as a whole only then.
@@ -276,11 +274,11 @@ class Timeline:
         self._newest = max(self._newest, second)
 
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
-        """Add n values, or n sets of figures, in the order in which they were made.
+        """Add n sets of figures, in the order in which they were measured.
 
         `track` (the number of the quantity), `second` (the session second) and `weight` are arrays of shape (n,).
-        `figures` has n columns. Its rows are low, middle and high, and a fourth row with the top if the object was made
-        with `has_top`. Seconds may repeat or come late. Values from before the session are left out.
+        `figures` has n columns. Its rows are low, middle and high, and top as a fourth if the object was made with
+        `has_top`. Seconds may repeat or come late. Values from before the session are left out.
         """
         low, middle, high, *top = figures
         # `at` is slow if it has to convert types.
@@ -296,9 +294,8 @@ class Timeline:
     def cover(self, track: Ints, begin: Ints, end: Ints, figures: Floats, count: Ints) -> None:
         """Add figures that hold from the second `begin` to the second `end`, to each coarse bin in this time.
 
-        All arguments are arrays with an element for each set of figures. `track`: the number of the quantity.
-        `figures`: the rows low, middle and high. `count`: the weight of the figures. The weight is divided among the
-        bins.
+        All arguments are arrays with an element or column for each set of figures. `track`: the number of the
+        quantity. `figures`: the rows low, middle and high. `count`: the weight, which is divided among the bins.
         """
         width = self.coarse_width_s
         while COARSE_BINS * width <= int(end.max(initial=0)):
@@ -364,7 +361,7 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Return four rows: the low, middle, high and top figure of one quantity at each place of the time axis.
+        """Return four rows: the low, middle, high and top figure of one quantity at the `axis.places` places.
 
         `axis`: a time axis on which every second has the same number of places. `track`: the number of the quantity.
         """
@@ -415,10 +412,10 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Return four rows: the low, middle, high and top figure at each place of the time axis.
+    """Return four rows: the low, middle, high and top figure at each of the `axis.places` places of the time axis.
 
     `starts`: the first session second of each value. `width`: how many seconds each value lasts. A value counts at
-    every place that overlaps its time. `figures`: the values, with a row for each kind of figure.
+    every place whose time overlaps with the value's time. `figures`: the values, with a row for each kind of figure.
     """
     span, places = axis.to_s - axis.from_s, axis.places
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)

@@ -8,7 +8,8 @@ into processing prompts, generating, and the rest. The power of each activity is
 over all seconds. Activities that are shorter than the interval of the readings can be told apart if their shares differ
 from second to second. Otherwise the error is large, and there is no figure.
 
-The time of a prompt ends with its first token. It may have begun in earlier seconds, which had nothing else to do.
+The processing of a prompt ends with its first token. If it is longer than the free part of that second, it began in
+earlier seconds, and fills the parts of them in which no tokens were generated.
 """
 
 from dataclasses import dataclass, field

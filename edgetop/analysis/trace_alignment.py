@@ -196,10 +196,10 @@ def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s:
     middle_s, half_s = (max(times) + min(times)) / 2, (max(times) - min(times)) / 2
 
     def score(shift_s: float, tilt_s: float) -> float:
-        """Return how much of the power is explained at changed offsets.
+        """Return the explained share of the power's variance at changed offsets, summed over all parts of the trace.
 
-        `shift_s`, in s, is added to all offsets. `tilt_s`, in s, is added for the last part of the trace and subtracted
-        for the first part. In between, it changes evenly.
+        `shift_s`, in s, is added to all offsets. `tilt_s`, in s, is added to the offset of the last part of the trace
+        and subtracted from the offset of the first part. In between, the change is linear.
         """
         tilts = [tilt_s * (at_s - middle_s) / half_s if half_s else 0.0 for at_s in times]
         pairs = zip(folds, times, tilts, strict=True)
@@ -218,7 +218,8 @@ def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s:
 def _line(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the offset in s at time 0 and the drift of a line through `(time, offset)` pairs, both in s.
 
-    The drift is the median of the slopes between pairs of points, the offset the median of the rests (Theil, Sen).
+    The drift is the median of the slopes between pairs of points. The offset is the median of each point's offset less
+    drift x time (Theil, Sen).
     """
     times, offsets = np.array(found).T
     if len(times) < 2:
@@ -302,8 +303,8 @@ class _Fold:
     def best(self, center_s: float, reach_s: float, step_s: float) -> float | None:
         """Return the offset in s that explains most of the power's variance, or None if none stands out.
 
-        `center_s` and `reach_s`: the middle and half the length of the searched range. `step_s`: the distance of the
-        tried offsets at first.
+        `center_s` and `reach_s`: the middle and half the length of the searched range in s. `step_s`: the distance in s
+        of the offsets that are tried first. Then smaller steps are tried around the best of them.
         """
         if self._is_empty:
             return None

@@ -37,7 +37,7 @@ Why = Literal["few-inferences", "few-samples", "not-aligned"]
 
 @frozen
 class Peak:
-    """The highest sample of a power trace, with its time and its place in an inference."""
+    """The highest sample of a power trace, with its time, and its place in an inference from 0 (start) to 1 (end)."""
 
     watts: float
     t_s: float  # Session time.
@@ -203,7 +203,10 @@ class TraceCut:
 
 
 def _mean(joules: Floats) -> Mean:
-    """Return the mean of energies in J, with its 95 % interval from the means of successive blocks."""
+    """Return the mean of energies in J, with its 95 % interval.
+
+    The interval is computed from the means of successive blocks of energies.
+    """
     means = np.array([block.mean() for block in np.array_split(joules, BLOCKS)])
     return Mean(float(joules.mean()), T_19 * float(means.std(ddof=1)) / math.sqrt(BLOCKS), BLOCKS)
 

@@ -39,10 +39,8 @@ TOGETHER = 0.05
 class UsageFigures:
     """The resources used in the measured phase, which lasted `total_time_ms`.
 
-    The field names are keys of the report's JSON document.
-
-    For a watched program, the figures cover its whole run, with all its children. A value is None if the board does not
-    report it, or if the phase was too short for its sensors.
+    The field names are keys of the report's JSON document. For a watched program, the figures cover its whole run, with
+    all its children. A value is None if the board does not report it, or if the phase was too short for its sensors.
     """
 
     cpu_mean_pct: float | None  # 100 is one core.
@@ -176,11 +174,9 @@ class OwnLoad:
 
 
 def _count(sums: Integral) -> int | None:
-    """Return the number of bytes, from the integral of a rate in bytes/s.
+    """Return the number of bytes, from the integral of a rate in bytes/s. Gaps in the readings add nothing.
 
     None if readings cover less than half of the phase.
-
-    Gaps in the readings add nothing.
     """
     covered = sums.covered_s * 1e9 / sums.length_ns if sums.length_ns else 0.0
     return round(sums.energy_j) if covered >= LEAST_COVERED else None

@@ -181,10 +181,11 @@ def _change(seen: Evidence) -> float | None:
 
 
 def _logged_change(seen: Evidence) -> float | None:
-    """Return the change of p50 from the burst to now to show in a verdict, as a share (0.1 is 10 % slower).
+    """Return the change of p50 that a verdict shows, as a share (0.1 is 10 % slower).
 
-    The burst is the first steady 30 s. During a slowdown, the result is the change that the slowdown has in the list of
-    slowdowns. The result is None if the change is unknown, or if the inputs have another size than in the burst.
+    It is the change from the burst, the first steady 30 s, to now. During a slowdown, the result is the change that the
+    slowdown has in the list of slowdowns. The result is None if the change is unknown, or if the inputs have another
+    size than in the burst.
     """
     change, slowdowns = _change(seen), _open_slowdowns(seen)
     ratio = slowdowns[-1].latency_ratio if slowdowns else None

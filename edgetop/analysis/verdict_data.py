@@ -1,4 +1,4 @@
-"""What a verdict is judged from, and what it says."""
+"""The data from which a verdict on a session is made, and the verdict itself."""
 
 import copy
 from typing import TYPE_CHECKING, Literal

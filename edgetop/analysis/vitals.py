@@ -1,4 +1,4 @@
-"""The vital signs of a session: for each quantity, the used share of its limit, such as heat or memory.
+"""The vital signs of a session: for each quantity, such as temperature or memory, the used share of its limit.
 
 A quantity without a sensor is left out.
 """

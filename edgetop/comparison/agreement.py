@@ -137,7 +137,7 @@ def _name(one: Sample) -> str:
 def chance_of(tau: float, count: int) -> float:
     """Return the probability that `count` models in random order have this Kendall's tau or a larger one.
 
-    Source: Kendall 1938, A new measure of rank correlation, Biometrika 30. There are no ties.
+    Source: Kendall 1938, A new measure of rank correlation, Biometrika 30. It holds without ties: each order is strict.
 
     >>> round(chance_of(1.0, 3), 4), chance_of(-1.0, 4)
     (0.1667, 1.0)

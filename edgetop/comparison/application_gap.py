@@ -134,9 +134,9 @@ class _Search:
         self._input_size()
 
     def _shapes(self) -> None:
-        """Add two causes that lie in the inputs:
+        """Add two causes: input shapes that change from call to call, and inputs larger than in the loop.
 
-        shapes that change from call to call, and inputs larger than in the loop.
+        The second is only added if the input sizes of enough calls are known.
         """
         reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped", np.empty(0))
         if self._sizes(len(reshaped)) or not len(reshaped):
@@ -150,7 +150,7 @@ class _Search:
         self.note("changing shapes", (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls), text)
 
     def _sizes(self, changes: int) -> bool:
-        """Add the causes that follow from the input size of each call. Return whether these sizes are known.
+        """Add the causes that follow from the input sizes of calls. Return False if too few of these sizes are known.
 
         `changes` is the number of calls whose input shape differs from the call before.
         """
@@ -171,9 +171,9 @@ class _Search:
     def _larger(self, sized: Sized, equal: tuple[float, float, int] | None, looped: int) -> None:
         """Add the cause that the application's inputs are larger than the inputs of the loop.
 
-        `sized` says how the time depends on the size. `equal` is what `beyond_equal_size` returned: `(more_ms,
-        error_ms, count)`, how much slower all calls are than the `count` calls of the loop's size; None if unknown.
-        `looped` is the number of input elements in the loop.
+        `sized` says how the time depends on the size. `equal` is `(more_ms, error_ms, count)`: by how many ms all
+        calls are slower on average than the `count` calls of the loop's size, with the error; None if unknown. `looped`
+        is the number of input elements in the loop.
         """
         text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
         if equal is not None:
@@ -267,9 +267,9 @@ class _Search:
     def _gil(self, waited_ms: float, own_ms: float) -> float:
         """Add the time in which a call could not run because another Python thread held the interpreter lock (GIL).
 
-        Return the added time in ms. In this time, the call was off the CPU but did not wait for a CPU. `waited_ms` is
-        the time per call that it waited for a CPU. `own_ms` is the part of that wait in which other threads of the
-        program had the CPU.
+        Return the added time in ms: the time in which a call was off the CPU without waiting for a CPU, plus `own_ms`.
+        `waited_ms` is the time per call that was spent waiting for a CPU. `own_ms` is the part of `waited_ms` in which
+        other threads of the program had the CPU.
         """
         off_ms, watched = self.off_cpu_ms, self.app.manifest.watched
         if off_ms is None or not watched or "hook" not in watched.sources or self._major_faults >= FAULTS_PER_CALL:
@@ -283,9 +283,9 @@ class _Search:
         return self.note("Python's GIL", blocked_ms + own_ms, text)
 
     def _clocks(self, waited_ms: float) -> None:
-        """Add the causes that lower CPU clocks: heat, or pauses in which clocks fall.
+        """Add two causes of lower CPU clocks than in the loop: heat, and pauses in which clocks fall.
 
-        Clocks are compared with the loop's. `waited_ms` is the time per call that was spent waiting for a CPU.
+        `waited_ms` is the time per call that was spent waiting for a CPU.
         """
         app_mhz, loop_mhz, throttled = self.app.clock_mhz("freq"), self.loop.clock_mhz("freq"), self.app.throttled_share
         running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""
@@ -436,7 +436,7 @@ _AROUND = {
 def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
     """Yield the parts of a frame outside the model call, such as preprocessing, as causes.
 
-    `call_ms` is the call's time.
+    `call_ms` is the mean time of a model call in ms.
     """
     for stage in frames.stages:
         ms = stage.share * frames.total.mean_ms

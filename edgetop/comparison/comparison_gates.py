@@ -153,7 +153,7 @@ def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Va
     """Return the result of a gate on a figure of the model's outputs. The worst output counts.
 
     `session` is the session's name. `rows` has `(unit, value of the baseline, value of the session)` for each output.
-    The result has no interval, because the figure is exact for its inputs.
+    Both ends of the result's interval are the value itself, because the figure is exact for its inputs.
     """
     changes = []
     for unit, before, after in rows:

@@ -218,7 +218,8 @@ def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
     """Return a line for each kind of models, fitted through one figure on two machines.
 
     `desk` has the sessions on the first machine, and `device` those on the second. `key` is the figure's name, such as
-    `p50_ms`. Raises InputError if the sessions of one machine cannot be compared, or if one lacks the figure.
+    `p50_ms`. Raises InputError if the sessions of one machine cannot be compared, or if a session lacks the
+    figure.
     """
     sides = _models(desk, "--from"), _models(device, "--on")
     both = [sha for sha in sides[0] if sha in sides[1]]
@@ -240,10 +241,11 @@ def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
 
 
 def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
-    """Return what each line for models of the same kind predicts for a model on the second machine.
+    """Return predictions of a model's figure on the second machine, one by each line for models of its kind.
 
     `found` has the lines. `new` is a session of the model on the first machine. `key` is the figure's name, such as
-    `p50_ms`. If no line applies, the only prediction says why.
+    `p50_ms`. If no line is for models of its kind, the list has one prediction with the reason instead
+    of a value.
     """
     unknown = Prediction(new.session.name, _name(new))
     try:
@@ -320,8 +322,8 @@ def _kind(here: Sample, there: Sample) -> Kind:
 def identity(one: Sample) -> str:
     """Return a text that identifies a model or program on both machines: the hash of the model's file, or the command.
 
-    Paths in the command are reduced to file names. The name of a Python interpreter is left out. Return "" without a
-    hash.
+    Paths in the command are reduced to file names. The name of a Python interpreter is left out. Return "" for a
+    model without a hash.
     """
     if one.session.watched is None:
         return one.session.model.sha256 or ""

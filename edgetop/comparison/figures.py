@@ -71,7 +71,7 @@ class Figure:
         return value if self.is_difference else math.log(value)
 
     def known(self, sample: Sample) -> Number:
-        """Return the session's value of the figure if it can be compared, else None."""
+        """Return the session's value of the figure, or None if it is unknown or cannot be compared."""
         return self.comparable(self.read(sample))
 
     def comparable(self, value: Number) -> Number:
@@ -82,7 +82,8 @@ class Figure:
     def error(self, sample: Sample) -> Number:
         """Return the standard error of the figure within one session, or None if unknown.
 
-        The error is on the scale of comparison: of the logarithm, unless the figure is compared as a difference.
+        If the figure is compared as a ratio, it is the error of the figure's logarithm. If the figure is compared as a
+        difference, it is the error of the figure itself.
         """
         low, high = (self.interval and self.interval(sample)) or (None, None)
         if low is None or high is None or (low <= 0 and not self.is_difference):
@@ -151,7 +152,7 @@ STREAM_KEYS = ("p50_ms", "p99_ms")  # keys of the rows that each stream has
 
 
 def figures_of_streams(samples: Sequence[Sample]) -> tuple[Figure, ...]:
-    """Return the figures p50 and p99 of each model, if a session runs several at the same time.
+    """Return the figures p50 and p99 of each model, if a session runs several models. Else return ().
 
     Models are matched by name. The busiest model comes first.
     """
@@ -225,7 +226,10 @@ def _hottest_end_c(sample: Sample) -> Number:
 
 
 def _headroom_c(sample: Sample) -> Number:
-    """Return how many °C the nearest temperature zone is below its throttling point at the end, or None if unknown."""
+    """Return by how many °C the board could still heat up before it throttles, or None if unknown.
+
+    The temperature zone that is nearest to its throttling point at the end of the session counts.
+    """
     trips = {sample.session.sensors[place].id: trip for place, trip in trips_c(sample.session).items()}
     zones = sample.report.temperature.items()
     left = [trips[name] - zone.end for name, zone in zones if zone.end is not None and name in trips]

@@ -1,4 +1,4 @@
-"""The evidence that an application and a loop over its model are compared by, and the gap that is found."""
+"""The data by which an application is compared with a loop over its model, and the result: the gap in time."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, field
@@ -43,7 +43,7 @@ class Evidence:
 
     @property
     def wait_share(self) -> float:
-        """Return which share (0 to 1) of the time the threads had to wait for a CPU, while they could have run."""
+        """Return for which share (0 to 1) of their runnable time the engine's threads waited for a CPU."""
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0
@@ -51,7 +51,7 @@ class Evidence:
 
     @property
     def wanted_pct(self) -> float:
-        """Return the CPU time that threads used plus the time they waited for a CPU, in percent of a core."""
+        """Return the CPU time that the program's threads used or waited for, in percent of a core."""
         used = self.mean("load/application") or self.mean("load/engine") or 0.0
         waited = (self.mean(f"rate/{of}run-queue-wait") or 0.0 for of in ("", "children-"))
         return used + sum(waited) / 10

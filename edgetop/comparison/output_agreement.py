@@ -80,8 +80,8 @@ def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
 def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
     """Return, for each output of `base`, the index of the same output in `other`.
 
-    Outputs are matched by name, else by order, else by shape if each shape occurs once. Raises ValueError if nothing
-    fits.
+    Three ways are tried in turn: by name, by order, and by shape if each shape occurs once. The first way is taken in
+    which the shapes of all matched outputs agree. Raises ValueError if there is no such way.
     """
     shapes, others = ([kept.numbers(0, place).shape for place in range(len(kept.outputs))] for kept in (base, other))
     names, theirs = ([one.name for one in kept.outputs] for kept in (base, other))
@@ -102,7 +102,7 @@ def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
 def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
     """Return the array rearranged to `shape`, or None if that is not possible.
 
-    The array may have the channels on another axis, first or last, or additional axes of size one.
+    It is possible if only the place of the channels (first or last), or axes of size one, differ.
     """
     if array.shape == shape:
         return array
@@ -122,7 +122,7 @@ def _fits(has: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 class _Sums:
-    """Adds up over all inferences what the agreement of two outputs is computed from."""
+    """Sums over all inferences from which the agreement of two outputs is computed, such as the sum of differences."""
 
     def __init__(self) -> None:
         self._count = self._one_only = self._rows = self._same = self._elements = 0
@@ -181,9 +181,9 @@ def class_scores(array: Array) -> Array | None:
 
 
 def _has_order(scores: Array) -> Array:
-    """Return, for each row, whether its classes can be ordered.
+    """Return, for each row of scores, whether its classes can be ordered: True if no score is NaN or plus infinity.
 
-    With NaN or inf they cannot, so no class counts as right.
+    In a row without an order, no class counts as right.
     """
     found: Array = np.isnan(scores) | np.isposinf(scores)
     return np.asarray(~found.any(-1))
@@ -251,7 +251,7 @@ def measured(kept: KeptOutputs, judge: Judge) -> float | None:
 
 @frozen
 class Line:
-    """A row about outputs in a comparison: one value per column, or None. The first column is the baseline."""
+    """A row about outputs in a comparison. It has a value for each column, None if unknown; the baseline is first."""
 
     key: str
     label: str
@@ -260,7 +260,7 @@ class Line:
 
 
 def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line], dict[int, str]]:
-    """Return `(rows, reasons)`: the rows about outputs, and why a column has no values, by its index.
+    """Return `(rows, reasons)`: the rows about outputs, and a dict from a column's index to why it has no values.
 
     `kept` has the kept outputs of each column, or None. The first column is the baseline. Raises InputError if labels
     or metric cannot be used.

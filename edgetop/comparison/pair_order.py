@@ -19,8 +19,10 @@ MOST_MODELS = 100  # each pair is compared on both machines
 
 @frozen
 class PairOrder:
-    """The order of two models by one figure on two machines: -1, 0 or 1 if the first one's figure is lower, tied or
-    higher."""
+    """The order of two models by one figure on each of two machines.
+
+    An order is -1 if the figure of the model `first` is lower, 1 if it is higher, and 0 if they cannot be told apart.
+    """
 
     first: str
     second: str

@@ -109,8 +109,8 @@ def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge 
     """Return the comparison of two or more groups of sessions. The first group is the baseline.
 
     `ranked_by` is the key of the figure that ranks the groups. By default it is p50, or the total time for programs
-    without inferences. `judge` has labels and a metric for kept outputs, which are taken from the first session of a
-    group that kept some. Raises ValueError for fewer than two groups.
+    without inferences. `judge` has labels and a metric for kept outputs. The outputs of a group are those of its
+    first session that kept any. Raises ValueError for fewer than two groups.
     """
     if len(groups) < 2:
         raise ValueError("a comparison needs two sessions or groups")

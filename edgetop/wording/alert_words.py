@@ -48,7 +48,7 @@ def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of
 
 
 def began_words(alert: Alert) -> str:
-    """Return the message for the beginning of an alert: its problem. For a rule, the worst value so far is added."""
+    """Return the message for the beginning of an alert: its problem, and for a user's rule the worst value so far."""
     figures = alert.figures
     if figures is None or alert.name == "leak":
         return problem_words(alert)
@@ -56,7 +56,7 @@ def began_words(alert: Alert) -> str:
 
 
 def ended_words(alert: Alert) -> str:
-    """Return the message when a problem is over: how long it took, and what it was.
+    """Return the message when a problem is over: how long the problem lasted, and what it was.
 
     >>> ended_words(Alert("stalled", "critical", 0, 40 * 10**9))
     'over after 40.0s: an inference has not come back'

@@ -23,7 +23,7 @@ MAX_MESSAGE = 160
 
 
 class Summaries:
-    """Makes the summaries of one session for one viewer. After the first message, each has only what changed."""
+    """Makes the summaries of one session for one viewer. After the first message, a message has only what changed."""
 
     def __init__(self, gates: Sequence[str]) -> None:
         """Begin without data. `gates` are conditions such as `p99>33ms`, whose results the summary shows.

@@ -25,7 +25,8 @@ class Compared:
 def difference_sentence(name: str, base: str, figures: Sequence[Compared]) -> str:
     """Return one sentence about how `name` differs from `base`.
 
-    The first figure decides which of them is called faster.
+    The first figure decides which of them is called faster. Each figure is shown with its change in percent and the
+    95 % interval. Figures without a certain difference come last.
 
     >>> p50 = Compared("p50", "faster", 0.69, (0.67, 0.71))
     >>> difference_sentence("int8", "fp32", [p50, Compared("p99", "unknown", 0.95, (0.8, 1.1))])

@@ -138,7 +138,7 @@ def asked_rate(asked_hz: float) -> str:
 
 
 def overload_words(asked_hz: float, done_hz: float) -> str:
-    """Return the requested rate and the achieved one in words.
+    """Return the requested rate and the achieved rate in words.
 
     >>> overload_words(30.0, 24.07)
     '30 Hz asked, 24.1 Hz done'

@@ -264,7 +264,7 @@ def _share(operators: Iterable[OperatorView]) -> str:
 
 
 def _names(operators: Sequence[OperatorView]) -> str:
-    """Return the names of the operators with the largest share of the time, with that share."""
+    """Return the operators with the largest share of the time, such as `conv1 (Conv, 31.0 %), fc (Gemm, 12.0 %)`."""
     largest = sorted(operators, key=lambda operator: -operator.share)
     named = ", ".join(
         f"{short_name(o)} ({o.op_type}{f', {percent(o.share)}' if o.settled else ''})" for o in largest[:_NAMED]
@@ -275,7 +275,8 @@ def _names(operators: Sequence[OperatorView]) -> str:
 def _event(lasting: Lasting) -> tuple[str, _Figures]:
     """Return `(message, figures)` of a recorded warning or error.
 
-    If it occurred several times, the message says how often and when. For lost inferences it has their total number.
+    If it occurred several times, the message says how often and when. If inferences were lost, the message says how
+    many in total.
     """
     event, times = lasting.first, lasting.times
     if times == 1:
@@ -301,9 +302,9 @@ def _not_settled(finding: of.NotSettled) -> tuple[str, _Figures]:
 
 
 def _between(slope: Slope, rate: str) -> str:
-    """Return the 95 % interval of a memory leak as `low to high`, in the unit of `rate` but without the unit.
+    """Return the 95 % interval of a memory leak as two numbers without a unit, such as `10 to 14`.
 
-    `rate` is the leak as text, such as `12 MiB/h`.
+    `rate` is the leak as text, such as `12 MiB/h`. The numbers are in the same unit.
     """
     scale = 1024 if rate.endswith("GiB/h") else 1
     return f"{slope.low / scale:.1f} to {slope.high / scale:.1f}"

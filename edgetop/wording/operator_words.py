@@ -20,7 +20,8 @@ def bound_unknown_words(ceilings: Ceilings | None, precision: str | None, provid
     """Return why it is unknown whether arithmetic or memory limits operators, or "" if it can be known.
 
     `ceilings` are the measured limits of the board, or None if they were not measured. `precision` is the data type
-    with which the model computes, such as `float32`, or None if unknown. `provider` runs it, such as `CUDA`.
+    with which the model computes, such as `float32`, or None if unknown. `provider` is what runs the operators, such as
+    `CUDA`.
     """
     if provider not in ON_CPU:
         return f"ceilings are measured of the CPU, not of {provider}"
@@ -55,7 +56,8 @@ def rate_mark(not_measurable: str | None) -> str:
 def not_measurable_words(reasons: Sequence[str | None]) -> str:
     """Return how many operators have a bandwidth that cannot be measured, and why. Return "" if there are none.
 
-    `reasons` has, for each operator, the reason as in `Rates`, or None if its bandwidth is known.
+    `reasons` has, for each operator, the reason as in `Rates`, or None if its bandwidth is known. The text begins each
+    reason with the mark that tables show for it, such as `<1us`.
 
     >>> not_measurable_words([None, ABOVE_CEILING, TOO_SHORT, TOO_SHORT])
     'not measurable: >max of 1 operator, whose bytes came from a cache; <1us of 2 operators, too short for the clock'

@@ -60,6 +60,8 @@ def tail_words(parts: Sequence[TailPart]) -> str:
 def inference_words(one: SlowInference) -> str:
     """Return why one inference was slow, and which share of its lost time the cause took.
 
+    The name of its stream comes last, if it has one.
+
     >>> inference_words(SlowInference(0, 50_000_000, "contention", "stress-ng", True, "det.onnx", 0.85))
     'while another process took the CPU (stress-ng), which took 85.0 % of the lost time, det.onnx'
     """
@@ -69,9 +71,9 @@ def inference_words(one: SlowInference) -> str:
 
 
 def tail_lines(tail: TailView, most: int) -> list[str]:
-    """Return a table of the causes of the slowest inferences, and below it a table of single inferences.
+    """Return lines: a table of the causes of the slowest inferences, and a table of the slowest inferences.
 
-    `most` is the number of inferences in the second table, the slowest first.
+    `most` is the largest number of inferences in the second table, the slowest first.
     """
     count = len(tail.slowest)
     lines = [f"the {count} slowest inferences, one a second at most", "", " share  inferences  cause"]

@@ -33,7 +33,7 @@ def throttle_begin_words(throttle: ThrottleAt) -> str:
 
 
 def throttle_end_words(throttle: ThrottleAt) -> str:
-    """Return the message at the end of a throttling: how long it took, its lowest clock and highest temperature."""
+    """Return the message at the end of a throttling: how long it lasted, its lowest clock and highest temperature."""
     span = throttle.span
     lasted_ns = 0 if span.end_ns is None else span.end_ns - span.start_ns
     worst = _worst(throttle.clock, rounded(span.min_clock_mhz), rounded(span.max_temp_c), best_mhz=span.best_mhz)

@@ -30,7 +30,7 @@ def trace_unknown_words(view: TraceView) -> str:
 
 
 def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Document:
-    """Return the result of a power trace as JSON. `operators` are the model's operators, by position.
+    """Return the result of a power trace as JSON. `operators`: the model's operators in the order in which they run.
 
     The keys must stay the same, because programs of users read them (`edgetop help power`).
     """
@@ -86,7 +86,10 @@ def alignment_words(alignment: Alignment) -> str:
 
 
 def trace_lines(view: TraceView, operators: Sequence[OperatorFigures]) -> Iterator[str]:
-    """Yield the result of a power trace as lines of text. `operators` are the model's operators, by position."""
+    """Yield the result of a power trace as lines of text.
+
+    `operators`: the model's operators in the order in which they run.
+    """
     yield f"aligned    {alignment_words(view.alignment)}"
     if view.unknown or view.energy_j is None:
         yield f"energy     not known: {trace_unknown_words(view)}"

@@ -17,7 +17,9 @@ MS_CELLS = 5  # width of a latency in ms
 
 
 def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each figure
-    """Return a vital sign with its limit and unit. Usual values are padded, so that the text keeps its width.
+    """Return a vital sign with its limit and unit. A `?` follows a p99 of too few inferences.
+
+    Usual values are padded, so that the text keeps its width.
 
     >>> vital_words(of.Celsius(71.0, 85.0)), vital_words(of.Tail(31.2e6, is_settled=False, before_ns=20e6))
     (' 71 of 85 C', '   31? ms, was 20.00')
