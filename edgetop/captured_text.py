@@ -92,10 +92,10 @@ def decode(data: bytes) -> str:
 
 
 def whole_lines(data: bytes, encoding: str) -> Iterator[tuple[str, int]]:
-    r"""Yield `(line, size in bytes)` for each complete line. The line has its end, and the size is that in the file.
+    r"""Yield `(line, size)` for each complete line: its text with the newline, and its number of bytes in `data`.
 
-    `data` is a piece of a file that begins at a line, without a byte order mark. `encoding` is as `encoding_of` returns
-    it.
+    `data` is a part of a file that begins at the beginning of a line, without a byte order mark. `encoding` is as
+    `encoding_of` returns it. In the example, the second line is incomplete.
 
     >>> list(whole_lines(b"1\x002\x00\r\x00\n\x003\x00", "utf-16-le"))
     [('12\r\n', 8)]
@@ -131,9 +131,10 @@ def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def without_each_prefix(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    r"""Yield `(text, programs)`: the text as it is, and then the text after each removal of one more prefix.
+    r"""Yield `(text, programs)`: first the unchanged text, then the text after each removal of one more prefix.
 
-    A table of times begins its lines with what may be taken for a prefix, so a reader of such a table tries each form.
+    `programs` are the names of the programs whose prefixes were removed. A reader of a table tries each text, because
+    the first column of the table may look like a prefix. The example shows the second pair.
 
     >>> list(without_each_prefix("10:00:00 12:30:00 7\n10:00:01 12:30:01 7\n"))[1]
     ('12:30:00 7\n12:30:01 7\n', ('ts',))

@@ -57,7 +57,7 @@ class Engine(Protocol):
 
 
 class CompleteEngine(Engine, Protocol):
-    """The methods that an engine may have as well. edgetop also works without each of them."""
+    """Further methods that an engine may have. edgetop works without any of them."""
 
     def unusable(self) -> str:
         """Return why the runtime cannot work on this machine, or "" if it can.
@@ -68,7 +68,7 @@ class CompleteEngine(Engine, Protocol):
     def reshape(self, shapes: Mapping[str, Sequence[int]]) -> None:
         """Give each input its shape. Called once, before `bind`.
 
-        `shapes` has the shape of each input by name, without open sizes.
+        `shapes` has the shape of each input by name. Every size is a number.
         """
 
     def describe(self) -> Description:

@@ -40,7 +40,7 @@ class EngineDiedError(EdgetopError):
 
 
 class OutputError(EdgetopError):
-    """Raised if a recording, a file or a result on standard output could not be written."""
+    """Raised if something could not be written: a recording (`RecordingError`), another file, or a result on stdout."""
 
     exit_code = EXIT_NOT_WRITTEN
 

@@ -37,7 +37,7 @@ def rounded_mj(joules: float) -> float:
 
 
 def milliseconds(ns: float) -> str:
-    """Format ns as ms, with at most three decimals and about four significant digits.
+    """Format ns as a number of ms, with at most three decimals and about four significant digits.
 
     >>> [milliseconds(x) for x in (21_300, 999_940, 5_020_000, 56_000_000, 2_103_000_000)]
     ['0.021', '1.000', '5.020', '56.00', '2103']
@@ -48,7 +48,7 @@ def milliseconds(ns: float) -> str:
 
 
 def unsettled_ms(ns: float) -> str:
-    """Format ns as ms with two significant digits, for a percentile of too few inferences.
+    """Format ns as a number of ms with about two significant digits, for a percentile of too few inferences.
 
     A third digit would change with each new inference.
 
@@ -60,7 +60,7 @@ def unsettled_ms(ns: float) -> str:
 
 
 def millijoules(mj: float, digits: int = 3) -> str:
-    """Format millijoules with `digits` significant digits. Digits before the decimal point are never cut.
+    """Format a number of millijoules with `digits` significant digits. Digits before the decimal point are never cut.
 
     >>> [millijoules(x) for x in (0.0412, 0.61, 4.238, 41.23, 412.6, 4126)]
     ['0.0412', '0.610', '4.24', '41.2', '413', '4126']
@@ -132,7 +132,7 @@ def duration(ns: float) -> str:
 
 
 def elapsed(ns: float) -> str:
-    """Format the time since the start of a session, which must not look like a time of day.
+    """Format the time since the start of a session. The result cannot be taken for a time of day.
 
     >>> elapsed(27.9e9), elapsed(207e9), elapsed(3_725e9)
     ('27s', '3m27s', '1h02m')
@@ -142,7 +142,7 @@ def elapsed(ns: float) -> str:
 
 
 def axis_time(seconds: int) -> str:
-    """Format a time on the axis of a chart, without a last unit of zero.
+    """Format a time on the axis of a chart. Last units that are zero are left out.
 
     >>> [axis_time(x) for x in (0, 45, 300, 330, 5_400, 7_200, 7_230)]
     ['0s', '45s', '5m', '5m30s', '1h30m', '2h', '2h00m30s']
@@ -257,7 +257,7 @@ def percent(share: float) -> str:
 
 
 def share_text(share: float, *, settled: bool) -> str:
-    """Format a share (0 to 1) in percent. Unless `settled` says that the share can be trusted, a question mark follows.
+    """Format a share (0 to 1) in percent, without the unit. A `?` follows if `settled` is False (not yet reliable).
 
     >>> share_text(0.0213, settled=False), share_text(0.5, settled=True)
     ('2.1 ?', '50.0  ')
@@ -266,7 +266,7 @@ def share_text(share: float, *, settled: bool) -> str:
 
 
 def interval_text(interval: Sequence[float] | None) -> str:
-    """Format an interval of shares (0 to 1) in percent, or a dash for None.
+    """Format an interval of shares (0 to 1) in percent, without the unit. None becomes a dash.
 
     >>> interval_text((0.011, 0.3049)), interval_text(None)
     ('1.1-30.5', '-')
@@ -304,7 +304,7 @@ def signed_percent(change: float) -> str:
 def clean(text: str, *, ascii_only: bool = False) -> str:
     r"""Return foreign text that is safe to print: control characters and direction marks become visible escapes.
 
-    `ascii_only` says that characters outside ASCII are replaced by similar ones, or by a question mark.
+    `ascii_only` says that characters outside ASCII are replaced by similar ASCII ones, or by a question mark.
 
     >>> clean("a\x1b[31m[b]\n"), clean("naïve", ascii_only=True)
     ('a\\x1b[31m[b]\\n', 'na?ve')
@@ -357,10 +357,10 @@ def shortened(text: str, cells: int = 60) -> str:
 
 
 def stream_name(name: str, cells: int) -> str:
-    """Return the name of a stream that is safe to print, cut to `cells` characters.
+    """Return the name of a stream (one model of a program), safe to print and cut to `cells` characters.
 
-    A name with a folder keeps its beginning, because the folder tells models of one file name apart. Of other names,
-    only the end is kept.
+    If the name has a folder, its middle is cut out, because the folder may be all that distinguishes two models. If
+    not, its beginning is cut off.
 
     >>> stream_name("v10/detector_int8.onnx", 20), stream_name("ch_PP-OCRv4_rec_infer.onnx", 20)
     ('v10/d...or_int8.onnx', '...v4_rec_infer.onnx')
@@ -371,7 +371,8 @@ def stream_name(name: str, cells: int) -> str:
 def cut_middle(text: str, cells: int) -> str:
     """Return foreign text that is safe to print. If it has more than `cells` characters, its middle is cut out.
 
-    Two thirds of the room are for the end, because names of operators differ at the end.
+    Two thirds of the room are for the end, because names of operators differ at the end. If `cells` is below 8, only
+    the end is kept.
 
     >>> cut_middle("/model/stem/block_1/conv2d_7", 18), cut_middle("conv2d_7", 18), cut_middle("conv2d_7", 4)
     ('/mode...1/conv2d_7', 'conv2d_7', '2d_7')

@@ -66,10 +66,10 @@ def install_command(*packages: str) -> str:
 
 
 def _pipx(prefix: Path) -> list[str]:
-    """Return the words of the pipx command that adds packages to edgetop, as far as the name of its environment.
+    """Return the first words of the pipx command that adds packages to edgetop, such as `["pipx", "inject"]`.
 
-    `prefix` is the folder of the environment. pipx may have installed edgetop for this user, for all users, or in the
-    folder that PIPX_HOME named.
+    `prefix` is the folder of edgetop's environment. pipx may have installed edgetop for this user, for all users, or in
+    the folder that PIPX_HOME named.
     """
     home = prefix.parent.parent
     if home == Path(os.environ.get("PIPX_GLOBAL_HOME", "/opt/pipx")):
@@ -82,10 +82,10 @@ def _pipx(prefix: Path) -> list[str]:
 
 
 def _uv_tool(prefix: Path, packages: Sequence[str]) -> list[str]:
-    """Return the uv command that installs edgetop again as a tool, with `packages` and those that it already has.
+    """Return the uv command that installs edgetop again as a tool, with `packages` and the packages added before.
 
-    It must be installed again, because an upgrade removes what `uv pip install` added. Raises ValueError if uv's
-    receipt does not say where edgetop came from. Its name alone would be looked up on an index.
+    edgetop must be installed again, because an upgrade removes what `uv pip install` added. Raises ValueError if uv's
+    receipt does not say where edgetop came from: with the name alone, uv would look it up on an index.
     https://docs.astral.sh/uv/concepts/tools/
     """
     from edgetop.files import read_toml  # noqa: PLC0415  for a hint alone

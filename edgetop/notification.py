@@ -17,9 +17,10 @@ _BELL_ALONE = ("dumb", "linux", "vt", "screen", "cons", "ansi", "unknown")  # be
 
 
 def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
-    r"""Return the characters that make a terminal show a notification.
+    r"""Return the characters that make a terminal show a notification: the bell, then OSC 9, then OSC 777.
 
-    `environment` are the environment variables that describe the terminal (TERM, TMUX).
+    `environment` are the environment variables that describe the terminal (TERM, TMUX). A plain console, such as
+    `linux`, gets only the bell.
 
     >>> notification("edgetop", "hot; 82 C\x1b[2J", {"TERM": "xterm"})
     '\x07\x1b]9;edgetop: hot, 82 C\\x1b[2J\x1b\\\x1b]777;notify;edgetop;hot, 82 C\\x1b[2J\x1b\\'

@@ -15,17 +15,17 @@ MAX_COMPONENT_BYTES = 200  # a suffix must fit too: most file systems allow 255 
 
 
 def recordings_home() -> Path:
-    """Return the default folder for recordings: `$XDG_STATE_HOME/edgetop`."""
+    """Return the default folder for recordings: `$XDG_STATE_HOME/edgetop`, or else `~/.local/state/edgetop`."""
     return _base("XDG_STATE_HOME", ".local/state") / "edgetop"
 
 
 def config_home() -> Path:
-    """Return the folder of the user's settings and themes: `$XDG_CONFIG_HOME/edgetop`."""
+    """Return the folder of the user's settings and themes: `$XDG_CONFIG_HOME/edgetop`, or else `~/.config/edgetop`."""
     return _base("XDG_CONFIG_HOME", ".config") / "edgetop"
 
 
 def cache_home() -> Path:
-    """Return the folder of files that edgetop can make again: `$XDG_CACHE_HOME/edgetop`."""
+    """Return the folder of files that edgetop can make again: `$XDG_CACHE_HOME/edgetop`, or else `~/.cache/edgetop`."""
     return _base("XDG_CACHE_HOME", ".cache") / "edgetop"
 
 

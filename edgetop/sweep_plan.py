@@ -1,4 +1,4 @@
-"""Sweeps: every combination of models and settings, each run in sessions of its own, and which one to recommend.
+"""Sweeps: every combination of models and settings, each run in its own sessions, and which combination to recommend.
 
 The plan has the runs in their order, with their results so far. It is stored in a file, so that a sweep can be
 continued. This module starts no run and prints nothing.
@@ -69,15 +69,15 @@ class Settings:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Return the texts to put into a program's command, by placeholder.
-
-        Only placeholders that the user defined are included.
-        """
+        """Return the texts of the user's own placeholders in a program's command, such as `{"lr": "0.1"}`."""
         return {name: text for name, text in self.values}  # noqa: C416  dict() wants pairs by their type
 
     @property
     def placeholders(self) -> dict[str, str]:
-        """Return the texts to put into a program's command, by placeholder: such as `{"threads": "2", "lr": "0.1"}`."""
+        """Return the texts of all placeholders in a program's command, such as `{"threads": "2", "lr": "0.1"}`.
+
+        Included are settings that are not None, such as `threads`, and the user's own placeholders.
+        """
         rate = None if self.rate_hz is None else f"{self.rate_hz:.12g}"
         known = {
             "model": self.model or None, "threads": self.threads, "provider": self.provider, "batch": self.batch,
@@ -339,7 +339,7 @@ def _models(plan: Plan) -> list[str]:
 
 
 def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return the figures that the live table of a sweep shows, by name, such as `p50_ms`. An unknown one is None.
+    """Return the figures that the live table of a sweep shows, by name, such as `p50_ms`. An unknown figure is None.
 
     `report` is the document of `report --json`.
     """
@@ -412,8 +412,8 @@ class Candidate:
 def same_runs(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Return the candidates in groups. In a group, the same settings ran with the same providers (what runs operators).
 
-    Several requests can end up the same, because a runtime uses the CPU if it lacks a provider. The candidate that ran
-    as requested comes first in its group. A candidate that has not run is grouped by its name.
+    Candidates with different requests can run the same way, because a runtime uses the CPU if it lacks a provider. The
+    candidate that ran as requested comes first in its group. A candidate that has not run is grouped by its name.
     """
     groups: dict[tuple[object, ...], list[Candidate]] = {}
     for one in candidates:
@@ -432,7 +432,7 @@ class Choice:
 def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
     """Return the best candidate, the candidates on the Pareto front, and why some are excluded.
 
-    A candidate is on the front unless another is better in latency, energy or memory and worse in none of them.
+    A candidate is on the front unless another one is better in latency, energy or memory and worse in none of these.
     Candidates that failed do not count. `wanted` says what to optimise, and the limits.
     """
     worked = [one for one in candidates if one.reason is None]
@@ -451,7 +451,7 @@ def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
 
 
 def _beyond(one: Candidate, wanted: Wanted) -> str:
-    """Return why the candidate cannot be recommended, or "" if it can: a limit is exceeded, or a figure is unknown."""
+    """Return which limit the candidate exceeds, or which figure is unknown; "" if it can be recommended."""
     limits = (
         ("p99_ms", wanted.deadline_ms, "p99", "ms"),
         ("max_c", wanted.max_c, "the hottest zone", "°C"),

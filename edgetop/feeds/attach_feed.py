@@ -48,7 +48,7 @@ class AttachFeed:
 
     @property
     def name(self) -> Path:
-        """The session's present path. The path changes if the folder is moved, or if another session follows."""
+        """The session's present path. It changes if the folder is moved, or if the run continues as a new session."""
         return self.folder.name
 
     @property

@@ -76,9 +76,10 @@ class Player(Protocol):
         """
 
     def checkpoint_ns(self) -> int | None:
-        """Return the session time in ns at which the reader of `ahead` must save its state now, or None if it need not.
+        """Return the session time in ns under which the caller of `ahead` must save its state now.
 
-        A batch after a later seek may then begin at that time instead of the session's beginning.
+        Return None if no state must be saved now. After a later seek, a batch may begin at a time with a saved state
+        instead of at the session's beginning.
         """
 
 
@@ -88,7 +89,7 @@ MAX_WAITING_BATCHES = 256  # more waiting batches are merged
 
 
 class BatchQueue:
-    """A queue of batches (parts of a session's data) between two threads. The reader takes all of them as one batch."""
+    """A queue of batches (parts of a session's data) between two threads. The reader gets waiting batches as one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -115,7 +116,10 @@ class BatchQueue:
 
 
 class Refusal:
-    """The reason why the session refused the last command, such as a stop. `str` gives it for 10 s, then ""."""
+    """The reason why the session refused the last command, such as a stop.
+
+    `str(refusal)` is this reason during the first 10 s, then "".
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -79,7 +79,7 @@ class BoardView:
 
     @property
     def has_failed(self) -> bool:
-        """Whether no data arrive from the board, and no data are expected soon."""
+        """True if the board sends no data, and none are expected soon."""
         return self.state in ("idle", "lost", "unreachable", "misfit", "refused")
 
     @property
@@ -89,7 +89,7 @@ class BoardView:
         return summary.p99_ms / summary.deadline_ms if summary and summary.p99_ms and summary.deadline_ms else 0.0
 
     def searched(self) -> str:
-        """Return all words of the board in one text, in lower case, for the filter to search."""
+        """Return what the filter searches: name, host, group, labels, verdict, model and board type, in lower case."""
         address, summary = self.address, self.summary or Summary()
         labels = " ".join(f"{key}={value}" for key, value in address.labels.items())
         parts = (address.name, address.target.host, address.group, labels, self.word, summary.model, summary.board)
@@ -118,7 +118,7 @@ class Logged:
 
 
 class Board:
-    """One of the watched boards, with the newest data from it. A thread receives these."""
+    """One of the watched boards, with the newest data from it. A thread receives the data."""
 
     def __init__(
         self, address: Address, connect: Connect, gates: Sequence[str], clock: Clock, log: Callable[[Logged], None],

@@ -106,9 +106,9 @@ class Conversation:
     ) -> None:  # fmt: skip
         """Greet the board over `link` and ask for the data after `position`, or for all data if `position` is None.
 
-        `where` is the board's name. `hello_s` is how many seconds the board may take to answer. `gates` are conditions
-        in the form of `--fail-if`, or None. With `gates`, the board is asked for summaries instead of data. Each
-        summary says whether the conditions hold.
+        `position` says how far an earlier link got. `where` is the board's name. `hello_s` is how many seconds the
+        board may take to answer. `gates` are conditions in the form of `--fail-if`, or None. With `gates`, the board is
+        asked for summaries instead of data. Each summary says whether the conditions hold.
 
         Raises InputError if the board refuses, and UnreachableError if a later attempt may succeed.
         """

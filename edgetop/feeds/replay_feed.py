@@ -113,7 +113,7 @@ class ReplayFeed:
 
     @property
     def _checkpoint_distance(self) -> int:
-        """How many of the recording's stops (`stops_ns`) lie between two checkpoints (saved states of the reader)."""
+        """Return how many of the times in the recording's `stops_ns` lie between two saved states of the reader."""
         least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 

@@ -73,9 +73,9 @@ class LentTerminal:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def follow_stop(self) -> None:
-        """If the user has suspended the group that has the terminal, suspend this process too.
+        """If the user has suspended the process group of ssh, suspend this process too.
 
-        When the user continues this process, the group is continued as well.
+        When the user continues this process, ssh is continued as well.
         """
         if self._tty < 0:
             return
@@ -87,7 +87,7 @@ class LentTerminal:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a process of the group has the terminal open. ssh has it open only while it asks a question."""
+        """Whether a process of ssh's group has the terminal open. ssh has it open only while it asks a question."""
         return self._tty >= 0 and _has_tty_open(self._leader)
 
 

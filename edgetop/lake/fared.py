@@ -48,10 +48,10 @@ def fared(place: Place) -> Fared:
 
 
 def _of_kind(rows: list[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
-    """Return the five fields of `Fared` as an array, for sessions that differ only in board, time and temperature.
+    """Return the five counts of `Fared`, in the order of its fields, for sessions that can be compared.
 
-    `rows` are these sessions' rows of the table `sessions`, as dicts by column name. Each session is used to forecast
-    every other one.
+    `rows` are the sessions' rows of the table `sessions`, as dicts by column name. These sessions differ only in board,
+    time and temperature. Each session is used to forecast every other one.
     """
     ambient_c, trip_c, steady_c, low_c, high_c, throttled = (
         np.array([np.nan if row[name] is None else float(row[name]) for row in rows]) for name in NUMBERS

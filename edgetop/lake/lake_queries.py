@@ -1,9 +1,10 @@
 """The predefined questions about a lake, as SQL for DuckDB, Daft, Spark and Trino.
 
 The relations are `sessions` (edgetop.lake.lake_tables), `seconds` and the other tables of the session format. Each has
-the columns `session`, `board` and `date`. The engines differ only in how two lists become rows, and in how a text is
-searched and quoted; `DIALECTS` contains these differences. Percentiles are computed from merged histograms. A
-percentile is the middle of the bucket with the nearest rank, accurate to 0.4 % for any number of files.
+the columns `session`, `board` and `date`. The engines differ only in how the two lists of a histogram (buckets and
+counts) become rows, and in how a text is searched and quoted; `DIALECTS` contains these differences. Percentiles are
+computed from merged histograms. A percentile is the middle of the bucket with the nearest rank, accurate to 0.4 % for
+any number of files.
 """
 
 import re

@@ -119,8 +119,8 @@ class Place:
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
         """Write the file `path`, and read it back to verify it. Return False if the lake already had it, else True.
 
-        `source` opens the content. `size` (in bytes) and `sha256` describe the content. Raises OutputError if the lake
-        fails, or if the file reads back differently.
+        `source` returns an open file with the content. `size` (in bytes) and `sha256` describe the content. Raises
+        OutputError if the lake fails, or if the file reads back differently.
         """
         if self.retry(lambda: self.read(path, _nowhere, size)) == sha256:
             return False
@@ -188,7 +188,7 @@ def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int |
 
 
 def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
-    """Write a file that appears at `place` only when it is complete. `source` opens the content.
+    """Write a file that appears at `place` only when it is complete. `source` returns an open file with the content.
 
     If another push is writing the same file, wait for it. Raises OSError if writing fails, and OutputError if the other
     push does not finish.
@@ -208,8 +208,8 @@ def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
 def _held(partial: Path) -> int:
     """Open the file `partial` for writing and lock it. Return its file descriptor.
 
-    It is a regular file of this user. Raises OSError if opening or locking fails, and OutputError if another push keeps
-    the file locked.
+    A link, or a file of another user, at this path is removed first. Raises OSError if opening or locking fails,
+    and OutputError if another push keeps the file locked.
     """
     until_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < until_s:

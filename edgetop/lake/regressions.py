@@ -45,8 +45,8 @@ class Regression:
 def regressions(records: Sequence[Record], key: str = "version") -> tuple[Regression, ...]:
     """Return a comparison of each version of each model with the version that ran before it.
 
-    `records`: the rows of the question `regressions`. `key`: the column that names the version. Versions are ordered by
-    the time at which they first ran.
+    `records`: the rows that answer the predefined question `regressions`. `key`: the column that names the version.
+    Versions are ordered by the time at which they first ran.
     """
     return tuple(
         found

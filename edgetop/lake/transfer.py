@@ -151,7 +151,9 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
 
 
 def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
-    """Remove the files of a session that were verified in a lake. Return the names of the files that remain.
+    """Remove the files that `pushed` lists as verified in a lake from the session's folder.
+
+    Return the names of the files that remain.
 
     Raises RecordingError if a process is writing the session or the session has changed. Nothing is removed then.
     """
@@ -172,7 +174,7 @@ def _paths(where: str, session: str) -> dict[str, str]:
 
 
 def _file_of(name: str) -> str:
-    """Return the file name in the session's folder. `name`: a table, such as "seconds", or the name of another file."""
+    """Return the name of a file in the session's folder. `name`: its table, such as "seconds", or that name itself."""
     return name if name in BESIDE else f"{name}.parquet"
 
 
@@ -327,8 +329,8 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
 def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[str, Any]]:
     """Return `(manifest, files)` of a session, after checking both. `row`: its row of `sessions`, by column name.
 
-    `files` is a dict by table or file name, with `[size in bytes, SHA-256]`. Raises InputError if one of the two is
-    invalid.
+    `files` is a dict by table or file name, with `[size in bytes, SHA-256]`. Raises InputError if `manifest` or `files`
+    is invalid.
     """
     try:
         manifest = parsed_manifest(Path(SESSION), row[MANIFEST])

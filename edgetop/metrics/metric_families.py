@@ -123,7 +123,7 @@ SENSOR_METRICS = {
 
 
 def families(analysis: Analysis) -> list[Family]:
-    """Return all metrics of a session, or [] before the session has begun. Hold the lock of the analysis."""
+    """Return all metrics of a session, or [] before it has begun. The caller must hold the lock of `analysis`."""
     if analysis.manifest is None:
         return []
     found = []
@@ -291,7 +291,7 @@ def _of_tokens(analysis: Analysis, _: Manifest) -> Iterator[Family]:
 def _labels(view: StreamView, views: Sequence[StreamView]) -> Labels:
     """Return the labels of a stream's series: `stream` with its name, or no labels if the session has only one stream.
 
-    `views`: all streams of the session.
+    A stream is one model of a program. `views`: all streams of the session.
     """
     return (("stream", _text(view.name)),) if len(views) > 1 else ()
 
@@ -307,7 +307,7 @@ def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
 
 
 def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
-    """Yield the energy of each rail in the measured phase, as counters in J.
+    """Yield the energy of each rail (a supply line with a power sensor) in the measured phase, as counters in J.
 
     A counter cannot fall. So a rail with negative power, such as a battery's, is left out.
     """

@@ -92,9 +92,9 @@ class _Reads:
             self.close()  # then no reader is known
 
     def take(self, name: str) -> bool:
-        """Whether the file `name` was read since the last call.
+        """Whether the file `name` was read since the last call for any file.
 
-        Readings of other files since then are forgotten.
+        Each call forgets all earlier reads, also of other files.
         """
         was_read = False
         with contextlib.suppress(OSError):  # BlockingIOError: no more; EBADF: not watched
@@ -103,7 +103,7 @@ class _Reads:
         return was_read
 
     def wait(self, seconds: float) -> None:
-        """Wait until a file of the folder is read, at most `seconds`."""
+        """Wait until any file of the folder is read, but at most `seconds`."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         poll.poll(seconds * 1000)
@@ -174,7 +174,7 @@ class Textfile:
         return self._reads.take(_paths(self._folder, self._run)[0].name)
 
     def close(self) -> None:
-        """Remove the file. The file of a failed run stays, and reports the failure until the next run."""
+        """Remove the metrics file. The file of a failed run stays, and reports the failure until the next run."""
         self._reads.close()
         if self._has_failed:
             os.close(self._lock)

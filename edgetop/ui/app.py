@@ -84,21 +84,18 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.push_screen(self.hosted)
 
     def on_resize(self, event: Resize) -> None:
-        """Draw the whole screen again if the terminal was resized twice in quick succession.
+        """Draw the whole screen again if the terminal became smaller and at once got its old size back.
 
-        Textual may then report only the second size. The second size equals the old size, but the first size has cut
-        off a part of the screen.
+        Textual then reports only the second resize. But the first one has already cut off a part of the screen.
         """
         if self.screen_stack and event.size == self.screen.size:
             self.action_redraw()
 
     def on_cursor_position(self, event: CursorPosition) -> None:
-        """Handle the terminal's report of the cursor position.
+        """Handle the terminal's report of the cursor position, which follows some box and block characters.
 
-        The position tells how wide the terminal draws box and block characters.
-
-        If each box or block character takes one cell, these characters are used from now on. Until then only characters
-        of certain width are drawn.
+        The position tells how wide the terminal drew them. If each took one cell, the screen uses them from now on.
+        Until then, it uses only characters of certain width.
         """
         if self.measured_glyphs and (event.x, event.y) == (len(self.measured_glyphs), 0):
             self.measured_glyphs = ""

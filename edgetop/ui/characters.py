@@ -44,10 +44,10 @@ def border_characters(characters: CharacterSet) -> BorderCharacters:
 
 
 def is_utf8(environment: Mapping[str, str]) -> bool:
-    """Whether the locale of an environment is a UTF-8 one, by LC_ALL, LC_CTYPE and LANG in this order.
+    """Whether the environment variables name a UTF-8 locale. The first that is set of LC_ALL, LC_CTYPE and LANG counts.
 
-    LC_CTYPE=C.UTF-8 with LANG unset or C does not count: Python sets it by itself (PEP 538), so it says nothing about
-    the terminal.
+    LC_CTYPE=C.UTF-8 is ignored if LANG is unset, empty, C or POSIX: Python sets it by itself (PEP 538), so it says
+    nothing about the terminal.
 
     >>> is_utf8({"LANG": "de_DE.UTF-8"}), is_utf8({"LC_CTYPE": "C.UTF-8"})
     (True, False)

@@ -46,7 +46,7 @@ class Scale:
 def nice_scale(low: float, high: float, *, least: float = 0.0) -> Scale:
     """Return a vertical range between two round numbers that includes `low` and `high`.
 
-    The range changes rarely as data grows. `least` is its smallest height, so that small differences do not look large.
+    The range changes rarely as data grows. It spans at least `least`, so that small differences do not look large.
 
     >>> nice_scale(1.02, 1.41), nice_scale(45.3, 45.3, least=10)
     (Scale(low=1.0, high=1.5), Scale(low=44.0, high=54.0))
@@ -104,8 +104,8 @@ class Plot:
     def rows(self, curves: Sequence[Curve], labels: Mapping[int, tuple[str, str]]) -> list[Line]:
         """Return a chart of `curves` as lines, the top row first, each with its label at the left.
 
-        `labels` has (text, style) by the number of the row, counted from the top. Where curves share a cell, the last
-        one gives the colour.
+        `labels` has (text, style) by the number of the row, counted from the top. A cell that several curves
+        share has the colour of the last of these curves.
         """
         if self.cells <= 0:
             return [BLANK] * self.height
@@ -120,7 +120,7 @@ class Plot:
     def dots(self, curve: Curve) -> Ints:
         """Return the height of a curve in each column of dots, counted in dots from the bottom; -1 for a gap.
 
-        The result has one row. If the curve is a band, it has a second row with the upper edge.
+        The result has one row. For a band, it has two rows: the lower edge, then the upper edge.
         """
         across, down = self.dots_of_cell
         ends = (
@@ -222,7 +222,8 @@ class _Chart:
     def _combined(of: Plot, curves: Sequence[Curve], dots: Sequence[Ints], first: int, last: int) -> tuple[Ints, Ints]:
         """Return (character codes, style numbers) of all curves together, in columns `first` to `last` - 1.
 
-        `of` is the chart to draw. `dots` are the heights of each curve, as `Plot.dots` returns them.
+        A style number is an index of `_names`. `of` is the chart to draw. `dots` are the heights of each curve, as
+        `Plot.dots` returns them.
         """
         codes, style = (np.zeros((of.height, last - first), np.int64) for _ in range(2))
         is_line = np.zeros(codes.shape, np.bool_)
@@ -236,7 +237,10 @@ class _Chart:
         return codes, style
 
     def _lines(self, of: Plot, shades: Bools, changed: Bools) -> Iterable[Line]:
-        """Yield the rows that changed as lines. Neighbouring cells of one style are joined into one piece."""
+        """Yield the rows that changed as lines. Neighbouring cells of one style are joined into one piece.
+
+        `shades` tells of each column whether it is shaded, and `changed` of each row whether it changed.
+        """
         codes, style = self._codes[changed], self._style[changed]
         shade_glyph = ":" if of.characters.ascii_only else "\u2591" if of.characters.boxes else "\u2840"
         codes = np.where(codes > 0, codes, np.where(shades, ord(shade_glyph), ord(" ")))
@@ -294,8 +298,8 @@ def time_line(
 ) -> Line:
     """Return the axis below a timeline as a line of `cells` cells: times, a tick per profile, an `m` per mark.
 
-    `bursts` tells where the operators were profiled: places that are not NaN. `marks_s` are the times that the user
-    marked, in s of session time. `rule` is (character, style) of the empty cells between them.
+    `bursts` is a timeline with a value wherever the operators were profiled, and NaN elsewhere. `marks_s` are the
+    times that the user marked, in s of session time. `rule` is the (character, style) of all other cells.
     """
     row = [Span(*rule)] * max(cells, 0)
     span = axis.to_s - axis.from_s

@@ -91,7 +91,7 @@ class InputDialog(Dialog[T], Generic[T]):
         self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100,
         changed: Callable[[str], object] = str,
     ) -> None:  # fmt: skip
-        """`parse` turns the typed text into the result. `below` is a hint, and `text` is there at first.
+        """`parse` turns the typed text into the result. `below` is a hint under the input. `text` is its first content.
 
         `placeholder` is shown while the input is empty. `length` is the greatest number of characters. `changed` is
         called with the text after each change.
@@ -221,7 +221,7 @@ KEY_CELLS = 12
 
 
 class PaletteDialog(Dialog[Entry]):
-    """A list that shrinks to the entries with the letters that the user types. It returns the chosen entry.
+    """A list that shrinks to the entries that contain all words that the user types. It returns the chosen entry.
 
     Textual's own command palette is not used: it draws an emoji two cells wide, blocks of ambiguous width and a
     spinner, and it collects its commands in steps of a quarter of a second.

@@ -59,7 +59,7 @@ class SteadyDriver(LinuxDriver):
     def start_application_mode(self) -> None:
         """Take over the terminal, and forget what was on it. This happens at the start and after Ctrl+Z.
 
-        At the first time, also ask the terminal how wide it draws box and block characters.
+        The first time, also ask the terminal how wide it draws box and block characters.
         """
         self._steady_app.terminal_buffer.forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]

@@ -4,7 +4,8 @@ A cell of the terminal shows two rows of the map, one above the other: a half bl
 another. If the terminal cannot draw half blocks, a row of text is one row of the map. Without colours, characters stand
 for shares.
 
-The models are Brendan Gregg's latency heat maps (https://www.brendangregg.com/HeatMaps/latency.html) and HdrHistogram.
+The design follows Brendan Gregg's latency heat maps (https://www.brendangregg.com/HeatMaps/latency.html) and
+HdrHistogram.
 """
 
 from collections.abc import Sequence
@@ -135,7 +136,7 @@ class _Canvas:
 
     @staticmethod
     def _with_lines(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
-        """Return the colour levels of a column from the bottom, with the codes of p50 and p99 in their rows."""
+        """Return a column's colour levels from the bottom, but HEAT_P50 and HEAT_P99 in the rows of p50 and p99."""
         codes = levels_of(column, axis, rows)
         for ns, mark in ((column.p99_ns, HEAT_P99), (column.p50_ns, HEAT_P50)):
             if (row := axis.row_of(ns, rows)) < rows:

@@ -41,7 +41,7 @@ REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class CommandedScreen(Protocol):
-    """What commands need of a screen. The screens of a session and of a fleet of boards both have it."""
+    """The fields and methods of a screen that commands use. The screens of a session and of many boards have them."""
 
     host: Host
     characters: CharacterSet
@@ -84,7 +84,7 @@ def _open_palette(screen: MonitorScreen) -> None:
 
 
 def palette_entries(screen: MonitorScreen) -> list[Entry]:
-    """Return the entries of the command palette: commands, windows of the percentiles, themes and export formats."""
+    """Return the entries of the command palette: commands, time windows for percentiles, themes and export formats."""
     alike: dict[str, list[Command[MonitorScreen]]] = {}
     for command in sorted(screen.present_commands(), key=lambda command: command.help != _ALONE):
         alike.setdefault(command.words, []).append(command)
@@ -105,7 +105,7 @@ def palette_entries(screen: MonitorScreen) -> list[Entry]:
 
 
 def _reset_view(screen: MonitorScreen) -> None:
-    """Return to the default sort order, layout, theme and window of the percentiles."""
+    """Return to the default sort order, layout, theme and time window for percentiles."""
     screen.reset_view()
     screen.host.use_theme(screen.settings.reset_theme or choose_theme())
     screen.report("sort order, layout, theme and window are reset", seconds=3)
@@ -178,8 +178,8 @@ def _step_severity(screen: MonitorScreen) -> None:
 def _open_item(screen: MonitorScreen) -> None:
     """Show all details of the list entry under the cursor. A replay also goes to the time of that entry.
 
-    If no entry has the cursor, zoom the timelines to their time cursor. Without a time cursor, put the cursor on an
-    entry.
+    If no list entry has the cursor, zoom the timelines to their time cursor. If the timelines have no time cursor
+    either, put the cursor on a list entry.
     """
     from edgetop.ui.dialogs import TextDialog
 

@@ -39,7 +39,7 @@ OPTIONAL = ("session", "sensors")  # on the right only if all panes there have t
 
 @frozen
 class Place:
-    """The rectangle of a pane, in cells, from the top left corner of the screen. One row high, a pane has no title."""
+    """The rectangle of a pane, in cells, from the top left corner of the screen. A pane of one row has no title."""
 
     name: str
     x: int
@@ -69,12 +69,11 @@ def arrange(
     """Return the rectangle of each pane that is shown, for a screen of `width` by `height` cells.
 
     `layout` is a name in LAYOUTS. `zoomed` is the name of the only pane to show, or None. `selected` is the pane that
-    fills the rest of a small screen.
+    fills the rest of a small screen. `more_rows` is the number of rows to keep free above the status line.
 
-    `charts` has the number of timelines that are worth drawing, by pane: heat, power and memory. A pane with 0
-    timelines becomes one line, and an ABSENT pane gets no rectangle. For hotspots, it has 0 if no operators are known.
-    Without `charts`, each has the most possible, but memory has 0. `more_rows` is the number of rows to keep free at
-    the bottom, above the status line.
+    `charts` has the number of timelines to draw, by pane: "heat", "power" and "memory". A pane with 0 becomes one
+    line, and a pane with ABSENT gets no rectangle. For "hotspots", the number is 0 if no operators are known, else 1.
+    If `charts` is None, heat gets two timelines, power one, and memory none.
 
     Rectangles never overlap, nor cover the header or the status line.
     """
@@ -102,9 +101,9 @@ def arrange(
 
 
 def _small(rows: int, main: str, selected: str, *, has_memory_chart: bool) -> list[Want]:
-    """Return the panes of a small screen: `main` at the top, then panes of one line each, then `selected`.
+    """Return the panes of a small screen: the pane `main`, then panes of one line each, then the pane `selected`.
 
-    `rows` is the number of rows that they fill. With `has_memory_chart`, the memory pane has a chart if there is room.
+    All panes together fill `rows` rows. If `has_memory_chart` and there is room, the memory pane has a chart.
     """
     lines = [name for name in ("hotspots", "latency", "heat", "power", "memory") if name not in (main, selected)]
     if rows < MEDIUM_HEIGHT // 2 and "hotspots" in lines:
@@ -132,8 +131,8 @@ def _right(
     """Return the panes that fit into the right column, which has `rows` rows.
 
     `names` are the panes that the layout puts there, and `left` the panes of the left column. If `selected` is in
-    neither column, it replaces the last pane. `charts` has 0 for hotspots if no operators are known: the pane then
-    leaves its room to the others.
+    neither column, it replaces the last pane. `charts` has 0 for "hotspots" if no operators are known: the other panes
+    then get the spare rows of the hotspots pane.
     """
     wants = [
         Want("hotspots", EMPTY_ROWS, 0)
@@ -154,7 +153,7 @@ def _column(
 
     The top left corner is at column `x` and row `y`. `width` is the width of each pane in cells. `wants` has the least
     height of each pane and its share of spare rows. `is_closed` tells whether the last pane also has the line that
-    closes the border. `is_stacked` is noted in each rectangle: the panes share one time axis.
+    closes the border. `is_stacked` says that the panes share one time axis; each rectangle keeps it.
     """
     heights = [want.least for want in wants]
     spare, total = rows - is_closed - sum(heights), sum(want.weight for want in wants) or 1

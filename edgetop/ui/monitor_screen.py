@@ -49,10 +49,10 @@ LISTS = ("hotspots", "events", "sensors")  # panes that keys for lists apply to,
 
 
 def chart_counts(view: MonitorView) -> dict[str, int]:
-    """Return how many timelines are worth a chart, by pane: heat, power and memory. Of hotspots, 1 if any are known.
+    """Return how many timelines each pane must draw, such as `{"heat": 2, "power": 0, "memory": 1, "hotspots": 0}`.
 
-    The number is 0 if all are flat, and ABSENT if the board has no such sensor. An example is `{"heat": 2, "power": 0,
-    "memory": 1, "hotspots": 0}`.
+    The number is 0 if all timelines of the pane are flat, and ABSENT if the board has no sensor for the pane. For
+    "hotspots", which has no timelines, it is 1 if operators are known, else 0.
     """
     heat, memory = sum(has_charts(view)), int(has_memory_chart(view))
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
@@ -143,7 +143,7 @@ class MonitorScreen(Screen[None]):
             self.call_later(self._look_ahead, self.feed.player, self.analysis.twin())
 
     def _look_ahead(self, player: Player, scout: Analysis) -> None:
-        """Analyse the next piece of a replay in advance, and schedule the rest. Keys and refreshes run in between.
+        """Analyse the next part of a replay in advance, and schedule the rest. Keys are handled in between.
 
         `scout` is a second analysis that runs ahead. Its stored states make seeking immediate. At the end, the events
         of the whole session become marks on the time bar.
@@ -230,7 +230,7 @@ class MonitorScreen(Screen[None]):
         return action != "command" or self._commands[str(parameters[0])].applies(self.feed.can)
 
     def action_command(self, command_id: str) -> None:
-        """Run the command with this id, or ask for a second press of its key if it must not happen by accident."""
+        """Run the command with this id. A command that might do harm runs only at the second press of its key."""
         command, before = self._commands[command_id], self._asked
         self._asked = (command_id, monotonic() + ASKED_S) if command.asks else ("", 0.0)
         if command.asks and (before[0] != command_id or monotonic() > before[1]):
@@ -240,7 +240,7 @@ class MonitorScreen(Screen[None]):
             command.run(self)
 
     def interrupt(self) -> None:
-        """Do what Ctrl+C does: stop the run and leave, or only leave if another process has the run."""
+        """Do what Ctrl+C does: stop the run and leave, or only leave if another process runs the session."""
         next(command for command in self.present_commands() if command.is_fixed).run(self)
 
     # Drawing.
@@ -289,7 +289,8 @@ class MonitorScreen(Screen[None]):
     def _view_of_frozen(self) -> MonitorView:
         """Return the results at the moment at which the user froze the screen.
 
-        The same object is returned again until the window, the span of the timelines or the pane that is alone changes.
+        The same object is returned again until the window, the span of the timelines or the pane that is shown alone
+        changes.
         """
         key = self.window_ns, self.lens, self._details
         if self._frozen_view is None or self._frozen_view[0] != key:
@@ -406,7 +407,7 @@ class MonitorScreen(Screen[None]):
         self.report(f"layout {self._layout}")
 
     def reset_view(self) -> None:
-        """Return to the default sort orders, layout and window of the percentiles."""
+        """Return to the default sort orders, layout and time window for percentiles."""
         self._layout, self._zoomed = next(iter(LAYOUTS)), None
         for pane in self._panes.values():
             pane.use_listing(replace(pane.listing, order=0))
@@ -470,9 +471,9 @@ class MonitorScreen(Screen[None]):
         pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
 
     def back(self) -> None:
-        """Undo the first of these: explanations in panes, filters, or else the zoom, the cursors and the focus.
+        """Undo one step: close all explanations, else remove all filters, else undo the zoom, cursors and focus.
 
-        Without any of them, return to the list of boards if the user opened this screen from there.
+        If there is nothing to undo, return to the list of boards, provided that the user opened this screen from there.
         """
         explained = [pane for pane in self._panes.values() if pane.stop_explaining()]
         if explained:
@@ -518,7 +519,8 @@ class MonitorScreen(Screen[None]):
     def listing_pane(self, can: Callable[[Drawing], bool]) -> PaneWidget:
         """Return the list to which a key such as "sort" or "filter" applies.
 
-        `can` tells of a pane whether the key applies to it. The focused pane comes first, then a visible one, then any.
+        `can` returns whether the key can apply to a pane. If it can apply to the focused pane, this pane is returned,
+        else a visible one, else any.
         """
         able = [pane for pane in map(self._panes.__getitem__, LISTS) if can(pane.drawing)]
         return min(able, key=lambda pane: (pane.drawing.name != self._chosen(), not pane.display))

@@ -55,7 +55,7 @@ class LineWidget(Widget):
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Update the lines to the present data. Textual draws the changed ones at its next refresh."""
+        """Update the lines to the present data. Textual draws changed lines at its next refresh."""
         if changed := self.update_lines():
             self.refresh(*(Region(0, y, self._lines_size.width, 1) for y in changed))
 
@@ -129,7 +129,7 @@ class LineWidget(Widget):
 class BorderWidget(LineWidget):
     """Lines that are not a pane, such as the header. The function `draw` makes them.
 
-    `press` is called at a click, and `scroll` at the mouse wheel, with 3 lines down or -3 up.
+    `press` is called at a click. `scroll` is called when the mouse wheel turns, with 3 for down and -3 for up.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class PaneWidget(LineWidget, can_focus=True):
         return None if chosen is None else next((item for item in self._items if item.key == chosen), None)
 
     def choose(self, key: object) -> None:
-        """Put the cursor on the list entry with this key. None removes the cursor."""
+        """Put the cursor on the list entry whose `Item.key` is `key`. None removes the cursor."""
         if key != self._chosen:
             self._chosen = key
             self.redraw()

@@ -107,7 +107,7 @@ def pan(screen: MonitorScreen, step: int) -> None:
 def zoom_words(screen: MonitorScreen) -> str:
     """Return the text for the zoom keys in the last line: the span that the timelines show, such as `10m`.
 
-    Return "zoom" if they were only moved, and "" if they are neither zoomed nor moved.
+    Return "zoom" if the timelines were moved but not zoomed, and "" if they were neither moved nor zoomed.
     """
     if screen.lens.is_plain:
         return ""

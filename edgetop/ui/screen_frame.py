@@ -32,7 +32,7 @@ from edgetop.ui.themes import Theme
 
 
 class FramedScreen(Protocol):
-    """What the lines around the panes need of the screen of a session."""
+    """The fields and methods of a session's screen that the lines around its panes use."""
 
     feed: Feed
     settings: ScreenSettings

@@ -82,7 +82,7 @@ class Sessions(Protocol):
     """Finds the sessions of this machine, and opens, compares, renames and deletes them."""
 
     def listed(self) -> Work[Sequence[StoredSession]]:
-        """Start to list the sessions. The result has those that run first, then the others, the newest first."""
+        """Start to list the sessions. The result has running sessions first, then the others, each newest first."""
 
     def compared(self, first: StoredSession, second: StoredSession, columns: int) -> Work[Sequence[str]]:
         """Start to compare two sessions. The result is a text of lines with at most `columns` cells, where possible."""

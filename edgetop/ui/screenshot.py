@@ -133,9 +133,9 @@ def _split(text: re.Match[str]) -> str:
 
 
 def write_screenshot(svg: str, folder: Path, name: str) -> Path:
-    """Write a new file `NAME-NUMBER.svg` with the first free number, and return its path. Raises OSError.
+    """Write `svg` to a new file `NAME-NUMBER.svg` in `folder`, with the first free number, and return its path.
 
-    Only its owner can read the file.
+    Only its owner can read the file. Raises OSError if it cannot be written.
     """
     for number in range(1, MAX_SCREENSHOTS):
         path = folder / f"{name}-{number}.svg"

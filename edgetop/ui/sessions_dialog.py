@@ -218,7 +218,7 @@ class SessionsDialog(Dialog[StoredSession]):
             self.dismiss(self._chosen)
 
     def action_compare(self) -> None:
-        """Mark the session under the cursor as the first of a comparison. If one is marked, compare both.
+        """Mark the session under the cursor as the first of a comparison. If another one is marked, compare both.
 
         If the cursor is on the marked session, remove its mark.
         """

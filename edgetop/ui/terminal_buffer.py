@@ -5,7 +5,7 @@ is sent as a whole. At 80x24 that was two thirds of all bytes. Rich sets the sty
 afterwards. For a chart of one style in which a few cells change, that was four fifths of all bytes.
 
 Textual also paints whole screens without a change: three times when a pane is shown alone, four times at a resize, and
-at every refresh while a dialog is open. On a serial line with 11,520 bytes per second, each of them took seconds.
+at every refresh while a dialog is open. On a serial line with 11,520 bytes per second, each painting took seconds.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +65,7 @@ class TerminalBuffer:
         return [(x + start, y, cells[start:until]) for start, until in _parts(before, cells)]
 
     def _differing(self, x: int, y: int, pieces: Pieces, width: int) -> tuple[Pieces, int]:
-        """Return the pieces of a row without the unchanged ones at both ends, and the column at which they begin."""
+        """Return a row without the unchanged pieces at both ends, and the column at which the rest begins."""
         end, drawn = x + width, self._drawn.setdefault(y, {})
         known_end, before = drawn.get(x, (-1, ()))
         if known_end != end:
@@ -89,7 +89,7 @@ class TerminalBuffer:
 def _trimmed(before: Cell, now: Cell, x: int) -> tuple[Pieces, int]:
     """Return the part of the piece `now` that differs from `before`, and the column at which it begins.
 
-    `x` is the column of the whole piece. If the pieces cannot be compared cell by cell, return all of `now`.
+    `x` is the column at which `now` begins. If the pieces cannot be compared cell by cell, return all of `now`.
     """
     (old, old_style), (text, style) = before, now
     if old_style is not style or len(old) != len(text) or not PLAIN.fullmatch(old) or not PLAIN.fullmatch(text):
@@ -157,7 +157,7 @@ def _parts(before: list[Cell | None], now: list[Cell]) -> list[tuple[int, int]]:
 
 
 def _whole(now: list[Cell], place: int) -> tuple[int, int]:
-    """Return the cells of the character at `place`, as (first cell, cell after its last one).
+    """Return the range of cells of the character that covers cell `place`, as (first, end); `end` is not included.
 
     A wide character has several cells.
     """

@@ -110,7 +110,7 @@ def _is_label(span: Span) -> bool:
 def spread(left: Line, right: Line, cells: int) -> Line:
     """Return a line of `cells` cells with `left` at its left end and `right` at its right end.
 
-    If both do not fit, `right` is left out.
+    If there is no room for both, `right` is left out.
     """
     gap = cells - width(left) - width(right)
     if gap < 1:

@@ -1,4 +1,4 @@
-"""Themes: TOML files with a colour for each meaning, such as `warning`. Users can add own ones to the config folder."""
+"""Themes: TOML files with a colour for each meaning, such as `warning`. Users can add more to the config folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -77,7 +77,7 @@ def _ratio(name: str, ratio: Ratio | None, widest: float, area: Area) -> Line:
 
 
 def _gauge(ratio: Ratio, widest: float) -> str:
-    """Return a gauge of a ratio's 95 % interval as text. `|` in the middle means no difference between A and B.
+    """Return a gauge as text: `[==]` is the 95 % interval of `ratio`, and `|` in the middle means that A equals B.
 
     `widest` is the difference at both ends of the gauge, as a share: 0.1 for -10 % to +10 %.
 
@@ -119,7 +119,7 @@ def _ends(quantiles: Sequence[Floats]) -> tuple[float, float]:
     """Return the least and the greatest latency on the axis, both round numbers in ns.
 
     The axis reaches from below the shortest latency to above the 95th percentile. `quantiles` are the quantiles of each
-    variant in ns, with a row per quad.
+    variant in ns, with a row per quad (four turns of the variants).
     """
     low = min(float(np.median(rows[:, 0])) for rows in quantiles)
     high = max(float(np.median(rows[:, -2])) for rows in quantiles) * 1.02

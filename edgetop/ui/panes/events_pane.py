@@ -23,7 +23,10 @@ MARKS = {"info": " ", "warning": "!", "critical": "X"}  # severity must not be s
 
 
 def title(_: MonitorView, area: Area) -> str:
-    """Return what the filter lets through. Line 2 has the only count of warnings, so that no two counts differ."""
+    """Return the title: which events the filter lets through, or "" without a filter.
+
+    The title has no count of warnings, because line 2 of the screen has it.
+    """
     least = area.listing.least
     words = area.clean(area.listing.words)
     shown = (_LEAST[least] if least != "info" else "", words and f"with: {words}")

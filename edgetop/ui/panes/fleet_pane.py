@@ -107,8 +107,8 @@ def _charts(summary: Summary, area: Area) -> tuple[tuple[str, str], tuple[str, s
 def _drawn(course: Course, low: float, high: float, area: Area) -> str:
     """Return a chart of one row with the last values of `course`, the newest at the right.
 
-    A value of `low` is empty. The full height is `high`, or the greatest value if it is above `high`. A course without
-    values gives "".
+    A value up to `low` has the lowest bar, and None has no bar. The full height means `high`, or the greatest value if
+    that is above `high`. Return "" if `course` has no values.
     """
     values = np.array([np.nan if value is None else value for value in course[-COURSE_CELLS:]])
     if not len(values) or np.isnan(values).all():

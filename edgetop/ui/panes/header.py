@@ -70,9 +70,10 @@ def _frozen_words(frozen_ns: int | None, *, is_wide: bool) -> Sequence[str]:
 
 
 def _elapsed(view: MonitorView, cells: int) -> str:
-    """Return the elapsed time as text of a fixed width. On a wide screen, the requested duration and the end follow.
+    """Return the elapsed time as text of a fixed width.
 
-    `cells` is the width of the screen.
+    On a wide screen, the requested duration follows, then the time of day at which the session ends. `cells` is the
+    width of the screen.
     """
     now, of, end = elapsed_words(view).partition(" of ")
     asked = end if cells >= WALL_FROM_CELLS else end.partition(", ends")[0]
@@ -173,7 +174,7 @@ def _cut(text: str, cells: int, *, is_only: bool = True) -> str:
 def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: int) -> list[tuple[str, str]]:
     """Return the words after the verdict as (text, style) pairs, the most important first.
 
-    `cells` is the room that they have. It decides whether long or short words are used.
+    `cells` is the room for all these words. It decides whether long or short words are used.
     """
     verdict, is_over = view.verdict, view.progress.phase == "over"
     figure = head.figure
@@ -213,7 +214,7 @@ def _usual_words(view: MonitorView) -> Iterator[str]:
 
 
 def _has_passed(trouble: Past) -> bool:
-    """Whether the brief words of a past trouble can follow "was", as in "was throttled"."""
+    """Whether the brief words for `trouble`, such as "throttled", can follow "was"."""
     return isinstance(trouble, WasThrottled | WasSlowed)
 
 
@@ -226,7 +227,7 @@ def identity_line(
 ) -> Line:
     """Return the second line of the screen: advice against the present problem, then model, runtime and board.
 
-    `recording` is the text at its right end, on the recording or on a problem of the connection. `is_trouble` makes
+    `recording` is the text at its right end, about the recording or a problem of the connection. `is_trouble` makes
     that text a warning.
 
     `frozen` is the verdict that the first line shows while the screen is frozen, else None. If the present verdict is
@@ -266,7 +267,7 @@ def identity_line(
 
 
 def _is_worse(now: Verdict, before: Verdict) -> bool:
-    """Whether the verdict has changed since `before`, and the new one is a warning or critical."""
+    """Return True if the verdict `now` differs from `before` and is a warning or critical."""
     return now.state is not before.state and now.level in MARKS
 
 
@@ -274,7 +275,7 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
     """Return the third line of the screen: the most important figures, such as memory and heat.
 
     Figures with a limit come first, with a bar that shows how near the limit is. Order and widths never change. If not
-    all fit, the last ones are left out, but those with a problem stay as long as possible. After the end of the
+    all figures fit, the last are left out, but figures with a problem stay as long as possible. After the end of the
     session, the line shows the last values, dimmed.
     """
     is_over = view.progress.phase == "over"
@@ -393,7 +394,7 @@ def _cell(t_ns: int, transport: Transport, cells: int) -> int:
 
 
 def _mark(marks: list[Mark]) -> Span:
-    """Return the character for a cell of the time bar with these events. It shows the most severe one."""
+    """Return the character for a cell of the time bar with these events. It shows the most severe event."""
     gravest = max((mark.severity for mark in marks), key=list(MARK_SPANS).index)
     is_users = gravest == "info" and any(mark.kind == "mark" for mark in marks)
     return USERS_MARK if is_users else MARK_SPANS[gravest]

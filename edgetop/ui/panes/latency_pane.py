@@ -109,7 +109,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _tokens(tokens: GenerationView, cells: int, *, has_rates: bool) -> Line:
-    """Return a line on the tokens of a language model: time to the first, and time between two.
+    """Return a line on the tokens of a language model: the time to the first token, and between two tokens.
 
     `has_rates`: whether the line also has the tokens per second.
     """
@@ -128,7 +128,7 @@ def _tokens(tokens: GenerationView, cells: int, *, has_rates: bool) -> Line:
 
 
 def _token_counts(view: MonitorView, tokens: GenerationView, cells: int) -> Line:
-    """Return a line with the rates of a language model, its generated tokens, and the energy of one of them."""
+    """Return a line with the rates of a language model, the number of generated tokens, and the energy per token."""
     pieces: list[Piece] = []
     for name, rate in (("prefill", tokens.prefill_per_s), ("decode", tokens.decode_per_s)):
         pieces += [(f"{name} ", "dim"), or_unknown(rate, formatting.rate), ("  ", "dim")]
@@ -220,9 +220,10 @@ def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
 
 
 def _tail(view: MonitorView, area: Area) -> list[Line]:
-    """Return what share of the slowest inferences of ten minutes each cause explains, or [] if none stands out.
+    """Return lines on the slowest inferences of the last ten minutes: which share of them each cause explains.
 
-    The result is a row for each cause, the most frequent first, or a single line if the area is low.
+    There is a row for each cause, the most frequent first, or one line for all if the area is low. Return [] if no
+    inference was unusually slow.
     """
     tail, width = view.tail, area.width
     count, parts = len(tail.recent), tail.recent_parts
@@ -280,11 +281,9 @@ def _cells(label: str, statistics: Statistics | None, precision: PrecisionView =
 
 
 def _heat_map(view: MonitorView, area: Area) -> list[Line]:
-    """Return the latencies over time as a heat map, with p50, p99 and the deadline if it is near.
+    """Return a heat map of the latencies over time, with p50 and p99, and the deadline if it is near the latencies.
 
-    Of a language model, the times between tokens are shown instead.
-
-    Return [] without data.
+    For a language model, it shows the times between tokens instead of latencies. Return [] without data.
     """
     columns, axis, cells = view.latency.heat, view.axis, area.width - GUTTER
     if not columns:

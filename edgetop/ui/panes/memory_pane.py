@@ -82,7 +82,7 @@ def _scaled(mib: float) -> str:
 
 
 def _cell(track: TrackView | None) -> str:
-    """Return the present value as text, padded so that the numbers of several lines are aligned."""
+    """Return the present value of `track` as text, or a dash for None. It is padded to align with other lines."""
     return _aligned(track.now if track else None)
 
 
@@ -119,7 +119,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """Return the lines of a pane that is shown alone: figures, and timelines of the most important ones."""
+    """Return the lines of a pane that is shown alone: figures, and timelines of the main figures."""
     memory = view.memory
     shown = (("program", memory.application),
              ("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
@@ -223,7 +223,7 @@ def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: 
 def _traffic(memory: MemoryView, area: Area) -> list[Line]:
     """Return a line with the signs of memory pressure: swapping and major page faults, each per second.
 
-    Return [] if the board reports none of them.
+    Return [] if the board reports neither.
     """
     rates = (("swap in", memory.swap_in), ("out", memory.swap_out), ("major faults", memory.major_faults))
     read = [(name, track) for name, track in rates if track is not None]

@@ -168,7 +168,7 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
 def _where(view: MonitorView, area: Area) -> list[Line]:
     """Return a line that warns of operators that ran on the CPU although another provider was preferred.
 
-    Return [] if there are none.
+    A provider is what runs operators, such as a GPU. Return [] if no operator fell back to the CPU.
     """
     matches = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
     if not matches:

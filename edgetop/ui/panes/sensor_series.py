@@ -141,7 +141,7 @@ def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line
 def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
     """Return the chart that `draw` makes, with its times in the last row.
 
-    A chart in a stack has no such row, because the stack has one for all.
+    If several charts share one time axis (`area.is_stacked`), this chart has no row of times.
     """
     if area.is_stacked:
         return draw(area)
@@ -160,7 +160,7 @@ def with_figures(draw: Draw, figures: Draw, area: Area) -> list[Line]:
 
 
 def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Draw, area: Area) -> list[Line]:
-    """Return figures and a timeline: side by side, one above the other, or the figures alone, as there is room.
+    """Return figures and a timeline: side by side, one above the other, or the figures alone, depending on the room.
 
     `points` is the timeline, and `unit` its unit, such as `W`. `figures` makes the lines of the figures.
     """
@@ -192,7 +192,7 @@ class Block:
 def stacked(view: MonitorView, blocks: Sequence[Block], area: Area, above: Sequence[Line] = ()) -> list[Line]:
     """Return the lines `above`, then each quantity with its timeline, and in the last row the times.
 
-    With too few rows, only the first quantities have a timeline, and the last ones may be left out.
+    With too few rows, only the first quantities have a timeline, and the last quantities may be left out.
     """
     drawn = [block for block in blocks if block.points is not None and not block.points.is_empty]
     height = max(0, area.height - len(above))
@@ -212,7 +212,8 @@ def stacked(view: MonitorView, blocks: Sequence[Block], area: Area, above: Seque
 def value_at(points: Points | None, second: float, values: str = "middle") -> float | None:
     """Return the value of a timeline at the session time `second`, in s, or None if the timeline has no value there.
 
-    A place of a timeline has several readings. `values` chooses among them: `low`, `middle` or `high`.
+    A point of a timeline stands for several readings. `values` says which value of them to return: their lowest
+    (`low`), `middle` or highest (`high`).
     """
     if points is None or not points.axis.from_s <= second < points.axis.to_s:
         return None
@@ -251,8 +252,8 @@ _GRAVITY: dict[Severity, int] = {"info": 0, "warning": 1, "critical": 2}
 def _then(view: MonitorView, second: float, column: HeatColumn | None) -> list[tuple[str, str]]:
     """Return the most severe event at the session time `second` as [("then", message)], or [] if nothing happened.
 
-    `column` is the column of the heat map at that time: all events in its span count. If it is None, all events in that
-    second count.
+    `column` is the column of the heat map at that time. All events in the time span of the column count. If `column` is
+    None, all events in that second count.
     """
     begin, end = (column.from_s, column.to_s) if column else (math.floor(second), math.floor(second) + 1)
     events = [event for event in view.events.newest_first if begin * NS <= event.t_ns < end * NS]

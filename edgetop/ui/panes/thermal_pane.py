@@ -268,7 +268,7 @@ def _zone(zone: TrackView, area: Area) -> list[Piece]:
 
 
 def _capped(clock: ClockView) -> tuple[str, str]:
-    """Return (text, style) of the cap on a clock now, in MHz. It is a warning if the hardware could go higher."""
+    """Return (text, style) of the present cap on a clock, in MHz. The style warns if the hardware could go higher."""
     is_below = clock.cap_mhz is not None and clock.max_mhz is not None and clock.cap_mhz < clock.max_mhz
     return (_mhz(clock.cap_mhz), "warning" if is_below else "text")
 
