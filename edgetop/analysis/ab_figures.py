@@ -178,8 +178,8 @@ class QuadEvents:
     def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[QuadFigures, Floats] | None:
         """Return the figures and the latencies in ns of A or B in one quad, or None if a turn has no usable inference.
 
-        `spans`: times `(from, begin, end)` in ns for each turn. Inferences between `begin` and `from` do not count.
-        `side`: 0 for A, 1 for B.
+        `spans`: times `(from, begin, end)` in ns for each turn. The turn lasts from `begin` to `end`, but only
+        inferences after `from` count. `side`: 0 for A, 1 for B.
         """
         kept, seconds, left_out, power = [], 0.0, 0, []
         for from_ns, begin_ns, end_ns in spans:

@@ -77,7 +77,7 @@ class Analysis(Folds):
     def shown_latency(self) -> tuple[RollingLatency, str]:
         """Return `(latency, name)`: the latency that charts of the whole session show, and the name of its stream.
 
-        Of several streams, the result is the busiest one. If there is only one stream, the name is "".
+        Of several streams, the busiest is returned. If there is only one stream, the name is "".
         """
         views = self.stream_views()
         return views[0].latency, views[0].name if len(views) > 1 else ""
@@ -85,7 +85,7 @@ class Analysis(Folds):
     def _shown(self) -> tuple[RollingLatency, str]:
         """Return `(latency, name)`: the latency since the last reset that the screen shows, and the name of its stream.
 
-        Of several streams, the result is the one that the user chose. If there is only one stream, the name is "".
+        Of several streams, the stream that the user chose is returned. If there is only one stream, the name is "".
         """
         views = self.stream_views()
         if len(views) == 1:

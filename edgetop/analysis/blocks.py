@@ -110,9 +110,10 @@ def batch_mean(
 
     The result is None if there are too few time blocks. `amount` and `weight` are the sums of each time block, in order
     of time. The time blocks are joined to batches of about equal weight. `least_weight`: the least weight of a batch.
-    `lacking`: the weight of the time in which nothing was read. The mean of this time may be as far off as any batch.
-    `at_ends`: None if the readings are samples. If the readings of a sensor cover all of the time, `at_ends` is the
-    amount at both ends that is not known exactly; only this amount then widens the interval.
+    `lacking`: the weight of the time in which nothing was read. It widens the interval, because the mean of this time
+    may differ from the result by as much as that of any batch. `at_ends`: None if the readings are samples. If the
+    readings of a sensor cover all of the time, `at_ends` is the amount at the two ends of the time that is not known
+    exactly. Only `at_ends` and `lacking` then widen the interval, not the scatter of the batches.
 
     For samples, the interval follows from the differences between successive batches. The scatter of all batches would
     also contain slow changes. The readings follow these changes, so they are no error (von Neumann 1941, Distribution

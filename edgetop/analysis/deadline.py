@@ -107,7 +107,8 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
     """Return the cause of the misses if the median inference by itself takes longer than the budget, or else None.
 
     `p50_ns`: the median service time in ns. `budget_ns`: how long an inference may take, in ns. `full_speed_ns`: the
-    median at the beginning of the session, at full speed; None if it is unknown.
+    median at the beginning of the session, at full speed; None if it is unknown. The cause is named `too slow` if the
+    median was above the budget even at full speed, and `slow` if it was not.
 
     >>> too_slow(38.2e6, 33e6, 38e6).name, too_slow(38.2e6, 33e6, 28e6).name
     ('too slow', 'slow')

@@ -198,7 +198,8 @@ class PowerRails:
 
         `tracks`: the readings of all sensors. `axis`: the time axis of the timeline; None for no timeline. `until_ns`:
         the session time in ns at which the measured phase ends, or now. `is_each_precise`: True gives every rail its
-        confidence interval; False gives it only to the leading rail.
+        confidence interval; False gives it only to the leading rail (the total or, without a total, the greatest sum or
+        else the greatest part).
         """
         volts = {track.info.label: track.mean for track in tracks.views("volt")}
         rails = [
@@ -271,7 +272,7 @@ def view_energy(
 
     `power`: the power of the rails. `statistics`: the inferences of the whole session. `measured_ns`: the length of the
     measured phase in ns. `manifest`: the load, the idle baseline and the battery of the session. `only_leading`: True
-    leaves out every rail but the total and the leading rail.
+    returns only the total or, on a board without a total, the leading rail: the greatest sum or else the greatest part.
     """
     load, methodology = (manifest.load, manifest.methodology) if manifest else (Load(), Methodology())
     has_baseline = methodology.idle_baseline_s is not None

@@ -103,6 +103,6 @@ def _averages(info: SensorInfo) -> bool | None:
 
 
 def _rate(sums: Integral) -> float | None:
-    """Return the mean number of events per second, or None if readings cover less than half of the phase."""
+    """Return the mean number of events per second, or None if readings cover less than half of the measured phase."""
     covered = sums.covered_s * NS / sums.length_ns if sums.length_ns else 0.0
     return sums.mean_w if covered >= LEAST_COVERED else None

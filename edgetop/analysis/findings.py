@@ -181,7 +181,7 @@ class MonitorCost:
 
 @frozen
 class SustainedShort:
-    """The finding that the session, which has sustained figures, was too short for a steady temperature."""
+    """The finding that the sustained figures come from a session that was too short for a steady temperature."""
 
     measured_ns: int
     session: SessionKind = "run"
@@ -191,7 +191,7 @@ class SustainedShort:
 
 @frozen
 class PowerShort:
-    """The finding that the session, which has power figures, was too short for a steady temperature."""
+    """The finding that the power figures come from a session that was too short for a steady temperature."""
 
     measured_ns: int
     session: SessionKind = "run"
@@ -243,7 +243,7 @@ class FellBack:
 
 @frozen
 class Crossings:
-    """The finding that inferences change between providers (such as a GPU and the CPU), as none can run all of it."""
+    """The finding that inferences change between providers (such as a GPU and the CPU), as none runs all operators."""
 
     providers: tuple[str, ...]
     partitions: int

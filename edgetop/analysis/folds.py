@@ -150,7 +150,7 @@ class Folds:
     token_energy: TokenEnergy
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
-        """Create folds without data. `rules`: the viewer's own alert rules, in addition to the rules of the session."""
+        """Create folds without data. `rules`: the user's own alert rules, in addition to the rules of the session."""
         self._rules = rules
         self.lock = threading.RLock()
         self.folds = 0  # Number of folds so far: a painter compares it to see whether there is new data.
@@ -190,7 +190,7 @@ class Folds:
         return guarded(name, fold, self.faults, _READERS.get(name, ()))
 
     def catch_up(self, feed: Feed) -> None:
-        """Read the next batch from the feed and pass it to all folds, if there is one. Any thread may call this."""
+        """Read the next batch from the feed, if there is one, and pass it to all folds. Any thread may call this."""
         with self.lock:
             batch = feed.read()
             if batch is not None:
@@ -269,7 +269,7 @@ class Folds:
         return len(self.streams) > 1
 
     def _begin_streams(self, streams: ByStream) -> None:
-        """Create the folds of each stream that has its first inferences. `streams`: the new seconds of each stream."""
+        """Create the folds of each stream that has no folds yet. `streams`: the new seconds of each stream."""
         for number in streams.numbers:
             if number in self.streams or len(self.streams) >= MOST_JUDGED:
                 continue
@@ -455,7 +455,8 @@ class Folds:
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
         """Return the energy of one inference, over the whole session.
 
-        `power`: the power of the rails. `only_leading`: True leaves out every rail but the total and the leading rail.
+        `power`: the power of the rails. `only_leading`: True returns only the total or, without a total, the leading
+        rail: the greatest sum of rails or else the greatest rail.
         """
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.totals(), measured_ns, self.manifest, only_leading=only_leading)
@@ -476,7 +477,7 @@ class Folds:
 
     @once
     def forecast_view(self) -> ForecastView:
-        """Return the forecast of the temperature at this load. It begins now or at the end of the measured phase."""
+        """Return the forecast of the temperature at this load, as of now or as of the end of the measured phase."""
         return self.forecast.view(self.progress.measured_until_ns)
 
     @once

@@ -98,8 +98,9 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None =
 def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
     """Return the clock to show, or None if there is none.
 
-    The order of preference: the firmware's clock, the clock whose cap fell furthest, and the clock of the fastest group
-    that was fastest on average. `groups`: the clocks of each group.
+    The firmware's clock is preferred. Second is the clock whose cap fell furthest, if a cap fell. Third is, within the
+    group with the highest frequency, the clock with the highest mean. `groups`: the clocks of each group. `tracks`: the
+    readings of all sensors.
     """
     clocks = [clock for group in groups for clock in group]
     firmware = next((clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK), None)

@@ -241,7 +241,10 @@ class Operators:
 
 
 def sound_use(use: ThreadUse) -> ThreadUse | None:
-    """Return a copy in which no waiting time exceeds the total time. None if one of the figures is impossible."""
+    """Return a copy of `use` in which a waiting time above the total time is set to the total time.
+
+    The result is None if a figure is impossible, such as a negative waiting time.
+    """
     if use.count <= 0 or use.all_ns <= 0 or use.wait_ns < 0 or use.moves < 0:
         return None
     return replace(use, wait_ns=min(use.wait_ns, use.all_ns), most_ns=max(0, use.most_ns))

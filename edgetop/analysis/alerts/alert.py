@@ -107,7 +107,8 @@ class AlertNews:
     def __init__(self, each: Collection[str] = ()) -> None:
         """Begin with no alert reported.
 
-        `each` has the names of the alerts that are reported every time they begin, however close together.
+        `each` has the names of the alerts that are reported every time they begin. An alert of another name that comes
+        and goes is reported at most once a minute.
         """
         self._each = each
         self._now_ns = 0
@@ -132,11 +133,10 @@ class AlertNews:
         return sorted(due, key=lambda alert: alert.begin_ns)
 
     def _is_new(self, alert: Alert, now_ns: int) -> bool:
-        """Whether the alert must be reported. If so, it is also counted as reported.
+        """Whether `alert` must be reported. If so, it is also counted as reported.
 
-        The alert must continue, or have ended less than a minute before `now_ns`, the session time in ns. It is not
-        reported again if an alert that began between its begin and its end was reported before. That was the same
-        alert, whose beginning has been corrected.
+        False if it ended more than a minute before `now_ns`, the session time in ns. False too if a reported alert
+        began between the begin and the end of `alert`: both are the same alert, whose beginning was corrected.
         """
         end_ns = now_ns if alert.end_ns is None else alert.end_ns
         if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):

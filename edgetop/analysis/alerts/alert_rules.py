@@ -2,8 +2,8 @@
 
     temp>80C for=30s until=75C repeat=10m
 
-A rule has an expression, written like that of a gate (`edgetop help gates`). It may also say for how long the
-expression must hold. It is checked for each second of the session.
+A rule has an expression, written like that of a gate (`edgetop help gates`). The rule may also say for how long the
+expression must hold. The expression is checked for each second of the session.
 """
 
 import math
@@ -203,7 +203,7 @@ class Excursions:
     def fold(self, first_s: int, values: Floats) -> None:
         """Take further values, one for each second from session second `first_s` on.
 
-        The values are in the series' own unit, such as ms, not in the unit of the rule.
+        The values must be in the unit of their series, such as ms. They are converted to the unit of the rule here.
         """
         if self._open and first_s > self._next_s and not self._open.is_alert:
             self._open = None  # The seconds in between are unknown.

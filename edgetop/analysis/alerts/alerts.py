@@ -1,7 +1,7 @@
-"""The alerts of a session, found in its seconds, readings and events.
+"""The alerts of a session, found in its latencies by second, its sensor readings and its events.
 
 A live session and its recording give the same alerts. Alerts are computed and not recorded, so a later version of
-edgetop may find better ones. They come from rules, from other results of the analysis, from single events, and from
+edgetop may find better alerts. Alerts come from rules, from other results of the analysis, from single events, and from
 seconds without inferences.
 """
 
@@ -197,7 +197,7 @@ class Stalls:
     def fold(self, batch: Batch, rest_ns: int) -> None:
         """Take a further batch of the session, and add the stalls that ended in it to `spans`.
 
-        `rest_ns` is the longest time in ns for which the load may ask for no inference.
+        `rest_ns` is the longest planned pause of the load in ns. It is added to the length that a stall must have.
         """
         for event in batch.events:
             match event.body:
@@ -275,7 +275,7 @@ def is_of_inferences(rule: AlertRule) -> bool:
 class Alerts(TracksReader):
     """Finds the alerts of a session.
 
-    `rules` are the rules of the viewer. The rules of the session itself arrive as events.
+    `rules` are the alert rules of the user who views the session. The rules of the session itself arrive as events.
     """
 
     def __init__(
@@ -298,7 +298,7 @@ class Alerts(TracksReader):
     def _register(self) -> None:
         """Choose the series of sensor values to compute: only those that a rule checks.
 
-        Each series of a day of readings takes as much time as all other analysis.
+        To compute one series of a day takes as long as all other analysis of that day.
         """
         self._sensors.register({excursions.rule.series for excursions in self._board})
 

@@ -28,7 +28,7 @@ class SensorValues:
     """Computes one value per second from sensors, for alert rules to check. NaN means unknown.
 
     The series are `temp` (hottest zone, °C), `headroom` (°C to the nearest trip point), `power` (W) and `rss` (memory
-    of the engine).
+    of the engine, MiB).
     """
 
     def __init__(self, tracks: Tracks) -> None:
@@ -132,9 +132,10 @@ class InferenceValues:
         return series
 
     def _held(self, name: str, values: Floats, ran: Bools) -> Floats:
-        """Return a copy of `values`, one per second. A second without inferences gets the value of the second before.
+        """Return a copy of `values` in which a second without inferences has the last value before it.
 
-        `name` is the name of the series, such as `p99`. `ran` is True for each second that has inferences.
+        `values` and `ran` have one element per second. `ran` is True for a second with inferences. `name` is the name
+        of the series, such as `p99`, under which the last value is kept for the next call.
         """
         before = np.concatenate([[self._last.get(name, math.nan)], np.where(ran, values, math.nan)])
         held = hold_last(before[None])[0, 1:]

@@ -1,9 +1,9 @@
 """The heat forecast for another ambient temperature: whether and when a board would throttle there, and by how much.
 
 Under the same load and in the same enclosure, a board is warmer by as much as its surroundings are (Incropera et al.,
-chapter 5: the equations are about the rise above ambient). So the fitted model is reused with a trip point that is
-lower by the difference. Leakage and convection change with the temperature, so each range is widened by a share of the
-difference. If the session is not suitable, the result is a reason instead of a forecast.
+chapter 5: the equations are about the rise above ambient). So the fitted model is reused, and the trip point is lowered
+by as much as the other room is warmer. Leakage and convection change with the temperature, so each range is widened by
+a share of this difference. If the session is not suitable, the result is a reason instead of a forecast.
 """
 
 import math
@@ -70,9 +70,9 @@ def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, un
     """Return the heat forecast of the board for a room of `ambient_c` °C.
 
     `batches` is the data of a session; if the board throttled, it must end where the throttling began. `manifest`
-    describes the session. `until_ns` is the session time in ns at which the batches end, or the end of the measurement.
-    Raises UnsuitableError if the session does not allow a forecast, for example because it declares no ambient
-    temperature.
+    describes the session. `until_ns` is the session time in ns as of which the forecast is made: where the throttling
+    began or, if the board did not throttle, the end of the measurement. Raises UnsuitableError if
+    the session does not allow a forecast, for example because it declares no ambient temperature.
     """
     measured_c = manifest.methodology.ambient_c
     if measured_c is None:

@@ -142,9 +142,9 @@ class Forecast(TracksReader):
             self._forget_from(int(rows["t_ns"].min()))
 
     def _forget_from(self, t_ns: int) -> None:
-        """Drop the stored forecast if it was made for a later second than that of new readings.
+        """Drop the stored forecast if new readings belong to an earlier second than the forecast.
 
-        `t_ns` is the session time of the first new reading.
+        `t_ns` is the session time of the first new reading in ns.
         """
         if self._judged and t_ns // NS < self._judged[0]:
             self._judged = None

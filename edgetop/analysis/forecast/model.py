@@ -191,7 +191,7 @@ def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
 
 
 def _off(left_s: Floats, seen_s: float) -> Floats:
-    """Return the model's own error of each remaining time: 0.1 is a standard deviation of about 10 %.
+    """Return the model's own error of each time that remains until the trip point: 0.1 is about 10 %.
 
     The error is the standard deviation of the natural logarithm of the time. `left_s` has the remaining times in s.
     `seen_s` is for how many seconds the temperature was read.
@@ -206,9 +206,10 @@ def _with_model_error(crossing_s: Floats, now_s: float) -> Floats:
 
 
 def _range_at_least(value_s: float, now_s: float) -> tuple[float, float]:
-    """Return the ends of the narrowest range to report for a time, in s since the load began.
+    """Return `(low, high)`: the narrowest range to report for the time at which the board reaches the trip point.
 
-    The range follows from the model's own error. `value_s` is the estimated time, and `now_s` is the present time.
+    The range follows from the model's own error. `value_s` is the estimate of that time, and `now_s` is the present
+    time. All times are in s since the load began.
     """
     if not np.isfinite(value_s):
         return value_s, value_s
@@ -291,8 +292,9 @@ def _possible(
     """Return the simulated boards with their probabilities, or None if all of them are impossible.
 
     `grid` has the pairs of time constants. `point` has the indexes of the pairs for which boards were simulated, and
-    `weight` the weight of each of these pairs. `terms` has the five terms of each board. `begin_c` is the temperature
-    at the beginning in °C. `ambient_c` is a change of the room temperature for each board, in °C.
+    `weight` the weight of each of these pairs. `terms` has a row of five terms for each board: a constant, the slow and
+    the fast exponential, and the derivatives of both. `begin_c` is the temperature at the beginning in °C. `ambient_c`
+    is a change of the room temperature for each board, in °C.
 
     A board is impossible if a part of it changes against the direction `rises` (1: heats up, -1: cools down, 0:
     either). It is also impossible if a time constant is 1.5 grid steps or more from its grid point.
@@ -338,10 +340,11 @@ def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> lis
 
 
 def _most_probable(crossing_s: Floats, weight: Floats) -> tuple[float, float]:
-    """Return the most probable time in s, and its probability: the share of boards that are within 20 % of the time.
+    """Return the most probable time in s at which the trip point is reached, and the probability of this time.
 
-    `crossing_s` has the time of each board, which is infinite for never. `weight` has the probability of each board. If
-    all times are infinite, the result is infinity and 0.
+    The probability is that of all boards whose time is within 20 % of the returned time. `crossing_s` has the time of
+    each simulated board; infinite means never. `weight` has the probability of each board. If all times are infinite,
+    the result is infinity and 0.
     """
     tried = np.unique(_quantiles(crossing_s, weight, tuple(np.linspace(LOW, HIGH, 19))))
     tried = tried[np.isfinite(tried)]

@@ -47,7 +47,7 @@ WIDTHS_S = (1, 4, 16, 64)
 class Steady:
     """A time of steady load, in s of the session.
 
-    `level` is the index in WIDTHS_S of the length of the time blocks with which the time was found.
+    It was found from readings in time blocks of WIDTHS_S[level] seconds.
     """
 
     level: int
@@ -75,7 +75,7 @@ def is_drive(info: SensorInfo) -> bool:
 
 
 class History:
-    """Gives the readings that a forecast needs as means over blocks of time.
+    """Gives the readings that a forecast needs, averaged over blocks of time.
 
     The readings are those of thermal zones, load, cooling and throttling. `infos` are the sensors of the board.
     """

@@ -58,10 +58,11 @@ class Baseline:
 
 
 def find_baseline(points: Points, until_s: int) -> tuple[Baseline | None, int]:
-    """Return the baseline (the median of the first steady 30 s), and the second from which `points` are still needed.
+    """Return the baseline (the median of the first steady 30 s), and the first second that the next call still needs.
 
-    The baseline is None if it cannot be found yet. `points` has the logarithms of latencies in the measured phase with
-    their seconds, in order. `until_s` is the session second up to which they go.
+    The next call may leave out the points before this second. The baseline is None if it cannot be found yet. `points`
+    has the logarithms of latencies in the measured phase with their seconds, in order. `until_s` is the session second
+    up to which they go.
     """
     if not len(points):
         return None, 0

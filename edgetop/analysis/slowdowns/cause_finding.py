@@ -201,7 +201,11 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 
 
 def _unknown(evidence: Evidence) -> Finding:
-    """Return `unknown` as the cause, with two lists of causes: those without a sign, and those without a sensor."""
+    """Return `unknown` as the cause, with two lists of possible causes.
+
+    One list has the causes whose signals were read but show nothing. The other has the causes whose signals were not
+    read.
+    """
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known and channel.role != "load"}
     possible = evidence.possible
     examined = tuple(cause for cause in possible if cause in seen)

@@ -25,9 +25,9 @@ Pairs = Iterable[tuple[Channel, Tally]]
 def clock_part(pairs: Pairs, level: float, *, of_memory: bool | None = None) -> float | None:
     """Return the share (0..1) of a slowdown that follows from lower clocks, or None if no clock was read.
 
-    The clock that fell most counts. `pairs` has `(signal, figures)` pairs: the figures before and during the slowdown.
-    `level` is the size of the slowdown: the natural logarithm of its latency ratio. `of_memory` chooses the clocks:
-    True for clocks of the memory, False for all others, None for all.
+    Of several clocks, only the one that fell most is used. `pairs` has `(signal, figures)` pairs: the figures before
+    and during the slowdown. `level` is the size of the slowdown: the natural logarithm of its latency ratio.
+    `of_memory` chooses the clocks: True for clocks of the memory, False for all others, None for all.
     """
     parts = [
         math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, LEAST_LEVEL)

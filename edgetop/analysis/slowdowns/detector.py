@@ -4,9 +4,9 @@ A window is a second, or several seconds with at least five inferences together.
 
 The beginning of a slowdown is found by the generalised likelihood ratio over a limited time (Willsky and Jones 1976,
 IEEE Trans. Automatic Control 21; Lai 1995, J. Royal Statistical Society B 57, section 3). The test asks whether the
-latency of any span that ends now is at least SLOWER rather than TOLERATED. The scatter is estimated at the same time.
-The slowdown begins with the second that best divides the latencies into those before and those after. It ends at the
-maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
+latency of any span that ends now is at least SLOWER (8 % above the baseline) rather than TOLERATED (6 %). The scatter
+is estimated at the same time. The slowdown begins with the second that best divides the latencies into those before and
+those after. It ends at the maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
 """
 
 import math
@@ -200,8 +200,8 @@ class Detector:
     def _slow_length(self, windows: Windows) -> int:
         """Return approximately how many of the last windows form a slowdown; 0 if they form none.
 
-        The windows form a slowdown if their latency is surely above the tolerated latency. They also do if their
-        latency surely differs from the latency before, and is probably above the tolerated latency.
+        The windows form a slowdown if their latency is surely above the tolerated latency (6 % above the baseline).
+        They also do if their latency is surely above the latency before and probably above the tolerated latency.
         """
         level = clipped(windows)[::-1]
         count, total = np.arange(1, len(level) + 1), np.cumsum(level)
@@ -260,11 +260,11 @@ class Detector:
         return True
 
     def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
-        """Whether the windows are still slow without the two slowest ones, if each window is a second.
+        """Whether the windows are still slow without the two slowest ones.
 
-        An interruption of less than two seconds can slow those two windows, and is not a slowdown. If some windows are
-        longer, all windows count. `before_level` is the latency before the windows: the natural logarithm of (latency /
-        baseline), times a million.
+        An interruption of less than two seconds can slow two windows of a second each, and is not a slowdown. If a
+        window is longer than a second, no window is left out. `before_level` is the latency before the windows: the
+        natural logarithm of (latency / baseline), times a million.
         """
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
         rest = np.sort(clipped(windows))
@@ -287,7 +287,7 @@ class Detector:
     def _is_more_than_a_sparse_blip(self, points: Points, border: float, before_level: float) -> bool:
         """Whether the inferences are still slow without those that an interruption of two seconds could have slowed.
 
-        `points` has the inferences since the beginning of the slowdown. `border` divides slow inferences from others.
+        `points` has the inferences since the beginning of the slowdown. An inference is slow if it is above `border`.
         `before_level` is the latency before the slowdown. Each latency is the natural logarithm of (latency /
         baseline), times a million.
         """
@@ -308,8 +308,8 @@ class Detector:
     def _earliest_s(self) -> int:
         """Return the first second in which a new slowdown can begin: INTERRUPTION_S after the end of the last one.
 
-        The result is 0 if there was no slowdown since the baseline. Contention that lasted from the start is over
-        before the baseline, so it does not count.
+        The result is 0 if no slowdown ended since the baseline. (Contention from the start of the measurement ends
+        before the baseline, so a slowdown may follow it at once.)
         """
         is_own = self.ended_s and self.baseline is not None and self.baseline.from_s < self.ended_s
         return self.ended_s + INTERRUPTION_S if is_own else 0
@@ -369,12 +369,13 @@ class Detector:
         return min(int(settled[-1]) + 1, start_s) if len(settled) else start_s
 
     def _late(self, points: Points, level: float, before_level: float) -> int:
-        """Return by how many seconds the slowdown may have begun later than with the first inference in `points`.
+        """Return by how many seconds the slowdown may have begun after the first inference in `points`.
 
-        `points` has all inferences since then. `level` is the latency in the slowdown, and `before_level` the latency
-        before it. Both are the natural logarithm of (latency / baseline), times a million. Outliers have a limited
-        weight in the likelihood ratio (Huber 1964, Annals of Mathematical Statistics 35). So an inference slower than
-        the slowdown counts no more than an inference halfway between the two latencies.
+        `points` has all inferences since the assumed beginning of the slowdown. `level` is the latency in the slowdown,
+        and `before_level` the latency before it. Both are the natural logarithm of (latency / baseline), times a
+        million. Outliers have a limited weight in the likelihood ratio (Huber 1964, Annals of Mathematical Statistics
+        35). So an inference slower than the slowdown counts no more than an inference halfway between the two
+        latencies.
         """
         scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
         slow, usual = (
@@ -424,10 +425,10 @@ class Detector:
         return len(windows)
 
     def _count_calm(self, span: Span, window: SlowWindow) -> None:
-        """Add a window to a cumulative sum (Page's) that grows while the slowdown `span` is interrupted.
+        """Add a window to Page's cumulative sum, which grows while the slowdown `span` is interrupted.
 
-        The slowdown ends at a certain latency. The sum adds up how far the windows are below this latency. The method
-        also stores since which second the sum has been above 0.
+        The sum adds up how far each window is below `span.leave`, the latency below which the slowdown is interrupted
+        or over. The method also stores since which second the sum has been above 0.
         """
         reach = max(span.leave, LEAST_REACH)
         below = min(max(span.leave - window.level, -reach), reach)

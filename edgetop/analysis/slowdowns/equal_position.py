@@ -5,8 +5,8 @@ attention is proportional to the position, and the rest of the work does not dep
 divided by the usual time at that second's mean position. The usual time of a range of positions is learned from its
 first seconds in which nothing was slow. For a range with too few seconds, a straight line through all ranges is used.
 
-If several requests run at the same time, a batch has a token of each, and takes longer. So the seconds with one number
-of requests have a line of their own.
+If several requests run at the same time, a batch has a token of each, and takes longer. So there is a separate line for
+each number of simultaneous requests.
 
 At positions that the session reaches for the first time, there is no earlier token to compare with, and the line may be
 wrong. A slowdown at these positions is reported only if its cause is proven.
@@ -62,7 +62,7 @@ class Curve:
         """Return the usual time per token at `position` in ns, and whether the position is new. Learn from this second.
 
         `median_ns` is the median time per token in this second. `speed` is how much slower than usual tokens were in
-        the last seconds; 1 if that is unknown. It is used if nothing is known about this curve.
+        the last seconds; 1 if that is unknown. If no usual time is known yet, the result is `median_ns / speed`.
         """
         place = min(int(position) // RANGE, MAX_RANGES)
         if place < self.last_range:
@@ -106,9 +106,11 @@ class Curve:
         return False
 
     def _note_growth(self, place: int, median_ns: float, ratio: float) -> None:
-        """Note a range of positions with a time above the line. Learn all noted ranges if the ratio to the line grows.
+        """Note a range of positions whose time is above the line through the usual times.
 
-        A throttle multiplies every time by one factor, so the ratio to the line jumps once. A ratio that goes on
+        Learn the times of all noted ranges as usual if their ratios to the line keep growing.
+
+        Throttling multiplies all times by the same factor, so the ratio to the line jumps once. A ratio that goes on
         growing shows that the line was too flat. For example, llama.cpp enlarges the cache that it reads in steps of
         256 tokens, and in a small model one step can look like a slowdown. `place` is the index of the range.
         `median_ns` is its median time per token. `ratio` is this median divided by the line.

@@ -106,8 +106,8 @@ class SizedTimes:
 class SizedStreams:
     """The recorded calls of all streams with the sizes of their inputs.
 
-    The readings of a call may come in an earlier batch than its inference: a tap holds back the first inferences of a
-    stream until it knows which of these are its warm-up. So the calls of a stream are stored before it begins.
+    The readings of a call may come in an earlier batch than its inference: the first inferences of a stream are held
+    back until it is known which of them are its warm-up. So the calls of a stream are stored before the stream begins.
     """
 
     def __init__(self) -> None:

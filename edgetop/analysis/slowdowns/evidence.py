@@ -172,8 +172,9 @@ class Evidence:
     def began_with_it(self, tally: Tally) -> bool:
         """Whether the signal left its usual range within 3 s of the start of the slowdown.
 
-        A sensor is read at intervals. So one of its readings before the end of these 3 s must be inside the usual
-        range. `tally` has the figures of the signal.
+        A sensor is read at intervals, so it is not known exactly when the signal left the range. The last reading
+        inside the range must be no later than 3 s after the start. False if the signal was out of the range long
+        before. `tally` has the figures of the signal.
         """
         return tally.first_s != NEVER and not tally.was_beyond and tally.before_s <= self.near_s
 
@@ -260,7 +261,7 @@ class Evidence:
 
 
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusual: Bools | None = None) -> Tally:
-    """Return the figures of a signal: its usual range, and counts of 0.
+    """Return the figures of the signal `channel`: its usual range, and counts of 0.
 
     `held` has the values of the sensors in each second from `begin_s` on. `was_read` says whether each sensor was read
     in that second. `unusual` says which seconds do not belong to the usual range; None means that all belong to it.
@@ -283,7 +284,7 @@ def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
     """Return the median of earlier values of a signal, and the threshold beyond which it is out of its usual range.
 
     `before` has the earlier values; NaN means unknown. For a signal whose fall is evidence, values below the threshold
-    are beyond it. The threshold is NaN if there is none.
+    are beyond it. For this kind of signal, the threshold is NaN if no earlier value is known.
     """
     known = np.sort(before[~np.isnan(before)])
     median = _quantile(known, 0.5)

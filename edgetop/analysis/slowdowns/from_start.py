@@ -1,17 +1,17 @@
 """Finds whether a board is limited from the start, and whether other processes take CPU time that the engine needs.
 
 A rise of the latency can be found only if there is a level before it. There is none for a limit that exists from the
-start, so such a limit is found here. Contention is found here at any time.
+start, so such a limit is found here. Contention (other processes take CPU time that the engine needs) is found here
+at any time.
 
 A board is limited from the start if the flag of a limit is set for most of the first seconds. It is also limited if no
 CPU clock comes near the frequency that its governor allows, although the engine keeps one CPU busy. Then there is no
-burst to compare with.
+burst (a first steady 30 s) with which later latencies could be compared.
 
-The engine's own threads do not count as other processes. So the time for which the engine waited is limited twice: to
-the CPU time that other processes used, and to the CPU time that the engine left free. An engine with more threads than
-CPUs does not contend with itself. A watched program does more than inferences, so only the waiting time within its
-calls counts. The engine's own CPU quota is no contention either: the time for which it stopped the threads is
-subtracted.
+The engine's own threads do not count as other processes. So at most as much of the engine's waiting time counts as
+other processes used, and at most as much as the engine left free. An engine with more threads than CPUs does not
+contend with itself. A watched program does more than inferences, so only the waiting time within its calls counts. The
+engine's own CPU quota is no contention either: the time for which it stopped the threads is subtracted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -290,7 +290,8 @@ def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
 def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Taken:
     """Return the CPU time that other processes took in each second, and whether the engine lacked it.
 
-    `infos` are sensors. `held` has their values with the shape (sensors, seconds).
+    `infos` are sensors. `held` has their values with the shape (sensors, seconds). `machine` describes the board and
+    the load.
     """
     seconds = held.shape[1]
     unknown = np.full(seconds, np.nan)
@@ -322,7 +323,8 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
 def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
     """Return in which seconds other processes slowed the engine, found from how long its threads waited for a CPU.
 
-    The result has one element per second. `values` has the sensor values in each second.
+    The result has one element per second. `values` has arrays by sensor id, with a value for each second. `machine`
+    describes the board and the load.
     """
     lost, engine, others = values[WAIT] / 1000, values[ENGINE] / 100, values[OTHERS] / 100
     runs = np.where(np.isnan(engine), float(machine.wanted), engine)
@@ -437,6 +439,6 @@ class Contention:
     def share(self) -> float:
         """Return the share (0..1) of seconds in which other processes took CPU time that the engine needed.
 
-        The seconds from the start of the measurement to the end of the contention count.
+        It is the share of the seconds from the start of the measurement to the end of the contention.
         """
         return self.contended_s / max(1, self.seconds - (self.free_s if self.is_open else RELEASED_S))

@@ -1,8 +1,8 @@
 """Exports the slowdowns found so far to a remote viewer, and imports them there.
 
 The viewer's data of the past is too coarse to find slowdowns in. The state is exported at a quiet moment, when no
-change of the latency is undecided, so little has to be transferred. A viewer that continues from the state finds the
-same slowdowns as the board itself.
+change of the latency is undecided (it may still turn out to be a slowdown or noise), so little has to be transferred. A
+viewer that continues from the state finds the same slowdowns as the board itself.
 """
 
 from collections.abc import Iterable, Mapping

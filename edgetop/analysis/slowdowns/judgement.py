@@ -124,8 +124,8 @@ class Judgement:
     def _begin_anew(self, opening_s: int, from_s: int, signals: Signals) -> None:
         """Restart the search for slowdowns after other processes took the CPU from the start.
 
-        The usual latency can be measured only now. `opening_s` is the first second in which they took the CPU. `from_s`
-        is the second after the last one. `signals` gives the values of the sensors.
+        The usual latency can be measured only now. `opening_s` is the first second in which other processes took the
+        CPU, and `from_s` the first second in which they no longer did. `signals` gives the values of the sensors.
         """
         self.is_anew = True
         self.contention.named = _process(signals, opening_s, from_s)
@@ -206,8 +206,9 @@ class Judgement:
     def _limited_from_start(self, limited: Limited, signals: Signals) -> list[Slowdown]:
         """Return the limitation of the board as a list with one slowdown, or an empty list if it is not reported.
 
-        A limitation that began after the start is reported only if the model was slower than after it. So is one at the
-        start of one of several streams, once it is over: the stream may have begun long after the session.
+        In two cases it is reported only if the model was slower during the limitation than after it. One case is a
+        limitation that began after the start. The other is a limitation that is over, in a session with several
+        streams: the stream may have begun long after the session.
         """
         to_s = self.limited_to_s
         if to_s is None and limited.flags and limited.free_s > FLICKER_S:
@@ -300,7 +301,11 @@ def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
 
 
 def _stands(span: Span, stage: Stage) -> bool:
-    """Whether a part of a slow time was a slowdown by itself. Call it only if other parts follow this part."""
+    """Whether a part of a slow time is reported even if the rest of the slow time may be noise.
+
+    True if the slow time was surely no noise by the end of this part, or if the cause of this part is well proven. Call
+    it only if other parts follow this part.
+    """
     assert stage.end_s is not None
     return (span.sure_s is not None and span.sure_s <= stage.end_s) or stage.finding.proof >= LIKELY
 

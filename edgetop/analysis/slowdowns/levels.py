@@ -214,8 +214,8 @@ class Noise:
     def rise_ratio(self, before: Ints, rise: Ints) -> float:
         """Return how surely the latency rose: the log-likelihood ratio of a step against correlated noise.
 
-        `rise` has the latencies after the step. `before` has the latencies just before the step that were not added to
-        the noise. Each is the natural logarithm of a latency, times a million.
+        `rise` has the latencies after the step. `before` has the latencies just before the step, as far as `add` did
+        not get them yet. Each is the natural logarithm of a latency, times a million.
         """
         calm = np.concatenate([self.levels, before])[-CALM:]
         return min(_rise_ratio(calm, rise, size) for size in SIZES)

@@ -70,9 +70,9 @@ class Mix:
     def shares(self, number: int, begin_s: int, end_s: int) -> Floats:
         """Return the share (0..1) of other streams in the calls around those of the stream `number`, for each second.
 
-        It is the share of the number of calls or, if less, of the time in calls. (A short call leaves most of the
-        caches as they are.) The share is taken over the time of the stream's last eight calls, and is NaN if it had
-        fewer in the last minute. The seconds go from `begin_s` to `end_s`.
+        The result is the smaller of two shares: that of the number of calls, and that of the time in calls. (A short
+        call leaves most of the caches as they are.) Both are taken over the time of the stream's last eight calls. The
+        result is NaN if the stream had fewer calls in the last minute. The seconds go from `begin_s` to `end_s`.
         """
         if number not in self._row:
             return np.full(end_s - begin_s, np.nan)

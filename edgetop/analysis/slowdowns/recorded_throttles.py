@@ -29,7 +29,7 @@ class RecordedThrottle:
     end: Event | None = None
 
     def is_of(self, cause: Cause) -> bool:
-        """Whether this can be the same throttling as one with this cause that was found in readings.
+        """Whether this may be the same throttling as a throttling with the cause `cause` that was found in readings.
 
         An unknown cause matches any cause.
         """

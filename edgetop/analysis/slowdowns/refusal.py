@@ -1,6 +1,6 @@
 """Lists the causes of a slowdown that were examined and rejected, each with the reason.
 
-They tell the user, for example, why a slowdown is not due to heat.
+The list tells the user, for example, why a slowdown is not due to heat.
 """
 
 from typing import Literal, get_args

@@ -1,7 +1,7 @@
 """The possible causes of a slowdown, the signals that indicate each cause, and the sensors of each signal.
 
-A signal alone does not make a slowdown: `evidence` decides whether it explains one. `edgetop help format` lists the ids
-of the sensors.
+A signal alone is not a slowdown: `evidence` decides whether the signal explains a slowdown. `edgetop help format` lists
+the ids of the sensors.
 """
 
 import copy
@@ -161,10 +161,11 @@ def _smooth(values: Floats) -> Floats:
 
 
 def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
-    """Return for how many ms of each second the engine's own CPU quota stopped it; infinite if the time is unknown.
+    """Return for at most how many ms of each second the engine's own CPU quota stopped it.
 
     `throttled` has the measured times in ms/s, or NaN. `quota` has the percentage of periods in which the quota stopped
-    the engine. All arrays have one element per second.
+    the engine. Where the time is NaN, the result is infinite if the percentage is above 0, and 0 otherwise. All arrays
+    have one element per second.
     """
     with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
         unmeasured = np.where(quota > 0, np.inf, 0.0)
@@ -197,7 +198,7 @@ def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple
 
 
 def is_flag(info: SensorInfo) -> bool:
-    """Whether the sensor is a flag that reports a present limit, and not one since the last boot."""
+    """Whether the sensor is a flag that reports a limit in force now. False for a flag since the last boot."""
     return info.kind == "throttle" and not info.label.endswith(STICKY)
 
 

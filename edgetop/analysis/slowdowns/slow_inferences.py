@@ -174,7 +174,7 @@ class Tail:
 def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -> TailView:
     """Return a view of the 40 slowest inferences of the session, and of the 20 slowest recent ones.
 
-    The arguments may have more, in any order.
+    The arguments may have more inferences, in any order.
     """
     slowest, recent = (
         tuple(sorted(found, key=lambda one: (-one.latency_ns, one.t_ns))[:most])
@@ -264,7 +264,7 @@ def _is_of_quota(
     `counted` is what the engine counted around the inference; None if nothing. `proven` is the cause that `counted`
     proves, or "". `lost_ns` is by how many ns the inference was slower than usual. `signals` gives the values of the
     sensors. `seconds` are the first second of the inference and the second after its last one. A proven wait for a CPU
-    is due to the quota if the quota stopped the engine for most of this time. If nothing was counted, the quota must
+    is due to the quota if the quota stopped the engine for most of the wait. If nothing was counted, the quota must
     have stopped the engine for at least `lost_ns`.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
@@ -339,8 +339,8 @@ def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> boo
 def _others_were_busy(second: int, signals: Signals) -> bool:
     """Whether other processes used much more CPU than usual in this session second or the next one.
 
-    Usual is the median of the half minute before. In that half minute, such a load must have been uncommon. `signals`
-    gives the values of the sensors.
+    Usual is the median of the half minute before. The result is False if other processes were often as busy in that
+    half minute, or if their load is unknown. `signals` gives the values of the sensors.
     """
     channel = next((one for one in signals.channels if one.name == LOAD_OF_OTHERS), None)
     begin_s = max(0, second - USUAL_S)
@@ -399,10 +399,10 @@ def _explained(found: SlowInference, slowdowns: Sequence[Slowdown]) -> SlowInfer
 
 
 def explained_by_others(found: SlowInference, slowdowns: Sequence[Slowdown]) -> SlowInference:
-    """Return a slow inference of one stream with its cause, if a slowdown of another stream explains it.
+    """Return the slow inference `found` with the cause `slowdown`, if a slowdown of the whole board explains it.
 
-    What the whole board does concerns all streams, but a stream with few or noisy inferences has no slowdown of its
-    own then. `slowdowns` are those of all streams.
+    Otherwise, or if a better cause is known, `found` is returned unchanged. `slowdowns` has the slowdowns of all
+    streams: a stream with few or noisy inferences may not show a slowdown of the board itself.
     """
     if found.cause not in ("unexplained", "sensor-read", "operator"):
         return found
@@ -410,7 +410,11 @@ def explained_by_others(found: SlowInference, slowdowns: Sequence[Slowdown]) -> 
 
 
 def _of_operator(found: SlowInference, p50_ns: float, longer: LongerOperators) -> SlowInference:
-    """Return a slow inference with the operator that probably took longer in it, if nothing else explains it."""
+    """Return the slow inference `found` with the operator that probably took longer as its cause.
+
+    If another cause is known, or if no operator is probable, `found` is returned unchanged. `p50_ns` is the median
+    latency in ns. `longer` names the operator that probably took longer.
+    """
     if found.cause != "unexplained":
         return found
     name = longer.explain(PART * (found.latency_ns - p50_ns))

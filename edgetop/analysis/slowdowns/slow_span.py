@@ -1,4 +1,4 @@
-"""A span of slow seconds, while it is open and after it, and the points that decide where it begins."""
+"""A slow time that the detector found, and functions that find the second in which a slow time begins."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -90,15 +90,15 @@ def clipped(windows: Windows) -> npt.NDArray[np.int64]:
 def first_above(points: Points, border: float, reach: float) -> int:
     """Return the second in which the latency rises above `border`.
 
-    This second best divides earlier points below the border from later points above the border. `reach` limits how far
-    an outlier counts as beyond the border.
+    This second best divides earlier points below the border from later points above the border. An outlier counts as at
+    most `reach` away from the border. Latencies, `border` and `reach` are natural logarithms, times a million.
     """
     gain = np.clip(points["level"] - border, -reach, reach)[::-1]
     return int(points["second"][len(points) - 1 - int(np.argmax(np.cumsum(gain)))])
 
 
 def relative(rows: npt.NDArray[np.void], baseline: Baseline) -> npt.NDArray[np.void]:
-    """Return windows or points whose levels are relative to the baseline."""
+    """Return a copy of windows or points, with the baseline subtracted from each latency (both as logarithms)."""
     found: npt.NDArray[np.void] = rows.copy()
     found["level"] -= baseline.level
     return found

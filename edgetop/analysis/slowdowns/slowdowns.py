@@ -1,6 +1,7 @@
 """Finds the slowdowns of a session with their causes, and its slowest inferences.
 
-The data are seconds, sensor readings and events. A live session and its recording give the same results.
+The data are the latencies of each second, sensor readings and events. A live session and its recording give the same
+results.
 """
 
 import contextlib
@@ -100,7 +101,7 @@ class Slowdowns(TracksReader):
     def _settle_over_pauses(self, until_s: int) -> None:
         """Make the results up to the second `until_s` final.
 
-        Pauses so long that there are no rows for them are skipped, except for their first ten minutes.
+        A pause of more than a week has no rows. Only the first ten minutes of such a pause are examined.
         """
         second = np.append(self.settled_s - 1, self._rows["t_ns"] // NS)
         for place in np.flatnonzero(np.diff(second) > MOST_EMPTY_S).tolist():

@@ -117,7 +117,8 @@ class Stage:
 class Change:
     """A new change of the latency during a slowdown. Later seconds will show whether the change lasts.
 
-    `sum` says how far the latency of its windows (of about a second) is beyond `border`. It is Page's cumulative sum.
+    `sum` is Page's cumulative sum: it adds up how far the latency of each window (of about a second) is above `border`
+    for a rise, or below it for a fall.
     """
 
     is_rise: bool
@@ -164,7 +165,10 @@ class Change:
 
 @dataclass(slots=True)
 class Stages:
-    """Divides one slowdown into parts with different causes, from its slow seconds in order."""
+    """Divides one slowdown into parts with different causes.
+
+    `add` gets the slow seconds of the slowdown, in order of time.
+    """
 
     sigma: float
     slack_s: int

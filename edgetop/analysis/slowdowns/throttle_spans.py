@@ -3,7 +3,8 @@
 A span has one cause. It begins with the first reading of a signal in force, and ends with the first reading of a signal
 that is not in force. If a signal comes and goes faster than 2 s, it makes one span. If a signal is not read for 12 s
 because its sensor was lost, the span ends with its last reading; this is known 12 s later. A flag that does not say why
-belongs to the cause of another signal at that time. If there is none, it belongs to heat if a zone is at its trip.
+belongs to the cause of another signal at that time. If there is no other signal, the flag belongs to heat if a zone is
+at its trip point.
 
 A flag since boot is about the past, and a fan that turns slows nothing: neither is a signal. A zone at the trip at
 which it throttles, and a cap of a clock, are signals only together: heat lowered the cap.
@@ -119,8 +120,8 @@ def board_of(manifest: Manifest) -> Board:
 def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
     """Return the indexes of the clocks to show, and their name: "cpu", or the label of another clock.
 
-    They are the firmware's clock of a Raspberry Pi. Without it, they are the fastest CPUs, or else the fastest clock.
-    The name is "" if there is no clock.
+    The firmware's clock of a Raspberry Pi is shown. A board without this clock shows the clocks of the fastest CPUs. A
+    board without CPU clocks shows its fastest clock. The name is "" if there is no clock.
     """
     places = [place for place, info in enumerate(infos) if info.kind == "freq"]
     by_firmware = [place for place in places if infos[place].label == "arm"]
@@ -305,9 +306,9 @@ class Spans:
                 self._open(mark.t_ns, place, "thermal", board)
 
     def _follow_falls(self, hot_ns: int, board: Board) -> None:
-        """Attribute a fallen clock cap or a set flag to heat, if a zone reached its trip point up to 3 s later.
+        """Attribute a fallen clock cap or a set flag to heat, if this began at most 3 s before `hot_ns`.
 
-        `hot_ns` is when the zone reached its trip point, in ns of session time.
+        `hot_ns` is when a thermal zone reached its trip point, in ns of session time.
         """
         for place in np.flatnonzero(board.is_cap).tolist():
             is_down = self.now[place] < SAME_CLOCK * self.above[place]
