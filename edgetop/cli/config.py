@@ -1,8 +1,8 @@
 """The settings of the screen and of `--live`: from the command line, from two TOML files, and from the last choices.
 
 The command line comes first. The last choices are what the user last chose on the screen: theme, window, layout and
-sort order. They are stored beside the recordings. There is a theme for each kind of terminal, because a terminal with
-few colours cannot draw every theme.
+sort order. They are stored beside the recordings. The last theme is stored for each kind of terminal, because a
+terminal with few colours cannot draw every theme.
 """
 
 import contextlib
@@ -74,9 +74,9 @@ def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) ->
 
 
 def line_settings(chosen_now: ScreenChoices) -> tuple[int, bool]:
-    """Return `(interval in ns, whether to print ASCII only)` for the lines of `--live`. Raises InputError.
+    """Return `(interval in ns, whether to print ASCII only)` for the lines of `--live`.
 
-    `chosen_now` are the options of the command line.
+    `chosen_now` are the options of the command line. Raises InputError if a setting is invalid.
     """
     return _of_lines(chosen_now, load_config(config_home(), chosen_now.config_file, for_screen=False))
 
@@ -167,8 +167,9 @@ def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: boo
 def _keys(table: Mapping[str, object], before: Mapping[str, str]) -> Mapping[str, str]:
     """Return the key bindings: a dict from the id of an action to the keys that trigger it, separated by commas.
 
-    `table` has the new bindings, with keys as users write them. They replace those in `before`. The keys in `before`
-    and in the result are Textual's names. Raises SettingError for an unknown id or key, and for a key with two actions.
+    `table` has the new bindings, with keys as users write them. These bindings replace those in `before`. The keys in
+    `before` and in the result are Textual's names. Raises SettingError for an unknown id or key, and for a key with two
+    actions.
     """
     from edgetop.ui.key_commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415

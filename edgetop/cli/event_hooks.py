@@ -1,8 +1,8 @@
 """Event hooks: commands of the user that run at events such as throttling (`--on-event`).
 
 Each hook has its own thread, so the session never waits for it. What a command prints becomes an event of the session.
-A hook runs at most once a minute, for at most half a minute, and at a lower priority than the engine. Other
-events are skipped, and the next run or the end of the session reports their number.
+A hook runs at most once a minute, for at most half a minute, and at a lower priority than the engine. Events in between
+are skipped, and the next run or the end of the session reports their number.
 """
 
 import contextlib

@@ -98,7 +98,7 @@ def _with_faults(code: int) -> int:
 def _refused(error: OSError) -> int:
     """Print an error of the operating system, such as a full disk, and return the exit code.
 
-    Other errors are raised again.
+    An error that this function does not know is raised again.
     """
     if error.errno == errno.EIO:  # the terminal has closed
         return EXIT_DONE

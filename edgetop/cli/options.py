@@ -85,7 +85,7 @@ def duration(text: str) -> int:
 
 
 def sample_time(text: str) -> int:
-    """Return the interval of readings in ns, from 100 ms to one minute.
+    """Return the interval of readings in ns. It must be from 100 ms to one minute.
 
     >>> sample_time("500ms")
     500000000
@@ -144,8 +144,8 @@ def duty_cycle(text: str) -> tuple[int, int]:
 def _parser(path: str, topic: str = "") -> Callable[[str], Value]:
     """Return a parser that calls the function `path`, such as `edgetop.formatting:parse_clock_time`.
 
-    Its module is imported at the first call, because `--help` does not need it. A ValueError becomes a BadParameter.
-    Its message ends with `topic`, such as `edgetop help gates`.
+    The function's module is imported at the first call, because `--help` does not need it. A ValueError becomes a
+    BadParameter, whose message ends with `topic`, such as `edgetop help gates`.
     """
     module, function = path.split(":")
 
@@ -386,7 +386,7 @@ def _check_limit(text: str, fields: dict[str, float]) -> None:
 
 
 def warmup_runs(text: str) -> int | None:
-    """Return the number of warm-up runs. None means `steady`, and AUTO_WARMUP means `auto`.
+    """Return the number of warm-up runs. Return None for the text `steady`, and AUTO_WARMUP for `auto`.
 
     >>> warmup_runs("50"), warmup_runs("steady")
     (50, None)

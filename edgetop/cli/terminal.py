@@ -113,9 +113,9 @@ def _point(fds: set[int], to: int) -> None:
 
 
 def _held(files: set[tuple[int, int]]) -> list[int]:
-    """Return the open file descriptors of this process for `files`, given as `(device, inode)`.
+    """Return the open file descriptors of this process that lead to `files`, which are `(device, inode)` pairs.
 
-    isatty(3) cannot tell, as it is false after a hang-up.
+    isatty(3) cannot find the descriptors of a terminal, because it is false after a hang-up.
     """
     fds = []
     with contextlib.suppress(OSError):
@@ -205,7 +205,9 @@ def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal
 
 
 def move_into_scope(command: tuple[str, ...]) -> None:
-    """Restart this process through `command`, such as systemd-run, with the same command line. Raises OSError."""
+    """Restart this process through `command`, such as systemd-run, with the same command line. Raises OSError if that
+    fails.
+    """
     interpreter = sys.executable or str(Path(sys.orig_argv[0]))
     os.execve(  # noqa: S606  no shell is meant
         command[0], [*command, interpreter, *sys.orig_argv[1:]], {**os.environ, IN_SCOPE: "1"}
@@ -214,7 +216,7 @@ def move_into_scope(command: tuple[str, ...]) -> None:
 
 @frozen
 class LogoutEffect:
-    """How a logout of its user affects a run: a command that restarts the run so that it survives, and a message."""
+    """What happens to a run when its user logs out: a message, and a command that restarts it so that it survives."""
 
     command: tuple[str, ...] = ()  # prefix of the command line to start the run again; () to leave it
     message: str = ""  # message for the user; "" if a logout does no harm

@@ -37,7 +37,7 @@ def _python() -> str:
 def _place() -> str:
     """Return how edgetop is installed, such as `pipx` or `virtual environment`.
 
-    The path might contain a user's name.
+    The path of the installation is left out, because it might contain a user's name.
     """
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():
@@ -63,7 +63,7 @@ def _platform() -> str:
 def _runtimes() -> Iterator[tuple[str, str]]:
     """Yield `(runtime, packages)` for each runtime: the installed packages that provide it, with versions, or "-".
 
-    Two packages for the same runtime overwrite each other.
+    All packages of a runtime are named, because two of them overwrite each other's files.
     """
     providers = metadata.packages_distributions()
     for name, runtime in RUNTIMES.items():

@@ -1,8 +1,9 @@
-"""Encode batches (parts of a session's data) for a link. The form is a journal's frame with two additions.
+"""Encode batches (parts of a session's data) for a link between a board and a viewer.
 
-The additions are the aggregates of a long history, and the analysis that the board itself has made. All batches of one
-sender form one deflate stream, so repeated content costs little. The decoder trusts nothing: it raises ValueError for
-impossible values, and unpacks at most `MAX_UNPACKED` bytes of a batch.
+A batch has the form of a frame of the journal (the files to which a running session appends) with two additions: the
+aggregates of a long history, and the analysis that the board itself has made. All batches of one sender form one
+deflate stream, so repeated content costs little. The decoder trusts nothing: it raises ValueError for impossible
+values, and unpacks at most `MAX_UNPACKED` bytes of a batch.
 """
 
 import itertools
@@ -242,7 +243,7 @@ def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
 
 
 def in_pieces(batch: Batch) -> Iterator[Batch]:
-    """Yield `batch` as several batches, each small enough for one frame. The first has all single inferences."""
+    """Yield `batch` as several batches, each small enough for one frame. The first has all individual inferences."""
     cuts = _cuts(batch.seconds)
     for number in itertools.count():
         first = number == 0

@@ -49,7 +49,7 @@ Judge = Callable[[Iterator[Batch], int], Judged | None]
 
 
 def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
-    """Yield the past of a session as frames for a link: first a PLACE, then a BATCH for each part.
+    """Yield the past of a session as frames: first a PLACE (where the journal goes on), then a BATCH for each part.
 
     `folder` is the session's folder. `judge` analyses the session here, on the board; None for no analysis. Raises
     InputError if the session cannot be read.
@@ -98,8 +98,8 @@ def _streams_in(manifest: Manifest) -> int:
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
     """Yield the batches from the session time `fine_ns` on in full detail.
 
-    The first has the analysis of the time before. `judge` makes the analysis. No batch has an analysis if `judge` is
-    None or fails.
+    The first batch has the analysis of the session before `fine_ns`, which `judge` makes. No batch has an analysis if
+    `judge` is None or fails.
     """
     late_ns = fine_ns + CONTEXT_S * NS
     judged = None
@@ -114,7 +114,7 @@ def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[
 def _all(recording: Recording, late_ns: int) -> Iterator[Batch]:
     """Yield the batches of the whole session, for analysis.
 
-    Batches after the session time `late_ns`, in ns, cover less time each. So the analysis can stop soon after it.
+    After the session time `late_ns`, in ns, batches cover less time each. So the analysis can stop close to that time.
     """
     yield from recording.play(step_s=JUDGED_AT_ONCE_S, span=Span(end_ns=late_ns))
     for batch in recording.play(step_s=JUDGED_STEP_S, span=Span(late_ns)):
@@ -245,11 +245,10 @@ _RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
 
 
 def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
-    """Return three numbers of consecutive inferences that missed their deadline.
+    """Return `(first, last, longest)`: how many consecutive inferences missed their deadline.
 
-    The first number counts misses at the begin of the time that `rows` cover, the second counts misses at the end of
-    that time, and the third is the longest series. A row has the figures of one second. All three are ABSENT if no row
-    has these numbers.
+    `first` counts those at the beginning of the time that `rows` cover, `last` those at its end. A row has the figures
+    of one second. All three are ABSENT if no row has these numbers.
     """
     rows = rows[rows["miss_run_longest"] != ABSENT]
     if not len(rows):
@@ -266,9 +265,10 @@ def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
 
 
 def _aggregates(pieces: Iterator[Readings], until_ns: int) -> Aggregates:
-    """Return the readings of each sensor as aggregates, sorted by time. Gaps in a sensor's readings are lost.
+    """Return the count, lowest, mean, highest and last reading of each sensor in each span of time, sorted by time.
 
-    `until_ns` is the session time at the end of the readings. It decides how much time one aggregate covers.
+    Gaps in a sensor's readings are lost. `until_ns` is the session time at the end of the readings. The later it is,
+    the longer are the spans.
     """
     width_ns = NS
     while AGGREGATES * width_ns < until_ns:
@@ -334,7 +334,8 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
 
 
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:
-    """Return the single inferences of the last whole seconds, at most `MAX_SINGLE`. They make recent percentiles exact.
+    """Return the individual inferences of the last whole seconds, at most `MAX_SINGLE`. They make recent percentiles
+    exact.
 
     No inference before the session time `fine_ns`, in ns, is returned.
     """

@@ -1,9 +1,9 @@
 """Run an engine or a watched program in a cgroup of its own that limits its CPU time, memory or disk I/O (`--limit`).
 
 If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Without systemd, the cgroup is made below
-or beside the cgroup of edgetop. It is in the hierarchy of version 2, or of version 1 for a controller that version 2
-lacks. A command enters the cgroup and then executes the engine or program, so no part of it runs outside. No other
-process is put into the cgroup. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+or beside the cgroup of edgetop. Such a cgroup is in the hierarchy of version 2, or of version 1 for a controller that
+version 2 lacks. A command enters the cgroup and then executes the engine or program, so no part of it runs outside. No
+other process is put into the cgroup. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
 scheduler/sched-bwc.rst.
 
 A cgroup outlives edgetop as long as a process is in it. That happens if a program left children behind, or if edgetop
@@ -57,7 +57,8 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
     """Make a cgroup with this limit, and remove it at the end of the `with` block.
 
     The block gets an Enclosure, which says how to start a program in the cgroup. Raises InputError with advice if the
-    cgroup cannot be made, or if the kernel cannot enforce every part of the limit.
+    cgroup cannot be made, or if the kernel cannot enforce every part of the limit. `root` is where system files are
+    read.
     """
     if not limit.needs_cgroup:
         yield Enclosure()
@@ -110,7 +111,7 @@ def _guard(folders: Sequence[Path]) -> int:
 def hardware_disks(root: Root) -> list[tuple[str, str]]:
     """Return `(name, "MAJOR:MINOR")` of each hardware disk, such as `("sda", "8:0")`, without partitions.
 
-    Raises InputError if there is no such disk.
+    `root` is where system files are read. Raises InputError if there is no such disk.
     """
     named = ((name, root.line(f"{BLOCK}/{name}/dev")) for name in root.names(BLOCK))
     disks = [(name, number) for name, number in named if number and "device" in root.names(f"{BLOCK}/{name}")]
@@ -163,7 +164,7 @@ def _scope(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[
 
 
 def _ran(command: Sequence[str]) -> tuple[str, str | None]:
-    """Run a command that enters a cgroup. Return `(output, why it failed)`. The second is None if it succeeded."""
+    """Run a command that enters a cgroup. Return `(output, why it failed)`. The reason is None if it succeeded."""
     try:
         done = subprocess.run(  # noqa: S603  systemd-run or a shell of the system
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
@@ -229,7 +230,7 @@ def _first_made(
     """Make a cgroup below the first of `parents` that allows it. Return its folder, or None if none allows it.
 
     `parents` are edgetop's own cgroup, the one above it, and so on. `controllers` are the cgroup controllers that the
-    limit needs, such as `memory`. `is_v1` says that they belong to cgroups of version 1.
+    limit needs, such as `memory`. `is_v1` says that the controllers belong to version 1.
     """
     for parent in parents:
         above = Path(root.real(parent))
@@ -287,7 +288,7 @@ def _remove_abandoned(parent: Path, root: Root) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a cgroup, with a few attempts. If all of them fail, a later run removes it."""
+    """Remove a cgroup, with a few attempts. If all attempts fail, a later run of edgetop removes it."""
     for _ in range(_REMOVALS):
         with contextlib.suppress(OSError):  # a killed engine stays in it for a moment
             folder.rmdir()

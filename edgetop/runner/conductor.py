@@ -302,7 +302,7 @@ class Conductor:
         """End this session and begin the next one, if the next one's recording is ready.
 
         All data so far belongs to this session. Time 0 of the next session is before every inference that is still to
-        come. The screen only gets the beginning of the next session. The end of this one is in its recording.
+        come. The last batch of this session is only recorded. The screen gets the first batch of the next session.
         """
         state, recorder, rotation = self._state, self._recorder, self._rotation
         if rotation is None or self._recording_paused or self.is_stopping or not state.is_measuring:

@@ -57,7 +57,7 @@ def container_image(
 
     `name` is the image's name, or None for an image that is built from `dockerfile`. `setup` is a shell command that
     prepares the image, or None. `arguments` are further options of `docker run`. `say` gets a sentence before each long
-    step. Raises InputError.
+    step. Raises InputError if the image cannot be made.
     """
     usable = runtimes()
     runtime = usable[0]
@@ -133,16 +133,16 @@ def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str]
 
 
 def _prefix() -> str:
-    """Return the beginning of the names of setup containers: the process id of the shell that runs the step follows.
+    """Return the beginning of the names of setup containers. The rest is the process id of the setup's shell.
 
-    It contains a hash of this machine and its process ids, because other machines may use the same daemon.
+    The beginning contains a hash of this machine and its process ids, because other machines may use the same daemon.
     """
     where = (HOST.line("etc/machine-id") or platform.node(), HOST.link("proc/self/ns/pid") or "")
     return f"{SETUP}-{_digest(where)[:8]}-"
 
 
 def _remove_abandoned(runtime: Runtime) -> None:
-    """Remove the setup containers whose shell was killed, as a kill of all processes at once does."""
+    """Remove the setup containers whose shell no longer runs. A killed shell cannot remove its container."""
     options = ("--all", f"--filter=label={LABEL}=setup", "--format={{.Names}}")
     for name in runtime.ask("ps", *options).stdout.split()[:MOST_ABANDONED]:
         pid = name.removeprefix(_prefix())
@@ -176,8 +176,8 @@ def security_options() -> list[str]:
 def user_options(runtime: Runtime, image: Image) -> list[str]:
     """Return the options of `run` that make a container's program run as the user of edgetop.
 
-    Its files and reports then belong to this user. Return [] if no option is needed. Docker's daemon would run the
-    program as root.
+    The files that the program writes then belong to this user. Docker's daemon would run it as root. Return [] if no
+    option is needed.
     """
     user, group = os.geteuid(), os.getegid()
     if user == 0:

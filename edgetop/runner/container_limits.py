@@ -18,7 +18,8 @@ from edgetop.sensors.root import Root
 def limit_options(limit: Limit, cpus: AbstractSet[int], root: Root = HOST) -> Iterator[str]:
     """Yield the options of `docker run` and `podman run` that set the limit.
 
-    `cpus` are the numbers of the CPUs that the program is allowed to use. Raises InputError if no disk can be limited.
+    `cpus` are the numbers of the CPUs that the program is allowed to use. `root` is where system files are read. Raises
+    InputError if no disk can be limited.
     """
     if limit.cpus is not None:
         yield f"--cpuset-cpus={','.join(map(str, sorted(cpus)))}"
@@ -38,7 +39,7 @@ def limit_options(limit: Limit, cpus: AbstractSet[int], root: Root = HOST) -> It
 def why_unlimited(limit: Limit, cpus: AbstractSet[int], pid: int, root: Root = HOST) -> str:
     """Return a sentence about the first limit that does not apply to the process `pid`, or "" if all apply.
 
-    `cpus` are the numbers of the CPUs that the process is allowed to use.
+    `cpus` are the numbers of the CPUs that the process is allowed to use. `root` is where system files are read.
     """
     if limit.cpus is not None and not _affinity(pid) <= cpus:
         return "it may use more CPUs than --limit cpus allows"

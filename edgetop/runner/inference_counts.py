@@ -35,7 +35,7 @@ class InferenceCounts:
 
     @property
     def stream_runs(self) -> tuple[int, ...]:
-        """The number of measured inferences of each stream, or () if the engine has only one."""
+        """The number of measured inferences of each stream, or () if the engine has only one stream."""
         return tuple(self._stream_runs.tolist()) if len(self._stream_runs) > 1 else ()
 
     def count(self, inferences: Inferences, *, is_watched: bool) -> None:

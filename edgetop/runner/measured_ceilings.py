@@ -1,6 +1,6 @@
 """Measure the highest FLOP/s and bytes/s that a board reaches with a runtime, and store them for later runs.
 
-A damaged or unknown entry in the file of stored limits is never an error. The limits are measured again.
+A damaged or unknown entry in the file of stored values is never an error. The values are measured again.
 """
 
 import json
@@ -59,8 +59,8 @@ class Measured:
 def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
     """Return the highest FLOP/s and bytes/s, measured with small test models in about three seconds.
 
-    `spec` describes the engine, and `engine_for` creates one. Raises EdgetopError if the test model cannot be run or
-    its operators cannot be timed.
+    `spec` describes the engine, and `engine_for` creates one. Raises EdgetopError if the first test model cannot be run
+    or its operators cannot be timed.
     """
     probe = _probe(spec, probe_path(spec.format))
     try:
@@ -90,7 +90,10 @@ def _probe(spec: EngineSpec, path: Path) -> EngineSpec:
 
 
 def _int8_flops_per_s(probe: EngineSpec, engine_for: Callable[[EngineSpec], Engine]) -> float | None:
-    """Return the highest number of int8 operations per second, or None if the engine cannot run the test model."""
+    """Return the highest number of int8 operations per second, or None if the engine cannot run the test model.
+
+    `probe` describes an engine that runs the int8 test model.
+    """
     try:
         fastest = _fastest(Profiling(engine_for(probe)).run(RUNS), probe)
     except EdgetopError:  # not every provider has integer products
@@ -102,7 +105,7 @@ def _int8_flops_per_s(probe: EngineSpec, engine_for: Callable[[EngineSpec], Engi
 
 
 def _fastest(profiled: Profiled, probe: EngineSpec) -> dict[str, tuple[float, OperatorInfo]]:
-    """Return, by operator name, the shortest time of a call in ns, together with the operator.
+    """Return `(shortest time of a call in ns, operator)` by operator name. `probe` is the engine that was profiled.
 
     Each operator is timed several times, and the fastest counts, because other load can only make it slower. Operators
     without a time are left out.
@@ -135,9 +138,9 @@ def stored(kind: Kind, path: Path) -> Ceilings | None:
 
 
 def store(measured: Measured, path: Path) -> None:
-    """Write measured FLOP/s and bytes/s to the file at `path`. They replace older ones of the same kind.
+    """Write measured FLOP/s and bytes/s to the file at `path`. They replace older values of the same kind.
 
-    Raises OSError.
+    Raises OSError if the file cannot be written.
     """
     kind = measured.kind.to_json()
     entries = [entry for entry in _entries(path) if entry.get("kind") != kind][1 - MAX_STORED :]

@@ -101,7 +101,7 @@ class Work:
             self._thread.join(timeout_s)
 
     def joined_to(self, bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-        """Return the profiles with the FLOPs and bytes of each operator added, where the model's file tells them."""
+        """Return `bursts` (groups of timed inferences) with the FLOPs and bytes of operators added, if known."""
         return tuple(replace(burst, infos=self._with_work(burst.infos)) for burst in bursts)
 
     def _with_work(self, infos: tuple[OperatorInfo, ...]) -> tuple[OperatorInfo, ...]:

@@ -1,4 +1,4 @@
-"""What a run leaves behind, and who takes its batches."""
+"""How a session ended, and the interface of an object that takes the session's batches."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -141,8 +141,8 @@ class Profiling:
     def run(self, runs: int) -> Profiled:
         """Run at least `runs` inferences with timed operators, and return what was measured.
 
-        There may be fewer if most of them fail. Raises InputError if the model cannot be run or its operators cannot be
-        timed. Raises EngineDiedError if the engine ends.
+        If most inferences fail, the result has fewer. Raises InputError if the model cannot be run or its operators
+        cannot be timed. Raises EngineDiedError if the engine ends.
         """
         self._engine.start()
         try:

@@ -1,7 +1,7 @@
 """Rotation of sessions (`--rotate`): a new session begins while the engine runs on without a pause.
 
-Two steps may have to wait for a disk, so threads do them. One creates a session's recording before the previous session
-ends. The other completes a recording after the next session has begun.
+Two steps may have to wait for a disk, so threads do them. One step creates a session's recording before the previous
+session ends. The other step completes a recording after the next session has begun.
 """
 
 import threading
@@ -19,9 +19,9 @@ RETRY_NS = 60_000_000_000
 
 class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Store a batch. If the disk fails, continue without it.
+        """Store a batch. A failing disk raises no error.
 
-        Return the events that this causes, such as an event about a full disk.
+        Return events about the recording, such as an event about a full disk.
         """
 
     def prepare_end(self) -> None:
@@ -30,7 +30,8 @@ class Recorder(Protocol):
     def finish(self, manifest: Manifest) -> Lost | None:
         """Finish the recording. `manifest` describes the session that it holds.
 
-        Return what the recording lacks, or None. Raises RecordingError if something was not stored.
+        Return the data that the recording lacks, or None if it is complete. Raises RecordingError if something could
+        not be written.
         """
 
     def discard(self) -> None: ...

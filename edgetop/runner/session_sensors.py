@@ -58,7 +58,7 @@ class SessionSensors:
         self._sampler.stop()
 
     def follow(self, after_ns: int) -> None:
-        """Continue in the next session. Its time 0 is `after_ns` later than time 0 of the present one."""
+        """Continue in the next session, whose time 0 is `after_ns` (in ns) later than time 0 of the present session."""
         self._shift_ns += after_ns
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:

@@ -199,7 +199,7 @@ class SessionState:
             self.add_event(kinds.SensorMissing(gap.fix), "info", f"sensor {gap.what}", gap.why)
 
     def take_records(self, records: Inferences) -> None:
-        """Remember the newest inferences. Those just before inferences with timed operators are needed later.
+        """Remember the newest measured inferences, which profiles of operators are compared with.
 
         `records` have times of the engine's clock. Call this before the messages of the same update are handled.
         """
@@ -226,10 +226,9 @@ class SessionState:
             self._write_streams()
 
     def watch_wall_clock(self) -> None:
-        """Compare the wall clock with the session time. If the wall clock has stepped, store a new pair of times.
+        """Note a step of the wall clock, such as when NTP sets the clock after boot.
 
-        A step happens, for example, when NTP sets the clock after boot. The pair is stored in the manifest, and an
-        event is added.
+        After a step, store a new pair of session time and wall-clock time in the manifest, and add an event.
         """
         now = both_times(self._clock)
         step = now.offset - self._wall.offset

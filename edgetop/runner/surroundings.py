@@ -1,6 +1,7 @@
 """The conditions of a session: temperatures at the start, other processes, and the engine's scheduler and CPUs.
 
-A comparison of two sessions needs these conditions. Each is read once, or derived from readings that are made anyway.
+A comparison of two sessions needs these conditions. Each condition is read once, or derived from readings that are made
+anyway.
 """
 
 import contextlib
@@ -42,7 +43,7 @@ class Surroundings:
         """Watch the engine's process `pid`. `sources` are the sources of its sensors.
 
         Call this again if another process takes the place of the engine's process. A survey of other processes that has
-        begun continues. It leaves out all processes that edgetop has started.
+        begun continues. The survey leaves out all processes that edgetop has started.
         """
         self._pid = pid
         if self._began_ns is not None:

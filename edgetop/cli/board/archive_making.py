@@ -1,8 +1,8 @@
 """Makes the archive of `edgetop bundle-for`: one zip file with edgetop and its packages for another platform.
 
 The archive has the folders of a virtual environment. Its `__main__.py` is `archive_program.py`. pip evaluates markers
-such as `python_version < "3.11"` for the Python in which it runs, and not for the Python of the board. So the
-metadata of the unpacked packages is read again for the board, and missing packages are added.
+such as `python_version < "3.11"` for the Python in which it runs, and not for the Python of the board. So edgetop
+itself evaluates the markers of the unpacked packages for the board, and downloads the packages that are missing.
 """
 
 import hashlib
@@ -74,9 +74,10 @@ def parse_target(architecture: str, python: str, glibc: str) -> Target:
 
 
 def make_archive(target: Target, output: Path, extras: Sequence[str], *, force: bool) -> None:
-    """Write the archive to `output`, and print what is in it. Raises InputError and OutputError.
+    """Write the archive to `output`, and print what is in it.
 
-    `extras` are names of edgetop's extras to put in, such as "onnx". `force` allows replacing an existing file.
+    `extras` are names of edgetop's extras to put in, such as "onnx". `force` allows replacing an existing file. Raises
+    InputError if an extra is unknown or a package cannot be downloaded, or OutputError if `output` cannot be written.
     """
     for extra in extras:
         if extra not in PURPOSES:
@@ -168,9 +169,10 @@ def _copy_own(packages: Path) -> None:
 
 
 def download(needs: Sequence[str], target: Target, packages: Path) -> None:
-    """Download and unpack wheels for the board `target` into the folder `packages`. Raises InputError.
+    """Download and unpack wheels for the board `target` into the folder `packages`.
 
-    `needs` are requirements, such as "numpy>=1.26". The requirements of these packages are downloaded too.
+    `needs` are requirements, such as "numpy>=1.26". The requirements of these packages are downloaded too. Raises
+    InputError if the download fails.
     """
     if util.find_spec("pip") is None:
         _run(_uv_command(target, packages), needs)

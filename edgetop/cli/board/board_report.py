@@ -33,7 +33,7 @@ def command(*, output: Path, duration: int, yes: bool, force: bool) -> int:
     """Measure this board and write one file about it: checks, sensors, a capture, a short soak, the observer effect.
 
     The steps are those of `edgetop doctor`, `edgetop sensors` and `edgetop sensors --capture`, then a run of the
-    built-in model on each installed runtime, and turns of edgetop and a bare loop. The steps that load the board
+    built-in model on each installed runtime, and runs in turn with and without edgetop. The steps that load the board
     use all cores, as any model does; settings are not changed. Names of users and hosts, serial numbers, addresses
     and paths of yours are removed. At the end, the contents of the file are listed. Nothing is sent.
     """

@@ -113,7 +113,7 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
 
 
 def examine(facts: Facts) -> list[Check]:
-    """Return the results of all checks. They judge `facts`, which describe the board, and change nothing."""
+    """Return the results of all checks of `facts`, which describe the board. The checks change nothing."""
     checks = [*OF_THE_BOARD, *(OF_THIS_MACHINE.values() if facts.root.is_host else ())]
     return [found for check in checks for found in check(facts)]
 

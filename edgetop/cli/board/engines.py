@@ -30,7 +30,7 @@ Examples:
 def command(*, python: Path | None, as_json: bool) -> None:
     """List the engines: runtimes that edgetop knows, and those of plug-ins (edgetop help plugins).
 
-    Each is imported in a process of its own, since an installed runtime may still not load.
+    Each engine is imported in a process of its own, since an installed runtime may fail to load.
     """
     from edgetop.cli.output import print_json, print_text  # noqa: PLC0415  --help needs none of it
 

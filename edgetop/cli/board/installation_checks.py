@@ -50,7 +50,11 @@ class SelfTest:
 
 
 def self_test(limit_s: float) -> SelfTest:
-    """Run all checks and return their results. A check that takes longer than `limit_s` seconds in all is a problem."""
+    """Run all checks and return their results.
+
+    The checks that run the built-in model have `limit_s` seconds together. The result of a check that has not ended by
+    then is a problem.
+    """
     began_s = time.monotonic()
     checks = [check_settings()]
     with tempfile.TemporaryDirectory(prefix="edgetop-self-test-", ignore_cleanup_errors=True) as folder:

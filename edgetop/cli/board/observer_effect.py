@@ -68,9 +68,10 @@ class Turns:
 
 
 def measure(turns: Turns, tell: Callable[[str], None]) -> list[Round]:
-    """Run all rounds and return them. In each round, the bare loop and edgetop take turns in another order.
+    """Run all rounds and return them.
 
-    `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails.
+    A round has three turns: the bare loop, edgetop without a screen, edgetop with its screen. Their order changes from
+    round to round. `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails.
     """
     rounds: list[Round] = []
     for number in range(turns.rounds):
@@ -141,7 +142,10 @@ _RUN = {"bare": _bare, "headless": _headless, "screen": _screen}
 
 
 def latencies_of(folder: Path) -> npt.NDArray[np.int64]:
-    """Return the latencies in ns of a session's measured inferences that did not fail. Raises InputError."""
+    """Return the latencies in ns of a session's measured inferences that did not fail.
+
+    Raises InputError if the session in `folder` cannot be read.
+    """
     parts = []
     for batch in Recording(folder).play(inferences=True):
         rows = batch.inferences

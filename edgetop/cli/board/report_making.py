@@ -109,7 +109,7 @@ class _Steps:
     def take(self, name: str, what: str, work: Callable[[], None], question: str = "") -> None:
         """Run the step `name` by calling `work`. `what` describes the step to the user.
 
-        `question` is asked before the step. It is "" if the step only reads what every user may read.
+        `question` is asked before the step. With "", nothing is asked: the step only reads what every user may read.
         """
         if question and not self._yes and not click.confirm(question, default=name != "root", err=True):
             self._report.steps.append({"name": name, "done": False, "why": DECLINED})

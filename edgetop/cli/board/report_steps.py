@@ -68,7 +68,7 @@ def sudo_of(found: Capture) -> str | None:
 
 
 def capture_as_root(sudo: str, folder: Path, *, may_ask: bool) -> Capture:
-    """Read the board's files as root, and return the capture. Raises EdgetopError.
+    """Read the board's files as root, and return them as a capture. Raises EdgetopError if sudo or the reading fails.
 
     `sudo` is the path of sudo. `folder` is a private folder for a temporary archive. `may_ask` allows sudo to ask for
     a password.
@@ -168,7 +168,7 @@ def observe(
     """Measure the observer effect (what edgetop costs a model) in about `total_s` seconds. Return a JSON document.
 
     `model_format` is such as "onnx". `folder` is a private folder for the sessions, and `environment` are their
-    environment variables. `tell` gets a line of text before each turn. Raises EdgetopError.
+    environment variables. `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails.
     """
     rounds, seconds = observer_effect.plan(total_s)
     turns = observer_effect.Turns(demo.model_path(model_format), rounds, seconds, folder, environment)

@@ -105,7 +105,7 @@ def cost(microseconds: float | None) -> str:
 
 
 def _note(row: Row) -> str:
-    """Return why the value is missing. If there is a value, return how power was measured and what the value means."""
+    """Return a sensor's note: why its value is missing, or else how power was measured and what the value means."""
     if isinstance(row.value, Gap):
         return row.value.reason
     measured = row.info.accuracy.replace("-", " ") if row.info.accuracy else ""
@@ -115,7 +115,7 @@ def _note(row: Row) -> str:
 def value_lines(survey: Survey, at_s: float) -> list[str]:
     """Return a tab-separated line for each sensor, for a pipe or a log: time, sensor id, value, unit.
 
-    `at_s` is the time in s. If a value is missing, the reason stands in place of the unit.
+    `at_s` is the time to print, in s. If a value is missing, the reason stands in place of the unit.
     """
     lines = []
     for row in survey.rows:

@@ -56,7 +56,7 @@ OPTIONS = (
 def command(arguments: tuple[str, ...], name: str, user: str | None, *, install: bool, system: bool) -> None:
     """Print a systemd unit that keeps a run, watch or demo going in the current folder.
 
-    It adds --headless and, unless they are given, --rotate 24h and --sessions-quota 2G.
+    The unit runs with --headless and, unless you give others, with --rotate 24h and --sessions-quota 2G.
     """
     if not re.fullmatch(r"[A-Za-z0-9:_.@-]{1,128}", name):
         raise InputError(f"--name {name}: the name of a unit may have letters, digits and : _ . @ -")

@@ -113,7 +113,7 @@ def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tu
 
 
 class CannotError(Exception):
-    """A board cannot do what was requested. The message is one line with the reason."""
+    """Raised if a board cannot do what was requested. The message is one line with the reason."""
 
 
 @frozen

@@ -139,7 +139,10 @@ def _model(words: Sequence[str]) -> Path:
 
 
 def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tuple[list[Address], dict[str, str]]:
-    """Start a session on each board. Return the boards' new addresses, and why boards failed, by name.
+    """Start a session on each board. Return `(addresses, failures)`.
+
+    `addresses` has the address of each board, with the new session. `failures` has, by board name, why no session was
+    started.
 
     `words` are the arguments of `run`. Raises InputError if the model cannot be read.
     """
@@ -155,9 +158,9 @@ def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tupl
 def _watch(
     boards: Sequence[Address], refused: dict[str, str], options: FleetOptions, settings: ScreenSettings | None
 ) -> tuple[int, list[BoardView]]:
-    """Watch the boards until the end. Return the exit code and the last state of each board.
+    """Show the boards on the screen, or print their state. Return the exit code and the last state of each board.
 
-    `refused` has the reasons why some boards are not contacted, by name. `settings` are the settings of the screen;
+    `refused` has, by board name, the reason why a board is not contacted. `settings` are the settings of the screen;
     None for no screen.
     """
     gates = options.gates
@@ -182,9 +185,10 @@ def _watch(
 
 
 def _as_lines(fleet: Fleet, options: FleetOptions, come: Sequence[int]) -> None:
-    """Print the state of the boards once each has answered. With --headless, wait until all sessions are over.
+    """Wait until each board has answered, then print the state of all boards. With --headless, wait until all sessions
+    are over.
 
-    `come` has the signals that have arrived. The first one ends the wait.
+    `come` has the signals that have arrived. The first signal ends the wait.
     """
     patience_s, began_ns = (options.patience or 60 * NS) / NS, fleet.clock.monotonic_ns()
     said: dict[str, str] = {}
@@ -212,7 +216,7 @@ def _as_lines(fleet: Fleet, options: FleetOptions, come: Sequence[int]) -> None:
 def _on_screen(fleet: Fleet, settings: ScreenSettings, come: Sequence[int]) -> None:
     """Show all boards on the screen. If the user opens a board, show that board until the user returns.
 
-    `come` has the signals that have arrived. The first one closes the screen.
+    `come` has the signals that have arrived. The first signal closes the screen.
     """
     from edgetop.ui.app import show_fleet  # noqa: PLC0415  loads Textual
 
@@ -253,9 +257,9 @@ def parse_fleet_gate(text: str) -> FleetGate:
 
 
 def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
-    """Return why the condition fails, for each board on which it fails, by the board's name.
+    """Return, by board name, why the condition `gate` (of `--fail-if`) has failed on a board.
 
-    A board without data counts as failed.
+    Boards on which it has not failed are left out. A board without data counts as failed.
     """
     found = {}
     for view in views:

@@ -16,9 +16,12 @@ DAY_NS = 86_400 * 10**9
 
 
 def since(text: str) -> str:
-    """Return a day in UTC, such as "2026-11-20", from that form or from "7d" (seven days ago).
+    """Return the day that a text such as "2026-11-20" or "7d" (seven days ago) means, in UTC.
 
     Raises BadParameter if the text has another form.
+
+    >>> since("2026-11-20")
+    '2026-11-20'
     """
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text):

@@ -85,9 +85,9 @@ def answer(target: str, question: str, statement: str | None, options: LakeOptio
 
 
 def _sql(question: str, statement: str | None, options: LakeOptions, chosen: Chosen) -> tuple[str, Sequence[str]]:
-    """Return `(SQL, columns)` for a question or statement. The SQL groups by these columns. Raises InputError.
+    """Return `(SQL, columns)` for a question or statement: the SQL and the columns by which it groups.
 
-    `chosen` says which sessions are used.
+    `chosen` says which sessions are used. Raises InputError for options that do not fit the question.
     """
     if (question == "sql") != (statement is not None):
         raise InputError("sql needs a statement" if statement is None else f"{question} accepts no statement",
@@ -212,7 +212,10 @@ def _boards(worst: Records) -> Iterator[Chart]:
 
 
 def _versions(records: Records) -> Iterator[Chart]:
-    """Yield a chart for each model: p99 of each board by version. Boards are sorted by p99 in the first version."""
+    """Yield a chart for each model that has several versions. It shows the p99 of each board in each version.
+
+    Boards are sorted by their p99 in the first version. `records` has a record for each model, version and board.
+    """
     models = Counter(one["model"] for one in records)
     for model, _ in models.most_common(MOST_SERIES):
         of_model = sorted((one for one in records if one["model"] == model), key=lambda one: str(one["first_utc"]))

@@ -38,7 +38,7 @@ class PushOptions:
 def command(sessions: tuple[str, ...], target: str, **given: Value) -> None:
     """Copy sessions into the lake at TARGET: a folder, s3://BUCKET/PATH, gs:// or az://.
 
-    It can be repeated: what the lake already has is compared and not sent again (edgetop help push).
+    The command can be repeated: what the lake already has is compared and not sent again (edgetop help push).
 
     \b
     Examples:
@@ -72,7 +72,7 @@ def _push(folder: Path, place: "Place", board: str, options: PushOptions) -> tup
     """Copy the session in `folder` into the lake `place`, and print the result.
 
     With --delete-after, the local session is deleted if the copy is complete. `board` is the board's id in the lake.
-    Returns the session's entry in the JSON document, and texts about what could not be read.
+    Returns the session's entry for the JSON of `--json`, and texts about what could not be read.
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.formatting import size  # noqa: PLC0415

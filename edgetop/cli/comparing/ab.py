@@ -204,8 +204,8 @@ class AbOptions:
 def command(**given: Value) -> int:
     """Run two models, A and B, in short turns, and find out whether one is faster.
 
-    Turns make heat, clocks and other processes affect both models alike. Both are loaded, and one runs at a time.
-    The run ends when the difference is known as precisely as --until asks. The session is recorded, and can be
+    Turns make heat, clocks and other processes affect both models alike. Both models are loaded, and one runs at a
+    time. The run ends when the difference is known as precisely as --until asks. The session is recorded, and can be
     replayed and reported like any other.
     """
     judge, page = None, None

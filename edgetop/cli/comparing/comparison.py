@@ -122,8 +122,8 @@ def _outputs_checked(options: CompareOptions) -> NamedOutput | StreamOutput | No
 def _groups(sessions: Sequence[str], options: CompareOptions) -> tuple[tuple[Group, ...], list[str]]:
     """Return `(groups, problems)`: the groups of sessions to compare, and a line about each part that cannot be read.
 
-    Each sweep is one group. `--group-by` groups the other sessions; without that option, each of them is one group.
-    Raises InputError.
+    Each sweep is one group. `--group-by` groups the other sessions; without that option, each such session is one
+    group. Raises InputError if a session cannot be found or read.
     """
     if options.group_by or not any(map(sweep_sessions, sessions)):
         samples, problems = read_samples(sessions)
@@ -172,7 +172,7 @@ def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
     """Return `(samples, problems)`: the figures of each session, and a line about each part that could not be read.
 
     `sessions` are names or paths. An A/B session gives two samples, one for A and one for B. A sweep gives a sample for
-    each complete run. Raises InputError.
+    each complete run. Raises InputError if a session cannot be found or read.
     """
     samples: list[Sample] = []
     problems: list[str] = []

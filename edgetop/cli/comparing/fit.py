@@ -58,7 +58,7 @@ OPTIONS = (
 class FitOptions:
     """The parsed options of `edgetop fit`.
 
-    `on`, `from_` and `predict` can be given several times. Each of their items is a list of session names.
+    `on`, `from_` and `predict` can be given several times. Each item of these three fields is a list of session names.
     """
 
     on: tuple[list[str], ...]

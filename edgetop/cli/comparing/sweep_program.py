@@ -152,7 +152,7 @@ def refuse_unused(options: SweepOptions, command: Sequence[str]) -> None:
 def filled(command: Sequence[str], settings: Settings) -> list[str]:
     """Return the command with its placeholders replaced by the settings. Other words in braces stay as they are.
 
-    >>> filled(["app", "{model}", "--n={threads}", "{x}"], Settings("/m/a.onnx", 2))
+    >>> filled(["app", "{model}", "--n={threads}", "{x}"], Settings("/m/a.onnx", threads=2))
     ['app', '/m/a.onnx', '--n=2', '{x}']
     """
     texts = settings.placeholders

@@ -40,7 +40,7 @@ _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib"
 
 @frozen
 class Outputs:
-    """The forms in which to write the result of a sweep, beside or instead of text on stdout. None: not wanted."""
+    """The forms in which to write the result of a sweep, beside or instead of text on stdout. None means not wanted."""
 
     as_json: bool
     csv_file: NamedOutput | None
@@ -145,9 +145,10 @@ def _watched(samples: Sequence[Sample]) -> tuple[str, ...]:
 
 
 def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
-    """Return the median of each figure over the sessions, by key such as `p50_ms`. None if unknown.
+    """Return the figures of the sessions by key, such as `p50_ms`. An unknown figure is None.
 
-    `max_c` is the highest temperature instead. `p99_spread` is how much p99 varies between sessions.
+    `max_c` is the highest temperature of all sessions. `p99_spread` is how much p99 varies between sessions. All other
+    figures are medians over the sessions.
     """
     values: dict[str, list[float]] = {key: [] for key in PROGRAM_KEYS}
     for one in samples:
@@ -165,7 +166,9 @@ def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
 
 
 def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
-    """Return the names of combinations that are not measurably worse than the recommended one and keep the limits."""
+    """Return the names of combinations that keep the user's limits and are not measurably worse than the recommended
+    combination.
+    """
     if comparison is None or choice.recommended is None or "batch" in plan.varied:
         return []
     name = choice.recommended.name

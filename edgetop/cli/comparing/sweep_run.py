@@ -173,10 +173,10 @@ def _checked(combinations: Sequence[Settings], run_options: Sequence[str]) -> Ru
 
 
 def _refuse_unrunnable(combinations: Sequence[Settings], run_options: Sequence[str]) -> None:
-    """Try one inference of the combinations, until one works.
+    """Run one inference of each combination in order, until an inference works.
 
-    Raise InputError if all fail, for example because of an input. If only some fail, the sweep goes on and reports
-    those runs as failed, since not every model runs on every provider.
+    Raise InputError if all fail, for example because of an input. If only some fail, the sweep will begin and report
+    their runs as failed, since not every model runs on every provider.
     """
     first: InputError | None = None
     for one in combinations:
@@ -233,7 +233,7 @@ def resume_sweep(
 
 
 def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: SweepOptions) -> list[str]:
-    """Check `orders`, and return it: options that run or load something, as words such as `--delegate=lib.so`.
+    """Check `orders`, and return it. `orders` are options that run or load something, such as `--delegate=lib.so`.
 
     These options may come only from the command line, never from a plan. Raises InputError if an option is missing,
     or was not used when the sweep began.
@@ -261,7 +261,8 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Sweep
 def _wanted(options: SweepOptions, names: Sequence[str]) -> Document:
     """Return the values of the options in `names`, by name, such as `{"goal": "p99"}`.
 
-    Only options that a plan stores count. Raises InputError if the files of `--labels` or `--metric` cannot be used.
+    Options that a plan does not store are left out. Raises InputError if the files of `--labels` or `--metric` cannot
+    be used.
     """
     wanted = {name: getattr(options, name) for name in WANTED if name in names}
     judge_of(wanted.get("classes"), wanted.get("metric"))

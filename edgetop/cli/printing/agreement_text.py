@@ -37,10 +37,10 @@ def left_out_words(found: Agreements) -> str:
 
 
 def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
-    """Yield sentences on one figure: how alike both groups rank the models, and the line through the points.
+    """Yield sentences on one figure: how alike both groups rank the models, and the line fitted to the figures.
 
-    A point has the figures of one model in both groups. If there is no line, one sentence says why. `here` and `there`
-    are the names of the two groups.
+    The line predicts a model's figure in group `there` from its figure in group `here`. If there is no line, one
+    sentence says why. `here` and `there` are the names of the two groups.
     """
     figure, line = FIGURES[one.key], one.line
     if line is None:
@@ -81,7 +81,9 @@ def agreement_heads(one: Agreement, here: str, there: str) -> list[str]:
 
 
 def agreement_rows(one: Agreement) -> Iterator[list[str]]:
-    """Yield a row of cells for each model: its name, then its figures as text. Yield nothing if there is no line.
+    """Yield a row of cells for each model: its name, then its figures as text.
+
+    Yield nothing if no line could be fitted to the figures of both groups.
 
     The name may contain control characters.
     """

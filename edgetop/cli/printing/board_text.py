@@ -44,7 +44,7 @@ def memory_lines(report: Report) -> Iterator[str]:
 def power_lines(power: PowerFigures) -> Iterator[str]:
     """Yield a line about the total power of the board.
 
-    Without such a sensor, yield a line for each rail (part of the board).
+    If no sensor measures the total power, yield a line for each rail (part of the board).
     """
     if power.total_sensor:
         yield f"power      {_watts(power, power.total_sensor)}"
@@ -57,7 +57,7 @@ def power_lines(power: PowerFigures) -> Iterator[str]:
 def _watts(figures: PowerFigures | RailFigures, sensor: str) -> str:
     """Return the mean and the highest power of a sensor as text.
 
-    The text says so if each reading is a mean over a time, and adds a known peak.
+    If each reading is a mean over some time, the text also has that time. If the peak is known, the text has it too.
     """
     over = "" if figures.max_over_s is None else f" as a mean of {figures.max_over_s:.2g} s"
     peak = "" if figures.peak_w is None else f", peak {_in_w(figures.peak_w)} W"
@@ -83,7 +83,7 @@ def _board_estimate(power: PowerFigures) -> Iterator[str]:
 def energy_lines(report: Report) -> Iterator[str]:
     """Yield lines about the energy of an inference, or the reason why it is unknown.
 
-    Without a sensor of the total power, yield the energy of each rail (part of the board).
+    If no sensor measures the total power, yield the energy of each rail (part of the board).
     """
     energy, power, battery = report.energy, report.power, report.session.methodology.battery
     if report.ab or not (power.total_sensor or power.rails):  # one value for two variants would mean nothing
@@ -107,7 +107,7 @@ def energy_lines(report: Report) -> Iterator[str]:
 
 
 def _gross(energy: EnergyFigures) -> Iterator[str]:
-    """Yield lines with the energy of an inference, its 95 % interval, and what the interval consists of."""
+    """Yield lines with the energy of an inference, its 95 % interval, and the part of readings and meter in that."""
     error = energy.uncertainty
     if error is None or error.total_mj is None:
         yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"

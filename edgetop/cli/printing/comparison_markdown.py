@@ -22,7 +22,7 @@ def comparison_markdown(
 ) -> Iterator[str]:
     """Yield the lines of the Markdown document.
 
-    `gates` are the results of `--fail-if`. `agreeing` is how alike two groups of models behave, or None.
+    `gates` are the results of `--fail-if`. `agreeing` says how well two groups of sessions agree, or is None.
     """
     names = [code(group.name) for group in comparison.groups]
     yield f"### edgetop compare {', '.join(names)}"

@@ -37,7 +37,7 @@ def write_comparison(
 ) -> None:
     """Write a comparison as an HTML page.
 
-    `gates` are the results of `--fail-if`. `agreeing` is how alike two groups of models behave, or None. Raises
+    `gates` are the results of `--fail-if`. `agreeing` says how well two groups of sessions agree, or is None. Raises
     OutputError if the page cannot be written.
     """
     names = comparison.names

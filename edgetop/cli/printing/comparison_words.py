@@ -33,9 +33,9 @@ def comparison_text(
 ) -> str:
     """Return the comparison as text. Control characters in names are made visible.
 
-    `gates` are the results of `--fail-if`. `agreeing` is how alike two groups of models behave, or None. If `is_whole`
-    is false, the sentences, the rows of all figures and the ranking are left out. Those say little about two sweeps
-    over several models.
+    `gates` are the results of `--fail-if`. `agreeing` says how well two groups of sessions agree, or is None. If
+    `is_whole` is false, the sentences, the rows of all figures and the ranking are left out. These parts say little
+    about two sweeps over several models.
     """
     return "\n".join(
         line
@@ -80,7 +80,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
-    """Yield the lines of tables. Each shows the baseline and as many other sessions as fit on the terminal."""
+    """Yield the lines of tables. Each table has the baseline and as many other sessions as fit on the terminal."""
     columns = terminal_columns()
     cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
     rows = shown_rows(comparison)
@@ -204,7 +204,7 @@ def ranking_lines(comparison: Comparison) -> Iterator[str]:
 def csv_rows(comparison: Comparison, agreeing: Agreements | None = None) -> Iterator[Sequence[object]]:
     """Yield the rows of a CSV file: a header, then a row for each figure of each session.
 
-    `agreeing` is how alike two groups of models behave, or None. Its rows come last.
+    `agreeing` says how well two groups of sessions agree, or is None. Its rows come last.
     """
     yield (
         "key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",

@@ -29,8 +29,9 @@ SHOWN = ("same_top", "snr_db", "max_abs")
 def judge_of(path: Path | str | None, name: str | None, folder: Path | None = None) -> Judge:
     """Return an object that measures the accuracy of model outputs, with the values of `--labels` and `--metric`.
 
-    `path` is a .npy file of true classes. `name` is a function that scores outputs, such as `eval:score`. Its module is
-    searched in `folder`, by default the current folder. Raises InputError if one of the two cannot be loaded.
+    `path` is a .npy file of true classes. `name` is a function that scores outputs, such as `eval:score`. The
+    function's module is searched in `folder`, by default the current folder. Raises InputError if one of the two cannot
+    be loaded.
     """
     labels = metric = None
     if path:

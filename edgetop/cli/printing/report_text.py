@@ -116,7 +116,7 @@ def brief_summary(report: Report) -> str:
 def wrapped(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines wrapped at 80 columns.
 
-    Further lines are indented to where the text of the first begins, after its label.
+    The text of a further line begins in the same column as the text of the first line after its label.
     """
     for line in lines:
         indent = " " * _LABEL.match(line).end() if len(line) > WIDTH else ""  # type: ignore[union-attr]
@@ -198,7 +198,7 @@ def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bo
     """Yield lines about speed over time: at the start, in the long run, throttling, slowdowns.
 
     Yield nothing if too little was measured. `most` is how many slowdowns to list. `evidence` adds the evidence for the
-    cause of each.
+    cause of each slowdown.
     """
     if len(report.streams) > 1:
         yield from _several_streams(report, most, evidence=evidence)
@@ -224,7 +224,7 @@ def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bo
 def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[str]:
     """Yield a line for each model, the busiest first, then lines about throttling and the slowdowns of all models.
 
-    `most` is how many slowdowns to list. `evidence` adds the evidence for the cause of each.
+    `most` is how many slowdowns to list. `evidence` adds the evidence for the cause of each slowdown.
     """
     yield ""
     for one in report.streams[:MOST_STREAMS]:
@@ -244,7 +244,7 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
 
 
 def _stream_count(report: Report) -> int:
-    """Return how many streams the session has, including those that are not judged."""
+    """Return how many streams (models that run at the same time) the session has, also those without a verdict."""
     watched = report.session.watched
     return max(len(report.streams), len(watched.streams) if watched else 0)
 

@@ -44,7 +44,7 @@ def usage_lines(rows: Sequence[UsageRow], columns: int) -> Iterator[str]:
 
 
 def _width(rows: Sequence[UsageRow], keys: Sequence[str]) -> int:
-    """Return how many characters wide the table is without the names."""
+    """Return how many characters wide the table is without the column of names."""
     return max(map(len, _table(rows, keys, 0))) - len(HEAD)
 
 

@@ -50,7 +50,7 @@ def _generated_input(spec: EngineSpec) -> str:
 
 
 def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
-    """Return the load (rate, streams, input and so on) in the form of the session's manifest.
+    """Return the load (rate, streams, input and so on) as the manifest, the session's description, has it.
 
     `deadline_ns` is the deadline of an inference in ns, or None.
     """
@@ -132,7 +132,7 @@ def _generation(spec: GenerationSpec) -> Generation:
 
 
 def _methodology(request: RunRequest, cooldown: Cooldown | None) -> Methodology:
-    """Return how the session is measured, in the form of its manifest: cool-down, idle baseline, room temperature."""
+    """Return how the session is measured: cool-down, idle baseline, room temperature. The manifest stores this."""
     keeping = request.keeping
     return Methodology(
         cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
@@ -180,7 +180,7 @@ def _ab(request: RunRequest, subject: VariantsSubject) -> Ab:
 
 
 def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess | WatchedContainer") -> Manifest:
-    """Return the manifest, changed for a session that watches a program."""
+    """Return the manifest with the watched program's command in place of a model."""
     command = program.spec.command
     return replace(
         manifest,

@@ -131,7 +131,7 @@ def operator_document(model: str, found: OperatorProfile) -> Document:
 def operator_fields(row: Row) -> Document:
     """Return the results of one operator, by JSON key.
 
-    They form an item of `operators` in JSON and a line of `--csv`.
+    These results form an item of `operators` in JSON and a line of `--csv`.
     """
     view, share = row.view, to_json(share_figures(row.view))
     return {

@@ -1,6 +1,6 @@
 """Finds processes that take CPU time from a run, lowers their priority, or asks them to end.
 
-Used only by the screen of a run on this machine, after the user has confirmed it.
+Used only by the screen of a run on this machine, after the user has confirmed the change.
 """
 
 import contextlib

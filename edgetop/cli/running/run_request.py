@@ -408,7 +408,7 @@ class RunRequest:
     showing: Showing
 
     def __post_init__(self) -> None:
-        """Check that a gate or alert on missed deadlines comes with `--deadline`. Raises InputError."""
+        """Raise InputError if a gate or alert on missed deadlines comes without `--deadline`."""
         if self.load.deadline_ns is None:
             for option, asked in (("--fail-if", self.judging.gates), ("--alert", self.judging.alerts)):
                 if any(one.name == "misses" for one in asked):

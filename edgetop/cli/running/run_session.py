@@ -223,7 +223,7 @@ def _assemble(
 
 
 def _observers(request: RunRequest, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
-    """Return the functions to call with the analysis once a second. `stack` ends those that need an end.
+    """Return the functions to call with the analysis once a second. `stack` closes those that must be closed.
 
     Their modules are imported here, while the engine loads its model.
     """
@@ -370,7 +370,7 @@ def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: 
 def _await_beginning(session: LiveSession) -> None:
     """Wait until the first inference has ended, for 60 s at most.
 
-    An early failure is then printed while the user looks.
+    So an early failure is printed while the user still looks at the terminal.
     """
     until_s = time.monotonic() + BEGINNING_PATIENCE_S
     while session.is_running and not session.hung_up and time.monotonic() < until_s:

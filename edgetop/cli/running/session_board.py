@@ -159,7 +159,7 @@ def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable
 
 
 def with_one_wire(sensor_id: str | None, board: Found, root: Root) -> Found:
-    """Return the sensors of `board`, plus the 1-wire probe with the id `sensor_id`, if there is one.
+    """Return the sensors of `board`, plus the 1-wire probe with the id `sensor_id`, if the board has such a probe.
 
     1-wire probes are slow, and are read only if `--ambient` names them.
     """
@@ -168,7 +168,10 @@ def with_one_wire(sensor_id: str | None, board: Found, root: Root) -> Found:
 
 
 def refuse_unknown_ambient(sensor_id: str | None, board: Found) -> None:
-    """Raise InputError if `board` has no sensor of the room temperature with the id `sensor_id`. None passes."""
+    """Raise InputError if `board` has no sensor of the room temperature with the id `sensor_id`.
+
+    If `sensor_id` is None, do nothing.
+    """
     have = [info.id for source in board.sources for info in source.sensors if info.kind == "ambient"]
     if sensor_id is None or sensor_id in have:
         return

@@ -100,10 +100,10 @@ def engine_spec(
 ) -> EngineSpec:
     """Return what an engine process needs to know: the model, its runtime and options, the phases and the load.
 
-    `load` None means back to back. `keep_outputs` is the number of inferences whose outputs are kept. `in_turns` is
-    true in an A/B session. `monitor_cpus` are the CPUs that edgetop itself is pinned to; () for no pinning. The engine
-    must not inherit this pinning. `virtual_board` is the path of the file that the engine shares with a simulated
-    board; None for a real board. Raises InputError if the engine is unknown or cannot run the model.
+    `load` None means one inference right after another. `keep_outputs` is the number of inferences whose outputs are
+    kept. `in_turns` is true in an A/B session. `monitor_cpus` are the CPUs that edgetop itself is pinned to; () for no
+    pinning. The engine must not inherit this pinning. `virtual_board` is the path of the file that the engine shares
+    with a simulated board; None for a real board. Raises InputError if the engine is unknown or cannot run the model.
     """
     engine = engine_for(choice.engine, model.format) if choice.url is None else SERVER
     if choice.session.given:
@@ -267,10 +267,10 @@ def variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
 
 
 def _with_session_options(engine: str, model_format: str, option: str) -> str:
-    """Return the engine that takes session options, which is ONNX Runtime. `option` is one of them that was given.
+    """Return "onnxruntime", the only engine that takes session options. Raises InputError if another engine is to run.
 
-    `engine` is the requested engine or "auto", and `model_format` is such as `onnx`. Raises InputError if the model
-    runs in another runtime.
+    `engine` is the requested engine or "auto", and `model_format` is such as `onnx`. `option` is a session option that
+    the user gave; the error names it.
     """
     if engine == "onnxruntime" or (engine == "auto" and model_format == "onnx"):
         return "onnxruntime"

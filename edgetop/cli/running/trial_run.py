@@ -20,7 +20,10 @@ POLL_S = 0.01
 
 
 def why_unrunnable(request: RunRequest) -> InputError | None:
-    """Run one inference of each model of the request. Return the error of the options, or None if the models run."""
+    """Run one inference of each model of the request. Return what is wrong with the options, or None.
+
+    The result is None also for other failures of the engine.
+    """
     subject = request.subject
     try:
         if not isinstance(subject, VariantsSubject):

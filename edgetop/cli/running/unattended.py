@@ -35,7 +35,7 @@ SYSTEMCTL_S = 5.0
 def following(request: RunRequest, model: ModelFile, session: LiveSession, manifest: Manifest) -> Following:
     """Create the next recording of a run with `--rotate`, and return it.
 
-    `manifest` is the manifest of the session up to now. The next recording has a copy of it. With `-o PATH`, the
+    `manifest` describes the present session. The next recording begins with a copy of it. With `-o PATH`, the
     recordings are called PATH-2, PATH-3 and so on. Raises InputError if the folder cannot be used.
     """
     given = request.keeping.output

@@ -79,7 +79,9 @@ def make_bundle(session: str | None, output: Path | None, *, force: bool) -> Non
 
 
 def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
-    """Return the manifest as a JSON document, without texts that identify a person, a machine or a network."""
+    """Return the manifest (a session's description) as a JSON document, without texts that identify a person, a machine
+    or a network.
+    """
     watched = manifest.watched
     if watched:
         program = PurePath(watched.command[0]).name if watched.command else ""

@@ -19,9 +19,9 @@ from edgetop.recording.session_folder import MANIFEST, SUFFIX, is_live, is_real_
 
 
 def remove_sessions(names: Sequence[str], *, asks: bool) -> None:
-    """Delete the named sessions. If one cannot be found or is being recorded, all of them stay.
+    """Delete the named sessions. If one cannot be found or is being recorded, delete none, and raise InputError.
 
-    With `asks`, the user is asked first. Raises InputError, or OutputError if a session could not be deleted.
+    With `asks`, the user is asked first. Raises OutputError if a session could not be deleted.
     """
     folders = list({folder.resolve(): folder for folder in (_found(name, whole=not asks) for name in names)}.values())
     for folder in folders:

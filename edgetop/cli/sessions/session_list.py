@@ -1,7 +1,8 @@
 """The list of sessions, as data and as a table. Control characters in texts are replaced.
 
-For a finished session, the manifest and the stored short result are read. If no result is stored, the tables are
-analysed once. A running session is read up to now. A session whose writer has died is first completed on the disk.
+For a finished session, its description (the manifest) and the stored short result are read. If no result is stored, the
+session's data is analysed once. A running session is read up to now. A session whose writer has died is first completed
+on the disk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -125,7 +126,7 @@ def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
 
 
 def _lines(rows: Sequence[Sequence[str]], reasons: Sequence[str], on_first: int) -> Iterator[tuple[str, str]]:
-    """Yield two lines for each row. The second line has the columns from number `on_first` on, or is "".
+    """Yield `(first line, second line)` for each row. The first has `on_first` columns, the second the rest, or is "".
 
     `reasons` has a text for each row: why the session is unreadable, or "". A reason replaces the session's model and
     board.

@@ -31,10 +31,10 @@ ONCE = 1e-3  # An operator with more calls than one has no single place in an in
 def print_trace(
     session: str, spec: TraceSpec, *, offset_s: float | None, as_json: bool, html: Path | None, force: bool
 ) -> None:
-    """Print the energy and power of a session's inferences, from the log of a power meter. Raises InputError.
+    """Print the energy and power of a session's inferences, from the log of a power meter.
 
-    `spec` describes the log. `offset_s` is the session time in s at which the log's time is 0; None to find it.
-    `html` is a page to write, and `force` allows replacing it.
+    `spec` describes the log. `offset_s` is the session time in s at which the log's time is 0; None to find it. `html`
+    is a page to write, and `force` allows replacing it. Raises InputError if the session or the log cannot be used.
     """
     page = refuse_html(html, force=force) if html else None
     recording = Recording(recorded(session))
@@ -64,8 +64,8 @@ def _inferences(recording: Recording) -> tuple[Ints, Ints, npt.NDArray[np.bool_]
     """Return `(starts, lengths, is_measured, mark)`. The first three have a value for each inference.
 
     `starts` and `lengths` are in ns. `is_measured` is false during warm-up, for example. `mark` is the time in ns of
-    the first mark that the user set, or None. Raises InputError if the session has several streams or no single
-    inferences.
+    the first mark that the user set, or None. Raises InputError if the session has several streams (models or threads
+    at the same time), or if its inferences were not recorded individually.
     """
     starts, lengths, measured, mark_ns, count = [], [], [], None, 0
     for batch in recording.play(inferences=True):

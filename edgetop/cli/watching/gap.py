@@ -27,7 +27,7 @@ LOOP = "20s"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help gap).")
 def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_json: bool) -> int:
-    """Explain why the application of session APP is slower than LOOP, a session of the same model back to back.
+    """Explain why the application of session APP is slower than LOOP, a session that ran the same model back to back.
 
     PACED is a session of the model with the start times of the application. It separates pacing from other causes.
 
@@ -46,10 +46,10 @@ def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_js
 def explain(app: str, loop: str, paced: str | None, stream: int | None, problems: list[str]) -> "Gap":
     """Return the causes of the difference in latency between two sessions.
 
-    `app` is the session of an application, and `loop` a session of the same model back to back. `paced` is a session of
-    the model with the start times of the application; None if there is none. These three are names or paths. `stream`
-    is the number of the model in `app`, from 0; None for the model of `loop`. A line about each unreadable part is
-    appended to `problems`. Raises InputError if the sessions cannot be compared.
+    `app` is the session of an application. In `loop`, the same model ran without pauses. In `paced`, it ran with the
+    start times of the application; None if there is no such session. These three are names or paths. `stream` is the
+    number of the model in `app`, from 0; None for the model of `loop`. A line about each unreadable part is appended to
+    `problems`. Raises InputError if the sessions cannot be compared.
     """
     from edgetop.cli.output import raise_problems  # noqa: PLC0415
     from edgetop.comparison.application_gap import gap  # noqa: PLC0415
@@ -65,8 +65,8 @@ def explain(app: str, loop: str, paced: str | None, stream: int | None, problems
 def loop_after(app: Path, model: Path) -> None:
     """Run `model` in a loop for 20 s, with as many threads as the application used.
 
-    Print why the application is slower. `app` is the folder of the application's session. The new session is recorded
-    beside it.
+    Then print why the application is slower than this loop. `app` is the folder of the application's session. The new
+    session is recorded beside it.
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.cli.running.child_run import ChildRun, run_to_end  # noqa: PLC0415
@@ -92,12 +92,12 @@ def loop_after(app: Path, model: Path) -> None:
 def print_gap(
     app: str, loop: str, paced: str | None = None, stream: int | None = None, *, as_json: bool = False
 ) -> None:
-    """Print why the application of session `app` is slower than the session `loop` of the same model.
+    """Print why the application of session `app` is slower than the same model in the session `loop`.
 
-    `app`, `loop` and `paced` are names or paths of sessions. In `paced`, the model ran with the start times of the
-    application; None if there is no such session. `stream` is the number of the model in `app`, from 0; None for the
-    model of `loop`. `as_json` prints a JSON document instead of text. Raises InputError if the sessions cannot be
-    compared, or if parts cannot be read.
+    In `loop`, the model ran without pauses. `app`, `loop` and `paced` are names or paths. In `paced`, the model ran
+    with the start times of the application; None if there is no such session. `stream` is the number of the model in
+    `app`, from 0; None for the model of `loop`. `as_json` prints a JSON document instead of text. Raises InputError if
+    the sessions cannot be compared, or if parts cannot be read.
     """
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415

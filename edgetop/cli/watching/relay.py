@@ -33,7 +33,7 @@ NICENESS = 10  # the model has priority
 def command(session: str | None, *, past: bool) -> int:
     """Stream SESSION, by default the newest running one, to the edgetop that started this over ssh.
 
-    It exits when its standard input is closed. No port is opened.
+    The command exits when its standard input is closed. No port is opened.
     """
     if sys.stdin.isatty() or sys.stdout.isatty():
         raise InputError("relay talks to another edgetop, not to a person", "edgetop attach ssh:HOST starts it")
@@ -56,7 +56,7 @@ def command(session: str | None, *, past: bool) -> int:
 
 
 def _end_with(source: int, sink: int) -> None:
-    """End this process 10 s after the other end has closed the ssh connection.
+    """Wait until the other end has closed the ssh connection. Then end this process after 10 s.
 
     `source` and `sink` are the file descriptors of the connection.
     """

@@ -305,7 +305,7 @@ def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
 def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | None:
     """Return the id of the running process to watch.
 
-    `command` holds the words of a program to start. Return None if it is not empty, or if processes were only listed
+    `command` holds the words of a program to start. Return None if there are any, or if processes were only listed
     (`--all`). Raises InputError if the options contradict each other.
     """
     if not command and options.dockerfile:
