@@ -138,9 +138,10 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Return the sums under the keys `macs`, `flops` and `bytes`, and counts under `macs_unknown` and so on.
+    """Return sums under the keys `macs`, `flops` and `bytes`, and counts under `macs_unknown` and so on.
 
-    A count is the number of operators whose figure is unknown. A sum is None if it is unknown for every operator.
+    A count is the number of operators whose MACs, FLOPs or bytes are unknown. If they are unknown for every operator,
+    the sum is None.
     """
     sums: dict[str, int | None] = {}
     for key in ("macs", "flops", "bytes"):

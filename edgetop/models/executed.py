@@ -21,7 +21,7 @@ _LONGEST_MERGER = 6  # most operators that become one: convolution, normalisatio
 
 @frozen
 class Origin:
-    """The operators of a model's file that ran as one operator: a single one, or several that the runtime fused."""
+    """The operators of a model's file that one executed operator stands for: one, or several that were fused."""
 
     costs: tuple[OperatorCost, ...]
     has_other_dtypes: bool = False  # whether it runs on other dtypes than in the file, as after quantisation
@@ -139,10 +139,10 @@ class _OnnxRuntime:
         )
 
     def _last(self, info: OperatorInfo) -> OperatorCost | None:
-        """Return the operator of the file whose name the runtime gave to `info`, or None if it is unknown.
+        """Return the operator of the file that the name of `info` refers to, or None if it is unknown.
 
-        `info` is an operator that ran. The runtime made it from the returned operator, and perhaps from operators
-        before it.
+        `info` is an operator that ran. The runtime made `info` from the returned operator, or fused that operator with
+        operators before it.
         """
         name = info.name.removeprefix(_FUSED)
         if token := _TOKEN.match(name):

@@ -82,7 +82,7 @@ class Graph:
 
 @frozen
 class External:
-    """One file with weights beside a model's own file: how many tensors it has, and the least size that it needs."""
+    """One file with weights beside a model's own file: how many tensors it holds, and how long it must at least be."""
 
     tensors: int
     needed_bytes: int  # size that the file must have at least

@@ -23,7 +23,7 @@ from edgetop.models.tflite_file import read_tflite
 
 @frozen
 class RuntimeShapes:
-    """The tensor shapes of one model in a runtime, which ran the model once with inputs of the inspected shapes."""
+    """The shapes of a model's tensors, as a runtime gave them when it ran the model once for this purpose."""
 
     runtime: str  # its name and version
     shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # by the tensor's place in the main graph

@@ -31,7 +31,7 @@ FILE_TYPES = {
 
 @frozen
 class StoredAs:
-    """One type in which a file stores tensors, such as `Q4_K`: how many tensors, parameters and bytes have it."""
+    """How many tensors, parameters and bytes a file stores in one type, such as `Q4_K`."""
 
     type: str
     tensors: int

@@ -300,10 +300,10 @@ class _ModelReader:
 
 
 def _same_in_every_call(node: memoryview, budget: Budget) -> list[str]:
-    """Return the output names of a function's node if it gives the same values in every call, else [].
+    """Return the names of a node's outputs if their values are the same in every call of its function, else [].
 
-    Such a node is a `Constant` with its own value. A `Constant` may also take its value from an attribute of the call,
-    and then differs. `node` are the node's bytes, and `budget` limits the work of reading.
+    They are the same if the node is a `Constant` that contains its value. They may differ if it is a `Constant` that
+    takes its value from an attribute of the call. `node` are the node's bytes, and `budget` limits the work of reading.
     """
     known = wire.read(node, budget, {4: wire.text}, {2: wire.text, 5: values.read_attribute})
     is_same = known.get(4) == "Constant" and not any(attribute.reference for attribute in known[5])

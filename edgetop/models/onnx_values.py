@@ -152,9 +152,9 @@ def _dim(value: wire.Value, budget: Budget) -> Dim:
 
 
 def _listed(read: Callable[[wire.Value, Budget], Sequence[Any]]) -> wire.Reader:
-    """Return a reader of a list of numbers. It gives () for a long list, such as weights in attributes of old models.
+    """Return a function that reads a list as `read` does, but gives () if the list is longer than a limit.
 
-    `read` reads a list of any length.
+    `read` reads a list of any length. Long lists are, for example, weights in attributes of old models.
     """
 
     def reader(value: wire.Value, budget: Budget) -> Sequence[Any]:

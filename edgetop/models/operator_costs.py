@@ -239,8 +239,8 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
 def _start_states(graphs: Sequence[Graph]) -> set[Place]:
     """Return `(number of the graph, position)` of each operator that sets a variable to its first value.
 
-    Such operators are in a graph that CALL_ONCE runs before the first inference. The result is empty if no inference
-    assigns a variable, because variables are weights then.
+    Such operators are in a graph that CALL_ONCE runs before the first inference. The result is empty if no other graph
+    sets a variable: variables then never change and count as weights.
     """
     once = {
         1 + inner for graph in graphs for op in graph.operators if op.op_type == "CALL_ONCE" for inner in op.subgraphs

@@ -71,8 +71,8 @@ def _onnx(model: Model, inputs: Mapping[str, Sequence[int]]) -> list[Tensor]:
 def _overruled(graph: Graph) -> set[int]:
     """Return the indices of model outputs whose sizes in the file are not trusted.
 
-    If inputs have open sizes, exporters often declare output sizes that are only true for one input. These sizes are
-    ignored if the output's operator has a rule for sizes. Without a rule, the declared sizes are used.
+    If a model leaves sizes of its inputs open, exporters often declare output sizes that are only true for certain
+    input sizes. These output sizes are ignored if the output's operator has a rule for sizes, and used otherwise.
     """
     if all(isinstance(dim, int) for place in graph.inputs for dim in graph.tensors[place].shape or ()):
         return set()

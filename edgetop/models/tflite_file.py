@@ -190,7 +190,8 @@ def read_tflite(data: memoryview) -> Model:
 def _operator_code(table: Table) -> tuple[str, str]:
     """Return `(name, domain)` of an operator type, such as `("CONV_2D", "tflite")`.
 
-    The number of the type is in two fields. The older field only has room for 7 bits (schema.fbs, OperatorCode).
+    The number of the type is the larger one of two fields: the older field only has room for 7 bits (schema.fbs,
+    OperatorCode).
     """
     code = max(table.scalar(0, "i8"), table.scalar(3, "i32"))
     if code == CUSTOM:

@@ -29,10 +29,7 @@ USED, PEAK, READ, WRITTEN, RECEIVED, SENT = "cpu_ns", "memory", "read", "written
 
 
 class ContainerAccounts:
-    """The CPU time, memory and traffic that a container has used.
-
-    With `has_begun_before`, what the container used before now does not count.
-    """
+    """The CPU time, memory and traffic that a container has used."""
 
     def __init__(
         self,
@@ -47,7 +44,8 @@ class ContainerAccounts:
 
         `pid` is the id of its first process, and `container` the container's own id. `memory_limit` is the limit of the
         container's memory in bytes, or None. `has_begun_before` says that the container already ran when watching
-        began: what it used before now does not count. `root` is where the kernel's files, such as /proc, are found.
+        began: CPU time and traffic from before this call do not count, but the kernel's peaks of its memory do. `root`
+        is where the kernel's files, such as /proc, are found.
         """
         self._pid, self._limit, self._root = pid, memory_limit, root
         now_ns = time.monotonic_ns()
@@ -90,7 +88,7 @@ class ContainerAccounts:
         self.ended_ns = now_ns
 
     def _look(self) -> None:
-        """Read what is gone as soon as the first process has ended: its disk traffic and the peak of its memory."""
+        """Read the disk traffic and the memory peak of the first process. The kernel drops both when it ends."""
         self._count_traffic()
         own = parse_kib_fields(self._root.text(f"proc/{self._pid}/status")).get("VmHWM", 0) * 1024
         if own:
@@ -103,8 +101,8 @@ class ContainerAccounts:
     def _own_peak_mib(self) -> float | None:
         """Return the peak of the first process's resident memory in MiB, or None if it is unknown.
 
-        The kernel forgets this peak when the process ends. What the process has allocated after the last look is what
-        the peak of the cgroup has grown by since: its file can still be read then.
+        The kernel drops this peak when the process ends, so the last value that was read counts. The growth of the
+        cgroup's peak since that reading is added, because the cgroup's file can still be read after the end.
         """
         own, before = self.seen
         grown = max(0, self._counts.get(PEAK, 0) - before) if before else 0
@@ -135,7 +133,8 @@ class ContainerAccounts:
 
         One source is the first process's file `io` (proc_pid_io(5)). It includes descendants that have ended, and
         counts a write when it is made. The other source is the cgroup. It includes descendants that still run, and
-        counts a write when the page cache is written back.
+        counts a write when the page cache is written back. The cgroup comes first if the container ran before watching
+        began.
         """
         fields = parse_counters(self._root.text(f"proc/{self._pid}/io").replace(":", ""))
         own, group = (fields.get("read_bytes"), fields.get("write_bytes")), self._io()
@@ -157,10 +156,10 @@ class ContainerAccounts:
         return [noted(kill, self._limit) for kill in killed]
 
     def total(self, until_ns: int = 0) -> Noted | None:
-        """Return an event with what the container used, or None while the container runs.
+        """Return an event with what the container used, up to its end.
 
-        `until_ns` is when watching ended, in ns of CLOCK_MONOTONIC, if the container still runs then. Its default 0
-        means that the container's own end counts.
+        If the container still runs, the event counts up to `until_ns`, the present time in ns of CLOCK_MONOTONIC. If
+        `until_ns` is 0 and the container still runs, None is returned.
         """
         end_ns = self.ended_ns or until_ns
         if not end_ns:

@@ -87,9 +87,10 @@ class ContainerRun:
     ) -> list[str]:
         """Return the command line that runs `command` in the container. The program's calls are written to `rings`.
 
-        `rings` is a folder. `hook` is the folder for PYTHONPATH, or None for no hook. `preload` is the path of the
-        library for C programs, or None. `variables` are further environment variables, as NAME=VALUE. `has_input` says
-        whether the program reads standard input.
+        `rings` is a folder. `hook` is the folder with the Python hook, which reports the calls of Python programs, or
+        None for no hook. `preload` is the path of the library that reports the calls of C programs, or None.
+        `variables` are further environment variables, as NAME=VALUE. `has_input` says whether the program reads
+        standard input.
         """
         spec, image = self.spec, self.spec.image
         if spec.is_shared:
@@ -134,10 +135,10 @@ class ContainerRun:
             time.sleep(LOOK_S)
 
     def send(self, number: signal.Signals) -> None:
-        """Send the signal `number` to the container's first process, without waiting for it.
+        """Send the signal `number` to the container's first process, or SIGKILL if it has no handler for `number`.
 
-        The kernel drops a signal for which the first process of a container has no handler (pid_namespaces(7)). Outside
-        of a container, that signal would end the process. So SIGKILL is sent instead.
+        This does not wait. Outside of a container, a signal without a handler would end the process. But the kernel
+        drops such a signal for the first process of a container (pid_namespaces(7)).
         """
         if number != signal.SIGKILL and self.pid and not _handles(self.pid, number):
             number = signal.SIGKILL

@@ -1,8 +1,8 @@
 """Read an ELF file (a program or library): find its functions without loading it.
 
-The file is not trusted, so each number from it is checked against a bound. See elf(5). The machine code of ONNX Runtime
-that is recognised comes from `onnxruntime_c_api.cc` (OrtGetApiBase, GetApi). This module needs only the standard
-library.
+The file is not trusted, so each number from it is checked against a bound. See elf(5). `ort_functions` recognises the
+machine code of two functions in ONNX Runtime's `onnxruntime_c_api.cc`: OrtGetApiBase and GetApi. This module needs only
+the standard library.
 """
 
 import os
@@ -127,7 +127,10 @@ class Elf:
         return any(one.is_code and one.address <= address < one.address + one.size for one in self.segments)
 
     def word(self, address: int) -> int:
-        """Return the pointer that is stored at `address` if the file is loaded at address 0, or 0 for none."""
+        """Return the pointer that memory would hold at `address` if the file were loaded at address 0.
+
+        Returns 0 if no segment has the address.
+        """
         if self._relocations is None:
             self._relocations = self._read_relocations()
         places, values = self._relocations
@@ -137,9 +140,9 @@ class Elf:
         return int.from_bytes(self._at(address, 8), "little")
 
     def _read_relocations(self) -> tuple["array[int]", "array[int]"]:
-        """Return two arrays: addresses at which the loader stores a pointer into this file, sorted, and these pointers.
+        """Return two arrays: the sorted addresses at which the loader stores a pointer, and the pointer for each.
 
-        Pointers in the packed form (RELR) are left out, because the file itself has them.
+        Relocations in the packed form (RELR) are left out, because the file has their pointers at those addresses.
         """
         relative, pairs = RELATIVE.get(self.machine), []
         for section in self.sections:
@@ -150,7 +153,7 @@ class Elf:
         return array("Q", (at for at, _ in pairs)), array("Q", (value for _, value in pairs))
 
     def addresses_in(self, function: int) -> Iterator[int]:
-        """Yield the addresses that the code at the beginning of a function computes relative to its own place.
+        """Yield the addresses that the first CODE_BYTES bytes of a function compute relative to the program counter.
 
         `function` is the function's address.
         """
@@ -173,15 +176,15 @@ class Elf:
                 yield pages[word >> 5 & 31] + (word >> 10 & 0xFFF)
 
     def text(self, address: int, most: int = 32) -> str:
-        """Return the text at an address, without the NUL at its end, or "" if `most` bytes have no NUL."""
+        """Return the text from an address up to the next NUL, or "" if the first `most` bytes have no NUL."""
         data = self._at(address, most)
         return data.partition(b"\0")[0].decode("ascii", "replace") if b"\0" in data else ""
 
 
 def _places(texts: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Yield (position, name) for each place in the string table `texts` where one of `names` ends with NUL.
+    """Yield (position, name) for each position in the string table `texts` at which one of `names` and a NUL follow.
 
-    The end of a longer name counts as a place too, because two names may share their bytes.
+    The position may be within a longer string, because ELF stores a name that ends another name only once.
     """
     for name in names:
         at = texts.find(name.encode() + b"\0")
@@ -195,11 +198,11 @@ SURE_ENTRIES = 30  # number of entries that each version has
 
 
 def ort_functions(elf: Elf) -> tuple[dict[str, int], str]:
-    """Return where the functions of ONNX Runtime's C API that run a model are in the file, by name, and its version.
+    """Return the positions in the file of ONNX Runtime's C functions that run a model, and the runtime's version.
 
-    For example ({"Run": 1234, "RunWithBinding": 5678}, "1.23.0"). The exported function OrtGetApiBase returns the
-    address of two pointers, GetApi and GetVersionString. GetApi returns the address of the table of functions. Raises
-    ValueError if the code is not recognised.
+    For example ({"Run": 1234, "RunWithBinding": 5678}, "1.23.0"). An unknown version is "". The exported function
+    OrtGetApiBase returns the address of two pointers, GetApi and GetVersionString. GetApi returns the address of the
+    table of functions. Raises ValueError if the code is not recognised.
     """
     exported = elf.symbols(("OrtGetApiBase",)).get("OrtGetApiBase")
     if exported is None:

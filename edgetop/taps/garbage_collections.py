@@ -29,7 +29,7 @@ class GarbageCollections:
     def inferences(self, reported: Sequence[tuple[Ring, Calls]]) -> Iterator[GarbageCollected]:
         """Yield messages on inferences during which garbage was collected, at most one per model and window of 0.25 s.
 
-        `reported` has the rings, which are files of the program's processes, each with its new reports.
+        `reported` has (ring, new reports) pairs. A ring is the file in which a process reports calls and collections.
         """
         for ring, calls in reported:
             new = calls[calls["kind"] == layout.COLLECT]
@@ -46,7 +46,10 @@ class GarbageCollections:
 
 
 def _slowest(calls: Calls, collections: Calls) -> Iterator[GarbageCollected]:
-    """Yield the slowest of `calls` that `collections` affected, of each model and window of 0.25 s."""
+    """Yield a message on the slowest affected call of each model in each window of 0.25 s.
+
+    A call is affected if `collections` took at least LEAST_SHARE of its time. `calls` come from one ring.
+    """
     start_ns, latency_ns = calls["start_ns"], calls["end_ns"] - calls["start_ns"]
     took_ns = _before(calls["end_ns"], collections) - _before(start_ns, collections)
     found: dict[tuple[int, int], int] = {}

@@ -2,8 +2,9 @@
 
 The module is loaded, because its methods have no symbols. This is a separate program for Python 3.8 and later, because
 the module is built for one version of Python. Loading a module runs its code: `edgetop.taps.loading` decides which
-module may be loaded, and runs this program as the user. It prints one JSON object: "offsets" has positions in the file
-by method, "caller" the position of the function that calls all methods, and "version" the version.
+module may be loaded, and runs this program as the user. It prints one JSON object: "offsets" has the positions of the
+methods in the module's file by name, "caller" the position of the function that calls all methods, and "version" the
+version of ONNX Runtime.
 
     python locate.py /path/onnxruntime_pybind11_state.so /more/site-packages ...
 """
@@ -73,7 +74,7 @@ def record_of(function: Any) -> int | None:
 
 
 def located(path: str, folders: list[str]) -> dict[str, Any]:
-    """Return where in the file the functions are that pybind11 calls for InferenceSession's methods.
+    """Return the positions, in the module's file, of the functions that pybind11 calls for InferenceSession's methods.
 
     `path` is the module's path. `folders` are added to `sys.path`. The result is {"offsets": {"run": 1234, ...},
     "caller": 5678, "version": "1.23.0"}. Raises ValueError if the module has another layout.

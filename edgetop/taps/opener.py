@@ -1,9 +1,10 @@
 """Open perf events for an unprivileged process. This is the only part of edgetop that holds a privilege.
 
 It is a separate program, started as `python -I -S opener.py OWNER` with an empty environment and a socket as its
-standard input. Each request asks for one event of one thread; the answer is the descriptor of the event, or the reason
-of a refusal. The program ends when the other end of that socket or of its standard output is closed. The socket is held
-by a process of OWNER, which OWNER may suspend for ever; the standard output is held by edgetop.
+standard input. OWNER is the id of a user. Each request asks for one event of one thread; the answer is the descriptor
+of the event, or the reason of a refusal. The program ends when the other end of that socket or of its standard output
+is closed. The other end of the socket is held by a process of OWNER, which OWNER may suspend for ever. The other end of
+the standard output is held by edgetop.
 
 The sender of requests is not trusted, and each request is checked completely: OWNER must own the process, and must not
 gain more than ptrace(2) allows an owner anyway. So a breakpoint is set for that process only, in a file that it has
@@ -72,8 +73,8 @@ def text_at(folder: int, name: str, most: int = 1 << 16) -> str:
 def status_of(folder: int, tid: int) -> "list[str]":
     """Return the fields of a thread's `stat` file (proc(5)). Field 0 is its state, 19 its start time.
 
-    Fields 23 to 25 locate the program. `folder` is the descriptor of /proc/PID. Raises RefusedError if the thread has
-    ended.
+    Fields 23 to 25 are addresses of the program's code and stack. `folder` is the descriptor of /proc/PID. Raises
+    RefusedError if the thread has ended.
     """
     # /proc/PID/stat is not used, because it adds up the times of all threads.
     fields = text_at(folder, f"task/{tid}/stat").rpartition(")")[2].split()
@@ -123,7 +124,10 @@ class Process:
             raise RefusedError("the thread has ended")
 
     def check_mapped(self, library: os.stat_result, offset: int) -> None:
-        """Raise RefusedError unless the process maps this place of the file as code. A check is valid for a second."""
+        """Raise RefusedError unless the process has mapped the byte at `offset` of the file as code.
+
+        `library` is the file's status. A successful check is not repeated within a second.
+        """
         # An older check is good enough, because an open event survives unmapping as well. But if the process has
         # executed another program, which may have other rights, it is checked again.
         program = [status_of(self.folder, self._pid)[one] for one in (19, 23, 24, 25)]
@@ -151,9 +155,10 @@ def is_mapped(folder: int, library: os.stat_result, offset: int) -> bool:
 
 
 def check_begin(library: int, offset: int, kind: int) -> None:
-    """Raise RefusedError unless a function begins at this offset of the file. The sorted table .eh_frame_hdr says so.
+    """Raise RefusedError unless a function begins at `offset` of the file with the descriptor `library`.
 
-    The table has a version, three encodings, a count, and pairs of 32-bit numbers (Linux Standard Base, "Exception
+    If `kind` is RETURN, calls must lead to the function as well (`is_called`). The source is the sorted table
+    .eh_frame_hdr: a version, three encodings, a count, and pairs of 32-bit numbers (Linux Standard Base, "Exception
     Frames").
     """
     head = os.pread(library, 64, 0)
@@ -185,11 +190,12 @@ def check_begin(library: int, offset: int, kind: int) -> None:
 
 
 def is_called(library: int, place: int) -> bool:
-    """Whether the function at `place` begins with the return address where a call leaves it.
+    """Whether, at the begin of a function, the return address is where a call instruction leaves it.
 
-    The table .eh_frame says so. A return probe overwrites the return address. The entries of code that is not called
-    say that the return address is elsewhere, in their common part or before they advance. Such code is the first
-    instruction of a program, a part of a function that the compiler moved, or the PLT.
+    A return probe overwrites the return address, so it must be there. `place` is the position in the file of the
+    function's entry in the table .eh_frame. The entries of code that is not called say that the return address is
+    elsewhere, in their common part or before they advance. Such code is the first instruction of a program, a part of a
+    function that the compiler moved, or the PLT.
     """
     entry = os.pread(library, 256, place)
     size, back = struct.unpack_from("<II", entry)
@@ -205,7 +211,7 @@ def is_called(library: int, place: int) -> bool:
 class Tracing:
     """The uprobes in tracefs, which perf_event_open(2) opens by their number.
 
-    The PMU `uprobe` is not used: the kernel refuses its events to threads that inherit them, which then cannot start.
+    The PMU `uprobe` is not used: the kernel does not pass its events on to new threads, which then fail to start.
     """
 
     def __init__(self) -> None:
@@ -223,7 +229,10 @@ class Tracing:
         self._remove_old()
 
     def number(self, library: int, status: os.stat_result, offset: int, kind: int) -> int:
-        """Return the number of the tracepoint at this place of a file. It is created if it does not exist."""
+        """Return the number of the tracepoint at `offset` of a file. The tracepoint is created if it does not exist.
+
+        `library` is the file's descriptor, `status` its status, and `kind` is BEGIN or RETURN.
+        """
         key = status.st_dev, status.st_ino, offset, kind
         if key not in self._numbers:
             if len(self._numbers) >= MOST_PROBES:
@@ -267,7 +276,11 @@ class Tracing:
 
 
 def open_event(kind: int, config: int, tid: int, cpu: int, stack: int) -> int:
-    """Return the descriptor of a new perf event. Raises OSError if the kernel refuses."""
+    """Return the descriptor of a new perf event for the thread `tid` on one CPU. Raises OSError if the kernel refuses.
+
+    `kind` is SOFTWARE or TRACEPOINT, and `config` the number of the counter or tracepoint. `stack` is how many bytes of
+    the stack each hit has.
+    """
     call, registers = MACHINES[os.uname().machine]
     sample, flags = TID | TIME | IDENTIFIER, INHERIT | WATERMARK | CLOCK | ALL_HAVE_ID
     if kind == SOFTWARE:
@@ -288,7 +301,8 @@ def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: 
     """Return the descriptor of the event that a request asks for. Raises RefusedError, OSError, ValueError or KeyError.
 
     `data` are the bytes of the request, and `given` its descriptors: the process, and the file if there is one. `owner`
-    is the user who must own the process.
+    is the id of the user who must own the process. `namespaces` are the inodes of the mount and user namespaces in
+    which the process must be.
     """
     kind, tid, cpu, since, offset, stack = REQUEST.unpack(data)
     if kind > RETURN or len(given) != (1 if kind == DUMMY else 2) or tid <= 0 or cpu < 0:

@@ -28,9 +28,9 @@ class Call(NamedTuple):
 
 @frozen
 class CallLayout:
-    """Says where the stack has the object whose method is called: in pybind11's structure function_call.
+    """Where, on the stack, the object is whose method is called.
 
-    See pybind11/attr.h.
+    It is in pybind11's structure function_call (pybind11/attr.h).
     """
 
     at: int  # offset of the function_call from the stack pointer at the begin of the method

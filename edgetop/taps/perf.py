@@ -38,7 +38,7 @@ _GONE = (errno.ESRCH, errno.ENOENT)
 
 
 class Machine(NamedTuple):
-    """The registers in which an architecture keeps the values of a call. Their numbers are those in perf_regs.h."""
+    """The numbers, in perf_regs.h, of the registers with a function's argument, its result and the stack pointer."""
 
     argument: int  # first argument of a function
     result: int  # result of a function
@@ -161,7 +161,7 @@ class Opener:
 
 
 class Probes:
-    """The breakpoints (uprobes) in a process, and the buffers of their hits.
+    """The breakpoints (uprobes) in the watched processes, and the buffers into which the kernel writes hits.
 
     Methods raise OSError if a breakpoint is refused.
     """
@@ -187,7 +187,7 @@ class Probes:
         self._cover()
 
     def renewed(self) -> "Probes":
-        """Remove these breakpoints, and return an object for the breakpoints in another process."""
+        """Remove all breakpoints, and return a new object that has none and watches no process yet."""
         self.close()
         return Probes(self._opener)
 
@@ -216,7 +216,7 @@ class Probes:
         self._cover()
 
     def _cover(self) -> None:
-        """Open the events of all places for each thread that lacks some. Later threads inherit these events."""
+        """Open the events of all places for each thread that has none yet. Threads that it starts inherit them."""
         for pid, target in list(self._targets.items()):
             covered = self._covered.setdefault(pid, set())
             for _ in range(PASSES):

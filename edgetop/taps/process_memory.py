@@ -1,8 +1,8 @@
 """Read the memory of a running process, to find the names of its models, and where pybind11 stores a call.
 
-The memory is read from /proc/PID/mem (proc(5)) with the rights of the process's user, and never written. If the kernel
-does not allow that (kernel.yama.ptrace_scope), names come from elsewhere. Layouts of libraries are searched for. If a
-layout is not found, a name stays unknown.
+The memory is read from /proc/PID/mem (proc(5)) with the rights of the process's user, and never written. The kernel may
+refuse that (kernel.yama.ptrace_scope). The layout of a library's objects differs from version to version, so the needed
+fields are searched for. If the search fails, the name stays unknown.
 """
 
 import os

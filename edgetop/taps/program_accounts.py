@@ -2,8 +2,8 @@
 
 All numbers are the kernel's. CPU time and block I/O come from wait4(2), which counts the process and all descendants
 that were waited for. If the program has a separate cgroup of version 2, its CPU time is the cgroup's, in which every
-descendant counts. The largest resident set is the kernel's high-water mark: the process's own while it runs (`VmHWM`,
-proc(5)), and at its end the largest process's (getrusage(2)).
+descendant counts. The peak of the resident memory is the kernel's. While the program runs, it is the peak of the first
+process (`VmHWM`, proc(5)). At the end, it is the peak of the process with the highest one (getrusage(2)).
 """
 
 import resource

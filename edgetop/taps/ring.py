@@ -48,7 +48,7 @@ class CallName:
 
 
 class Ring:
-    """A ring: the file in shared memory in which a program writes its calls. It is read from the first call on.
+    """A ring: the file in shared memory in which a program writes its calls. Reading begins with its first call.
 
     Raises ValueError if the file is not a ring of this version, and OSError if it cannot be read.
     """
@@ -124,7 +124,10 @@ class Ring:
         return int.from_bytes(self._bytes(layout.COST_AT, 4), "little")
 
     def name(self, number: int) -> CallName:
-        """Return what the name with this number says, or empty fields if the number is not in use."""
+        """Return the model and the runtime in entry `number` of the ring's table of names.
+
+        All fields are empty if the entry is not in use.
+        """
         if number >= layout.NAMES:
             return CallName("", "", (), "")
         entry = self._bytes(layout.NAMES_AT + number * layout.NAME_BYTES, layout.NAME_BYTES)
@@ -135,10 +138,10 @@ class Ring:
         return CallName(runtime, version, names, model)
 
     def find_whole(self, *, is_last: bool = False) -> None:
-        """Find the calls that are complete. `read` takes these.
+        """Find the calls that are complete. The next `read` returns these calls.
 
-        `is_last` says that no process writes to the file any more. Call this some time before `read`, so that what the
-        writer has stored is visible then.
+        `is_last` says that no process writes to the file any more. Call this some time before `read`: everything that
+        the writer has stored for these calls must be visible by then.
         """
         before, after = self._jump
         if before >= 0 and int(self._read_slots(before, 1)["sequence"][0]) == before + 1:

@@ -46,9 +46,10 @@ class Rings:
         self._room_due_ns = 0
 
     def open(self, shared: Path = SHARED_MEMORY) -> Path:
-        """Create the folder, in the folder `shared` if that has room, and return its path.
+        """Create the folder of the rings, and return its path.
 
-        Also removes folders that killed edgetop processes left.
+        It is created in the folder `shared`, or in the system's temporary folder if `shared` lacks room. Also removes
+        folders that killed edgetop processes left.
         """
         home = shared if has_room(shared, ROOM_BYTES) else Path(tempfile.gettempdir())
         _remove_left_behind(home)
@@ -94,9 +95,9 @@ class Rings:
                 self._remove(ring)
 
     def _batches(self) -> Iterator[None]:
-        """Open new rings until MAX_RINGS are open, and yield.
+        """Open new rings until MAX_RINGS are open, then yield.
 
-        Repeat this as long as the caller has removed some of them.
+        Repeat this as long as there are more new rings and the caller has removed some of the open ones.
         """
         assert self.folder
         names: list[str] = []

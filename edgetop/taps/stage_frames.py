@@ -149,10 +149,11 @@ def _add_samples(frame: list[Part], samples: Samples, *, has_number: bool) -> No
 
 
 def call_samples(stream: int, calls: Calls) -> Samples:
-    """Return what was measured of a stream's calls, as samples by sensor, in ms.
+    """Return samples in ms, by sensor id, of the calls of one stream, a model of the program.
 
-    These are the mean CPU time and waits of the calls that the Python hook measured, and the latency of each call with
-    a new input shape. `stream` is the number of the stream, which is one model of the program.
+    From the calls that the Python hook measured come three samples: their mean CPU time, their mean time off the CPU
+    and, if the kernel counts it, their mean wait for a CPU. Each call with a new input shape gives a sample of its
+    latency. `stream` is the stream's number.
     """
     samples: Samples = {}
     took_ms, cpu_ms, waited_ms = _spent(calls)
@@ -197,9 +198,10 @@ class RunQueueWait:
         self._recent: deque[tuple[int, float, float]] = deque()  # start in ns, ms that calls took and waited
 
     def add(self, calls: Calls) -> list[tuple[int, float]]:
-        """Add calls. Return [(begin of the last call in ns, waiting time in ms per second of the calls' time)].
+        """Add calls, and return one sample in a list: [(begin of the last call in ns, wait)].
 
-        Returns [] if no wait was measured in these calls. Add only calls of sessions with one thread.
+        The wait is in ms for each second that the recent calls took. Returns [] if no wait was measured in `calls`. Add
+        only calls of sessions with one thread.
         """
         took_ms, _, waited_ms = _spent(calls)
         if not len(waited_ms):

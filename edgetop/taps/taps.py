@@ -89,7 +89,7 @@ class Streams:
 
     @property
     def inputs(self) -> tuple[str | None, ...]:
-        """The names and shapes of the inputs of each stream's first call, as one text, or None if unknown."""
+        """For each stream, the names and shapes of the inputs of its first call in one text, or None if unknown."""
         return tuple(stream.inputs for stream in self._streams)
 
     @property
@@ -232,7 +232,7 @@ class Streams:
         return self._numbers[key]
 
     def end(self, ring: Ring) -> None:
-        """Mark the streams of a ring as free when its process has ended. Later processes can continue these streams."""
+        """Mark the streams of `ring`, whose process has ended, as free. Later processes can continue these streams."""
         for key in [key for key in self._numbers if key[0] == ring.number]:
             number = self._numbers.pop(key)
             if (name := self._streams[number].name) is not OTHERS:
@@ -311,7 +311,7 @@ class Taps:
         return self._rings.open(shared)
 
     def poll(self, now_ns: int, *, is_over: bool) -> tuple[Inferences, list[Message]]:
-        """Return the records and the messages since the last poll. `is_over` says that no process writes any more.
+        """Return the inferences and the messages since the last poll. `is_over` says that no process writes any more.
 
         `now_ns` is the present time on CLOCK_MONOTONIC.
         """
@@ -353,8 +353,9 @@ class Taps:
         *,
         is_over: bool = False,
     ) -> list[Message]:
-        """Return one message, at most once, if no inference has been seen for 10 s or until the program's end.
+        """Return a message in a list if no inference was seen in the first 10 s or until the program's end.
 
+        Returns [] otherwise, and at all later calls: there is only one such message.
         `now_ns` is the present time on CLOCK_MONOTONIC. `why` returns the reason, for a message while the program runs.
         `may_infer` returns whether the program has loaded a runtime: the message is then a warning and not just
         information. `is_over` says that the program has ended: the message is then always a warning.
@@ -404,9 +405,11 @@ class Taps:
         return [*messages, RecordsLost(more)]
 
     def _of_session(self, calls: Calls, now_ns: int) -> Calls:
-        """Return the calls in `calls` that belong to this session. Calls with impossible times are counted as refused.
+        """Return the calls in `calls` that count for this run of edgetop.
 
-        `now_ns` is the present time on CLOCK_MONOTONIC.
+        Calls from before watching began are left out, and calls that failed after edgetop asked the program to end.
+        Calls with impossible times are left out too, and counted as refused. `now_ns` is the present time on
+        CLOCK_MONOTONIC.
         """
         calls = calls[(calls["start_ns"] >= self.since_ns) | (calls["kind"] == layout.INPUTS)]
         if self.stopped_ns is not None:

@@ -28,7 +28,8 @@ class UnitQuestion:
     def poll(self, *, waits: bool = False) -> tuple[int, str] | None:
         """Return (id of the unit's main process or 0, state of the unit such as "active"), or None before the answer.
 
-        With `waits`, wait for the answer. Raises InputError if there is none. Call `close` in any case.
+        With `waits`, wait for the answer. Raises InputError if systemctl fails or does not know the unit. Call `close`
+        in any case.
         """
         try:
             answer = self._asked.wait() if waits else self._asked.poll()

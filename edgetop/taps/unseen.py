@@ -46,7 +46,10 @@ def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: 
 
 
 def has_runtime(pid: int) -> bool:
-    """Whether a process, or another one of its session (setsid(2)), has a runtime whose calls edgetop can see."""
+    """Whether a process has loaded a runtime whose calls edgetop can see.
+
+    If the process leads a POSIX session (setsid(2)), it is enough that another process of this session has loaded one.
+    """
     loaded = (_runtimes(maps) for maps in (mappings(pid), *(maps for _, maps in _with_runtime(pid))))
     return any(word in name for names in loaded for name in names for word in SEEN_LIBRARIES)
 
@@ -154,7 +157,10 @@ def _child_with_runtime(pid: int, preload: Path | None, *, has_hook: bool, follo
 
 
 def _with_runtime(pid: int) -> Iterator[tuple[int, list[Mapping]]]:
-    """Yield (process id, mapped files) for each other process of the session of `pid` that has a known runtime."""
+    """Yield (process id, mapped files) for each other process in the POSIX session (setsid(2)) that `pid` leads.
+
+    Only processes that have loaded a known inference runtime are yielded.
+    """
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  names alone
     for number in numbers[-MOST_PROCESSES:]:
         with contextlib.suppress(OSError, IndexError):

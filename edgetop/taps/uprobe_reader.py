@@ -2,11 +2,12 @@
 
     OWNER GROUP FOLDER PID LINK
 
-It runs as the owner of the watched process, and has two sockets: standard input leads to edgetop, and the descriptor
-LINK to the program that opens perf events (`opener.py`). It reports lines of JSON, and reads edgetop's commands as
-lines of JSON: `pid`, a process to watch in place of one that has ended, and `functions`, the functions of a module that
-edgetop has found. It ends when its standard input is closed. The breakpoints then disappear, without an effect on the
-watched process.
+It runs with the user id OWNER and the group id GROUP of the watched process, whose number is PID. The ring, the file of
+calls, is in FOLDER. The program has two sockets: standard input leads to edgetop, and the descriptor LINK to the
+program that opens perf events (`opener.py`). It reports lines of JSON, and reads edgetop's commands as lines of JSON:
+`pid`, a process to watch in place of one that has ended, and `functions`, the functions of a module that edgetop has
+found. It ends when its standard input is closed. The breakpoints then disappear, without an effect on the watched
+process.
 """
 
 import contextlib
@@ -66,9 +67,9 @@ def become(user: int, group: int) -> None:
 
 
 def measured_cost_ns(opener: Opener) -> tuple[int, int]:
-    """Return by how many ns a breakpoint slows a call down: without a breakpoint at its return, and with one.
+    """Return (ns that a breakpoint at a function's begin adds to a call, ns with another breakpoint at its return).
 
-    Both are measured on a C function that does nothing.
+    The second number includes the first. Both are measured on a C function that does nothing.
     """
     call = ctypes.CDLL(None).labs
     address = ctypes.cast(call, ctypes.c_void_p).value or 0
@@ -262,7 +263,8 @@ class Tap:
     def _cost_ns(self) -> int:
         """Return how many ns the breakpoints add to one call of a watched function.
 
-        The most expensive kind of call counts. The time includes breakpoints that other methods hit at the same return.
+        If methods were called, the result is for a method. All methods share the breakpoint at their return, so each
+        time that other methods hit it adds to the result.
         """
         one, both = self._costs_ns
         used = [watch for watch in self._pairing.begins.values() if watch.calls]

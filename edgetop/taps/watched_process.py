@@ -126,7 +126,10 @@ def _user(pid: int) -> str:
 
 
 def why_unwatched(pid: int) -> str:
-    """Return in words why a process cannot be watched for its owner, or "" if it can. `opener.py` checks the same."""
+    """Return in words why a process cannot be watched with its owner's rights, or "" if it can be.
+
+    `opener.py` checks the same.
+    """
     try:
         fields = _status_of(pid)
         if len(set(fields["Uid"].split())) > 1 or len(set(fields["Gid"].split())) > 1:

@@ -183,7 +183,7 @@ class WatchedProgram:
         return self._process.pid if self._process else 0
 
     def _exit_status(self) -> int | None:
-        """Return the exit status in the form of `Popen.returncode`.
+        """Return the program's exit status in the form of `Popen.returncode`.
 
         Returns None before the start and while the program runs.
         """
@@ -303,9 +303,10 @@ class WatchedProgram:
         return [Started(self.pid, "")]
 
     def _never_began(self, status: int) -> Failed | None:
-        """Return a message if the container could not be started, or was ended because a limit is not in force.
+        """Return a message if the container could not be started, or was ended because the runtime ignored a limit.
 
-        Returns None if the container has run. `status` is its exit status.
+        Returns None otherwise, and for a program without a container. `status` is the exit status of the runtime's
+        command `run`.
         """
         container = self._container
         if not container:

@@ -33,10 +33,10 @@ def convolution(node: Node) -> int:
 
 
 def einsum(node: Node) -> int:
-    """Return the number of multiply-accumulates of Einsum: one for each combination of values of all labels.
+    """Return the number of multiply-accumulates of Einsum: the product of the sizes of all labels.
 
-    Raises UnknownError if there are not exactly two operands. With three, the number depends on the order of the
-    products.
+    Raises UnknownError if there are not exactly two operands. With three, the number would depend on the order of
+    the products.
     """
     inputs, _, sizes = einsum_labels(node)
     if len(inputs) != 2:

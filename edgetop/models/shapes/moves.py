@@ -258,7 +258,7 @@ def skip_norm(node: Node) -> list[Sizes | None]:
 
 
 def pooled_regions(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of RoiAlign or MaxRoiPool, in a list. Both pool regions of an image."""
+    """Return the shape of the output of RoiAlign or MaxRoiPool, in a list. Each pools regions of an image."""
     sides = node.attribute("pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1)))
     return [(node.sizes(1)[0], node.sizes()[1], *sides)]
 
