@@ -5,11 +5,16 @@ openvino/docs/articles_en/documentation/openvino-ir-format/intermediate-represen
 src/core/xml_util/src/xml_deserialize_util.cpp.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from xml.etree import ElementTree as ET
+from typing import TYPE_CHECKING
 
 from edgetop.models.graph import External, Graph, Model, Operator, Tensor
 from edgetop.models.reading_limits import MAX_OPERATORS, MAX_RANK, MAX_TENSORS, MalformedError
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 MAX_BYTES = 256 * 2**20
 
@@ -26,6 +31,8 @@ def read_openvino(data: memoryview) -> Model:
     """Return the model in `data`, the bytes of the .xml file of OpenVINO's IR. Raises MalformedError."""
     if len(data) > MAX_BYTES:
         raise MalformedError(f"more than {MAX_BYTES // 2**20} MiB of XML")
+    from xml.etree import ElementTree as ET  # noqa: PLC0415  takes 2 MiB, also if no such model is read
+
     text = bytes(data)
     if b"<!DOCTYPE" in text or b"<!ENTITY" in text:  # entities can make a small file large in memory
         raise MalformedError("a document type, which no IR has")
@@ -40,7 +47,7 @@ def read_openvino(data: memoryview) -> Model:
 
 
 class _Reader:
-    def __init__(self, net: ET.Element) -> None:
+    def __init__(self, net: Element) -> None:
         self._net = net
         self._tensors: list[Tensor] = []
         self._operators: list[Operator] = []
@@ -75,12 +82,12 @@ class _Reader:
             "openvino", graph, version=int(self._net.get("version", "0")), external={"": external} if external else {}
         )
 
-    def _is_decompression(self, layer: ET.Element) -> bool:
+    def _is_decompression(self, layer: Element) -> bool:
         """Whether a layer only converts stored weights. OpenVINO does that once, when it loads the model."""
         places = self._read_by(layer)
         return bool(places) and self._tensors[places[0]].is_constant
 
-    def _add(self, layer: ET.Element) -> None:
+    def _add(self, layer: Element) -> None:
         data = layer.find("data")
         attributes = dict(data.attrib) if data is not None else {}
         read, written = self._read_by(layer), self._written_by(layer)
@@ -88,11 +95,11 @@ class _Reader:
         position = len(self._operators)
         self._operators.append(Operator(position, name, kind, "openvino", (*read,), (*written,), attributes))
 
-    def _read_by(self, layer: ET.Element) -> list[int]:
+    def _read_by(self, layer: Element) -> list[int]:
         number = layer.attrib["id"]
         return [self._place[self._sources[number, port.attrib["id"]]] for port in _ports(layer, "input")]
 
-    def _written_by(self, layer: ET.Element, *, is_constant: bool = False) -> list[int]:
+    def _written_by(self, layer: Element, *, is_constant: bool = False) -> list[int]:
         made, data = [], layer.find("data")
         stored = int(data.attrib.get("size", "0")) if is_constant and data is not None else None
         if stored is not None and data is not None:
@@ -112,11 +119,11 @@ class _Reader:
         return made
 
 
-def _ports(layer: ET.Element, side: str) -> list[ET.Element]:
+def _ports(layer: Element, side: str) -> list[Element]:
     return list(layer.iterfind(f"{side}/port"))
 
 
-def _in_order(layers: list[ET.Element], sources: dict[_Port, _Port]) -> Iterator[ET.Element]:
+def _in_order(layers: list[Element], sources: dict[_Port, _Port]) -> Iterator[Element]:
     """Yield the layers in an order in which each comes after the layers whose outputs it reads.
 
     `sources` has, for each input port, the output port that feeds it. A port is `(id of the layer, id of the port)`.

@@ -29,7 +29,7 @@ class SizedCalls:
     """Chooses at random which calls of a session are sampled. The choice depends only on how many calls there are."""
 
     def __init__(self) -> None:
-        self._random = np.random.default_rng(0)
+        self._random: np.random.Generator | None = None  # made when it is needed: numpy.random takes 7 MiB
 
     def sample(
         self, stream: int, t_ns: npt.NDArray[np.int64], latency_ns: npt.NDArray[np.int64], elements: Floats,
@@ -44,7 +44,11 @@ class SizedCalls:
         count = len(t_ns)
         if not count or most < 1:
             return {}
-        chosen = np.arange(count) if count <= most else np.sort(self._random.choice(count, most, replace=False))
+        if count <= most:
+            chosen = np.arange(count)
+        else:
+            self._random = self._random or np.random.default_rng(0)
+            chosen = np.sort(self._random.choice(count, most, replace=False))
         # Two readings of a sensor never have the same time.
         chosen = chosen[np.unique(t_ns[chosen], return_index=True)[1]]
         size, took = sensors_of(stream)

@@ -21,7 +21,8 @@ import socket
 import struct
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from edgetop.probe.edgetop_probe import Ring
 from edgetop.taps import loading, perf, process_memory
@@ -29,6 +30,8 @@ from edgetop.taps.elf import open_regular
 from edgetop.taps.pairing import Call, Pairing, Watch
 from edgetop.taps.perf import Opener, Place
 from edgetop.taps.runtimes import MODELS, PYBIND, Function, functions, is_module, libraries, mappings, models
+
+T = TypeVar("T")
 
 WAIT_S = 0.2
 LATE_NS = 2_000_000  # events younger than this wait, because an older event of another CPU may still arrive
@@ -205,21 +208,25 @@ class Tap:
         `hit` is the begin of the method's first call.
         """
         self._unlearned.discard(hit.probe)
-        with self._memory(hit.pid) as reader:
-            self._pairing.begins[hit.probe].layout = process_memory.call_layout_of(reader, hit)
+        layout = self._from_memory(hit.pid, lambda memory: process_memory.call_layout_of(memory, hit))
+        if layout is not None:
+            self._pairing.begins[hit.probe].layout = layout
 
-    @contextlib.contextmanager
-    def _memory(self, pid: int) -> Any:
-        """Context manager that opens a process's memory. If the kernel does not allow that, report it."""
+    def _from_memory(self, pid: int, read: Callable[[process_memory.Memory], T]) -> T | None:
+        """Return what `read` finds in the memory of the process `pid`, or None if it cannot be read.
+
+        If the kernel forbids it, this is reported once.
+        """
         try:
-            with contextlib.closing(process_memory.Memory(pid)) as reader:
-                yield reader
+            with contextlib.closing(process_memory.Memory(pid)) as memory:
+                return read(memory)
         except PermissionError:
             if self._may_read:
                 self._may_read = False
                 report(unread="its memory may not be read (sysctl kernel.yama.ptrace_scope)")
         except OSError:
             pass  # the process has ended meanwhile
+        return None
 
     def step(self) -> None:
         """Write the calls that have ended since the last step into the ring."""
@@ -251,12 +258,10 @@ class Tap:
             self._pairing.executed.clear()
 
     def _name(self, call: Call) -> int:
-        model = ""
-        with self._memory(call.pid) as reader:
-            model = process_memory.model_of(reader, call.function, call.session)
+        model = self._from_memory(call.pid, lambda memory: process_memory.model_of(memory, call.function, call.session))
         if not model and not self._may_read:
             model = _only_model(call.pid)
-        text = f"{call.function.runtime}\t{call.function.version}\t\t{model}"
+        text = f"{call.function.runtime}\t{call.function.version}\t\t{model or ''}"
         others = self._sessions[text] = self._sessions.get(text, 0) + 1
         return int(self._ring.name(text if others == 1 else f"{text}#{others}"))
 

@@ -17,7 +17,7 @@ import pytest
 
 from edgetop.engines.engine_protocol import Loaded, RecordsLost, StreamsSeen
 from edgetop.errors import InputError
-from edgetop.taps import perf
+from edgetop.taps import perf, uprobe_reader
 from edgetop.taps.watched_process import ProcessSpec, WatchedProcess, model_processes
 from tests.support import onnx_models, tflite_models
 from tests.support.waiting import scaled, wait_until
@@ -216,3 +216,17 @@ def test_nothing_of_another_users_process_is_run(name, open_folder):
         process.kill()
         process.wait()
     assert not ran.exists()
+
+
+@pytest.mark.parametrize(("error", "reports"), [(PermissionError, 1), (ProcessLookupError, 0)])
+def test_memory_that_cannot_be_read_ends_nothing_and_is_reported_once(error, reports, monkeypatch):
+    def refuse(pid):
+        raise error
+
+    said = []
+    monkeypatch.setattr(uprobe_reader.process_memory, "Memory", refuse)
+    monkeypatch.setattr(uprobe_reader, "report", lambda **what: said.append(what))
+    tap = uprobe_reader.Tap.__new__(uprobe_reader.Tap)
+    tap._may_read = True
+    assert [tap._from_memory(1, len) for _ in range(2)] == [None, None]
+    assert len(said) == reports

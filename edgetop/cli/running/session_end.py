@@ -99,21 +99,25 @@ def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
 
 
 def _print_result(result: "Report", folder: FolderHandle | None, request: RunRequest) -> None:
-    from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs  # noqa: PLC0415
-    from edgetop.cli.printing.report_text import brief_summary, summary, wrapped  # noqa: PLC0415
-    from edgetop.cli.printing.short_result import is_short, short_result  # noqa: PLC0415
-    from edgetop.wording.report_document import to_json  # noqa: PLC0415
-
     outputs_folder = folder.path if folder and request.keeping.keep_outputs else None
     judge, showing = request.judging.judge, request.showing
+    if outputs_folder:
+        from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs  # noqa: PLC0415
     if showing.as_json:
-        print_json(with_outputs(to_json(result), outputs_folder, judge))
+        from edgetop.wording.report_document import to_json  # noqa: PLC0415
+
+        document = to_json(result)
+        print_json(with_outputs(document, outputs_folder, judge) if outputs_folder else document)
         return
+    from edgetop.cli.printing.report_text import brief_summary, summary, wrapped  # noqa: PLC0415
+    from edgetop.cli.printing.short_result import is_short, short_result  # noqa: PLC0415
+
     text = summary(result)  # the log is the only place where it is printed
     if folder:
         session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
         where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")
         brief = short_result(result) if is_short(result) else brief_summary(result)
-        lines = (brief, *wrapped(outputs_lines(outputs_folder, judge)), where)
+        outputs = wrapped(outputs_lines(outputs_folder, judge)) if outputs_folder else ()
+        lines = (brief, *outputs, where)
         text = "\n".join((*lines, f"more: edgetop report {session}"))
     print_text(text, ascii_only=bool(showing.screen.ascii_only))
