@@ -3,6 +3,7 @@
 These run where the process may set uprobes, as root may.
 """
 
+import ast
 import contextlib
 import ctypes
 import errno
@@ -355,5 +356,8 @@ def test_the_program_stays_small():
     imported = set(re.findall(r"^import (\w+)", source, re.MULTILINE))
     assert imported <= set(sys.stdlib_module_names)
     assert not re.findall(r"^from ", source, re.MULTILINE)
-    code = [line for line in source.splitlines() if line.strip() and not line.strip().startswith("#")]
-    assert len(code) < 325
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            del node.body[0]
+    assert len(ast.unparse(tree).split("\n")) < 300
