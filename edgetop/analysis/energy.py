@@ -372,11 +372,11 @@ def _view_battery(battery: Battery, total: CostView | None, statistics: Counted 
 def _board_w(
     total: CostView, statistics: Counted, load: Load, ran_hz: float, rate_hz: float
 ) -> tuple[Mean | None, EnergyUnknown | None]:
-    """Return `(power, reason)`: the board's power in W at another rate of inferences, and why a figure is unknown.
+    """Return `(power, reason)`: the board's power in W at another rate of inferences, or None if it is unknown, and why.
 
-    `power` is None if it is unknown. `reason` is None if all figures are known. If the power is known but the energy of
-    one inference is unknown, `reason` says why. `total`: the measured energy and power of the whole board.
-    `statistics`: the inferences of the session. `load`: the load. `ran_hz`: the rate at which the power was measured,
+    `reason` says why the power, or the energy of one inference on which it depends, is unknown; None if both are known.
+    `total`: the measured energy and power of the whole board. `statistics`: the inferences of the session. `load`: how
+    inferences were requested, such as at a fixed rate. `ran_hz`: the rate at which the power was measured,
     in inferences per second. `rate_hz`: the rate for which the power is wanted.
     """
     unknown = _why_power_is_unknown(total.rail, total.covered, statistics, load)

@@ -6,12 +6,12 @@ Parameter and quantile estimation for the generalized Pareto distribution, Techn
 sums over a histogram. A law is fitted above each of several thresholds, from the lowest threshold at which the law fits
 the data. The estimate is the mean over these laws. The fit is tested by the statistic of Anderson and Darling (critical
 values: Choulakian and Stephens 2001, Technometrics 43). The law's shape parameter is the least certain. So it is moved
-towards a usual value, the further the fewer the data (Martins and Stedinger 2000, Generalized maximum-likelihood
-generalized extreme-value quantile estimators for hydrologic data, Water Resources Research 36).
+towards a usual value: with fewer data, further (Martins and Stedinger 2000, Generalized maximum-likelihood generalized
+extreme-value quantile estimators for hydrologic data, Water Resources Research 36).
 
-Slow inferences come in groups. So the interval comes from a bootstrap that draws whole blocks of time (Künsch 1989,
-The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17). The test uses
-the number of independent inferences that would give the same precision.
+Slow inferences come in groups. So the confidence interval of the risk comes from a bootstrap that draws whole blocks of
+time (Künsch 1989, The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17). The
+test uses the number of independent inferences that would give the same precision.
 """
 
 from typing import NamedTuple

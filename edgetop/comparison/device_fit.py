@@ -320,7 +320,8 @@ def _kind(here: Sample, there: Sample) -> Kind:
 
 
 def identity(one: Sample) -> str:
-    """Return a text that identifies a model or program on both machines: the hash of the model's file, or the command.
+    """Return a text that is the same on two machines if these ran the same model or program: the hash of its
+    file, or the command.
 
     Paths in the command are reduced to file names. The name of a Python interpreter is left out. Return "" for a
     model without a hash.

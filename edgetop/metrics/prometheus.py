@@ -103,7 +103,7 @@ class _Reads:
         return was_read
 
     def wait(self, seconds: float) -> None:
-        """Wait until any file of the folder is read, but at most `seconds`."""
+        """Wait until another process reads one of the files with metrics, but at most `seconds`."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         poll.poll(seconds * 1000)

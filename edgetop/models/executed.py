@@ -47,7 +47,7 @@ class Origin:
 
     @property
     def main(self) -> OperatorCost:
-        """The operator with the most FLOPs of those that ran as one."""
+        """Return the operator with the most FLOPs of those that the runtime merged into this one."""
         return max(self.costs, key=lambda cost: cost.flops or 0)
 
 

@@ -1,6 +1,6 @@
-"""The limits that `--limit` sets for the engine or the program.
+"""The limits of CPUs, CPU time, memory and disk that `--limit` sets for the engine or the program.
 
-This module must import quickly, because every request to run a session contains a limit.
+It imports nothing slow, because every command that can run a session imports it.
 """
 
 import os

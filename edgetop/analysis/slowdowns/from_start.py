@@ -238,11 +238,12 @@ class Limited:
 def _low_clock(
     infos: Sequence[SensorInfo], held: Floats, governor: str | None, at_trip: Bools
 ) -> tuple[Bools, Floats, Floats]:
-    """Return three arrays with an element per second: whether all CPU clocks are too low, a clock, and its limit.
+    """Return three arrays with an element per second: whether all CPU clocks are too low, the clock that is nearest to
+    its limit, in MHz, and this limit, in MHz. NaN means unknown.
 
-    The clock is the one that is nearest to its limit, both in MHz. NaN means unknown. `held` has the values of the
-    sensors `infos` with the shape (sensors, seconds). `governor` is the name of the CPU governor. `at_trip` says in
-    which seconds a thermal zone is at its trip point. In these seconds, a clock slightly below its limit is too low.
+    `held` has the values of the sensors `infos` with the shape (sensors, seconds). `governor` is the name of the CPU
+    governor. `at_trip` says in which seconds a thermal zone is at its trip point. In these seconds, a clock slightly
+    below its limit counts as too low. In all others, it must be well below.
     """
     row = {info.id: place for place, info in enumerate(infos)}
     seconds = held.shape[1]

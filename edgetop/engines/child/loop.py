@@ -217,10 +217,11 @@ class Loop:
 
 
 def warm_up(loop: Any, runs: int, time_ns: int, until_steady: bool) -> str:
-    """Run at least `runs` inferences and at least `time_ns` ns. Return why it ended: "runs", "duration" or "stop".
+    """Run at least `runs` inferences and for at least `time_ns` ns, back to back, which suffices to fill caches.
 
-    Both minima must be met, as in TensorFlow Lite's benchmark_model. These inferences run back to back, which suffices
-    to fill caches. `until_steady` says whether to go on until latency is steady, at the pace of the measured phase.
+    If `until_steady`, go on at the pace of the measured phase until latency is steady. Return "stop" if the user ended
+    it, else "runs" or "duration", whichever limit was reached last. Both minima must be met, as in TensorFlow Lite's
+    benchmark_model.
     """
     begin = loop.clock()
     reason: str = loop.repeat(message_frames.PHASE_WARMUP, runs=runs)
