@@ -372,7 +372,7 @@ def _view_battery(battery: Battery, total: CostView | None, statistics: Counted 
 def _board_w(
     total: CostView, statistics: Counted, load: Load, ran_hz: float, rate_hz: float
 ) -> tuple[Mean | None, EnergyUnknown | None]:
-    """Return `(power, reason)`: the board's power in W at another rate of inferences, or None if it is unknown, and why.
+    """Return `(power, reason)`: the board's power in W at another rate of inferences (None: unknown), and why.
 
     `reason` says why the power, or the energy of one inference on which it depends, is unknown; None if both are known.
     `total`: the measured energy and power of the whole board. `statistics`: the inferences of the session. `load`: how
