@@ -35,9 +35,9 @@ class PrefillSlowdowns(Slowdowns):
 
     def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
         super().__init__(tracks, phases)
-        self._place = -1  # of the sensor with the times of prompts, in the manifest; -1 if there is none
-        self._times_ns: dict[int, list[int]] = {}  # of prompts, by second
-        self._reached_s = 0  # the seconds before have their rows
+        self._place = -1  # index in the manifest of the sensor that has the times of prompts; -1 if it has none
+        self._times_ns: dict[int, list[int]] = {}  # times of prompts, by second
+        self._reached_s = 0  # rows were made for all seconds before this one
         self._summary = Summary(np.empty(0, np.int64))
         self.rows = NO_SECONDS.rows  # of the last LATEST_S seconds that end with a prompt, as they were
 

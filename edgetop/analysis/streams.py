@@ -319,7 +319,7 @@ class StreamView:
         """Return latency histograms of `count` successive parts of the session, about equally long.
 
         A histogram has the number of inferences in each latency bucket. The list is empty if the session is too short
-        to be cut into so many parts.
+        to be divided into `count` parts.
         """
         return self._folds.precision.parts(count)
 

@@ -217,7 +217,7 @@ _UNITS = {"power": "mw", "voltage": "mv", "current": "ma"}
 
 
 def parse_milli(text: str, quantity: str) -> float:
-    """Return a value in W, V or A. `text` has the value in mW, mV or mA, such as `436 ma`.
+    """Return the power in W, the voltage in V or the current in A that `text` has in mW, mV or mA, such as `436 ma`.
 
     `quantity` is "power", "voltage" or "current". Raises ValueError if the text has the unit of another quantity.
 

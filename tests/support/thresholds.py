@@ -70,8 +70,8 @@ SECTIONS = {
     "Readings that are believed": ("edgetop.sensors.plausible",),
 }  # fmt: skip
 
-# Numbers of a judgement's modules that are no thresholds, as `module.NAME`, by the reason: a fifth more or less of one
-# of them changes no judgement.
+# Numbers in the modules of judgements that are no thresholds, as `module.NAME`, by the reason. No judgement changes if
+# such a number is a fifth larger or smaller.
 NO_THRESHOLDS = {
     "bounds of what is stored, searched or reported": """
         alert.MAX_ALERTS alert_rules.MAX_VALUE alerts.MAX_BURSTS alerts.MAX_RULES gap_evidence.MOST_WAITED

@@ -111,7 +111,7 @@ class SizedStreams:
     """
 
     def __init__(self) -> None:
-        self._early: dict[int, SizedTimes] = {}  # of the streams that have not begun, by number
+        self._early: dict[int, SizedTimes] = {}  # by number of stream; only streams that have not begun
 
     def register(self, manifest: Manifest, begun: Collection[int]) -> None:
         """Choose the sensors of the streams in `manifest` that have not begun.

@@ -269,8 +269,8 @@ def variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
 def _with_session_options(engine: str, model_format: str, option: str) -> str:
     """Return "onnxruntime", the only engine that takes session options. Raises InputError if another engine is to run.
 
-    `engine` is the requested engine or "auto", and `model_format` is such as `onnx`. `option` is a session option that
-    the user gave; the error names it.
+    `engine` is the requested engine or "auto". `model_format` is the format of the model, such as "onnx". `option` is
+    the session option that the user gave; the error names it.
     """
     if engine == "onnxruntime" or (engine == "auto" and model_format == "onnx"):
         return "onnxruntime"
