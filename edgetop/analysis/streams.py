@@ -38,9 +38,9 @@ RECENT_NS = SLOW_RECENT_S * NS
 
 @dataclass(slots=True)
 class StreamFolds:
-    """The parts of the analysis that each stream (one model of the session) has for itself.
+    """The parts of the analysis that are kept for one stream (a model of the session).
 
-    Pass every batch of the session to each stream.
+    Each stream has an object of its own, and each object is given every batch of the session.
     """
 
     latency: RollingLatency

@@ -1,8 +1,8 @@
-"""Adds input sizes to a sample of the inferences of `edgetop run`, if inputs differ in size.
+"""Reports the input sizes of some inferences of `edgetop run`, chosen at random, if inputs differ in size.
 
-The engine goes through its inputs in cycles, and reports the sizes of one cycle. The engine's records are in the order
-of the inferences, so the number of a record tells the size of its input. A language model reports the length of each
-prompt with the time of its prefill.
+The engine goes through its inputs in cycles, and reports the sizes of one cycle. Its records come in the order of the
+inferences, so the place of a record in the cycle gives the size of its input. A language model reports the length of
+each prompt with the time of its prefill.
 """
 
 from dataclasses import replace

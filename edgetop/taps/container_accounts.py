@@ -101,8 +101,8 @@ class ContainerAccounts:
     def _own_peak_mib(self) -> float | None:
         """Return the peak of the first process's resident memory in MiB, or None if it is unknown.
 
-        The kernel drops this peak when the process ends, so the last value that was read counts. The growth of the
-        cgroup's peak since that reading is added, because the cgroup's file can still be read after the end.
+        The kernel drops this peak when the process ends, so the last reading is used. Memory that grew after it is
+        estimated by the growth of the cgroup's peak, which can still be read after the end.
         """
         own, before = self.seen
         grown = max(0, self._counts.get(PEAK, 0) - before) if before else 0

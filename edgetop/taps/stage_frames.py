@@ -1,8 +1,9 @@
 """Join the stages that a program reports into frames, and make sensor samples from frames and calls.
 
-A frame is the work on one input, and its parts are stages. Samples are in ms, and have the time at which the measured
-span begins. Sensors are `stage/NAME`, `frame/total`, `frame/between` and `frame/queue` for frames, `drop/frames`, and
-`call/...` for each stream.
+A frame is the work on one input, and its parts are stages and calls. These sensors have samples in ms, with the start
+of the measured span as their time: `stage/NAME` (a stage), `frame/total` (the whole frame), `frame/between` (gaps
+within a thread), `frame/queue` (gaps in which the frame goes to another thread), and `call/N-...` (means of the calls
+of model N). `drop/frames` has a sample of 1 for each dropped frame.
 """
 
 from collections import defaultdict, deque

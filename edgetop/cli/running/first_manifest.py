@@ -39,7 +39,7 @@ from edgetop.cli.running.session_parts import find_model, variant_spec
 
 
 def _generated_input(spec: EngineSpec) -> str:
-    """Return a short description of the input if the user gave none, such as `random` or `prompts`."""
+    """Return a short description of the input that edgetop makes for a run, such as `random` or `prompts`."""
     generation = spec.generation
     if generation is None:
         return "random"

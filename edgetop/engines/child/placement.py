@@ -51,7 +51,7 @@ class Placement:
         self._allowed = len(os.sched_getaffinity(0))
         self._fd = _migrations_fd if is_main else -1
         self._cpu_of_thread = None
-        with contextlib.suppress(AttributeError):  # musl of old has none
+        with contextlib.suppress(AttributeError):  # old versions of musl have none
             self._cpu_of_thread = ctypes.CDLL(None).sched_getcpu
 
     def cpu(self) -> int:
@@ -80,7 +80,7 @@ class Placement:
         return max(0, self._allowed - len(os.sched_getaffinity(0)))
 
     def migrations(self) -> Optional[int]:
-        """Return how often threads have moved to another CPU so far, or None if that is not counted."""
+        """Return how often all threads of this process have moved to another CPU, or None if that is not counted."""
         if self._fd < 0:
             return None
         with contextlib.suppress(OSError, struct.error):
