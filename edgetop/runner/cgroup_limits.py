@@ -41,6 +41,7 @@ _ALLOWED = 'g=$(sed -n s/^0:://p /proc/self/cgroup); for m in "" /unified; do ca
 # Arguments: folders of cgroups. A process in the background, which is no child of edgetop, waits for the end of the
 # input and then removes each cgroup as soon as it is empty.
 _GUARD = 'exec 3<&0; (read -r _; for g; do while [ -d "$g" ] && ! rmdir "$g"; do sleep 1; done; done) <&3 &'
+CPUACCT = "cpuacct"  # controller of version 1 that counts CPU time
 BLOCK = "sys/block"  # the whole disks; partitions are below them
 
 
@@ -49,7 +50,11 @@ class Enclosure:
     """How a program is put into the cgroup that limits it. All fields are empty if the limit needs no cgroup."""
 
     way: str = ""  # how it is limited: "systemd scope", "cgroup v2", "cgroup v1"; "" without a cgroup
-    prefix: tuple[str, ...] = ()  # put before the command that starts the engine or program
+    prefix: tuple[str, ...] = ()  # put before a command, which then runs in the cgroup
+    # The same in two parts, for a process that enters the cgroups itself: what is put before its command, and then the
+    # files cgroup.procs that it writes its process id to.
+    scope: tuple[str, ...] = ()
+    cgroups: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
@@ -65,17 +70,17 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
         return
     disks = hardware_disks(root) if limit.io_bytes_per_s is not None else []
     if scope := _scope(limit, disks, root):
-        yield Enclosure("systemd scope", scope)
+        yield Enclosure("systemd scope", scope, scope)
         return
     folders, way = _make(limit, disks, root)
     guard = -1
     try:
         guard = _guard(folders)
-        joins = [f"{folder}/cgroup.procs" for folder in folders]
+        joins = tuple(f"{folder}/cgroup.procs" for folder in folders)
         prefix = ("/bin/sh", "-c", _ENTER, "sh", str(len(joins)), *joins)
         if (failure := _ran([*prefix, "true"])[1]) is not None:
             raise InputError(f"--limit: no process can be put into {folders[0]}: {failure}", _advice(root))
-        yield Enclosure(way, prefix)
+        yield Enclosure(way, prefix, cgroups=joins)
     finally:
         for folder in folders:
             _remove(folder)
@@ -184,7 +189,7 @@ def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[l
     asked = (("memory", limit.memory_bytes), ("cpu", limit.quota_us), ("io", limit.io_bytes_per_s))
     wanted = {name for name, value in asked if value is not None}
     memberships, mounts = root.text("proc/self/cgroup"), root.text("proc/self/mountinfo")
-    for controller in ("", "memory", "cpu"):
+    for controller in ("", "memory", "cpu", CPUACCT):
         for parent in folders_of(memberships, mounts, controller):
             _remove_abandoned(Path(root.real(parent)), root)
     levels = folders_of(memberships, mounts, "")
@@ -202,7 +207,20 @@ def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[l
                 f"--limit: no cgroup can be made here that limits {' and '.join(sorted(names))}", _advice(root)
             )
         made.append(folder)
+    if newer != wanted and (counts := _counting(limit, memberships, mounts, root)):
+        made.append(counts)
     return made, "cgroup v2" if newer == wanted else "cgroup v1" if not newer else "cgroups v1 and v2"
+
+
+def _counting(limit: Limit, memberships: str, mounts: str, root: Root) -> Path | None:
+    """Make a cgroup of version 1 that limits nothing, and counts the CPU time of all processes in it.
+
+    Return its folder, or None if there is none. Often the controllers `cpu` and `cpuacct` have one hierarchy; then the
+    cgroup that has the quota counts.
+    """
+    parents = folders_of(memberships, mounts, CPUACCT)
+    is_joint = limit.quota_us is not None and parents == folders_of(memberships, mounts, "cpu")
+    return None if is_joint else _first_made(limit, (), root, set(), parents, is_v1=True)
 
 
 def _advice(root: Root) -> str:

@@ -60,7 +60,7 @@ class ResidentMemory:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self.peak_kib = 0  # peak of the resident memory of the process itself
+        self.peak_kib = 0  # peak of the resident memory of the process, and of each descendant that was seen
         self._together_kib = 0  # peak of the memory of several processes together; 0 if there was never more than one
         self._family, self._due_s = Family(pid), 0.0
         self._read_s, self._sums = 0.0, [0.0, 0.0]  # the last reading; KiB times s, and s
@@ -82,6 +82,8 @@ class ResidentMemory:
         """
         pids = list(self._family.stats())[:MOST_PROCESSES]
         if len(pids) > 1:
+            peaks = (parse_kib_fields(HOST.text(f"proc/{pid}/status")).get("VmHWM", 0) for pid in pids)
+            self.peak_kib = max(self.peak_kib, *peaks)
             texts = (HOST.text(f"proc/{pid}/smaps_rollup") for pid in pids)
             kib = sum(parse_kib_fields(text).get("Pss", 0) for text in texts)
             self._together_kib = max(self._together_kib, kib)

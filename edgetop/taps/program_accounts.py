@@ -1,80 +1,73 @@
 """The resources that a watched program used from its start to its end, and its processes that ran out of memory.
 
-All numbers are the kernel's. CPU time and block I/O come from wait4(2), which counts the process and all descendants
-that were waited for. If the program has a separate cgroup of version 2, its CPU time is the cgroup's, in which every
-descendant counts. The peak of the resident memory is the kernel's. While the program runs, it is the peak of the first
-process (`VmHWM`, proc(5)). At the end, it is the peak of the process with the highest one (getrusage(2)).
+All numbers are the kernel's. Counters begin at what they are before the program's first instruction, so that what
+edgetop does to start the program does not count. Block I/O comes from wait4(2), which counts the process and all
+descendants that were waited for. So does CPU time, unless the program has a separate cgroup that counts it: there,
+every descendant counts. The peak of the resident memory is the kernel's. While the program runs, it is the highest peak
+of its living processes (`VmHWM`, proc(5)). At the end, it is the peak of the process with the highest one
+(getrusage(2)).
 """
 
-import resource
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from edgetop.engines.engine_protocol import Noted
 from edgetop.sensors.cgroup import CPU_STAT, Group, folders_of, locate
-from edgetop.sensors.memory_sensors import MIB
+from edgetop.sensors.memory_sensors import MIB, parse_kib_fields
 from edgetop.sensors.oom_kills import OomKills
 from edgetop.sensors.process_table import HOST, parse_counters
 from edgetop.session.event_kinds import ProgramEnded
 from edgetop.taps.process_accounts import ChildExit, ResidentMemory, ended, noted
 
-ENTER_S, ENTER_PAUSE_S = 20.0, 0.001  # how long a program may take to enter its cgroup; systemd takes some 50 ms
 READ_S = 0.25  # least interval between two reads
 SECTOR_BYTES = 512  # unit of ru_inblock and ru_oublock: account_io in kernel/sys.c shifts bytes by 9
+CPUACCT = "cpuacct.usage"  # ns of CPU time in version 1: Documentation/admin-guide/cgroup-v1/cpuacct.rst
+# getrusage(2) reads counters of memory that each CPU keeps a part of, and leaves these parts out: some 100 KiB for each
+# counter and CPU (lib/percpu_counter.c). VmHWM includes them. `time` shows what getrusage(2) reads.
+ROUGH_KIB = 1024
+GROWTH_KIB = 256  # by which the process may grow from the first reading of its size to its first instruction
 
 
 class ProgramAccounts:
     """The CPU time, memory and I/O that one program has used. The program is a child of this process."""
 
-    def __init__(self, pid: int, began_ns: int, memory_limit: int | None = None, prefix: Sequence[str] = ()) -> None:
-        """Begin to count what the process `pid` uses. It began at `began_ns`, in ns of CLOCK_MONOTONIC.
+    def __init__(self, pid: int, memory_limit: int | None = None) -> None:
+        """Begin to count what the process `pid` uses. It is in its cgroups, and has not begun.
 
-        `prefix` is the command with which the program enters separate cgroups; () without limits. `memory_limit` is the
-        limit of these cgroups in bytes, or None. This waits until the program has entered all of the cgroups.
+        `memory_limit` is the limit of these cgroups in bytes, or None.
         """
-        self._pid, self._began_ns, self._limit = pid, began_ns, memory_limit
-        # A child begins as a copy of this process, whose size counts as the child's for ever (exec_mmap of fs/exec.c).
-        self._least_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.began_ns = time.monotonic_ns()  # when the program began, in ns of CLOCK_MONOTONIC
+        self._pid, self._limit = pid, memory_limit
+        # The kernel takes the size of a process before it executes a program for that program's (exec_mmap of
+        # fs/exec.c). So a lower peak cannot be told from wait4(2).
+        self._least_kib = parse_kib_fields(HOST.text(f"proc/{pid}/status")).get("VmHWM", 0) + GROWTH_KIB
         self._cgroup_peak = 0
         self._resident = ResidentMemory(pid)
         self._memory: Group | None = None
-        self._cpu = ""  # path of the cgroup's cpu.stat, without the first slash
-        self._cpu_before_us = 0
+        self._cpu = ""  # path of the file with the CPU time of the program's own cgroup, without the first slash
         self._kills: OomKills | None = None
         self._read_s = float("-inf")
-        if prefix and self._enter("\0".join(prefix)):
-            self._find_cgroup()
+        self._find_cgroup()
+        self._cpu_before_ns = self._cgroup_cpu_ns() or 0
+        # Of the process itself: Documentation/scheduler/sched-stats.rst, proc_pid_io(5)
+        first = HOST.text(f"proc/{pid}/schedstat").split()[:1]
+        self._own_cpu_ns = int(first[0]) if first and first[0].isdecimal() else 0
+        traffic = parse_counters(HOST.text(f"proc/{pid}/io").replace(":", ""))
+        self._own_bytes = traffic.get("read_bytes", 0), traffic.get("write_bytes", 0)
         self._exit = ChildExit(pid)
 
-    def _enter(self, prefix: str) -> bool:
-        """Wait until the process is in its cgroups. Return False if the process has ended before.
-
-        `prefix` is the command that enters the cgroups. With version 1 there may be a cgroup for each controller, and
-        the process enters one after the other. The process is in all cgroups when its command line no longer begins
-        with `prefix`.
-        """
-        own, until_s = HOST.text("proc/self/cgroup"), time.monotonic() + ENTER_S
-        while time.monotonic() < until_s:
-            theirs = HOST.text(f"proc/{self._pid}/cgroup")
-            is_entering = HOST.text(f"proc/{self._pid}/cmdline").startswith(prefix)
-            if not theirs or (theirs != own and not is_entering):
-                return bool(theirs)
-            time.sleep(ENTER_PAUSE_S)
-        return False
-
     def _find_cgroup(self) -> None:
+        """Find the counters of the cgroups in which the program is and edgetop is not."""
         memberships, mounts = HOST.text(f"proc/{self._pid}/cgroup"), HOST.text(f"proc/{self._pid}/mountinfo")
         own = HOST.text("proc/self/cgroup")
-        is_v2_own = not any(line.startswith("0::") and line in own.splitlines() for line in memberships.splitlines())
-        if is_v2_own and (levels := folders_of(memberships, mounts, "")):
-            self._cpu = f"{levels[0]}/{CPU_STAT}"
-            self._cpu_before_us = self._cgroup_cpu_us() or 0
+        for controller, name in (("", CPU_STAT), ("cpuacct", CPUACCT)):
+            theirs, ours = (folders_of(each, mounts, controller)[:1] for each in (memberships, own))
+            if theirs and theirs != ours and HOST.exists(f"{theirs[0]}/{name}"):
+                self._cpu = f"{theirs[0]}/{name}"
         group = locate(HOST, memberships, mounts)
         if self._limit is None or not isinstance(group, Group):
             return
         above = locate(HOST, own, HOST.text("proc/self/mountinfo"))
-        # A process that has ended is in the root cgroup of version 1 (proc_cgroup_show of kernel/cgroup/cgroup.c).
         if isinstance(above, Group) and group.folders[0] in above.folders:
             return
         self._memory = group
@@ -109,26 +102,30 @@ class ProgramAccounts:
         if not self.ended_ns:
             return None
         used, resident = self._exit.used, self._resident
-        if used and used.ru_maxrss > self._least_kib:
-            resident.peak_kib = max(resident.peak_kib, used.ru_maxrss)
-        cpu_ns = int((used.ru_utime + used.ru_stime) * 1e9) if used else None
-        if (own_us := self._cgroup_cpu_us()) is not None:
-            cpu_ns = (own_us - self._cpu_before_us) * 1000
+        if used and used.ru_maxrss > max(self._least_kib, resident.peak_kib - ROUGH_KIB):
+            resident.peak_kib = used.ru_maxrss
+        cpu_ns = int((used.ru_utime + used.ru_stime) * 1e9) - self._own_cpu_ns if used else None
+        if (of_group_ns := self._cgroup_cpu_ns()) is not None:
+            cpu_ns = of_group_ns - self._cpu_before_ns
+        read, written = self._own_bytes
         body = ProgramEnded(
-            total_ns=self.ended_ns - self._began_ns,
+            total_ns=self.ended_ns - self.began_ns,
             cpu_ns=cpu_ns,
             rss_peak_mib=resident.peak_mib,
             pss_peak_mib=resident.together_peak_mib,
             pss_mean_mib=resident.together_mean_mib,
             cgroup_peak_mib=round(self._cgroup_peak / MIB, 3) or None,
-            read_bytes=used.ru_inblock * SECTOR_BYTES if used else None,
-            write_bytes=used.ru_oublock * SECTOR_BYTES if used else None,
+            read_bytes=max(0, used.ru_inblock * SECTOR_BYTES - read) if used else None,
+            write_bytes=max(0, used.ru_oublock * SECTOR_BYTES - written) if used else None,
         )
         return ended(body)
 
-    def _cgroup_cpu_us(self) -> int | None:
-        """Return the CPU time of the program's cgroup in us, or None if there is no cgroup any more."""
-        return parse_counters(HOST.text(self._cpu)).get("usage_usec") if self._cpu else None
+    def _cgroup_cpu_ns(self) -> int | None:
+        """Return the CPU time of the program's own cgroup in ns, or None if there is no such cgroup."""
+        if not self._cpu or self._cpu.endswith(CPUACCT):
+            return HOST.number(self._cpu) if self._cpu else None
+        used_us = parse_counters(HOST.text(self._cpu)).get("usage_usec")
+        return None if used_us is None else used_us * 1000
 
     def close(self) -> None:
         if self._kills:

@@ -38,6 +38,7 @@ class WatchedContainer:
         self.spec = _found(name, duration_ns)
         self.output: Path | None = None  # the output of a running container is not captured
         self.prefix: Sequence[str] = ()  # nor has it limits of edgetop
+        self.cgroups: Sequence[str] = ()
         self.executable = ""  # it is not started
         self.in_container = InContainer(self.spec.runtime.name, self.spec.container.image)
         self.exit_status: int | None = None  # only the parent of a process gets its exit status

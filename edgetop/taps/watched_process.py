@@ -174,6 +174,7 @@ class WatchedProcess:
         self.spec = spec
         self.output: Path | None = None  # the output of a running process is not captured
         self.prefix: Sequence[str] = ()  # nor has it limits of edgetop
+        self.cgroups: Sequence[str] = ()
         self.executable = ""  # it is not started
         self.in_container = None  # processes in containers are not watched in this way
         self.exit_status: int | None = None  # only the parent of a process gets its exit status

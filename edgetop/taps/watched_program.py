@@ -27,6 +27,7 @@ from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.container_accounts import ContainerAccounts
 from edgetop.taps.container_run import PRELOAD, ContainerRun, ContainerSpec
 from edgetop.taps.container_runtime import NOT_STARTED, reason
+from edgetop.taps.paused_program import PausedProgram
 from edgetop.taps.preload import preloaded
 from edgetop.taps.process_accounts import ChildExit
 from edgetop.taps.program_accounts import ProgramAccounts
@@ -44,7 +45,6 @@ UNSEEN_CONTAINER = (
     "the container ended before edgetop saw its first process: its usage is unknown, and its time includes its start"
 )
 LIMIT_ADVICE = "run it as root, or with cgroups of version 2 that are delegated to you (edgetop help limits)"
-SHELL_SETS = ("PWD", "OLDPWD", "SHLVL", "_")  # environment variables that some shells set
 LOOK_S = 1.0  # interval of looks for a runtime in the program
 LINES = "EDGETOP_LINES"  # asks the hook to flush each line that the program prints
 CHILDREN_PATIENCE_NS = 1_000_000_000  # wait for children such as a fork server, which end just after the program
@@ -138,8 +138,9 @@ class WatchedProgram:
         # What is executed on this machine: a name or a path; "" for a command in a container.
         self.executable = "" if spec.container else spec.command[0]
         self.in_container = spec.container.described if spec.container else None
-        self.prefix: Sequence[str] = ()  # command that runs the program in a cgroup of its own; () without limits
-        self._process: subprocess.Popen[bytes] | None = None
+        self.prefix: Sequence[str] = ()  # command that runs the program in a systemd scope; () without one
+        self.cgroups: Sequence[str] = ()  # files cgroup.procs of the cgroups that the program enters
+        self._pid = 0  # of the program, or of the runtime's command `run`; 0 before the start
         self._log: LineReader | None = None
         self._log_path: Path | None = None
         self._removed_log: Path | None = None  # temporary log, to be removed when the program has ended
@@ -161,42 +162,48 @@ class WatchedProgram:
         self.crashed_early = False  # whether a signal killed it soon after its start
 
     def start(self) -> None:
-        self._began_ns = self._taps.started_ns = time.monotonic_ns()
+        accounts = None
         try:
-            self._process = self._spawn(self._taps.open())
+            paused = self._spawn(self._taps.open())
+            if not self._container:
+                accounts = self._accounts = ProgramAccounts(paused.pid, self.spec.limit_bytes)
+            self._began_ns = self._taps.started_ns = time.monotonic_ns()
+            paused.release()
         except OSError as error:
             self.close()
             text = f"{shlex.quote(self.spec.command[0])}: cannot be started: {error.strerror}"
             raise InputError(text, "give a program and its arguments") from None
-        pid, limit = self._process.pid, self.spec.limit_bytes
-        if self._container:
-            self._exit = ChildExit(pid)
+        except InputError:
+            self.close()
+            raise
+        self._pid = paused.pid
+        if accounts:
+            self._exit, accounts.began_ns = accounts, self._began_ns
+        elif self._container:
+            self._exit = ChildExit(self._pid)
             self._container.seek(lambda: self._over or self._exit_status() is not None)
-        else:
-            self._exit = self._accounts = ProgramAccounts(pid, self._began_ns, limit, self.prefix)
 
     @property
     def pid(self) -> int:
         """The id of the program's first process; 0 as long as it is unknown."""
         if self._container:
             return self._container.pid
-        return self._process.pid if self._process else 0
+        return self._pid
 
     def _exit_status(self) -> int | None:
         """Return the program's exit status in the form of `Popen.returncode`.
 
         Returns None before the start and while the program runs.
         """
-        if self._process is None or self._exit is None:
+        if self._exit is None:
             return None
-        if self._process.returncode is None:
-            self._process.returncode = self._exit.exit_status()
-        status = self._process.returncode
+        status = self._exit.exit_status()
         # A runtime exits with 128 + N if signal N ended the first process of the container (docker-run(1)).
         is_signal = self._container is not None and status is not None and 128 < status < 128 + signal.NSIG
         return 128 - status if is_signal and status is not None else status
 
-    def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
+    def _spawn(self, folder: Path) -> PausedProgram:
+        """Start the program, which will report its calls to files in `folder`."""
         spec = self.spec
         path = self._log_path = spec.output or self.output or self._temporary_log()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -205,24 +212,20 @@ class WatchedProgram:
         writes = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
             with spec.surroundings.restored() if spec.surroundings else contextlib.nullcontext():
-                return subprocess.Popen(  # noqa: S603  what the user asked to watch
+                return PausedProgram(
                     self._command(folder),
+                    dict(os.environ) if spec.container else spec.environment(folder, os.environ),
+                    prefix=self.prefix,
+                    cgroups=self.cgroups,
                     stdin=subprocess.DEVNULL if spec.stdin is None else spec.stdin,
                     stdout=writes if spec.stdout is None else spec.stdout,
                     stderr=writes if spec.stderr is None else spec.stderr,
-                    env=None if self.prefix or spec.container else spec.environment(folder, os.environ),
-                    start_new_session=True,
-                    close_fds=False,  # descriptors of edgetop are closed by exec; the program inherits the others
                 )
         finally:
             os.close(writes)
 
     def _command(self, folder: Path) -> list[str]:
-        """Return the command line to execute. The program will report its calls to files in `folder`.
-
-        With limits, a shell enters a cgroup before it executes the program. That shell must neither report calls nor
-        change the program's environment.
-        """
+        """Return the command line to execute. The program will report its calls to files in `folder`."""
         spec = self.spec
         if self._container:
             has_hook = spec.has_hook and SEPARATOR not in str(HOOK)
@@ -236,12 +239,7 @@ class WatchedProgram:
                 variables=more,
                 has_input=spec.stdin is not None,
             )
-        if not self.prefix:
-            return list(spec.command)
-        given = {**{name: os.environ.get(name) for name in SHELL_SETS}, **spec.reporting(folder, os.environ)}
-        unset = [word for name, value in given.items() if value is None for word in ("-u", name)]
-        assigned = [f"{name}={value}" for name, value in given.items() if value is not None]
-        return [*self.prefix, "/usr/bin/env", *unset, *assigned, *spec.command]
+        return list(spec.command)
 
     def _temporary_log(self) -> Path:
         """Create a temporary file for the program's output, and return its path.
@@ -255,10 +253,12 @@ class WatchedProgram:
         return self._removed_log
 
     def poll(self) -> EngineUpdate:
-        if self._over or self._process is None:
+        if self._over or not self._pid:
             return EngineUpdate()
         now_ns = time.monotonic_ns()
-        status = self._exit_status()  # before reading the rings, so that the last calls are still read
+        # The CPUs and the policy of an ended process can be read until its exit status has been asked for.
+        is_first = not (self._reported_start or self._container)
+        status = None if is_first else self._exit_status()  # before the rings, so that the last calls are still read
         messages = self._begun()
         if status is not None and not self._ended_ns and self._exit:
             self._ended_ns = self._accounts.ended_ns if self._accounts else 0
@@ -386,20 +386,20 @@ class WatchedProgram:
             self._stop.is_urgent = True
 
     def _ask_to_end(self, why: str) -> None:
-        if self._process is None or self._exit_status() is None:
+        if self._exit_status() is None:
             self._stop = _Stop(why, time.monotonic_ns())
             self._taps.stopped_ns = self._stop.asked_ns
             self._send(self.spec.stop_signal)
 
     def _send(self, number: signal.Signals) -> None:
-        assert self._process
         if self._container:
             self._unsent = None if self._container.pid else number
             if self._container.pid:
                 self._container.send(number)
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._pid, number)
 
     def _wait_for_end(self, stop: "_Stop", now_ns: int) -> Iterator[Message]:
         """Yield messages on how long the program may still take to end. Kill the program when that time is over.
@@ -433,9 +433,9 @@ class WatchedProgram:
 
     def goes_on(self) -> str:
         """Return a sentence which says that the program outlives edgetop, or "" if it has ended."""
-        if self._process is None or self._exit_status() is not None:
+        if not self._pid or self._exit_status() is not None:
             return ""
-        pid, ends = self._process.pid, f"kill {self._process.pid}"
+        pid, ends = self._pid, f"kill {self._pid}"
         if self._container:
             ends = f"{self._container.spec.runtime.name} kill {self._container.name}"
         output = f"; its output goes to {clean(str(self._log_path))}" if self.spec.stdout is None else ""

@@ -30,9 +30,13 @@ def started(tmp_path):
     yield start
     for program in programs:
         program.close()
-        if program._process.poll() is None:
-            os.killpg(program._process.pid, signal.SIGKILL)
-            program._process.wait()
+        end(program)
+
+
+def end(program):
+    if program.pid and program._exit_status() is None:
+        os.killpg(program.pid, signal.SIGKILL)
+        wait_until(lambda: program._exit_status() is not None)
 
 
 def messages_until(program, kind):
@@ -46,9 +50,9 @@ def test_closing_leaves_a_program_alone_and_names_it(started, tmp_path):
     program = started(*SLEEPS)
     program.poll()
     text = program.close()
-    pid = program._process.pid
+    pid = program.pid
     assert text.endswith(f"as process {pid}; its output goes to {tmp_path / 'out.txt'}; kill {pid} ends it")
-    assert program._process.poll() is None
+    assert program._exit_status() is None
     assert program.close() == text  # safe to call twice
 
 
@@ -56,6 +60,15 @@ def test_closing_says_nothing_of_a_program_that_has_ended(started):
     program = started("true")
     messages_until(program, Ended)
     assert program.close() == ""
+
+
+def test_the_cpus_of_a_program_that_has_ended_before_the_first_look_are_known(started):
+    program = started("true")
+    os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+    first = program.poll().messages
+    assert [type(one).__name__ for one in first[:2]] == ["Started", "PhaseBegan"]
+    assert os.sched_getaffinity(first[0].pid) == os.sched_getaffinity(0)
+    messages_until(program, Ended)
 
 
 def test_output_of_a_program_that_goes_on_is_kept_and_of_another_removed(tmp_path, monkeypatch):
@@ -68,13 +81,12 @@ def test_output_of_a_program_that_goes_on_is_kept_and_of_another_removed(tmp_pat
             messages_until(program, Ended)
         program.close()
         assert bool(list(tmp_path.glob("edgetop-output-*"))) == is_kept
-    os.killpg(program._process.pid, signal.SIGKILL)
-    program._process.wait()
+    end(program)
 
 
 def test_a_program_that_died_before_it_was_stopped_was_not_ended_by_edgetop(started):
     program = started("sh", "-c", "kill -9 $$")
-    program._process.wait()
+    wait_until(lambda: program._exit_status() is not None)
     program.stop()
     assert any(isinstance(one, Died) for one in messages_until(program, Died))
     assert (program.was_stopped, program.exit_status) == (False, 137)

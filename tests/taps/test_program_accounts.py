@@ -1,4 +1,4 @@
-"""The accounts of a watched program that enters cgroups of version 1: one for each controller, one after the other."""
+"""The accounts of a watched program: what counts from its first instruction on, and which cgroup is its own."""
 
 import time
 from pathlib import Path
@@ -7,27 +7,26 @@ from types import SimpleNamespace
 import pytest
 
 from edgetop.sensors.root import Root
+from edgetop.session.event_kinds import ProgramEnded
 from edgetop.taps import process_accounts, program_accounts
 from edgetop.taps.program_accounts import ProgramAccounts
 
 PID = 2**22 + 1  # larger than any process id of Linux (PID_MAX_LIMIT)
-PREFIX = ("/bin/sh", "-c", "enter", "sh", "2", "/cpu/edgetop-1-0", "/memory/edgetop-1-1")
 MOUNTS = "".join(
     f"{number} 20 0:{number} / /sys/fs/cgroup/{name} rw - cgroup cgroup rw,{name}\n"
-    for number, name in ((31, "cpu"), (32, "memory"))
+    for number, name in ((31, "cpuacct"), (32, "memory"))
 )
-OWN = "2:memory:/desk\n1:cpu:/\n"
-HALF = "2:memory:/desk\n1:cpu:/edgetop-1-0\n"
-ENTERED = "2:memory:/desk/edgetop-1-1\n1:cpu:/edgetop-1-0\n"
-ENDED = "2:memory:/\n1:cpu:/\n"
+OWN = "2:memory:/desk\n1:cpuacct:/\n"
+ENTERED = "2:memory:/desk/edgetop-1-1\n1:cpuacct:/edgetop-1-0\n"
+ENDED = "2:memory:/\n1:cpuacct:/\n"
 
 
 class Machine:
-    """Made-up files of a machine on which a program enters its cgroups."""
+    """Made-up files of a machine on which a program has entered its cgroups."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.pauses = 0  # how often the accounts waited; the clock shows it in seconds
+        self.now_s = 0
         self.cpu_s = 0.0  # CPU time of the thread that reads
         self.put("proc/self/cgroup", OWN)
         for pid in ("self", str(PID)):
@@ -42,26 +41,11 @@ class Machine:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    def program(self, memberships: str, *command: str) -> None:
-        self.put(f"proc/{PID}/cgroup", memberships)
-        self.put(f"proc/{PID}/cmdline", "".join(f"{word}\0" for word in command))
-
-    def pause(self, _: float) -> None:
-        """Stand for the wait of the accounts: the program goes one step on."""
-        self.pauses += 1
-        if self.pauses == 1:
-            self.program(ENTERED, *PREFIX, "train")
-        else:
-            self.program(ENTERED, "train")
-
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
-    clock = SimpleNamespace(
-        monotonic=lambda: float(made.pauses), monotonic_ns=lambda: made.pauses, sleep=made.pause,
-        thread_time=lambda: made.cpu_s,
-    )  # fmt: skip
+    clock = SimpleNamespace(monotonic=lambda: float(made.now_s), monotonic_ns=lambda: made.now_s * 10**9)
     monkeypatch.setattr(program_accounts, "HOST", Root(tmp_path))
     monkeypatch.setattr(program_accounts, "time", clock)
     of_thread = SimpleNamespace(monotonic_ns=time.monotonic_ns, thread_time=lambda: made.cpu_s)
@@ -69,24 +53,68 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def cgroup_peak_mib(accounts: ProgramAccounts) -> float | None:
+def total(accounts: ProgramAccounts) -> ProgramEnded:
     accounts.read()
     accounts.exit_status()
     ended = accounts.total()
     accounts.close()
     assert ended
-    return ended.body.cgroup_peak_mib
+    assert isinstance(ended.body, ProgramEnded)
+    return ended.body
 
 
-def test_the_memory_is_that_of_its_own_cgroup_although_it_enters_another_one_first(machine: Machine) -> None:
-    machine.program(HALF, *PREFIX, "train")
-    assert cgroup_peak_mib(ProgramAccounts(PID, 0, 40 * 2**20, PREFIX)) == 40
-    assert machine.pauses == 2
+def end(accounts: ProgramAccounts, maxrss_kib: int) -> None:
+    """Stand for wait4(2): the program has ended and has used this much."""
+    accounts._exit.used = SimpleNamespace(  # type: ignore[assignment]
+        ru_maxrss=maxrss_kib, ru_utime=1.0, ru_stime=0.5, ru_inblock=2, ru_oublock=1
+    )
+    accounts._exit._status, accounts._exit._noted_ns = 0, 5_000_000_000
 
 
-def test_a_program_that_has_ended_is_in_no_cgroup_of_its_own(machine: Machine) -> None:
-    machine.program(ENDED)
-    assert cgroup_peak_mib(ProgramAccounts(PID, 0, 40 * 2**20, PREFIX)) is None
+def test_the_memory_is_that_of_its_own_cgroup(machine: Machine) -> None:
+    machine.put(f"proc/{PID}/cgroup", ENTERED)
+    assert total(ProgramAccounts(PID, 40 * 2**20)).cgroup_peak_mib == 40
+
+
+def test_a_program_in_no_cgroup_of_its_own_has_no_peak_of_one(machine: Machine) -> None:
+    machine.put(f"proc/{PID}/cgroup", ENDED)
+    assert total(ProgramAccounts(PID, 40 * 2**20)).cgroup_peak_mib is None
+
+
+def test_cpu_time_of_its_own_cgroup_counts_from_the_first_instruction_on(machine: Machine) -> None:
+    machine.put(f"proc/{PID}/cgroup", ENTERED)
+    machine.put("sys/fs/cgroup/cpuacct/cpuacct.usage", "9000000000\n")
+    machine.put("sys/fs/cgroup/cpuacct/edgetop-1-0/cpuacct.usage", "30000000\n")
+    accounts = ProgramAccounts(PID, 40 * 2**20)
+    machine.put("sys/fs/cgroup/cpuacct/edgetop-1-0/cpuacct.usage", "2030000000\n")
+    assert total(accounts).cpu_ns == 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("seen_mib", "waited_mib", "peak_mib"),
+    [(50.2, 50.0, 50.0), (50.0, 60.0, 60.0), (80.0, 50.0, 80.0), (2.0, 8.2, 2.0), (None, 30.0, 30.0)],
+)
+def test_the_peak_is_that_of_the_largest_process(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, seen_mib: float | None, waited_mib: float, peak_mib: float
+) -> None:
+    """A process that nobody waits for is only seen while it runs, and the starter has 8 MiB."""
+    machine.put(f"proc/{PID}/status", "VmHWM: 8192 kB\n")
+    accounts = ProgramAccounts(PID)
+    end(accounts, int(waited_mib * 1024))
+    accounts._resident.peak_kib = int((seen_mib or 0.0) * 1024)
+    machine.put(f"proc/{PID}/status", "")
+    ended = total(accounts)
+    assert ended.rss_peak_mib == pytest.approx(peak_mib, abs=0.01)
+    assert (ended.cpu_ns, ended.read_bytes, ended.write_bytes) == (1_500_000_000, 1024, 512)
+
+
+def test_what_starting_the_program_used_is_not_the_programs(machine: Machine) -> None:
+    machine.put(f"proc/{PID}/schedstat", "200000000 5 3\n")
+    machine.put(f"proc/{PID}/io", "rchar: 9\nread_bytes: 512\nwrite_bytes: 512\n")
+    accounts = ProgramAccounts(PID)
+    end(accounts, 0)
+    ended = total(accounts)
+    assert (ended.cpu_ns, ended.read_bytes, ended.write_bytes) == (1_300_000_000, 512, 0)
 
 
 @pytest.mark.parametrize(("cpu_s", "readings"), [(0.0, 2), (0.1, 1)])
@@ -97,16 +125,16 @@ def test_memory_is_added_up_again_after_a_second_unless_that_cost_much_cpu_time(
     asked = []
 
     def stats(_: object) -> dict[int, object]:
-        asked.append(machine.pauses)
-        machine.pauses += 3
+        asked.append(machine.now_s)
+        machine.now_s += 3
         machine.cpu_s += cpu_s
         return {}
 
     monkeypatch.setattr(process_accounts.Family, "stats", stats)
-    accounts = ProgramAccounts(PID, 0)
-    machine.pauses = 10
+    accounts = ProgramAccounts(PID)
+    machine.now_s = 10
     accounts.read()
-    machine.pauses = 14
+    machine.now_s = 14
     accounts.read()
     accounts.close()
     assert len(asked) == readings

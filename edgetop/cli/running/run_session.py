@@ -160,7 +160,8 @@ def _set_up(
         case ProgramSubject(program, limit):
             program.output = folder / PROGRAM_LOG if folder else None
             # In a container, the runtime sets the limits.
-            program.prefix = stack.enter_context(enclosed(limit if program.executable else Limit())).prefix
+            enclosure = stack.enter_context(enclosed(limit if program.executable else Limit()))
+            program.prefix, program.cgroups = enclosure.scope, enclosure.cgroups
             engine = program
         case VariantsSubject():
             engine = session_parts.engine_in_turns(request, board_sensors, stack, folder)
