@@ -105,7 +105,7 @@ TESTS = {
     f"{ANALYSIS}.trace_cut": ("test_power_trace.py",),
     f"{ALERTS}.alert_rules": ("alerts/test_rules.py", "alerts/test_alerts.py"),
     "edgetop.session.operators": ("test_operators.py", "test_operator_hints.py"),
-    "edgetop.sensors.plausible": ("../sensors/test_plausible.py",),
+    "edgetop.sensors.plausible": ("../sensors/test_plausible.py", "../sensors/test_thermal.py"),
     "edgetop.wording.operator_words": ("../wording/test_operator_words.py",),
     "edgetop.wording.risk_words": ("../wording/test_risk_words.py",),
 }

@@ -10,7 +10,7 @@ file, (`_raw` + `_offset`) * `_scale` gives these thousandths.
 import math
 from collections.abc import Callable
 
-from edgetop.sensors.plausible import humidity_pct, temperature_c
+from edgetop.sensors.plausible import air_c, humidity_pct
 from edgetop.sensors.root import File, Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Reader, attempt_all, distinct, sensor
 from edgetop.session.manifest import SensorInfo
@@ -20,7 +20,7 @@ CADENCE_S = 10.0  # the air changes slowly, and a DHT11 takes two seconds for a 
 OF_THE_AIR = ("in_humidityrelative_", "in_pressure_")
 # Kind of sensor and conversion by channel.
 _CHANNELS: dict[str, tuple[str, Callable[[float], float | Gap]]] = {
-    "in_temp": ("ambient", temperature_c),
+    "in_temp": ("ambient", air_c),
     "in_humidityrelative": ("humidity", humidity_pct),
 }
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from edgetop.sensors.plausible import consumed_w, humidity_pct, trip_c
+from edgetop.sensors.plausible import air_c, celsius_of, consumed_w, humidity_pct, trip_c
 from edgetop.sensors.rails import INPUT, NOTES, input_folder
 from edgetop.sensors.root import CHIPS, COMPATIBLE, File, Root, is_compatible
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, attempt_all, distinct, sensor
@@ -102,7 +102,7 @@ class Input(NamedTuple):
         if self.fault and self.fault.line() == "1":
             return Gap("the chip reports a fault of this input")
         if self.info.kind in ("temp", "ambient"):
-            celsius = read_celsius(self.file)
+            celsius = read_celsius(self.file, _of_air if self.info.kind == "ambient" else celsius_of)
             is_open = not isinstance(celsius, Gap) and (celsius in _OPEN_C or (self.is_super_io and celsius > _WIRED_C))
             return Gap(f"reads {celsius:g} °C, as an input to which nothing is wired") if is_open else celsius
         if self.info.kind == "humidity":
@@ -118,6 +118,10 @@ class Input(NamedTuple):
         """
         value, number = attempt(self.value), attempt(self.file.read_int)
         return value.reason if isinstance(value, Gap) and not isinstance(number, Gap) else None
+
+
+def _of_air(millidegrees: int) -> float | Gap:
+    return air_c(millidegrees / 1000)
 
 
 def discover(root: Root) -> Found:
@@ -155,7 +159,7 @@ def _one_wire(root: Root, folder: str, label: str) -> Reader:
     file = root.file(f"{folder}/temp1_input")
 
     def read() -> Values:
-        celsius = read_celsius(file)
+        celsius = read_celsius(file, _of_air)
         return [Gap("reads 85 °C, as before the first conversion") if celsius == POWER_ON_C else celsius]
 
     info = sensor("ambient", label, root.absolute(file.relative), note="a probe on 1-wire")

@@ -22,6 +22,17 @@ MAX_BOARD_W = 10_000.0
 # Highest number in a file of thousandths of a degree that is taken for whole degrees. Choice: no chip is hotter in
 # degrees, and none is just above 0 °C. Larger: a cold board has no temperature; smaller: a wrong driver reads 0.1 °C.
 _WHOLE_DEGREES = 150
+# Highest number in the file of a thermal zone that is taken for tenths of a degree, as batteries and older Snapdragons
+# give it. Choice: 150 °C in tenths, and few boards work just above 0 °C. Larger: a cold board has no temperature;
+# smaller: a wrong driver reads 1 °C.
+_TENTHS = 1500
+# Lowest critical trip that is believed. Choice: no board shuts itself down at a temperature that a hot room has. Larger:
+# the trip of a battery is lost; smaller: every reading is far above a wrong trip, and so a gap.
+MIN_CRITICAL_C = 40.0
+# How far above its critical trip a zone is believed. Choice: the kernel shuts the board down at that trip
+# (`handle_critical_trips` in drivers/thermal/thermal_core.c), and a chip does not heat up by more in the seconds that
+# this takes. Larger: a wrong sensor is the hottest of the board; smaller: the last readings of a hot board are lost.
+_SHUTTING_DOWN_C = 10.0
 
 
 def celsius_of(millidegrees: int) -> float | Gap:
@@ -36,9 +47,37 @@ def celsius_of(millidegrees: int) -> float | Gap:
     Gap(reason='reads 58, which is 0.058 °C in the unit of this file; its driver probably gives whole degrees')
     """
     if 0 < millidegrees <= _WHOLE_DEGREES:
-        text = f"reads {millidegrees}, which is {millidegrees / 1000:g} °C in the unit of this file"
-        return Gap(f"{text}; its driver probably gives whole degrees")
+        return _in_other_unit(millidegrees, "whole degrees")
     return temperature_c(millidegrees / 1000)
+
+
+def zone_c(millidegrees: int, critical_c: float | None) -> float | Gap:
+    """Return the temperature of a thermal zone in °C, or a gap if it cannot be right.
+
+    `millidegrees` is the number in the zone's file, and `critical_c` the zone's critical trip in °C, or None. A zone
+    more than 10 °C above its critical trip is a gap, since the kernel would have shut the board down at that trip. A
+    number from 151 to 1500 is taken for tenths of a degree of a wrong driver. All other numbers are judged by
+    `celsius_of`.
+
+    >>> zone_c(112000, 105.0)
+    112.0
+    >>> zone_c(127000, 105.0)
+    Gap(reason='reads 127 °C, but the kernel shuts the board down at 105 °C, the critical trip of this zone')
+    >>> zone_c(312, 60.0)
+    Gap(reason='reads 312, which is 0.312 °C in the unit of this file; its driver probably gives tenths of a degree')
+    """
+    if _WHOLE_DEGREES < millidegrees <= _TENTHS:
+        return _in_other_unit(millidegrees, "tenths of a degree")
+    celsius = celsius_of(millidegrees)
+    if isinstance(celsius, Gap) or critical_c is None or celsius <= critical_c + _SHUTTING_DOWN_C:
+        return celsius
+    trip = f"the kernel shuts the board down at {critical_c:g} °C, the critical trip of this zone"
+    return Gap(f"reads {celsius:g} °C, but {trip}")
+
+
+def _in_other_unit(millidegrees: int, unit: str) -> Gap:
+    text = f"reads {millidegrees}, which is {millidegrees / 1000:g} °C in the unit of this file"
+    return Gap(f"{text}; its driver probably gives {unit}")
 
 
 def temperature_c(celsius: float) -> float | Gap:
@@ -51,19 +90,27 @@ def temperature_c(celsius: float) -> float | Gap:
         return Gap("reads exactly 0 °C, which drivers give for a missing value")
     if PLAUSIBLE_C[0] <= celsius <= PLAUSIBLE_C[1]:
         return celsius
-    return Gap(f"reads {celsius:g} °C, which marks a sensor that is off")
+    return Gap(f"reads {celsius:g} °C, which marks a sensor that is off, or a wrong unit")
+
+
+def air_c(celsius: float) -> float | Gap:
+    """Return the temperature of the air or of a probe as it is given, or a gap if it is below -40 or above 150 °C.
+
+    Other than the temperature of a chip, it may be exactly 0 °C, or just above.
+    """
+    return celsius if celsius == 0 else temperature_c(celsius)
 
 
 def trip_c(millidegrees: int | None) -> float | None:
     """Return a trip point, the temperature at which the kernel acts, in °C, or None if it is unset or impossible.
 
-    `millidegrees` is the number in a file of the kernel, or None. Numbers up to 150 (at most 0.15 °C) are impossible,
-    and so are numbers above 175,000 (175 °C).
+    `millidegrees` is the number in a file of the kernel, or None. Numbers up to 1500 (1.5 °C) are impossible, and so are
+    numbers above 175,000 (175 °C).
 
-    >>> trip_c(85000), trip_c(2104533000), trip_c(-274000), trip_c(75)
-    (85.0, None, None, None)
+    >>> trip_c(85000), trip_c(2104533000), trip_c(-274000), trip_c(75), trip_c(850)
+    (85.0, None, None, None, None)
     """
-    if millidegrees is None or not _WHOLE_DEGREES < millidegrees <= MAX_TRIP_C * 1000:
+    if millidegrees is None or not _TENTHS < millidegrees <= MAX_TRIP_C * 1000:
         return None
     return millidegrees / 1000
 

@@ -11,9 +11,10 @@ the driver sets shows whether a device slows down the computation.
 
 import errno
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from edgetop.sensors.plausible import celsius_of, trip_c
+from edgetop.sensors.plausible import MIN_CRITICAL_C, celsius_of, trip_c, zone_c
 from edgetop.sensors.root import File, Root, chips_named
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Source, Values, distinct, sensor
 
@@ -106,14 +107,15 @@ _REASONS = {
 }
 
 
-def read_celsius(file: File) -> float | Gap:
+def read_celsius(file: File, judged: Callable[[int], float | Gap] = celsius_of) -> float | Gap:
     """Return the temperature in °C from a file of thousandths of a degree, or a gap if it cannot be right.
 
-    The errors EAGAIN, ENODATA and EIO also become gaps, because they mean that the sensor gives no value now. Raises
-    OSError for other errors, and ValueError if the file has no number.
+    `judged` takes the number in the file, and returns the temperature or a gap. The errors EAGAIN, ENODATA and EIO also
+    become gaps, because they mean that the sensor gives no value now. Raises OSError for other errors, and ValueError
+    if the file has no number.
     """
     try:
-        return celsius_of(file.read_int())
+        return judged(file.read_int())
     except OSError as error:
         if error.errno in _REASONS:
             return Gap(_REASONS[error.errno])
@@ -133,19 +135,19 @@ def discover(root: Root) -> Found:
 
 
 def _zone(root: Root, folder: str, zone_type: str, label: str) -> Reader:
-    mode, temp = root.file(f"{folder}/mode"), root.file(f"{folder}/temp")
+    mode, temp, trips = root.file(f"{folder}/mode"), root.file(f"{folder}/temp"), _trips(root, folder)
+    judged = partial(zone_c, critical_c=trips.get("critical"))
 
     def read() -> Values:
         # A disabled zone still has its file, but its driver may have switched the sensor off and repeat the last value
         # (drivers/thermal/{imx,rockchip}_thermal.c).
         if mode.line() == "disabled":
             return [Gap("the zone is disabled: its sensor may be off")]
-        value = read_celsius(temp)
+        value = read_celsius(temp, judged)
         if value in _PLACEHOLDERS_C.get(zone_type, ()):
             return [Gap(f"reads {value:g} °C for ever: a placeholder of this kernel, no sensor")]
         return [value]
 
-    trips = _trips(root, folder)
     return Reader((sensor("temp", label, root.absolute(temp.relative), trips=trips or None),), read)
 
 
@@ -187,7 +189,7 @@ def _trips(root: Root, folder: str) -> Mapping[str, float]:
         trip_type, milli = root.line(f"{folder}/{name}"), root.number(f"{folder}/trip_point_{number}_temp")
         if trip_type is None or (celsius := trip_c(milli)) is None:
             continue
-        counts = trip_type == "critical" or (trip_type == "passive" and number in bound)
+        counts = celsius >= MIN_CRITICAL_C if trip_type == "critical" else trip_type == "passive" and number in bound
         if counts:
             trips[trip_type] = min(celsius, trips.get(trip_type, celsius))
     return trips

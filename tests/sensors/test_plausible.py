@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors import plausible
-from edgetop.sensors.plausible import celsius_of, consumed_w, power_w, temperature_c, trip_c
+from edgetop.sensors.plausible import air_c, celsius_of, consumed_w, power_w, temperature_c, trip_c, zone_c
 from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import plant
 
@@ -18,7 +18,25 @@ def test_a_chip_is_between_40_below_zero_and_150_degrees(celsius: float, is_beli
 @pytest.mark.parametrize(("millidegrees", "is_believed"), [(149, False), (151, True)])
 def test_a_number_up_to_150_is_in_whole_degrees(millidegrees: int, is_believed: bool) -> None:
     assert isinstance(celsius_of(millidegrees), float) is is_believed
+
+
+@pytest.mark.parametrize(("millidegrees", "is_believed"), [(151, False), (1490, False), (1510, True)])
+def test_a_zone_up_to_1500_is_in_tenths_and_so_is_a_trip(millidegrees: int, is_believed: bool) -> None:
+    assert isinstance(zone_c(millidegrees, None), float) is is_believed
     assert (trip_c(millidegrees) is not None) is is_believed
+
+
+@pytest.mark.parametrize(("celsius", "is_believed"), [(94, True), (104, True), (114.9, True), (115.1, False)])
+def test_a_zone_far_above_its_critical_trip_is_not_believed(celsius: float, is_believed: bool) -> None:
+    """A board that overheats is above the trip for the seconds that a shutdown takes."""
+    assert isinstance(zone_c(round(celsius * 1000), 105.0), float) is is_believed
+    assert isinstance(zone_c(round(celsius * 1000), None), float)
+
+
+@pytest.mark.parametrize("celsius", [-39.0, 0.0, 0.062, 1.0])
+def test_the_air_may_have_any_temperature_around_0(celsius: float) -> None:
+    assert air_c(celsius) == celsius
+    assert isinstance(air_c(-41.0), Gap)
 
 
 @pytest.mark.parametrize(("celsius", "is_believed"), [(174, True), (176, False)])

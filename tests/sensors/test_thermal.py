@@ -46,7 +46,7 @@ def read_one(root: Root) -> float | Gap:
     return value
 
 
-@pytest.mark.parametrize(("temp", "celsius"), [("61400", 61.4), ("-12500", -12.5), ("151", 0.151), ("150000", 150.0)])
+@pytest.mark.parametrize(("temp", "celsius"), [("61400", 61.4), ("-12500", -12.5), ("1501", 1.501), ("150000", 150.0)])
 def test_a_zone_reads_in_degrees(tmp_path: Path, temp: str, celsius: float) -> None:
     assert read_one(plant_zone(tmp_path, temp=temp)) == celsius
 
@@ -209,7 +209,35 @@ def test_a_zone_in_whole_degrees_is_a_gap_beside_a_trip_in_thousandths(tmp_path:
     assert trips_of(root) == {"critical": 75.0}
 
 
-@pytest.mark.parametrize("trip", ["2104533000", "2147483647", "175001", "75"])
+def test_a_battery_in_tenths_is_a_gap_beside_its_trip_in_thousandths(tmp_path: Path) -> None:
+    value = read_one(plant_zone(tmp_path, label="battery", temp="312", trips=[("critical", "60000")]))
+    assert isinstance(value, Gap)
+    assert "tenths of a degree" in value.reason
+
+
+def test_a_zone_above_its_critical_trip_is_a_gap_that_names_both(tmp_path: Path) -> None:
+    root = plant_zone(tmp_path, temp="127000", trips=[("passive", "85000"), ("critical", "105000")])
+    value = read_one(root)
+    assert isinstance(value, Gap)
+    assert "127 °C" in value.reason
+    assert "105 °C" in value.reason
+
+
+def test_a_board_that_overheats_is_above_its_trips(tmp_path: Path) -> None:
+    trips = [("passive", "85000"), ("hot", "95000"), ("critical", "105000")]
+    for temp, celsius in (("98000", 98.0), ("112000", 112.0)):
+        root = plant_zone(tmp_path, temp=temp, trips=trips, bound={"cpufreq-cpu0": 0} if temp == "98000" else None)
+        assert read_one(root) == celsius
+
+
+@pytest.mark.parametrize(("trip", "expected"), [("39600", None), ("40400", {"critical": 40.4})])
+def test_no_board_shuts_down_below_40_degrees(tmp_path: Path, trip: str, expected: Mapping[str, float] | None) -> None:
+    root = plant_zone(tmp_path, temp="61400", trips=[("critical", trip)])
+    assert trips_of(root) == expected
+    assert isinstance(read_one(root), Gap) is (expected is not None)
+
+
+@pytest.mark.parametrize("trip", ["2104533000", "2147483647", "175001", "75", "850"])
 def test_a_trip_that_cannot_be_right_is_none(tmp_path: Path, trip: str) -> None:
     root = plant_zone(tmp_path, trips=[("critical", trip), ("passive", trip)], bound={"cpufreq-cpu0": 1})
     assert not trips_of(root)
