@@ -108,13 +108,24 @@ def plain(number: float) -> str:
     return f"{number:.4g}" if abs(number) < 1000 else f"{number:.0f}"
 
 
-def quantity(number: int, noun: str) -> str:
-    """Format a number with its noun, which gets an "s" unless the number is 1.
+def quantity(number: float | None, noun: str, words: Callable[[float], str] = count) -> str:
+    """Format a number of things with their noun, which gets an "s" unless the number is 1. None is unknown.
 
-    >>> [quantity(x, "burst") for x in (0, 1, 2)]
-    ['0 bursts', '1 burst', '2 bursts']
+    `words` formats the number. By default it has three digits from 10,000 on; `str` keeps all digits.
+
+    >>> [quantity(x, "burst") for x in (0, 1, 2, 12_345, None)], quantity(12_345, "burst", str)
+    (['0 bursts', '1 burst', '2 bursts', '12.3 k bursts', '- bursts'], '12345 bursts')
     """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{or_unknown(number, words)} {noun}{'' if number == 1 else 's'}"
+
+
+def threads(number: int) -> str:
+    """Format the number of a runtime's threads; 0 means that the runtime chooses it.
+
+    >>> threads(0), threads(1), threads(4)
+    ('default threads', '1 thread', '4 threads')
+    """
+    return quantity(number, "thread") if number else "default threads"
 
 
 def duration(ns: float) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from edgetop.analysis.program_frames import BETWEEN, QUEUE, FramesView
 from edgetop.comparison.gap_evidence import Cause, Evidence, Floats, Gap
 from edgetop.comparison.input_sizes import LEAST_CALLS, Sized, beyond_equal_size, fit_sizes
-from edgetop.formatting import percent
+from edgetop.formatting import percent, quantity
 from edgetop.session.manifest import Manifest, WatchedStream
 from edgetop.session.records import MEASURE
 
@@ -145,7 +145,7 @@ class _Search:
         if others < LEAST_CALLS:  # Calls without a change of shape would tell what the shape itself takes.
             return
         usual_ms = max((self.app_ms * len(self.calls) - float(reshaped.sum())) / others, self.loop_ms)
-        text = f"{len(reshaped)} of {len(self.calls)} calls had another input shape than the call before, and took"
+        text = f"{len(reshaped)} of {quantity(len(self.calls), 'call')} had another input shape than the last, and took"
         text = f"{text} {reshaped.mean():.2f} ms on average, the others {usual_ms:.2f} ms"
         self.note("changing shapes", (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls), text)
 
@@ -160,7 +160,7 @@ class _Search:
             return False
         self.has_sizes = True
         if sized.change_ms is not None and sized.change_ms > sized.change_error_ms:
-            text = f"{changes} of {len(self.calls)} calls had another input shape than the call before, and took"
+            text = f"{changes} of {quantity(len(self.calls), 'call')} had another input shape than the last, and took"
             text = f"{text} {sized.change_ms:.2f} ± {sized.change_error_ms:.2f} ms longer than calls of their size"
             self.note("changing shapes", sized.change_ms * changes / len(self.calls), text)
         looped = sum(math.prod(one.shape) for one in self.loop.manifest.model.inputs)
@@ -178,7 +178,8 @@ class _Search:
         text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
         if equal is not None:
             more_ms, error_ms, count = equal
-            text = f"{text}; {count} calls of the loop's size are faster by {more_ms:.2f} ± {error_ms:.2f} ms"
+            equals = f"{quantity(count, 'call')} of the loop's size"
+            text = f"{text}; all calls are slower by {more_ms:.2f} ± {error_ms:.2f} ms than {equals}"
         else:
             more_ms, error_ms = (of * (sized.mean - looped) for of in (sized.each_ms, sized.each_error_ms))
             text = f"{text}; {sized.sizes} sizes: {1e3 * sized.each_ms:.3g} ms for each 1,000 elements, which explains"

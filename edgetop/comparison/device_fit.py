@@ -18,6 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
+from edgetop import formatting
 from edgetop.analysis.timeline import Floats
 from edgetop.comparison.figures import ended_itself
 from edgetop.comparison.sample import Sample
@@ -307,7 +308,7 @@ def _settings(one: Sample) -> str:
         return ", ".join(
             filter(None, ("" if cpus is None else f"{cpus:g} CPU{'' if cpus == 1 else 's'}", session.constraints.words))
         )
-    words = f"{engine.runtime} on {', '.join(engine.providers)}, {engine.threads or 'default'} threads"
+    words = f"{engine.runtime} on {', '.join(engine.providers)}, {formatting.threads(engine.threads)}"
     return ", ".join(filter(None, (words, f"batch {session.load.batch or 1}", session.constraints.words)))
 
 

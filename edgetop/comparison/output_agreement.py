@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from edgetop.errors import InputError
+from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.session.outputs import Array, KeptOutputs
 
@@ -204,7 +205,7 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
     classes = first.shape[-1]
     scores = np.concatenate([row.reshape(-1, classes) for row in rows])
     if labels.dtype.kind not in "iu" or labels.size < len(scores):
-        text = f"{labels.size} of {labels.dtype} for {len(scores)} rows of {classes} classes"
+        text = f"{labels.size} of {labels.dtype} for {quantity(len(scores), 'row')} of {classes} classes"
         raise InputError(f"--labels: they do not match: {text}", "labels must be integers, one for each row of classes")
     wanted = labels.reshape(-1)[: len(scores), None]
     if wanted.min() < 0 or wanted.max() >= classes:

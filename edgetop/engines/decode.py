@@ -30,6 +30,7 @@ from edgetop.engines.engine_protocol import (
     StageMemory,
     Started,
 )
+from edgetop.formatting import quantity
 from edgetop.session.manifest import built
 from edgetop.session.operators import Operator
 from edgetop.session.records import INFERENCE, NO_INFERENCES, NO_REQUESTS, NO_TOKENS, Inferences, join
@@ -199,7 +200,7 @@ class LineReader:
         ]
         if len(texts) > MAX_LINES_A_POLL:
             skipped = len(texts) - MAX_LINES_A_POLL
-            lines.append(LogLine("warning", self._source, f"{skipped} more lines in this moment, not kept"))
+            lines.append(LogLine("warning", self._source, f"{quantity(skipped, 'more line')} in this moment, not kept"))
         return lines
 
     def _fill(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgetop.captured_text import LeftOut
+from edgetop.formatting import quantity
 from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import (
     MAX_COUNT,
@@ -79,7 +80,7 @@ def read_records(lines: Sequence[Any]) -> Generated:
         raise ValueError("its requests take longer than a run can")
     notes = [NOTE]
     if left_out:
-        notes.append(f"left out: {left_out} requests that failed, were cancelled, or lack a latency")
+        notes.append(f"left out as failed, cancelled or without a latency: {quantity(left_out, 'request')}")
     return Generated(requests, gaps, notes=tuple(notes))
 
 

@@ -305,7 +305,7 @@ def read_result(document: Mapping[str, Any], page: Page) -> Summary:
     unknown = [key for key in document if key not in (*_OTHERS, "latency")]
     unknown += [f"latency.{key}" for key in latency if key not in (*_RESULT_KEYS, *_COUNTS)]
     if unknown:
-        page.notes.append(f"{len(unknown)} keys not understood, the first: {unknown[0][:80]}")
+        page.notes.append(f"{formatting.quantity(len(unknown), 'key')} not understood, the first: {unknown[0][:80]}")
     init, first, warmup = (told.get(name) for name in ("init", "first", "warmup"))
     model = document.get("model")
     return Summary(

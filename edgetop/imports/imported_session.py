@@ -66,15 +66,15 @@ class Imported:
     def summary(self) -> str:
         """Return what the session contains, in words, such as `3,015 inferences and 12 layers`."""
         measured = self.measured
-        parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
+        parts = [formatting.quantity(measured.measured or 0, "inference")] if measured.times else []
         if measured.generated:
-            parts.append(f"{formatting.count(measured.measured or 0)} requests")
+            parts.append(formatting.quantity(measured.measured or 0, "request"))
         if measured.layers:
-            count = len(measured.layers.operators)
-            parts.append(f"{count} layer{'s' if count != 1 else ''}")
+            parts.append(formatting.quantity(len(measured.layers.operators), "layer"))
         if measured.log:
             readings = sum(map(len, measured.log.values))
-            kinds = f"{formatting.count(readings)} readings of {len(measured.log.sensors)} sensors"
+            sensors = formatting.quantity(len(measured.log.sensors), "sensor")
+            kinds = f"{formatting.quantity(readings, 'reading')} of {sensors}"
             parts.append(kinds if readings else "the totals of a program")
         if measured.summary and not (measured.times or measured.generated):
             parts.append(f"the summary that {measured.origin.tool} prints, and no single inference")
@@ -190,7 +190,7 @@ class Imported:
         t_ns, times = 0, self.measured.times
         if times:
             t_ns, layers = times.end_ns, layers.with_copies(times, self.measured.origin.provider)
-        text = f"{layers.runs} instrumented inferences"
+        text = formatting.quantity(layers.runs, "instrumented inference")
         event = _event(t_ns, ProfileBurst(runs=layers.runs, run_ns=layers.run_ns, averaged=True), text)
         return Batch(t_ns, events=(event,), bursts=(burst_of(t_ns, 0, layers.operators),))
 
@@ -268,7 +268,7 @@ def _phrase(key: str, value: float) -> str:
     """
     if key == "throughput_hz":
         return f"{value:g}/s"
-    return f"{value} inferences" if key == "count" else f"{key.removesuffix('_ms')} {value:g} ms"
+    return formatting.quantity(value, "inference") if key == "count" else f"{key.removesuffix('_ms')} {value:g} ms"
 
 
 def _readings(log: SensorLog) -> Iterator[Batch]:

@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from edgetop.captured_text import LeftOut, Separators, separators_of
+from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import MAX_NS, Numbers, Origin, Times
@@ -411,6 +412,6 @@ def _checked(start_ns: Numbers | None, names: Sequence[str], time: _Time | None,
         if is_so.any():
             first = int(np.flatnonzero(is_so)[0]) + 2
             page.notes.append(
-                f"column {name!r}: its time {what} in {int(is_so.sum())} rows, first at inference {first}"
+                f"column {name!r}: its time {what} in {quantity(int(is_so.sum()), 'row')}, first at inference {first}"
             )
     return start_ns

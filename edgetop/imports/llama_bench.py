@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetop.formatting import quantity
 from edgetop.imports.measured import MAX_NS, Generated, Origin
 from edgetop.session.records import FINISH_REASONS, MEASURE, REQUEST
 
@@ -47,7 +48,9 @@ def read_tests(tests: Sequence[Any]) -> Generated:
     generations = [row for row in rows if row["n_gen"] and not row["n_prompt"]]
     notes = [NOTE]
     if both:
-        notes.append(f"left out: {len(both)} tests of prompt and generation together, whose times cannot be divided")
+        notes.append(
+            f"left out: {quantity(len(both), 'test')} of prompt and generation together, whose times cannot be divided"
+        )
     if len(prompts) == len(generations) == 1 and len(prompts[0]["samples_ns"]) == len(generations[0]["samples_ns"]):
         pairs: list[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]] = [(prompts[0], generations[0])]
         notes.append("a request is a repetition of the prompt and one of the generation, which llama-bench ran apart")

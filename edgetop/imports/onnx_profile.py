@@ -20,6 +20,7 @@ from edgetop.engines.child.profilers.onnx_trace import (
     kernels_of,
     overlapping,
 )
+from edgetop.formatting import quantity
 from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import MAX_COUNT, MAX_LAYERS, MAX_NS, Layers, Origin
 from edgetop.session.operators import Operator
@@ -89,10 +90,12 @@ def _runs(entries: Sequence[Any], page: Page) -> list[dict[str, Any]]:
         add_kernels(profile, kernels_of(run, during, others))
         found.append(profile.describe())
     if shared:
-        page.notes.append(f"{shared} runs had others at the same time: each operator counts for the run of its thread")
+        page.notes.append(
+            f"{quantity(shared, 'run')} at the same time as another: each operator counts for the run of its thread"
+        )
     if unclear:
         page.notes.append(
-            f"{unclear} runs left out: others ran at the same time, and threads do not tell whose operators"
+            f"{quantity(unclear, 'run')} left out: others ran at the same time, and threads do not tell whose operators"
         )
     if not found:
         raise ValueError(

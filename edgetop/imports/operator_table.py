@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from edgetop.captured_text import LeftOut
+from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import MAX_COUNT, MAX_LAYERS, MAX_NS, NUMBER, Layers
@@ -93,7 +94,9 @@ def read_tables(page: Page) -> tuple[Layers, ...]:
         internals = ()
     others = sum(len(table.rows) for table in tables if table.title == "subgraph")
     if others:
-        page.notes.append(f"{others} operators of subgraphs left out: the operators that run them have their time")
+        page.notes.append(
+            f"{quantity(others, 'operator')} of subgraphs left out: the operators that run them have their time"
+        )
     timings = next((match for match in page.found(_TIMINGS) if match.start() > main.end), None)
     runs = min(max(int(timings[1]), 1), MAX_COUNT) if timings else 1
     first = next((place for place, row in enumerate(main.rows) if _delegate_of(row)), None)

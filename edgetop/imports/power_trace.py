@@ -5,6 +5,7 @@ Monsoon. The logs of the other instruments begin with lines about the instrument
 names a time and a current, a voltage or a power. A line of units may follow the header.
 """
 
+import contextlib
 import itertools
 import os
 import re
@@ -14,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.captured_text import Separators, encoding_of, separators_of, whole_lines
+from edgetop.captured_text import LeftOut, Separators, encoding_of, separators_of, whole_lines
 from edgetop.files import open_regular
 from edgetop.frozen import frozen
-from edgetop.recording.csv_numbers import number_columns
-from edgetop.sensors.log_formats import layout_of
+from edgetop.recording.csv_numbers import SkippedRows, number_columns
+from edgetop.sensors.log_formats import STILL_ROWS, layout_of, still_words
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +35,13 @@ _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "a": 1.0, "ma": 1e-3, "u
           "w": 1.0, "mw": 1e-3, "uw": 1e-6}  # fmt: skip
 _COMMENT = re.compile(r"^#\s*(?:header\s*=)?\s*")
 _UNIT = re.compile(r"[(\[]\s*([a-zµ]{1,2})\s*[)\]]")
-_WORDS = {"time": ("time", "seconds", "x"), "current": ("current",), "voltage": ("voltage",), "power": ("power",)}
+_TIME_UNITS = {"second": 1.0, "seconds": 1.0, "sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_WORDS = {
+    "time": ("time", "second", "x-axis", "x"),
+    "current": ("current",),
+    "voltage": ("voltage",),
+    "power": ("power",),
+}
 
 
 @frozen
@@ -62,7 +69,9 @@ class _Layout:
     begin: int  # byte of the first row
     width: int
     separators: Separators
+    header: int  # number of the line that names the columns, from 1
     time: tuple[int, float]
+    begin_s: float  # added to the time of each row
     factors: Sequence[tuple[int, float]]
     constant: float
     marker: int | None
@@ -90,6 +99,7 @@ class PowerTrace:
         """
         self._spec = spec
         self._layout = _find_layout(spec)
+        self.notes: tuple[str, ...] = ()  # what the last complete `pieces` left out
 
     @property
     def has_marker(self) -> bool:
@@ -98,28 +108,63 @@ class PowerTrace:
     def pieces(self) -> Iterator[Piece]:
         """Yield all samples of the log, in pieces of successive rows.
 
-        Left out are rows without a number, and rows whose time lies before an earlier row's time. Rows with the same
-        time are spread evenly up to the next time. Raises OSError and ValueError.
+        Left out, and told in `notes` afterwards, are rows without a number, and rows whose time lies before an earlier
+        row's time. Rows with the same time are spread evenly up to the next time. Raises OSError, or ValueError if the
+        log's time stands still.
         """
-        layout = self._layout
+        layout, skipped, back, used = self._layout, SkippedRows(), SkippedRows(), 0
         places = [layout.time[0], *(place for place, _ in layout.factors)]
         places += [layout.marker] if layout.marker is not None else []
-        newest_s = -np.inf
+        newest_s, still = -np.inf, _Still(layout.header)
         for columns in number_columns(
-            self._spec.path, layout.begin, layout.width, places, encoding=layout.encoding,
+            self._spec.path, layout.begin, layout.width, places, skipped, encoding=layout.encoding,
             separator=layout.separators.cell or " ", has_comma=layout.separators.has_comma,
         ):  # fmt: skip
-            t_s, watts = columns[0] * layout.time[1], np.full(len(columns[0]), layout.constant)
+            t_s = columns[0] * layout.time[1] + layout.begin_s
+            watts = np.full(len(columns[0]), layout.constant)
             for values, (_, factor) in zip(columns[1:], layout.factors, strict=False):
                 watts = watts * (values * factor)
-            known = np.isfinite(t_s) & np.isfinite(watts) & (np.abs(watts) < 1e6) & (np.abs(t_s) < 1e12)
-            highest = np.maximum.accumulate(np.where(known, t_s, -np.inf))
-            known &= (t_s >= highest) & (t_s > newest_s)
+            highest = np.maximum.accumulate(np.where(np.isfinite(t_s), t_s, -np.inf))
+            known = (np.abs(watts) < 1e6) & (np.abs(t_s) < 1e12) & (t_s >= highest) & (t_s >= newest_s)
+            if len(unused := np.flatnonzero(~known)):
+                back.add(len(unused), f"{columns[0][unused[0]]:g}")
+            still.add(t_s[known])
+            used += int(known.sum())
+            known &= t_s > newest_s
             if not known.any():
                 continue
-            newest_s = float(highest[-1])
+            newest_s = float(t_s[known][-1])
             marked = columns[-1][known] > HIGH if layout.marker is not None else None
             yield Piece(_spread(t_s[known]), watts[known], marked)
+        total = used + skipped.count + back.count
+        left = [
+            LeftOut(rows.count, total, "rows", f"left out, {why}", rows.first)
+            for rows, why in ((skipped, "without numbers"), (back, "whose time goes back or whose power cannot be"))
+        ]
+        self.notes = tuple(one.words for one in left if one.count)
+
+
+class _Still:
+    """Raises an error if the times of a log stand still. `row` is the number of the line before the first row."""
+
+    def __init__(self, row: int) -> None:
+        self._row, self._since, self._last_s = row, row + 1, -np.inf
+
+    def add(self, t_s: Floats) -> None:
+        """Add the times of the next rows, which do not decrease. Raises ValueError if they stand still."""
+        if not len(t_s):
+            return
+        changes = self._row + 1 + np.flatnonzero(np.diff(t_s, prepend=self._last_s))
+        begins = np.concatenate([[self._since], changes])
+        self._row += len(t_s)
+        lengths = np.diff(begins, append=self._row + 1)
+        longest = int(lengths.argmax())
+        if lengths[longest] > STILL_ROWS:
+            since = int(begins[longest])
+            first = self._row - len(t_s) + 1
+            seconds = float(t_s[max(since - first, 0)])
+            raise ValueError(still_words(seconds, since, since + int(lengths[longest]) - 1))
+        self._since, self._last_s = int(begins[-1]), float(t_s[-1])
 
 
 def _spread(t_s: Floats) -> Floats:
@@ -157,13 +202,39 @@ def _find_layout(spec: TraceSpec) -> _Layout:
         if len(names) > MOST_CELLS:
             raise ValueError(f"it has {len(names)} columns, more than {MOST_CELLS}")
         needed = [time[0], *(place for place, _ in factors)]
-        for later, more in lines[number + 1 : number + 4]:  # a line of units
+        begin_s, width = 0.0, len(names)
+        for later, more in lines[number + 1 : number + 4]:
+            cells = separators.cells(later)
             if _has_numbers(later, separators, needed):
+                width = len(cells)
                 break
+            time, begin_s = _with_units(names, cells, separators, time, begin_s)
             begin += more
         marker = None if spec.marker is None else _place(names, spec.marker)
-        return _Layout(encoding, begin, len(names), separators, time, factors, constant, marker)
+        return _Layout(
+            encoding, begin, width, separators, number + 1, time, begin_s, factors, constant, marker
+        )  # fmt: skip
     raise first_error or ValueError("it has no whole line")
+
+
+def _with_units(
+    names: Sequence[str], cells: Sequence[str], separators: Separators, time: tuple[int, float], begin_s: float
+) -> tuple[tuple[int, float], float]:
+    """Return `(time, begin_s)` with what a line of units below the names says of the time.
+
+    `time` is the position of the column of times (from 0) with its factor to s, and `begin_s` is added to each time.
+    A Rigol numbers its samples (`X`), and has the first time and the step in s below the names `Start` and `Increment`.
+    `names` are the columns' names in lower case, and `cells` the cells of the line of units.
+    """
+    below = dict(zip(names, cells, strict=False))
+    if names[time[0]] == "x" and {"start", "increment"} <= below.keys():
+        with contextlib.suppress(ValueError):
+            start_s, step_s = (separators.number(below[name]) for name in ("start", "increment"))
+            return (time[0], step_s), start_s
+    unit = cells[time[0]].strip("()[] ").lower().replace("µ", "u") if time[0] < len(cells) else ""
+    if time[1] == 1.0 and unit in _TIME_UNITS:
+        return (time[0], _TIME_UNITS[unit]), begin_s
+    return time, begin_s
 
 
 def _has_numbers(line: str, separators: Separators, places: Sequence[int]) -> bool:
@@ -175,9 +246,17 @@ def _has_numbers(line: str, separators: Separators, places: Sequence[int]) -> bo
 
 
 def _place(names: Sequence[str], wanted: str) -> int:
-    if wanted.lower() not in names:
-        raise ValueError(f"no column {wanted} in its first line")
-    return names.index(wanted.lower())
+    """Return the position of a column, from 0. `wanted` is its name or its number, from 1.
+
+    Raises ValueError if no column, or more than one, has this name.
+    """
+    if names.count(wanted.lower()) > 1:
+        raise ValueError(f"several columns are named {wanted}: name one by its number, from 1 to {len(names)}")
+    if wanted.lower() in names:
+        return names.index(wanted.lower())
+    if wanted.isdecimal() and 0 < int(wanted) <= len(names):
+        return int(wanted) - 1
+    raise ValueError(f"no column {wanted} in its first line")
 
 
 def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], Sequence[tuple[int, float]], float]:

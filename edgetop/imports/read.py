@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from edgetop.captured_text import LeftOut, decode, without_each_prefix, without_escapes
 from edgetop.errors import InputError
 from edgetop.files import read_file, why
+from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.imports import (
     aiperf,
@@ -100,7 +101,7 @@ def read_all(paths: Sequence[Path], options: Options = DEFAULTS) -> Measured:
         summary = replace(summary, model=summary.model or beside.model, more={**beside.more, **summary.more})
     if times and summary and summary.count not in (None, single := len(times.start_ns) - (times.warmup or 0)):
         names = " and ".join(map(str, paths))
-        why = f"of two runs, one of {single} inferences and one of {summary.count}"
+        why = f"of two runs, one of {quantity(single, 'inference')} and one of {summary.count}"
         raise InputError(f"{names}: {why}", "import each by itself")
     files = tuple(dict.fromkeys(path.name for path, _ in held.values()))
     (origin,) = origins

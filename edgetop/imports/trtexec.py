@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.formatting import quantity
 from edgetop.imports.measured import (
     COMPUTE,
     MAX_COUNT,
@@ -70,7 +71,8 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
         raise ValueError(f"entry {order[np.flatnonzero(latency_ms == 0)[0]]}: latencyMs is 0")
     measured = np.flatnonzero(compute_ms >= warmup_ns / 1e6)
     if not len(measured):
-        raise ValueError(f"all {len(entries)} inferences began in the warm-up, {warmup_ns / 1e6:g} ms")
+        inferences = quantity(len(entries), "inference")
+        raise ValueError(f"{inferences}, and all of the warm-up of {warmup_ns / 1e6:g} ms")
     warmup = int(measured[0])
     parts_ms = {part: float(np.median(_column(entries, *names)[order][warmup:])) for part, names in _PARTS.items()}
     since_ms = start_ms - start_ms[0]

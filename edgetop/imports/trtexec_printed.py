@@ -25,6 +25,7 @@ of a whole batch: `Timing trace has 128 queries over 5.45773 s` are four inferen
 import re
 from collections.abc import Iterator
 
+from edgetop.formatting import quantity
 from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import (
     COMPUTE,
@@ -177,7 +178,7 @@ def _of_averages(page: Page, averages: "list[re.Match[str]]") -> Summary:
     running = page.first(_RUNNING)
     options = (running and running[1]) or ""
     model = _MODEL.search(options) or page.first(_OLD_MODEL)
-    page.notes.append(f"its mean is that of {len(runs)} averages, of the GPU's time without copies")
+    page.notes.append(f"its mean is that of {quantity(len(runs), 'average')}, of the GPU's time without copies")
     return Summary(
         {"mean_ms": means[0], **known_figures(count=sum(runs))},
         {"host_walltime_mean_ms": means[1]},

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from edgetop.formatting import percent
+from edgetop.formatting import percent, quantity
 from edgetop.models.graph import OMITTED, Graph, Operator, input_names
 from edgetop.models.inspection import Inspection
 from edgetop.models.operator_costs import OperatorCost
@@ -46,7 +46,8 @@ def _unknown(inspection: Inspection) -> Iterator[Notice]:
     if unknown:
         yield Notice(
             "unknown-work",
-            f"the work of {len(unknown)} operators is not known ({_types(unknown)}): the totals are lower bounds",
+            f"the work of {quantity(len(unknown), 'operator')} is not known ({_types(unknown)}): "
+            "the totals are lower bounds",
             "give the shapes that deployment uses with --shape; what a run takes is measured in any case",
         )
 
@@ -69,14 +70,14 @@ def _separate_activations(inspection: Inspection) -> Iterator[Notice]:
     readers = _readers(graph)
     if inspection.model.format == "tflite":
         names = [op.name for op in graph.operators if _could_carry(op, graph, readers)]
-        text = "could carry the activation behind them, which is an operator of its own"
+        text = "that could carry the activation behind it, which is an operator of its own"
         advice = "convert the model again"
     else:
         names = [op.name for op in graph.operators if op.op_type == "Conv" and _stays_apart(op, graph, readers)]
-        text = "have an activation that ONNX Runtime does not merge into them"
+        text = "with an activation that ONNX Runtime does not merge"
         advice = "use Relu, Clip, LeakyRelu, Sigmoid or Tanh, and nothing else on the convolution's output"
     if names:
-        yield Notice("separate-activations", f"{len(names)} operators {text}: {_listed(names)}", advice)
+        yield Notice("separate-activations", f"{quantity(len(names), 'operator')} {text}: {_listed(names)}", advice)
 
 
 def _readers(graph: Graph) -> dict[int, list[Operator]]:
@@ -125,8 +126,7 @@ def _conversions(inspection: Inspection) -> Iterator[Notice]:
     if share := _notable_share(conversions, inspection):
         yield Notice(
             "conversions",
-            f"{len(conversions)} operators only convert between dtypes ({_types(conversions)}) and move "
-            f"{share} of the bytes",
+            f"{quantity(len(conversions), 'conversion')} of dtypes ({_types(conversions)}): {share} of the bytes",
             "keep one dtype through the model; quantise the operators between two conversions as well",
         )
 
@@ -170,7 +170,7 @@ def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
     if dynamic:
         yield Notice(
             "dynamic-range",
-            f"{len(dynamic)} operators have integer weights and float activations ({_types(dynamic)}), "
+            f"{quantity(len(dynamic), 'operator')} with integer weights and float activations ({_types(dynamic)}), "
             "which are quantised anew in every inference",
             "quantise activations as well, with a set of representative inputs",
         )
@@ -194,7 +194,7 @@ def _wide_dtypes(inspection: Inspection) -> Iterator[Notice]:
         if share := _notable_share(wide, inspection):
             yield Notice(
                 "wide-dtype",
-                f"{len(wide)} operators work on {dtype} ({_types(wide)}) and move {share} of the bytes",
+                f"{quantity(len(wide), 'operator')} on {dtype} ({_types(wide)}): {share} of the bytes",
                 f"{narrower} takes half of that; few accelerators have {dtype}",
             )
 

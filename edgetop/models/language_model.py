@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 
+from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.models.gguf_file import GgufFile, GgufTensor
 from edgetop.session.events import Notice
@@ -202,7 +203,7 @@ def _notices(file: GgufFile, keys: _Keys) -> tuple[Notice, ...]:
         )
     parts = keys.plain("split.count") or 1
     if parts > 1:
-        text = f"this is one of {parts} files: the figures are those of its own tensors"
+        text = f"this is one of {quantity(parts, 'file')}: the figures are those of its own tensors"
         notices.append(Notice("split-model", text, "inspect the other files too"))
     if keys.number("ssm.state_size") or keys.number("wkv.head_size"):
         text = "recurrent layers keep a state of fixed size: the memory of a context is unknown"

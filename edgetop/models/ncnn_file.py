@@ -8,6 +8,7 @@ other sizes, for the common types of layers.
 
 from collections.abc import Callable, Sequence
 
+from edgetop.formatting import quantity
 from edgetop.models.graph import External, Graph, Model, Operator, Shape, Tensor
 from edgetop.models.reading_limits import MAX_OPERATORS, MAX_TENSORS, MalformedError
 
@@ -37,7 +38,7 @@ def read_ncnn(data: memoryview) -> Model:
         count = int(lines[1].split()[0])
         layers = [line.split() for line in lines[2 : 2 + count]]
         if not 0 < count <= MAX_OPERATORS or len(layers) < count:
-            raise MalformedError(f"{len(layers)} of {count} layers: it is cut short")
+            raise MalformedError(f"{len(layers)} of {quantity(count, 'layer')}: it is cut short")
         return _Reader().model(layers)
     except (ValueError, IndexError, KeyError) as error:
         raise MalformedError(f"a layer that cannot be read: {error}") from None

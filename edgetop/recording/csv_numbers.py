@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from edgetop.files import open_regular
@@ -14,6 +15,26 @@ from edgetop.files import open_regular
 Floats = npt.NDArray[np.float64]
 
 PIECE_BYTES = 1 << 20
+_NUMPY = r"^np\.float(?:64|32)\((.*)\)$"  # how PyMonsoon prints values with NumPy 2
+_NUMBER = r"^-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+
+
+class SkippedRows:
+    """Counts the rows of a file that were not used, and keeps the first of them."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, ""
+
+    def add(self, count: int, first: str) -> None:
+        """Count some rows. `first` is the text of the first of them."""
+        if count and not self.count:
+            self.first = first
+        self.count += count
+
+    def skip(self, row: "pyarrow.csv.InvalidRow") -> str:
+        """Count a row with another number of cells, and tell Arrow to skip it."""
+        self.add(1, row.text or "")
+        return "skip"
 
 
 def number_columns(
@@ -21,17 +42,18 @@ def number_columns(
     begin: int,
     width: int,
     columns: Sequence[int],
+    skipped: SkippedRows,
     *,
     separator: str,
     has_comma: bool,
     encoding: str = "utf-8",
 ) -> Iterator[list[Floats]]:
-    """Yield, piece by piece, a list with an array for each of `columns`. An empty cell is NaN.
+    """Yield, piece by piece, a list with an array for each of `columns`, without rows that lack one of these numbers.
 
     `begin` is the byte offset of the first row. `width` is the number of cells in a row. Rows with another number of
-    cells are left out. `separator` separates the cells. `columns` are the positions of the wanted columns, from 0.
-    `has_comma` says that the decimal sign is a comma. `encoding` is that of the text, such as `utf-16-le`. Raises
-    OSError, or ValueError if a cell is no number.
+    cells are left out, too. `skipped` counts the rows that are left out. `separator` separates the cells. `columns` are
+    the positions of the wanted columns, from 0. `has_comma` says that the decimal sign is a comma. `encoding` is that
+    of the text, such as `utf-16-le`. Raises OSError, or ValueError if the file is no table.
     """
     names = [f"c{place}" for place in range(width)]
     wanted = [names[place] for place in columns]
@@ -43,15 +65,34 @@ def number_columns(
                 pyarrow.csv.ReadOptions(
                     column_names=names, block_size=PIECE_BYTES, use_threads=False, encoding=encoding
                 ),
-                pyarrow.csv.ParseOptions(delimiter=separator, invalid_row_handler=lambda _: "skip"),
+                pyarrow.csv.ParseOptions(delimiter=separator, invalid_row_handler=skipped.skip),
                 pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(wanted, pa.float64()),
+                    column_types=dict.fromkeys(wanted, pa.string()),
                     include_columns=list(dict.fromkeys(wanted)),
-                    decimal_point="," if has_comma else ".",
                     null_values=["", "NaN", "nan", "-"],
+                    strings_can_be_null=True,
                 ),
             )
             for batch in reader:
-                yield [batch.column(name).to_numpy(zero_copy_only=False) for name in wanted]
+                arrays = [_numbers(batch.column(name), has_comma=has_comma) for name in wanted]
+                is_known = np.logical_and.reduce([np.isfinite(array) for array in arrays])
+                if unknown := np.flatnonzero(~is_known).tolist():
+                    cells = [str(batch.column(name)[unknown[0]].as_py() or "") for name in wanted]
+                    skipped.add(len(unknown), separator.join(cells))
+                yield [array[is_known] for array in arrays]
         except pa.ArrowInvalid as error:
             raise ValueError(str(error).splitlines()[0]) from None
+
+
+def _numbers(column: pa.Array, *, has_comma: bool) -> Floats:
+    """Return the numbers in a column of text. Other text becomes NaN."""
+    text = pc.utf8_trim_whitespace(column)
+    if has_comma:
+        text = pc.replace_substring(text, ",", ".")
+    try:
+        return np.asarray(text.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+    except pa.ArrowInvalid:
+        text = pc.replace_substring_regex(text, _NUMPY, r"\1")
+        text = pc.replace_substring_regex(text, r"^\+", "")
+        text = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, pa.scalar(None, pa.string()))
+        return np.asarray(text.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)

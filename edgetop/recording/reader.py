@@ -177,7 +177,7 @@ class Recording:
         ran = self._ran
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
             return None
-        return Lost(None, ran - self._counted, f"seconds.parquet counts {self._counted} inferences of {ran}")
+        return Lost(None, ran - self._counted, f"seconds.parquet counts {self._counted} of {ran} inferences")
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
         """Yield the plausible rows of the table `name` within `span`, in parts of limited size.

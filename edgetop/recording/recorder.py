@@ -278,7 +278,7 @@ class Recorder:
         here = Lost(ns / NS, inferences, f"{_reason(failure)}, from {formatting.clock_time(self._accepted_ns)} on")
         is_complete = recover(self.handle.path) == "recovered"
         advice = _RUN_WENT_ON if is_complete else self._advice("makes tables of the rest")
-        text = f"{self._failure(failure)}: {here.words} are missing at its end"
+        text = f"{self._failure(failure)}: its end lacks {here.words}"
         return _error(text, advice, lost_in_all(manifest.lost, here))
 
     def _advice(self, then: str) -> str:
@@ -366,8 +366,8 @@ class _Gap:
     def missing(self) -> str:
         if not self.inferences and not self.rows:
             return "nothing is missing"
-        rows = f" and {self.rows} other rows" if self.rows else ""
-        return f"{self.inferences} inferences{rows} are missing"
+        rows = f" and {formatting.quantity(self.rows, 'other row')}" if self.rows else ""
+        return f"{formatting.quantity(self.inferences, 'inference', str)}{rows} missing"
 
 
 MAX_QUEUED_INFERENCES = 1_000_000  # 27 MB; if more wait, single inferences are dropped, but seconds are kept
@@ -415,7 +415,7 @@ class BackgroundRecorder:
             self._dropped_ns += batch.until_ns - self._last_ns
             batch = replace(batch, inferences=NO_INFERENCES, requests=NO_REQUESTS)
         elif self._behind and len(batch.inferences):
-            text = f"the disk has caught up: {self._behind} inferences are missing"
+            text = f"the disk has caught up: {formatting.quantity(self._behind, 'inference', str)} missing"
             caught_up = RecordingCaughtUp(self._behind)
             self._events.append(Event(batch.until_ns, caught_up, "warning", "edgetop", text))
             self._behind = 0
@@ -456,7 +456,8 @@ class BackgroundRecorder:
         here = Lost(self._dropped_ns / NS, self._dropped, "the disk was too slow") if self._dropped else None
         lost = self._recorder.finish(replace(manifest, lost=lost_in_all(manifest.lost, here)))
         if here:
-            raise _error(f"{here.why}: {here.inferences} inferences are missing", _RUN_WENT_ON, lost)
+            missing = formatting.quantity(here.inferences, "inference", str)
+            raise _error(f"{here.why}: {missing} missing", _RUN_WENT_ON, lost)
         return lost
 
     def discard(self) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.formatting import quantity
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import Span
 from edgetop.relay import relay_frames
@@ -312,7 +313,7 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
     chosen = [*happened, *lines, *(event for event, _ in bursts[:BASELINE_BURSTS])]
     later = [burst for _, burst in bursts[BASELINE_BURSTS:]]
     if later:  # one event with their number, and the time that they took from the measurement
-        chosen.append(replace(bursts[-1][0], body=_sum_of(later), message=f"{len(later)} bursts"))
+        chosen.append(replace(bursts[-1][0], body=_sum_of(later), message=quantity(len(later), "burst")))
     return tuple(sorted(chosen, key=lambda event: event.t_ns))
 
 

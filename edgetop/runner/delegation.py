@@ -18,7 +18,7 @@ from edgetop.engines.engine_protocol import (
     ProfilerChosen,
 )
 from edgetop.engines.spec import EngineSpec
-from edgetop.formatting import percent
+from edgetop.formatting import percent, quantity
 from edgetop.session.operators import CPU, Operator, hosts
 
 OPTION = "--require-full-delegation"
@@ -71,4 +71,4 @@ def _sentence(found: Sequence[Operator], every: Sequence[Operator]) -> str:
     names = ", ".join(f"{operator.op_type} {operator.name}" for operator in largest)
     more = ", ..." if len(found) > NAMED else ""
     places = " and ".join("the CPU" if host == CPU else host for host in sorted({o.provider for o in found}))
-    return f"{len(found)} of {len(every)} operators, {share} of the time, ran on {places}: {names}{more}"
+    return f"{len(found)} of {quantity(len(every), 'operator')}, {share} of the time, ran on {places}: {names}{more}"

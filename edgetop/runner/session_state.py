@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import numpy as np
 
+from edgetop import formatting
 from edgetop.engines.child.literals import input_words, is_made_up, source_for
 from edgetop.engines.engine_protocol import (
     BurstBegan,
@@ -299,7 +300,7 @@ class SessionState:
 
     def _records_lost(self, message: RecordsLost) -> None:
         count = message.count
-        text = f"{count} inferences were not reported: {message.why}"
+        text = f"{formatting.quantity(count, 'inference', str)} not reported: {message.why}"
         self.add_event(noted.RecordsLost(count), "critical", "engine", text)
         lost = Lost(None, count, message.why)
         self._amend(lost=lost_in_all(self.manifest.lost, lost))
@@ -411,7 +412,8 @@ class SessionState:
             longer_ns=message.longer_ns,
             longer_share=message.longer_share,
         )
-        text = f"{len(message.run_ns)} instrumented inferences in {message.duration_ns / 1e6:.0f} ms"
+        runs = formatting.quantity(len(message.run_ns), "instrumented inference")
+        text = f"{runs} in {message.duration_ns / 1e6:.0f} ms"
         self._engine_reached(message.monotonic_ns, body, text)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:

@@ -37,6 +37,11 @@ Sample = Callable[[str], tuple[float, float] | None]
 STILL_ROWS = 200
 
 
+def still_words(seconds: float, since: int, row: int) -> str:
+    """Return why a log is refused whose time stays at `seconds` s from row `since` to row `row`."""
+    return f"its time stands still: {seconds:g} s from row {since} to row {row}"
+
+
 def _columns(separators: Separators, time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sample:
     """Return a function that takes a row of a log and returns `(time in s, power in W)`.
 
@@ -69,7 +74,7 @@ def _columns(separators: Separators, time: Column, factors: Sequence[Column], vo
         if seconds != before_s:
             before_s, since = seconds, row
         elif row - since >= STILL_ROWS:
-            raise ValueError(f"its time stands still: {seconds:g} s from row {since} to row {row}")
+            raise ValueError(still_words(seconds, since, row))
         return seconds, watts
 
     return sample

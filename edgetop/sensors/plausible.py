@@ -26,8 +26,8 @@ _WHOLE_DEGREES = 150
 # give it. Choice: 150 °C in tenths, and few boards work just above 0 °C. Larger: a cold board has no temperature;
 # smaller: a wrong driver reads 1 °C.
 _TENTHS = 1500
-# Lowest critical trip that is believed. Choice: no board shuts itself down at a temperature that a hot room has. Larger:
-# the trip of a battery is lost; smaller: every reading is far above a wrong trip, and so a gap.
+# Lowest critical trip that is believed. Choice: no board shuts itself down at a temperature of hot air. Larger: the
+# trip of a battery is lost; smaller: every reading is far above a wrong trip, and so a gap.
 MIN_CRITICAL_C = 40.0
 # How far above its critical trip a zone is believed. Choice: the kernel shuts the board down at that trip
 # (`handle_critical_trips` in drivers/thermal/thermal_core.c), and a chip does not heat up by more in the seconds that
@@ -104,8 +104,8 @@ def air_c(celsius: float) -> float | Gap:
 def trip_c(millidegrees: int | None) -> float | None:
     """Return a trip point, the temperature at which the kernel acts, in °C, or None if it is unset or impossible.
 
-    `millidegrees` is the number in a file of the kernel, or None. Numbers up to 1500 (1.5 °C) are impossible, and so are
-    numbers above 175,000 (175 °C).
+    `millidegrees` is the number in a file of the kernel, or None. Numbers up to 1500 (1.5 °C) are impossible, and so
+    are numbers above 175,000 (175 °C).
 
     >>> trip_c(85000), trip_c(2104533000), trip_c(-274000), trip_c(75), trip_c(850)
     (85.0, None, None, None, None)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
@@ -51,7 +52,7 @@ class _Entry:
         """Store one value for each sensor, or the same gap for all. Infinite values and NaN become gaps."""
         count = len(self.source.sensors)
         if not isinstance(values, Gap) and len(values) != count:
-            values = Gap(f"internal error: {len(values)} values for {count} sensors")
+            values = Gap(f"internal error: {quantity(len(values), 'value')} for {quantity(count, 'sensor')}")
         if isinstance(values, Gap):
             values = [values] * count
         self.values = [

@@ -15,7 +15,7 @@ from textual.app import App
 
 from edgetop.analysis.timeline import Lens
 from edgetop.feeds.feed_protocol import Can
-from edgetop.formatting import clean, size, span
+from edgetop.formatting import clean, quantity, size, span
 from edgetop.paths import bytes_below
 from edgetop.session.events import Order, Severity
 from edgetop.ui import playback
@@ -211,7 +211,8 @@ def _copy_command(screen: MonitorScreen) -> None:
 def _copy_text(screen: MonitorScreen, text: str) -> None:
     screen.app.copy_to_clipboard(text)
     lines = text.split("\n")
-    screen.report(f"copied: {lines[0].strip()}{f' and {len(lines) - 1} more lines' if lines[1:] else ''}")
+    more = f" and {quantity(len(lines) - 1, 'more line')}" if lines[1:] else ""
+    screen.report(f"copied: {lines[0].strip()}{more}")
 
 
 def _sort(screen: MonitorScreen) -> None:

@@ -120,8 +120,9 @@ def ab_lines(view: AbView) -> Iterator[str]:
         yield f"           {words}"
     disturbed = f", {view.disturbed} of them disturbed and left out of p50" if view.disturbed else ""
     after = "" if view.left_out_ns is None else f" in the first {view.left_out_ns / 1e6:.0f} ms after a switch"
-    left_out = f"{formatting.count(sum(variant.left_out for variant in view.variants))} inferences{after} left out"
-    yield f"           {view.quads} quads{disturbed}, of turns of {view.plan.turn_ns / 1e9:.3g} s; {left_out}"
+    left_out = f"{formatting.quantity(sum(variant.left_out for variant in view.variants), 'inference')}{after} left out"
+    quads = formatting.quantity(view.quads, "quad")
+    yield f"           {quads}{disturbed}, of turns of {view.plan.turn_ns / 1e9:.3g} s; {left_out}"
     yield f"           {loads_words(view)}"
     if (smallest := view.smallest["p50"]) is not None:
         yield f"           by A alone, {_share(smallest)} can be told apart at p50 in the time that was given"

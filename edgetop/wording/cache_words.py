@@ -25,8 +25,9 @@ def fit_words(working_sets: Sequence[tuple[str, int | None]], caches: Sequence[C
     if not caches or not known:
         return []
     beyond = [(one, sum(size > one.size_bytes for _, size in known)) for one in caches]
+    of_all = f" of {formatting.quantity(len(known), 'operator')}"
     too_large = ", ".join(
-        f"{number}{f' of {len(known)} operators' if place == 0 else ''} for {cache_name(one.level)}"
+        f"{number}{of_all if place == 0 else ''} for {cache_name(one.level)}"
         for place, (one, number) in enumerate((one, number) for one, number in beyond if number)
     )
     unknown = len(working_sets) - len(known)

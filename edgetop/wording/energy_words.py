@@ -12,7 +12,7 @@ def unknown_words(unknown: EnergyUnknown | None) -> str:  # noqa: C901, PLR0911,
     """Return a sentence that says why a figure of energy is unknown, or "" if `unknown` is None.
 
     >>> unknown_words(EnergyUnknown("few-inferences", count=99))
-    '99 inferences are too few: it takes 100'
+    'only 99 inferences: it takes 100'
     >>> unknown_words(EnergyUnknown("rate-too-high", rate_hz=20.0, most_hz=10.53))
     '20.0 Hz cannot be kept up: at most 10.5 Hz'
     """
@@ -25,7 +25,7 @@ def unknown_words(unknown: EnergyUnknown | None) -> str:  # noqa: C901, PLR0911,
         case "nothing-measured":
             return "nothing was measured yet"
         case "few-inferences":
-            return f"{unknown.count} inferences are too few: it takes {LEAST_INFERENCES}"
+            return f"only {formatting.quantity(unknown.count, 'inference')}: it takes {LEAST_INFERENCES}"
         case "little-covered":
             return f"readings cover only {formatting.percent(unknown.covered or 0.0)} of the measured phase"
         case "in-step":

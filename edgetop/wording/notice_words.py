@@ -13,7 +13,7 @@ from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.precision import least_independent
 from edgetop.analysis.recent_events import Lasting
 from edgetop.analysis.statistics import SETTLED_COUNTS
-from edgetop.formatting import clean, clock_time, duration, milliseconds, percent, rounded
+from edgetop.formatting import clean, clock_time, duration, milliseconds, percent, quantity, rounded
 from edgetop.session.engine_events import RecordsLost
 from edgetop.session.event_codec import data_of
 from edgetop.session.events import Notice
@@ -252,11 +252,11 @@ def providers_words(providers: Iterable[str]) -> str:
 
 
 def _crossings(parts: int) -> str:
-    return f"{parts - 1} crossing{'' if parts == 2 else 's'} between {parts} partitions"
+    return f"{quantity(parts - 1, 'crossing')} between {parts} partitions"
 
 
 def _many(operators: Sequence[OperatorView]) -> str:
-    return f"{len(operators)} operator{'' if len(operators) == 1 else 's'}"
+    return quantity(len(operators), "operator")
 
 
 def _share(operators: Iterable[OperatorView]) -> str:
@@ -286,7 +286,7 @@ def _event(lasting: Lasting) -> tuple[str, _Figures]:
     figures: _Figures = {**data_of(event.body), "times": times, **span}
     if isinstance(event.body, RecordsLost):
         figures["count"] = lasting.inferences
-        return f"{lasting.inferences} inferences were not reported: lost {when}", figures
+        return f"{quantity(lasting.inferences, 'inference', str)} not reported: lost {when}", figures
     return f"{event.message} (the first of {when})", figures
 
 
@@ -295,7 +295,7 @@ def _not_settled(finding: of.NotSettled) -> tuple[str, _Figures]:
     count, independent = finding.count, finding.independent
     percentiles = f"{streams_words(finding.streams)}: {percentiles}" if finding.streams else percentiles
     if independent is None:
-        return f"{percentiles} not settled: {count} inferences are too few", {"count": count}
+        return f"{percentiles} not settled: only {quantity(count, 'inference')}", {"count": count}
     alike = "inferences that follow each other take about as long"
     text = f"{percentiles} not settled: {alike}, so {count} count as {independent} independent ones"
     return text, {"count": count, "independent": independent}

@@ -84,7 +84,7 @@ def energy_unknown_words(unknown: NotTold) -> str:
         case "several-at-once":
             return "the readings are of several models or streams at once"
         case "few-readings":
-            return f"{unknown.readings} readings are too few: it takes {LEAST_READINGS}"
+            return f"only {formatting.quantity(unknown.readings, 'reading')}: it takes {LEAST_READINGS}"
         case "slow-readings":
             interval, latency = (formatting.milliseconds(ns) for ns in (unknown.interval_ns, unknown.latency_ns))
             return f"a reading each {interval} ms is too slow to tell the parts of an inference of {latency} ms"

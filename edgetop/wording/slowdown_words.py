@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from edgetop.analysis.input_shapes import InputSizes
 from edgetop.analysis.slowdowns.slowdown import Slowdown, Then, is_throttling
-from edgetop.formatting import clean, count, duration
+from edgetop.formatting import clean, count, duration, quantity
 from edgetop.session.seconds import NS
 from edgetop.wording.clue_words import clue_words
 
@@ -35,7 +35,7 @@ def sizes_words(sizes: InputSizes) -> str:
     >>> sizes_words(InputSizes(3_600.0, 21_500.0))
     'inputs had 3600 elements on average then, and 21.5 k later'
     """
-    return f"inputs had {count(sizes.burst)} elements on average then, and {count(sizes.later)} later"
+    return f"inputs had {quantity(sizes.burst, 'element')} on average then, and {count(sizes.later)} later"
 
 
 def slowdown_words(slowdown: Slowdown) -> str:

@@ -22,7 +22,7 @@ def trace_unknown_words(view: TraceView) -> str:
                 "edgetop trace --offset or --marker tells where it begins"
             )
         case "few-inferences":
-            return f"it covers {view.inferences} inferences, and it takes {LEAST_INFERENCES}"
+            return f"it covers {formatting.quantity(view.inferences, 'inference')}, and it takes {LEAST_INFERENCES}"
         case "few-samples":
             return f"it has less than {LEAST_SAMPLES:g} samples in an inference"
         case None:
@@ -96,8 +96,8 @@ def trace_lines(view: TraceView, operators: Sequence[OperatorFigures]) -> Iterat
         return
     energy, peak = view.energy_j, view.peak
     mj, half = formatting.millijoules(energy.value * 1e3), formatting.millijoules(energy.half_width * 1e3, 2)
-    count = formatting.count(view.inferences)
-    yield f"energy     {mj} ± {half} mJ an inference; 95 %, precision only, {count} inferences"
+    count = formatting.quantity(view.inferences, "inference")
+    yield f"energy     {mj} ± {half} mJ an inference; 95 %, precision only, {count}"
     between = "" if view.between_w is None else f", {_w(view.between_w)} W between inferences"
     yield f"power      {_w(view.mean_w)} W in inferences{between}"
     if peak:

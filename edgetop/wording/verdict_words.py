@@ -125,7 +125,7 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
             case why.BaselineDone() | why.WarmupDone():
                 figure = brief = reason_words(reason)
             case why.Raised(errors, count):
-                figure = brief = f"{errors} of {count} inferences"
+                figure = brief = f"{errors} of {formatting.quantity(count, 'inference')}"
                 causes.append("raised an error")
             case why.Scatters(share):
                 figure, brief = reason_words(reason), f"scatters by {formatting.whole_percent(share)}"
@@ -225,7 +225,7 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
         case why.Overdue(ns):
             return f"an inference has not come back for {formatting.duration(ns)}"
         case why.Raised(errors, count):
-            return f"{errors} of {count} inferences raised an error"
+            return f"{errors} of {formatting.quantity(count, 'inference')} raised an error"
         case why.Queueing(asked_hz, done_hz):
             return overload_words(asked_hz, done_hz)
         case why.Scatters(share):
@@ -308,7 +308,7 @@ def past_in_brief(trouble: why.Past) -> str:  # noqa: PLR0911  as above
         case why.WasOverloaded():
             return "overloaded"
         case why.Raised(errors):
-            return f"{errors} errors"
+            return formatting.quantity(errors, "error")
         case why.MissedDeadline(_, share, cause):
             return f"missed {formatting.fine_percent(share)}{f', {cause.name}' if cause else ''}"
         case why.FaultFound():

@@ -502,7 +502,7 @@ def test_percentiles_that_are_not_settled_are_told_for_the_streams_that_matter()
     analysis = analysed(calls(0, 0, 120, 20, 3), calls(1, 0, 120, 4_000, 300), calls(1, 1, 2, 500, 25))
     (found,) = [one for one in notices(analysis) if isinstance(one, NotSettled)]
     assert (found.streams, found.count) == ((CLS,), 32)
-    assert notice_words(found) == "cls.onnx: p99 not settled: 32 inferences are too few"
+    assert notice_words(found) == "cls.onnx: p99 not settled: only 32 inferences"
 
 
 def test_a_stream_that_hardly_runs_leaves_the_session_steady() -> None:

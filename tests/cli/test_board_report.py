@@ -199,7 +199,7 @@ def test_root_is_asked_for_only_where_it_would_help(steps, tmp_path, monkeypatch
     assert not [question for question in steps[0] if "sudo" in question]
     monkeypatch.setattr(report_steps, "capture", lambda: REFUSED)
     report = report_making._measured(tmp_path, 60.0, yes=False)
-    assert "Only root may read 2 files of the board. Read them with sudo?" in steps[0]
+    assert "Only root may read 2 files of the board. Read with sudo?" in steps[0]
     assert done_of(report)["root"] is False  # the default answer
 
 

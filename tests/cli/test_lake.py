@@ -82,7 +82,7 @@ def test_pushes_in_two_processes_at_once_both_succeed(home: Path, tmp_path: Path
 
 def test_questions_in_words(home: Path) -> None:
     done = edgetop("lake", "fleet", "regressions", "--since", "2026-11-20", home=home)
-    assert "net.onnx: v1 to v2, 12 boards ran both" in done.stdout
+    assert "net.onnx: v1 to v2, run on 12 boards" in done.stdout
     assert "slower" in done.stdout
     printed = edgetop("lake", "fleet", "--print-sql", "--dialect", "spark", home=home).stdout
     assert "inline(arrays_zip(bucket, bucket_count))" in printed

@@ -254,7 +254,7 @@ def test_of_many_the_longest_are_shown() -> None:
     shown = [line for line in lines if line.startswith("slowdown   ")]
     assert len(shown) == MOST_SLOWDOWNS
     assert shown[0].startswith("slowdown   00:33:20 to ")
-    assert lines[-1] == "           and 20 shorter ones"
+    assert lines[-1] == "           and 20 shorter"
 
 
 def test_of_too_little_nothing_is_said() -> None:

@@ -76,7 +76,7 @@ def test_a_time_that_stands_still_or_goes_back_is_said(tmp_path: Path) -> None:
     assert (still.has_starts, reading.notes) == (False, ("column 't_s' not used: its time stands still",))
     back, reading = of(tmp_path, "t_s,latency_ms\n1,5\n3,6\n2,7\n")
     assert (back.latency_ns.tolist(), back.start_ns.tolist()) == ([5 * MS, 7 * MS, 6 * MS], [0, 1000 * MS, 2000 * MS])
-    assert reading.notes == ("column 't_s': its time goes back in 1 rows, first at inference 3",)
+    assert reading.notes == ("column 't_s': its time goes back in 1 row, first at inference 3",)
 
 
 BAD = {

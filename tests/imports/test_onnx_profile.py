@@ -82,7 +82,7 @@ def test_runs_at_the_same_time_have_the_operators_of_their_own_threads(tmp_path:
     found = found_in(tmp_path, both)
     assert found.runs == 2
     assert {o.name: o.total_ns for o in found.operators} == {"A": 120 * US, "B": 80 * US}
-    assert any("2 runs had others at the same time" in note for note in read(tmp_path / "p.json").notes)
+    assert any("2 runs at the same time as another" in note for note in read(tmp_path / "p.json").notes)
 
 
 def test_runs_whose_threads_do_not_tell_are_left_out(tmp_path: Path) -> None:

@@ -82,6 +82,65 @@ def test_rows_without_numbers_and_rows_back_in_time_are_left_out(tmp_path: Path)
     assert read(tmp_path / "log", text, "csv") == ([0, 2, 4, 5], [1, 3, 5, 6])
 
 
+def test_what_is_left_out_is_counted_with_its_first_example(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("time_s,power_w\n0,1\n1,OVER\n2,3\n1.5,9\nbroken\n3,---\n5,6\n")
+    trace = PowerTrace(TraceSpec(path, "csv"))
+    assert [piece.t_s.tolist() for piece in trace.pieces()] == [[0.0, 2.0, 5.0]]
+    assert trace.notes == (
+        '3 of 7 rows left out, without numbers, the first: "broken"',
+        '1 of 7 rows left out, whose time goes back or whose power cannot be, the first: "1.5"',
+    )
+
+
+def test_a_monsoon_may_print_the_types_of_numpy_2(tmp_path: Path) -> None:
+    text = "Time(ms),Main(mA),Main Voltage(V),\n" + "".join(
+        f"np.float64({number / 5000}),np.float64({1000.0 + number}),np.float64(5.0),\n" for number in range(3)
+    )
+    t_s, watts = read(tmp_path / "log", text, "monsoon")
+    assert t_s == pytest.approx([0, 0.0002, 0.0004])
+    assert watts == pytest.approx([5.0, 5.005, 5.01])
+
+
+def test_times_that_stand_still_are_seen_across_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_numbers, "PIECE_BYTES", 256)
+    path = tmp_path / "log"
+    for rows, is_still in ((200, False), (201, True)):
+        path.write_text("time_s,power_w\n" + "".join(f"{i},2\n" for i in range(30)) + "30,2\n" * rows + "31,2\n")
+        trace = PowerTrace(TraceSpec(path, "csv"))
+        if is_still:
+            with pytest.raises(ValueError, match="30 s from row 32 to row"):
+                list(trace.pieces())
+        else:
+            assert sum(len(piece.t_s) for piece in trace.pieces()) > 31
+            assert not trace.notes
+
+
+# Exports as the manuals of the makers show them: PicoScope, a Rigol DS1000Z, a Keysight InfiniiVision, and a Siglent.
+SCOPES = {
+    "pico": "Time,Channel A,Channel B\n(ms),(V),(A)\n\n0.00,5.0,0.5\n0.01,5.0,0.6\n",
+    "rigol": "X,CH1,CH2,Start,Increment,\nSequence,Volt,Volt,-2e-05,1e-05,\n2,5.0,5.0e-01,,\n3,5.0,6.0e-01,,\n",
+    "keysight": "x-axis,1,2\nsecond,Volt,Ampere\n+0.0E+00,+5.0E+00,+5.0E-01\n+1.0E-05,+5.0E+00,+6.0E-01\n",
+    "siglent": "Record Length,Analog:2\nSource,CH1,CH2\nSecond,Value,Value\n0.0,5.0,0.5\n0.00001,5.0,0.6\n",
+}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_oscilloscopes_have_their_units_and_steps_where_they_put_them(tmp_path: Path, scope: str) -> None:
+    columns = {"current": Scale("3", 1.0), "voltage": Scale("2", 1.0)}
+    if scope == "keysight":  # its channels are named by numbers
+        columns = {"current": Scale("2", 1.0), "voltage": Scale("1", 1.0)}
+    t_s, watts = read(tmp_path / "log", SCOPES[scope], "oscilloscope", columns=columns)
+    assert t_s == pytest.approx([0, 1e-5])
+    assert watts == pytest.approx([2.5, 3.0])
+
+
+def test_a_name_of_several_columns_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="several columns are named Value: name one by its number, from 1 to 3"):
+        read(tmp_path / "log", SCOPES["siglent"].partition("CH2\n")[2], "oscilloscope",
+             columns={"current": Scale("Value", 1.0)}, volts=5.0)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "log_format", "why"),
     [
@@ -90,7 +149,7 @@ def test_rows_without_numbers_and_rows_back_in_time_are_left_out(tmp_path: Path)
         ("time,b\n1,2\n", "oscilloscope", "--current-column"),
         ("time,current\n1,2\n", "otii", "--power-volts"),
         (PPK2, "ppk2", "--power-volts"),
-        ("time_s,power_w\n1,2\n2,x\n", "csv", "x"),
+        ("time_s,power_w\n" + "0.5,2\n" * 300, "csv", "stands still: 0.5 s from row 2 to row 301"),
     ],
 )
 def test_a_log_that_cannot_be_read_says_why(tmp_path: Path, text: str, log_format: str, why: str) -> None:

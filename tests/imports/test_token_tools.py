@@ -88,7 +88,7 @@ def test_aiperfs_requests_are_requests(tmp_path):
     assert found.requests["t_ns"].tolist() == [0, 10**9, 3 * 10**9]
     assert set(found.requests["ttft_ns"]) == {200_000_000}
     assert set(found.gap_ns) == {10_000_000}
-    assert "left out: 1 requests" in reading.notes[-1]
+    assert "left out as failed, cancelled or without a latency: 1 request" in reading.notes[-1]
 
 
 def test_aiperfs_summary_is_a_summary(tmp_path):

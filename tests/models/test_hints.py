@@ -86,7 +86,7 @@ def test_a_tflite_activation_stays_apart_if_others_read_first():
 def test_conversions_are_told_with_their_share_of_the_bytes():
     nodes = (make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16), make_node("Relu", ["h"], ["y"]))
     found = hints_of(onnx(*nodes))
-    assert "1 operators only convert" in found["conversions"]
+    assert "1 conversion of dtypes" in found["conversions"]
     assert "Cast 1" in found["conversions"]
     assert "60.0 %" in found["conversions"]  # 4 + 2 bytes an element, beside Relu's 2 + 2
 

@@ -88,7 +88,7 @@ def test_what_waits_is_bounded_and_what_is_given_up_is_told(slow: SlowRecorder) 
     (event,) = background.write(Batch(8, inferences([2])))
     assert event.kind == "recording-caught-up"
     assert event.body.count == 3 * len(large)
-    with pytest.raises(RecordingError, match=f"{3 * len(large)} inferences are missing"):
+    with pytest.raises(RecordingError, match=f"{3 * len(large)} inferences missing"):
         background.finish(first_manifest())
     assert len(merge(slow.batches).inferences) == 4 * len(large) + 1
     assert slow.calls == ["finish"]

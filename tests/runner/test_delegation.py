@@ -70,7 +70,7 @@ def test_the_profilers_trial_run_shows_it_before_any_burst() -> None:
 
 def test_a_provider_that_was_dropped_is_named() -> None:
     (told,) = failed(ASKED, ("CPU",), ProfilerChosen("runs", "", (ON_CPU,)), dropped_providers=("CUDA",))
-    assert "CUDA was left out by the runtime; 1 of 1 operators, 100.0 % of the time, ran on the CPU" in told
+    assert "CUDA was left out by the runtime; 1 of 1 operator, 100.0 % of the time, ran on the CPU" in told
 
 
 @pytest.mark.parametrize("last", [PhaseBegan("measure", 0), Ended("duration", 0), Ended("runs", 0)])

@@ -8,7 +8,7 @@ from edgetop.wording.energy_words import unknown_words
 WORDS = [
     (EnergyUnknown("no-total"), "no sensor here tells what the whole board draws"),
     (EnergyUnknown("nothing-measured"), "nothing was measured yet"),
-    (EnergyUnknown("few-inferences", count=99), "99 inferences are too few: it takes 100"),
+    (EnergyUnknown("few-inferences", count=99), "only 99 inferences: it takes 100"),
     (EnergyUnknown("little-covered", covered=0.7), "readings cover only 70.0 % of the measured phase"),
     (
         EnergyUnknown("in-step", interval_s=0.1, period_ns=1e8),

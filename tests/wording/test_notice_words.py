@@ -41,7 +41,7 @@ WORDS = [
     (of.EventTold(Lasting(LOST, 2 * NS, inferences=100)), "100 inferences were not reported", {"count": 100}),
     (
         of.EventTold(Lasting(LOST, 600 * NS, times=3, inferences=1_107)),
-        "1107 inferences were not reported: lost 3 times from 00:00:02 to 00:10:00",
+        "1107 inferences not reported: lost 3 times from 00:00:02 to 00:10:00",
         {"count": 1_107, "times": 3, "first_s": 2.0, "last_s": 600.0},
     ),
     (of.QueueGrew(30.0, 24.07, is_over=False), "overloaded: 30 Hz asked, 24.1 Hz done", {}),
@@ -51,7 +51,7 @@ WORDS = [
         "only 9 warm-up runs: the first measured ones may be slower than the rest",
         {"warmup_runs": 9},
     ),
-    (of.NotSettled((0.5, 0.99), 10), "p50 and p99 not settled: 10 inferences are too few", {"count": 10}),
+    (of.NotSettled((0.5, 0.99), 10), "p50 and p99 not settled: only 10 inferences", {"count": 10}),
     (
         of.NotSettled((0.99,), 4_000, 123),
         "p99 not settled: inferences that follow each other take about as long, so 4000 count as 123 independent ones",

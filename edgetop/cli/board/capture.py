@@ -10,7 +10,7 @@ import click
 
 from edgetop.cli.output import print_text
 from edgetop.errors import DISK_FULL, InputError, OutputError
-from edgetop.formatting import clean, size
+from edgetop.formatting import clean, quantity, size
 from edgetop.sensors.capture.collect import Capture, collect, notes_text, pack, write_archive
 from edgetop.sensors.root import Root
 
@@ -29,13 +29,14 @@ def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
     capture = collect(root)
     packed = size(len(pack(capture)))
     print_text("\n".join(listing(capture)), err=True)
-    question = f"Write these {len(capture.files)} files, {packed}, to {clean(str(path))}?"
+    question = f"Write {quantity(len(capture.files), 'file')}, {packed}, to {clean(str(path))}?"
     if not yes and not click.confirm(question, err=True):
         click.echo("Nothing was written.", err=True)
         return
     write(path, "--capture", pack(capture), force=force)
     click.echo(
-        f"{clean(str(path))}: {len(capture.files)} files, {packed}. Check its contents before you send it.", err=True
+        f"{clean(str(path))}: {quantity(len(capture.files), 'file')}, {packed}. Check its contents before you send it.",
+        err=True,
     )
 
 
@@ -74,7 +75,7 @@ def listing(capture: Capture) -> Iterator[str]:
     yield "In the capture:"
     for folder, paths in itertools.groupby(capture.files, key=lambda path: path.rpartition("/")[0]):
         yield f"  {clean(folder or '.')}: {clean(' '.join(path.rpartition('/')[2] for path in paths))}"
-    yield f"  {len(capture.links)} links between them"
+    yield f"  {quantity(len(capture.links), 'link')} between them"
     yield from (clean(line) for line in notes_text(capture).splitlines()[1:])
     yield ""
 

@@ -22,7 +22,7 @@ from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import ALIASES, EngineSpec, engine_for
 from edgetop.errors import EdgetopError, InputError
-from edgetop.formatting import clean
+from edgetop.formatting import clean, threads
 from edgetop.frozen import frozen
 from edgetop.paths import recordings_home
 from edgetop.runner.measured_ceilings import Measured, default_path, measure, store
@@ -136,8 +136,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield ""
         for measured in diagnosis.measured:
             kind, top = measured.kind, measured.ceilings
-            providers, threads = ", ".join(kind.providers), kind.threads or "default"
-            engine = f"{kind.runtime} {kind.version} on {providers}, {threads} threads"
+            engine = f"{kind.runtime} {kind.version} on {', '.join(kind.providers)}, {threads(kind.threads)}"
             yield f"ceilings  {clean(engine)}: {ceiling_words(top)}"
         yield "          stored; edgetop run and ops use them to show what limits each operator"
 

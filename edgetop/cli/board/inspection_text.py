@@ -55,9 +55,9 @@ def _head(document: Document) -> Iterator[str]:
         yield f"  signatures {', '.join(shortened(name) for name in model['signatures'])}"
     if model["subgraphs"]:
         inside = sum(graph["operators"] for graph in model["subgraphs"])
-        yield f"  subgraphs  {len(model['subgraphs'])} with {inside} operators: {_WITHIN}"
+        yield f"  subgraphs  {len(model['subgraphs'])} with {formatting.quantity(inside, 'operator')}: {_WITHIN}"
     if model["functions"]:
-        yield f"  functions  {model['functions']} operators that the model defines itself, counted by their contents"
+        yield f"  functions  {formatting.quantity(model['functions'], 'operator')} of its own, counted by content"
     for one in model["external"]:
         yield f"  weights in {shortened(one['name'], 100)}, {_external(one)}"
 
@@ -68,7 +68,7 @@ def _external(one: Document) -> str:
 
     `one` is the entry of that file in the inspection document of its model.
     """
-    tensors = f"{one['tensors']} tensor{'' if one['tensors'] == 1 else 's'}"
+    tensors = formatting.quantity(one["tensors"], "tensor")
     needs = f"{tensors} need{'s' if one['tensors'] == 1 else ''} {formatting.size(one['needed_bytes'])}"
     match one["problem"]:
         case "missing":
@@ -98,7 +98,8 @@ def _weights(document: Document) -> Iterator[str]:
     totals, precision = document["totals"], document["precision"]
     yield ""
     stored = ", ".join(f"{dtype} {formatting.size(part['bytes'])}" for dtype, part in precision["weights"].items())
-    yield f"weights    {formatting.count(totals['parameters'])} parameters{f': {stored} in the file' if stored else ''}"
+    parameters = formatting.quantity(totals["parameters"], "parameter")
+    yield f"weights    {parameters}{f': {stored} in the file' if stored else ''}"
     if totals["weights_bytes"] != totals["weights_stored_bytes"]:
         yield f"           {formatting.size(totals['weights_bytes'])} as operators read them, after conversion at load"
     if totals["unread_parameters"]:

@@ -22,7 +22,7 @@ from edgetop.doctor.check import Check, Status, ok, problem, warning, worst
 from edgetop.engines.child.adapters import RUNTIMES, runtimes_of
 from edgetop.errors import EdgetopError, InputError
 from edgetop.files import why
-from edgetop.formatting import clean, size
+from edgetop.formatting import clean, quantity, size
 from edgetop.frozen import frozen
 from edgetop.installation import extra_command
 from edgetop.paths import bytes_below, config_home
@@ -168,7 +168,9 @@ def check_engine(model_format: str, outcome: Outcome | None) -> Check:
         return problem(name, outcome.reason or f"the run ended: {outcome.end_reason}", "reinstall the runtime", fix)
     engine, latency = outcome.report["session"]["engine"], outcome.report["latency"]
     providers = ", ".join(engine["providers"])
-    return ok(name, f"{engine['runtime']} {engine['version']} on {providers}: {latency['count']} inferences")
+    return ok(
+        name, f"{engine['runtime']} {engine['version']} on {providers}: {quantity(latency['count'], 'inference')}"
+    )
 
 
 def check_recordings(outcomes: Mapping[Path, Outcome]) -> Iterator[Check]:

@@ -25,7 +25,7 @@ def _head(document: Document) -> Iterator[str]:
     yield f"  architecture  {_text(model['architecture'])}"
     yield f"  file type     {_text(model['file_type'])}"
     if model["parts"] > 1:
-        yield f"  parts         one of {model['parts']} files"
+        yield f"  parts         one of {formatting.quantity(model['parts'], 'file')}"
 
 
 def _shape(document: Document) -> Iterator[str]:
@@ -41,11 +41,12 @@ def _weights(document: Document) -> Iterator[str]:
     totals = document["totals"]
     yield ""
     size = formatting.or_unknown(totals["weights_bytes"], formatting.size)
-    yield f"weights  {formatting.count(totals['parameters'])} parameters in {totals['tensors']} tensors, {size}"
+    parameters, tensors = (formatting.quantity(totals[f"{noun}s"], noun) for noun in ("parameter", "tensor"))
+    yield f"weights  {parameters} in {tensors}, {size}"
     for kind, part in document["precision"]["weights"].items():
         stored = formatting.or_unknown(part["bytes"], formatting.size)
         tensors = formatting.quantity(part["tensors"], "tensor")
-        yield f"         {clean(kind):<8} {formatting.count(part['parameters'])} parameters, {stored}, {tensors}"
+        yield f"         {clean(kind):<8} {formatting.quantity(part['parameters'], 'parameter')}, {stored}, {tensors}"
 
 
 def _context(document: Document) -> Iterator[str]:

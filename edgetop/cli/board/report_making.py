@@ -18,7 +18,7 @@ from edgetop.cli.board.redaction import Redaction
 from edgetop.cli.output import print_text
 from edgetop.errors import EXIT_DONE, EdgetopError, OutputError
 from edgetop.files import why
-from edgetop.formatting import clean, size
+from edgetop.formatting import clean, quantity, size
 from edgetop.sensors.capture.collect import LOADED, Capture, pack
 from edgetop.sensors.capture.unpack import REPORT
 from edgetop.sensors.root import Root
@@ -81,7 +81,7 @@ def _measured(folder: Path, loaded_s: float, *, yes: bool) -> Report:
     steps.take("capture", "the files that describe this board are copied", partial(_capture, report))
     if report.capture and (sudo := report_steps.sudo_of(report.capture)):
         count = report_steps.refused_files(report.capture)
-        question = f"Only root may read {count} files of the board. Read them with sudo?"
+        question = f"Only root may read {quantity(count, 'file')} of the board. Read with sudo?"
         steps.take("root", "the same as root", partial(_capture_as_root, report, sudo, folder, yes), question)
     formats = installed_formats()
     if not formats:
@@ -173,7 +173,7 @@ def figures(document: Document) -> Iterator[str]:
     `document` is the report as JSON. Steps without figures are left out.
     """
     if doctor := document.get("doctor"):
-        yield f"doctor: {doctor['status']}, {len(doctor['checks'])} checks"
+        yield f"doctor: {doctor['status']}, {quantity(len(doctor['checks']), 'check')}"
     if sensors := document.get("sensors"):
         yield f"sensors: {len(sensors['sensors'])} found, {len(sensors['missing'])} missing"
     for name, soak in (document.get("soaks") or {}).items():
@@ -185,7 +185,7 @@ def _observer_words(observer: Document) -> Iterator[str]:
     rounds = len(observer.get("rounds", ()))
     for condition, ratios in observer.get("ratios", {}).items():
         told = ", ".join(f"{name} {_spread_words(one, rounds)}" for name, one in ratios.items())
-        yield f"edgetop {condition} over a bare loop, {rounds} round{'' if rounds == 1 else 's'}: {told}"
+        yield f"edgetop {condition} over a bare loop, {quantity(rounds, 'round')}: {told}"
 
 
 def _spread_words(spread: Document, rounds: int) -> str:
@@ -199,7 +199,7 @@ def _spread_words(spread: Document, rounds: int) -> str:
 
 def _soak_words(soak: Document) -> Iterator[str]:
     latency, power = soak["latency"], soak["power"]
-    yield f"{latency['count']} inferences"
+    yield quantity(latency["count"], "inference")
     if latency["p50_ms"] is not None and latency["p99_ms"] is not None:
         yield f"p50 {latency['p50_ms']:.2f} ms, p99 {latency['p99_ms']:.2f} ms"
     for key, word in (("idle_w", "idle"), ("mean_w", "loaded")):

@@ -16,7 +16,7 @@ import click
 from edgetop import formatting
 from edgetop.cli import output
 from edgetop.cli.output import print_json, print_text
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN, clean, quantity
 from edgetop.sensors.sensor_protocol import Gap
 from edgetop.sensors.survey import Row, Survey
 from edgetop.session.manifest import Board
@@ -150,7 +150,10 @@ def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:
             lines = table(survey, columns)
             if len(lines) >= height:  # print how many lines do not fit
                 room = max(1, height - 2)
-                lines = [*lines[:room], f"... {len(lines) - room} more lines: use a taller terminal, or omit --watch"]
+                lines = [
+                    *lines[:room],
+                    f"... {quantity(len(lines) - room, 'more line')}: use a taller terminal, or omit --watch",
+                ]
             # Overwrite the previous table line by line, so that nothing flickers.
             _write(HOME + "".join(f"{line}{CLEAR_LINE}\r\n" for line in lines) + CLEAR_BELOW)
         elif as_json:

@@ -14,7 +14,7 @@ from edgetop.cli.printing import page as html
 from edgetop.cli.printing.comparison_words import ratio_cells, row_label, value_text
 from edgetop.cli.printing.page import COLOURS, MOST_SERIES, Chart
 from edgetop.errors import InputError
-from edgetop.formatting import clean, shortened
+from edgetop.formatting import clean, quantity, shortened
 from edgetop.frozen import frozen
 from edgetop.lake.lake_queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.place import TRIES_OF_READER, Place
@@ -146,7 +146,9 @@ def answer_text(answer: Answer) -> str:
 def regressions_text(regressions: Sequence[Regression]) -> str:
     lines: list[str] = []
     for one in regressions:
-        lines.append(f"{clean(one.model)}: {clean(one.before)} to {clean(one.after)}, {one.boards} boards ran both")
+        lines.append(
+            f"{clean(one.model)}: {clean(one.before)} to {clean(one.after)}, run on {quantity(one.boards, 'board')}"
+        )
         rows = []
         for row in one.rows:
             values = (value_text(value, row.unit) for value in row.values)
@@ -170,7 +172,9 @@ def write_fleet(
     where = chosen.where(DIALECTS[dialect])
     sessions = ask(SESSIONS.format(where=where)).records()
     simulated = sum(bool(one["simulated"]) for one in sessions)
-    title = f"edgetop lake {target}" + (f": {simulated} of {len(sessions)} sessions SIMULATED" if simulated else "")
+    title = f"edgetop lake {target}" + (
+        f": {simulated} of {quantity(len(sessions), 'session')} SIMULATED" if simulated else ""
+    )
     compared = regressions(answers["regressions"].records())
     text = [_table("fleet", answers["fleet"], len(answers["fleet"].rows))]
     text += [_table(name, answers[name], MOST_BARS) for name in ("worst", "throttling", "energy")]
@@ -248,7 +252,9 @@ def _heat(sessions: Records) -> Iterator[Chart]:
         by_enclosure.setdefault(one["enclosure"] or "not declared", []).append(one["temp_max_c"])
     if by_enclosure:
         hottest = sorted(by_enclosure.items(), key=lambda one: -max(one[1]))[:MOST_BARS]
-        names = [f"{place}  {_name(name)}, {len(each)} sessions" for place, (name, each) in enumerate(hottest, 1)]
+        names = [
+            f"{place}  {_name(name)}, {quantity(len(each), 'session')}" for place, (name, each) in enumerate(hottest, 1)
+        ]
         yield html.bars("hottest zone by enclosure, C", names, [max(each) for _, each in hottest])
 
 

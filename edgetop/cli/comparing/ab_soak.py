@@ -51,7 +51,10 @@ def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int)
     if heat:
         plan = f"a cool-down before each to {heat[1] + ABOVE_START_C:.1f} C ({formatting.clean(heat[0])}); "
         plan = f"{plan}{least} without them, {most} at most"
-    print_text(f"{len(order)} sessions of {formatting.stopwatch(soak_ns)} in {folder}\n  {plan}", err=True)
+    print_text(
+        f"{formatting.quantity(len(order), 'session')} of {formatting.stopwatch(soak_ns)} in {folder}\n  {plan}",
+        err=True,
+    )
     done: list[Path] = []
     try:
         for number, side in enumerate(order, 1):
@@ -65,7 +68,9 @@ def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int)
             run_to_end(ChildRun(arguments, folder), session)
             done.append(session)
     except KeyboardInterrupt:
-        print_text(f"edgetop: stopped after {len(done)} of {len(order)} sessions, in {folder}", err=True)
+        print_text(
+            f"edgetop: stopped after {len(done)} of {formatting.quantity(len(order), 'session')}, in {folder}", err=True
+        )
         if {path.stem[-1] for path in done} == set(SIDES):
             _compare(done, request)
         return EXIT_INTERRUPTED

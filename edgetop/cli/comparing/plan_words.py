@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgetop import formatting
 from edgetop.cli.comparing.sweep_program import filled
-from edgetop.formatting import clean
+from edgetop.formatting import clean, quantity
 from edgetop.sweep_plan import Plan
 
 STARTING_S = 10.0  # rough time to start a run: interpreter, runtime, model and warm-up
@@ -24,7 +24,8 @@ def plan_words(
     left = sum(one.state == "planned" for one in plan.runs)
     combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)
     times = "once" if repetitions == 1 else f"{repetitions} times"
-    lines = [f"{left} of {len(plan.runs)} runs to go: {combinations} combinations, {times} each, in random order"]
+    runs, each = quantity(len(plan.runs), "run"), f"{quantity(combinations, 'combination')}, {times} each"
+    lines = [f"{left} of {runs} to go: {each}, in random order"]
     cools = folder is None or plan.cooldown_to_c is not None
     if plan.duration_s is None:
         why = (

@@ -35,7 +35,7 @@ from edgetop.cli.viewing import signals_to
 from edgetop.control.control_socket import NotRunningError, give
 from edgetop.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, OutputError
 from edgetop.files import read_text, why
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN, clean, quantity
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.recording.removal import remove_session
 from edgetop.recording.session_folder import is_live
@@ -307,7 +307,9 @@ class Sweep:
                 self._run_all()
         if self._stopped is not None or self._plan.next_run:
             done = sum(one.state != "planned" for one in self._plan.runs)
-            text = f"stopped after {done} of {len(self._plan.runs)} runs; continue: {self._resuming(options)}"
+            text = (
+                f"stopped after {done} of {quantity(len(self._plan.runs), 'run')}; continue: {self._resuming(options)}"
+            )
             self._say(f"edgetop: {text}")
             return EXIT_INTERRUPTED if self._stopped == signal.SIGINT else EXIT_DONE
         return print_result(self._folder, self._plan, outputs)

@@ -136,7 +136,7 @@ def _lasts(energy: EnergyFigures) -> str:
     if energy.hours_per_charge is None or energy.battery_rate_hz is None:
         return unknown_words(energy.battery_reason) or UNKNOWN
     inferences = energy.inferences_per_charge
-    more = "" if inferences is None else f", {formatting.count(inferences)} inferences"
+    more = "" if inferences is None else f", {formatting.quantity(inferences, 'inference')}"
     return f"{energy.hours_per_charge:.1f} h at {formatting.rate(energy.battery_rate_hz)}/s{more}"
 
 

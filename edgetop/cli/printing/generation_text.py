@@ -25,7 +25,8 @@ def generation_lines(figures: GenerationFigures | None, parallel: int = 1) -> It
     rates = f"prefill {_rate(figures.prefill_tok_s)}, decode {_rate(figures.decode_tok_s)}"
     context, counted = figures.context, formatting.quantity(figures.requests, "request")
     used = f"context {context.used_max} of {context.size or UNKNOWN} tokens"
-    yield f"tokens     {rates}; {counted}, {figures.tokens_in} tokens in, {figures.tokens_out} out; {used}"
+    tokens = f"{formatting.quantity(figures.tokens_in, 'token')} in, {figures.tokens_out} out"
+    yield f"tokens     {rates}; {counted}, {tokens}; {used}"
     if parallel > 1:
         yield f"           up to {parallel} requests at a time: {_rate(figures.total_tok_s)} in all"
     if note := _SEEN_BY.get(figures.seen_by):

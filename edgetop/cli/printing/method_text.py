@@ -21,7 +21,7 @@ def board_lines(report: Report) -> Iterator[str]:
     phases, overhead = report.phases, report.overhead
     yield ""
     is_program = report.session.watched and not report.latency.count and not report.latency.errors
-    warmup = f"warm-up {or_unknown(phases.warmup.runs, str)} runs of {ms_or_unknown(phases.warmup.mean_ms)} ms"
+    warmup = f"warm-up {formatting.quantity(phases.warmup.runs, 'run')} of {ms_or_unknown(phases.warmup.mean_ms)} ms"
     if not is_program:
         load, first = ms_or_unknown(phases.init_ms), ms_or_unknown(phases.first_ms)
         yield f"start      load {load} ms, first inference {first} ms, {warmup}"

@@ -81,7 +81,7 @@ def _slowdowns(slowdowns: Sequence[Slowdown]) -> Iterator[str]:
     heads = ("slowdown at", "until", "slower by", "cause", "confidence")
     yield from markdown_table(heads, map(_slowdown, slowdowns[:MOST_SLOWDOWNS]), heads[:3])
     if len(slowdowns) > MOST_SLOWDOWNS:
-        yield from ("", f"and {len(slowdowns) - MOST_SLOWDOWNS} later ones")
+        yield from ("", f"and {len(slowdowns) - MOST_SLOWDOWNS} later")
 
 
 def _latency(latency: LatencyFigures) -> Iterator[str]:

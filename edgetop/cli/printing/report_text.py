@@ -138,7 +138,7 @@ def _head(report: Report) -> Iterator[str]:
     yield f"  model    {clean(model.path)}{signature}  {inputs}"
     runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
     is_ours = not session.was_imported and not session.watched
-    way = f", {engine.threads or 'default'} threads, in a {engine.isolation}" if is_ours else ""
+    way = f", {formatting.threads(engine.threads)}, in a {engine.isolation}" if is_ours else ""
     yield from _watched(session)
     if engine.runtime or not session.watched:
         yield f"  engine   {runtime} on {clean(', '.join(engine.providers) or UNKNOWN)}{way}"
@@ -236,7 +236,7 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
     shown = report.streams[:MOST_STREAMS]
     if left := _stream_count(report) - len(shown):  # Those after the first 32 are not judged, but count as well.
         others = (report.latency.count or 0) - sum(one.latency.count or 0 for one in shown)
-        yield f"           and {left} more, with {formatting.count(others)} inferences"
+        yield f"           and {left} more, with {formatting.quantity(others, 'inference')}"
     if words := throttles_words(throttles_document(report.throttles), report.throttled_share):
         yield f"throttles  {words}"
     if report.slowdowns is not None:
@@ -281,7 +281,7 @@ def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) ->
         for clue in slowdown.evidence if evidence else ():
             yield f"             {clean(clue_words(clue))}"
     if len(slowdowns) > most:
-        yield f"           and {len(slowdowns) - most} shorter ones"
+        yield f"           and {len(slowdowns) - most} shorter"
 
 
 def _length_ns(slowdown: Slowdown) -> float:
@@ -302,9 +302,9 @@ def _latency(report: Report) -> Iterator[str]:
         return
     if len(report.streams) > 1:
         rate = or_unknown(latency.throughput_hz, formatting.rate)
-        count = or_unknown(latency.count, formatting.count)
+        count, errors = formatting.quantity(latency.count, "inference"), formatting.quantity(latency.errors, "error")
         yield f"latency    of {_stream_count(report)} models, each by itself (stream); together:"
-        yield f"           {count} inferences, {rate}/s, {or_unknown(latency.errors, formatting.count)} errors"
+        yield f"           {count}, {rate}/s, {errors}"
         return
     names = ("min", *PERCENTILE_KEYS, "max", "mean")
     marks = ["" if (latency.settled or {}).get(name, True) else "?" for name in names]
@@ -318,11 +318,11 @@ def _latency(report: Report) -> Iterator[str]:
     labels = ("latency   ", *times)
     for label, line in zip(labels, table([*map(_percentile_name, names)], rows, words=()), strict=True):
         yield f"{label} {line}"
-    count, errors = (or_unknown(number, formatting.count) for number in (latency.count, latency.errors))
+    count, errors = formatting.quantity(latency.count, "inference"), formatting.quantity(latency.errors, "error")
     stdev, jitter = ms_or_unknown(latency.stdev_ms), ms_or_unknown(latency.jitter_ms)
     scatter = "" if latency.stdev_ms is None else f"; stdev {stdev}, jitter {jitter} ms"
     rate = or_unknown(latency.throughput_hz, formatting.rate)
-    yield f"           {count} inferences, {rate}/s, {errors} errors{scatter}"
+    yield f"           {count}, {rate}/s, {errors}{scatter}"
     if tool is not None:
         yield f"           as printed by {clean(tool)}: single inferences are not known"
     if "?" in marks:

@@ -46,7 +46,7 @@ def _subject(report: Report) -> str:
     session, engine = report.session, report.session.engine
     model = shortened(clean(PurePath(session.model.path).name), _NAME_CELLS)
     runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
-    threads = f"{engine.threads} threads" if engine.threads else "default threads"
+    threads = formatting.threads(engine.threads)
     precision = f", {clean(engine.settings['precision'])}" if engine.settings.get("precision") else ""
     return f"{model}  {clean(runtime)} on {clean(', '.join(engine.providers) or UNKNOWN)}{precision}, {threads}"
 
@@ -62,11 +62,11 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
     kind = " response time" if latency.response else ""
     rest = f"mean {_ms(times.mean_ms)}{'' if latency.response else spread}"
     yield "latency", f"{figures}  {rest}  min {_ms(times.min_ms)}  max {_ms(times.max_ms)} ms{kind}"
-    count, errors = (or_unknown(number, formatting.count) for number in (latency.count, latency.errors))
+    count, errors = formatting.quantity(latency.count, "inference"), formatting.quantity(latency.errors, "error")
     missed = ""
     if latency.deadline:
         missed = f"; {formatting.fine_percent(latency.deadline.miss_rate)} missed {latency.deadline.ms:g} ms"
-    yield "rate", f"{or_unknown(latency.throughput_hz, formatting.rate)}/s, {count} inferences, {errors} errors{missed}"
+    yield "rate", f"{or_unknown(latency.throughput_hz, formatting.rate)}/s, {count}, {errors}{missed}"
     yield "board", "; ".join((", ".join(_board(report)), *map(clean, _more(report))))
 
 

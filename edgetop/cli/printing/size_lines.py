@@ -6,7 +6,7 @@ from edgetop import formatting
 from edgetop.analysis.input_shapes import ShapeView
 from edgetop.analysis.session_report import Report
 from edgetop.cli.output import table
-from edgetop.formatting import clean, shortened
+from edgetop.formatting import clean, quantity, shortened
 
 MOST_SIZES, MOST_STREAMS = 12, 3
 
@@ -21,7 +21,7 @@ def size_lines(report: Report) -> Iterator[str]:
         yield f"sizes      latency{of} by the size of the inputs, of sampled calls"
         yield from table(("elements", "calls", "p50 ms", "p99 ms"), _rows(shapes), words=(), indent=" " * 11)
         if len(shapes) > MOST_SIZES:
-            yield f"           and {len(shapes) - MOST_SIZES} sizes between these"
+            yield f"           and {quantity(len(shapes) - MOST_SIZES, 'size')} between these"
 
 
 def _rows(shapes: Sequence[ShapeView]) -> list[Sequence[str]]:

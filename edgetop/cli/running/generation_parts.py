@@ -66,7 +66,7 @@ def generation_spec(
     if trained is not None and context > trained:
         raise InputError(f"--context {context}: the model was trained with {trained} tokens", "choose a smaller one")
     if prompt_tokens >= context:
-        text = f"a prompt of {prompt_tokens} tokens does not fit into a context of {context}"
+        text = f"a prompt of {formatting.quantity(prompt_tokens, 'token')} does not fit into a context of {context}"
         raise InputError(text, f"enlarge it: --context {prompt_tokens + max_tokens}")
     if free is not None and not on_gpu and need.with_context(context) > free:
         raise InputError(_too_little(need, context, free), _advice(need, free))

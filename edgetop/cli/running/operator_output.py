@@ -219,8 +219,8 @@ def answer_words(found: OperatorProfile) -> str:
     share = formatting.percent(sum(row.view.share for row in top))
     doubt = "" if all(row.view.settled for row in top) else ", not settled"
     if len(top) == every:
-        return f"all {every} operators, the slowest first"
-    return f"{len(top)} of {every} operators take {share} of the time{doubt}"
+        return f"all {every} operators, the slowest first" if every > 1 else "its one operator"
+    return f"{len(top)} of {formatting.quantity(every, 'operator')} take {share} of the time{doubt}"
 
 
 def operator_markdown(model: str, found: OperatorProfile) -> Iterator[str]:
@@ -265,7 +265,7 @@ def _head(found: OperatorProfile) -> Iterator[str]:
     profiled = found.profiled
     yield "how it was measured"
     why = f" ({clean(found.chosen.reason)})" if found.chosen.reason else ""
-    yield f"  profiled   {profiled.runs} inferences by {clean(found.chosen.way)}{why}"
+    yield f"  profiled   {formatting.quantity(profiled.runs, 'inference')} by {clean(found.chosen.way)}{why}"
     yield from _doubts(found)
     ratio = found.overhead_ratio
     more = "overhead unknown" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
@@ -301,7 +301,8 @@ def _doubts(found: OperatorProfile) -> Iterator[str]:
     if tally.is_disturbed:
         yield "  disturbed  other processes took CPU time from every instrumented inference: no share is settled"
     elif left_out := profiled.all_runs - profiled.runs:
-        yield f"  left out   {left_out} instrumented inferences, from which other processes took CPU time"
+        runs = formatting.quantity(left_out, "instrumented inference")
+        yield f"  left out   {runs}, from which other processes took CPU time"
     if not tally.is_enough and not tally.is_disturbed:
         needed = f"{LEAST_BURSTS} rounds and {LEAST_RUNS} inferences"
         had = f"{formatting.quantity(tally.bursts, 'round')} with {formatting.quantity(profiled.runs, 'inference')}"
@@ -367,7 +368,8 @@ def _places(found: OperatorProfile) -> Iterator[str]:
     for view in found.views:
         shares.setdefault(view.provider, []).append(view.share)
     for provider, those in sorted(shares.items(), key=lambda item: -sum(item[1])):
-        yield f"  {clean(provider):<10} {len(those)} operators, {formatting.percent(sum(those))} of the time{doubt}"
+        operators = formatting.quantity(len(those), "operator")
+        yield f"  {clean(provider):<10} {operators}, {formatting.percent(sum(those))} of the time{doubt}"
     for view in fell_back(found.views, found.preferred):
         share = formatting.percent(view.share) + ("" if view.settled else " ?")
         yield f"  fell back  {clean(view.op_type)} {clean(view.name)}, {share} of the time"

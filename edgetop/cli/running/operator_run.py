@@ -22,6 +22,7 @@ from edgetop.engines.engine_protocol import BurstTaken, Engine, Loaded, Profiler
 from edgetop.engines.process_engine import ProcessEngine, measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError, InputError
+from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.models.executed import Origin, main_dtype, origins
 from edgetop.models.inspection import Inspection, inspected, read_model
@@ -140,7 +141,7 @@ def _profiled(engine: Engine, runs: int) -> Profiled:
 
     def show(profiled: Profiled) -> None:
         if shows:
-            text = f"\r{profiled.runs} of {runs} instrumented inferences, {profiled.measured} others\x1b[K"
+            text = f"\r{profiled.runs} of {quantity(runs, 'instrumented inference')}, {profiled.measured} others\x1b[K"
             click.echo(text, nl=False, err=True)
 
     try:

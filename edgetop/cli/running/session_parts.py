@@ -37,6 +37,7 @@ from edgetop.engines.formats import ModelFile, identify
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import ALIASES, DEFAULT_WARMUP_RUNS, GENERATION_WARMUP_RUNS, EngineSpec, engine_for
 from edgetop.errors import InputError
+from edgetop.formatting import quantity
 from edgetop.installation import extra_command
 from edgetop.paths import as_component, is_there, recordings_home
 from edgetop.recording.kept_outputs import outputs_file
@@ -342,7 +343,9 @@ def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int,
     limited, own = choice.limit.cpus, choice.cpus or tuple(sorted(here))
     if limited is not None:
         if limited > len(own):
-            raise InputError(f"--limit cpus={limited}: this process may use {len(own)} CPUs", "choose fewer")
+            raise InputError(
+                f"--limit cpus={limited}: this process may use {quantity(len(own), 'CPU')}", "choose fewer"
+            )
         return own[:limited]
     if choice.cpus:
         return own

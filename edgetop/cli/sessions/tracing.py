@@ -49,6 +49,8 @@ def print_trace(
         raise InputError(f"{spec.path}: {error.strerror or error}") from None
     except ValueError as error:
         raise InputError(f"{spec.path}: {error}") from None
+    for note in trace.notes:
+        print_text(f"note: {spec.path.name}: {note}", err=True)
     if page:
         _write(page, recording.manifest.name, view, operators)
     if as_json:

@@ -17,7 +17,7 @@ import click
 from edgetop.cli.companions import Given, taken
 from edgetop.cli.output import print_json, print_text, table
 from edgetop.errors import EXIT_DONE, InputError
-from edgetop.formatting import clean
+from edgetop.formatting import clean, quantity
 from edgetop.frozen import frozen
 from edgetop.runner.engine_limit import Limit, limit_of
 from edgetop.taps import perf
@@ -261,7 +261,9 @@ def limited_cpus(limit: Limit, cpus: frozenset[int]) -> frozenset[int]:
     if limit.cpus is None:
         return cpus
     if limit.cpus > len(cpus):
-        raise InputError(f"--limit cpus={limit.cpus}: this process may use {len(cpus)} CPUs", "choose fewer")
+        raise InputError(
+            f"--limit cpus={limit.cpus}: this process may use {quantity(len(cpus), 'CPU')}", "choose fewer"
+        )
     return frozenset(sorted(cpus)[: limit.cpus])
 
 

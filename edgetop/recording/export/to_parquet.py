@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edgetop.errors import InputError
-from edgetop.formatting import count
+from edgetop.formatting import count, quantity
 from edgetop.frozen import frozen
 from edgetop.recording.export.export_formats import Output, Selection
 from edgetop.recording.packing import encodable
@@ -193,9 +193,9 @@ def export(selection: Selection, output: Output) -> None:
     span = selection.bounds.in_steps_of(grid.seconds * NS)
     rows = (span.end_ns - span.begin_ns) // grid.cell_ns
     if rows > MAX_ROWS:
-        raise InputError(f"{recording.folder}: that is {count(rows)} rows", CUT)
+        raise InputError(f"{recording.folder}: that is {quantity(rows, 'row')}", CUT)
     if rows > MAX_EMPTY_ROWS and rows - (filled := _most_filled(recording, grid)) > MAX_EMPTY_ROWS:
-        message = f"{recording.folder}: that is {count(rows)} rows, and it has data for {count(filled)} at most"
+        message = f"{recording.folder}: that is {quantity(rows, 'row')}, and it has data for {count(filled)} at most"
         raise InputError(message, CUT)
     wide = _Wide(recording.manifest, grid)
     is_fine = grid.per_second > 1

@@ -21,6 +21,7 @@ from types import MappingProxyType
 
 from edgetop import __version__
 from edgetop.files import write_file
+from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.sensors.capture.private import FILTERS, Private
 from edgetop.sensors.capture.wanted import COMMANDS, paths
@@ -170,7 +171,7 @@ class _Walk:
         if self._refused:
             files[UNREADABLE] = "".join(f"{name} {path}\n" for path, name in sorted(self._refused.items())).encode()
         if count := len(self._private_paths):
-            notes = [*notes, f"{count} paths were left out: their names hold an address or a serial number"]
+            notes = [*notes, f"{quantity(count, 'path')} left out: an address or a serial number is in the name"]
         # Leave out links whose target was not taken.
         there = {parent for path in files for parent in _and_parents(path)}
         leading = {path: real for path, real in self._links.items() if real in there}

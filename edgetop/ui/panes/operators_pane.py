@@ -38,7 +38,7 @@ def title(view: MonitorView, area: Area) -> str:
     words, order = area.clean(area.listing.words), area.listing.order_of(ORDERS)
     # The filter precedes the order, because a long title is cut at its end.
     found = words and f", of these {len(_listed(view, area))} with: {words},"
-    return f"{len(operators)} operators{found} by {order}"
+    return f"{formatting.quantity(len(operators), 'operator')}{found} by {order}"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -161,7 +161,7 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
     elif not all(operator.settled for operator in operators.operators):
         notes.append("? not settled")
     if operators.left_out_runs:
-        notes.append(f"{operators.left_out_runs} runs left out: disturbed")
+        notes.append(f"{formatting.quantity(operators.left_out_runs, 'run')} left out: disturbed")
     return [fit(line(("; ".join(notes), "dim")), area.width)] if notes else []
 
 

@@ -153,7 +153,7 @@ def _half(mean: Mean) -> str:
 def _lasts(battery: BatteryView) -> str:
     if battery.hours is None or battery.rate_hz is None:
         return f"{UNKNOWN} {unknown_words(battery.reason)}"
-    inferences = "" if battery.inferences is None else f", {formatting.count(battery.inferences)} inferences"
+    inferences = "" if battery.inferences is None else f", {formatting.quantity(battery.inferences, 'inference')}"
     return f"{battery.hours:.1f} h at {formatting.rate(battery.rate_hz)}/s{inferences}"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
+from edgetop.formatting import UNKNOWN, milliseconds, or_unknown, quantity
 from edgetop.session.manifest import Manifest
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Line, line, wrapped
@@ -68,7 +68,7 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         first = or_unknown(engine.first_ns, milliseconds)
         yield "start", f"load {milliseconds(engine.init_ns)} ms, first inference {first} ms"
     yield "board", board.model or UNKNOWN
-    yield "cpu", f"{board.cpu or UNKNOWN}, {board.cores or UNKNOWN} cores"
+    yield "cpu", f"{board.cpu or UNKNOWN}, {quantity(board.cores or None, 'core')}"
     yield "system", f"{board.os or UNKNOWN}, Linux {board.kernel or UNKNOWN}"
     yield "governor", board.governor or UNKNOWN
     yield "session", f"{manifest.name}  {manifest.id}"

@@ -150,7 +150,7 @@ def test_nothing_private_is_in_the_archive(tmp_path: Path) -> None:
     assert capture.files["proc/cmdline"] == b"psi=1 cgroup_enable=memory\n"
     assert capture.files["proc/net/dev"] == b" face |bytes\n  eth0: 1 2\nnet2: 3 4\n"
     assert capture.files["proc/swaps"].splitlines()[1] == b"/swapfile\tfile\t100\t0\t-2"
-    assert [note for note in capture.notes if note.startswith("1 paths were left out")]
+    assert [note for note in capture.notes if note.startswith("1 path left out")]
 
 
 def test_what_has_the_form_of_an_address_is_removed(tmp_path: Path) -> None:
