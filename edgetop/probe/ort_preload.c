@@ -1,5 +1,6 @@
-/* LD_PRELOAD: times the inferences of a C or C++ program that uses ONNX Runtime, or the C API of TensorFlow Lite or
- * LiteRT where its library exports that; linked, loaded with dlopen(3), or by a plug-in that keeps it to itself.
+/* LD_PRELOAD: times the inferences of a C or C++ program that uses ONNX Runtime, OpenVINO, ncnn, or the C API of
+ * TensorFlow Lite or LiteRT where its library exports that; linked, loaded with dlopen(3), or by a plug-in that keeps it
+ * to itself.
  *
  * `OrtGetApiBase` is what every program of ONNX Runtime calls; the table of functions behind it has had the same order
  * since its first version (onnxruntime_c_api.h: "this struct is append-only"). The entries for running, loading and
@@ -42,9 +43,11 @@ typedef void *(*Dlsym)(void *, const char *);
 struct Session {
     void *address; /* NULL: never used; &sessions: released */
     uint16_t name;
-    uint16_t called;
+    uint16_t is_request; /* of a session, whose name it has */
+    int64_t started; /* begin of what has not ended yet; 0: nothing */
 };
 static struct Session sessions[SESSIONS];
+static uint8_t is_called[EDGETOP_NAMES]; /* whether a session had its first call, by its name */
 static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct Session *session_at(void *address) {
@@ -69,30 +72,16 @@ static void session_released(void *address) {
 static int is_name_used(uint16_t name, void *but) {
     for (int at = 0; at < SESSIONS; at++) {
         void *address = sessions[at].address;
-        if (address && address != (void *)sessions && address != but && sessions[at].name == name)
+        if (address && address != (void *)sessions && address != but && !sessions[at].is_request &&
+            sessions[at].name == name)
             return 1;
     }
     return 0;
 }
 
-/* Remember a session that was made or is met the first time. Sessions of the same model are `#2` and so on. Returns
- * its name; sessions that do not fit share that of the others. */
-static uint16_t session_named(struct edgetop_ring *ring, const char *runtime, void *address, const char *path) {
-    char text[LONGEST_PATH + 128], absolute[LONGEST_PATH];
+/* Remember the name of what is at an address. The lock is held. */
+static void session_stored(void *address, uint16_t name, int is_request) {
     struct Session *place = NULL;
-    uint16_t name = EDGETOP_NAMES - 1;
-    if (!path || !*path || !realpath(path, absolute))
-        snprintf(absolute, sizeof absolute, "%s", path ? path : "");
-    pthread_mutex_lock(&sessions_lock);
-    for (int number = 1; number < (int)EDGETOP_NAMES; number++) {
-        if (number == 1)
-            snprintf(text, sizeof text, "%s\t\t%s", runtime, absolute);
-        else
-            snprintf(text, sizeof text, "%s\t\t%s#%d", runtime, absolute, number);
-        name = edgetop_name(ring, text, NULL);
-        if (name == EDGETOP_NAMES - 1 || !is_name_used(name, address))
-            break;
-    }
     size_t at = ((uintptr_t)address >> 4) * 0x9E3779B97F4A7C15ull >> 52;
     for (int tried = 0; tried < PROBES; tried++, at = (at + 1) % SESSIONS) {
         void *found = sessions[at].address;
@@ -107,9 +96,31 @@ static uint16_t session_named(struct edgetop_ring *ring, const char *runtime, vo
     }
     if (place) {
         place->name = name;
-        place->called = 0;
+        place->is_request = (uint16_t)is_request;
+        place->started = 0;
         __atomic_store_n(&place->address, address, __ATOMIC_RELEASE);
     }
+}
+
+/* Remember a session that was made or is met the first time. Sessions of the same model are `#2` and so on. Returns
+ * its name; sessions that do not fit share that of the others. */
+static uint16_t session_named(struct edgetop_ring *ring, const char *runtime, void *address, const char *path) {
+    char text[LONGEST_PATH + 128], absolute[LONGEST_PATH];
+    uint16_t name = EDGETOP_NAMES - 1;
+    if (!path || !*path || !realpath(path, absolute))
+        snprintf(absolute, sizeof absolute, "%s", path ? path : "");
+    pthread_mutex_lock(&sessions_lock);
+    for (int number = 1; number < (int)EDGETOP_NAMES; number++) {
+        if (number == 1)
+            snprintf(text, sizeof text, "%s\t\t%s", runtime, absolute);
+        else
+            snprintf(text, sizeof text, "%s\t\t%s#%d", runtime, absolute, number);
+        name = edgetop_name(ring, text, NULL);
+        if (name == EDGETOP_NAMES - 1 || !is_name_used(name, address))
+            break;
+    }
+    session_stored(address, name, 0);
+    is_called[name] = 0;
     pthread_mutex_unlock(&sessions_lock);
     return name;
 }
@@ -145,7 +156,7 @@ static void called(const char *runtime, void *address, int64_t start, int64_t en
     uint16_t name;
     if (session) {
         name = session->name;
-        if (!session->called && !__atomic_exchange_n(&session->called, 1, __ATOMIC_RELAXED))
+        if (!is_called[name] && !__atomic_exchange_n(&is_called[name], 1, __ATOMIC_RELAXED))
             flags = EDGETOP_FIRST;
     } else {
         char path[LONGEST_PATH];
@@ -153,8 +164,7 @@ static void called(const char *runtime, void *address, int64_t start, int64_t en
         if (is_mapped)
             mapped_model(path, sizeof path);
         name = session_named(ring, runtime, address, path);
-        if ((session = session_at(address)))
-            session->called = 1;
+        is_called[name] = 1;
         flags = EDGETOP_FIRST;
     }
     uint64_t number = edgetop_write(ring, start, end, name, EDGETOP_CALL, !failed, flags, 0);
@@ -401,6 +411,8 @@ static void patch_loaded(void) {
     }
 }
 
+#include "cpp_preload.h"
+
 /* ---- What a program calls ---- */
 
 struct Base *OrtGetApiBase(void) { /* by a program, or a plug-in, that is linked with the runtime */
@@ -505,6 +517,15 @@ void *dlsym(void *handle, const char *name) {
     if (!edgetop_is_watched())
         return real(handle, name);
     patch_loaded();
+    int is_cpp = !strncmp(name, "_ZN2ov", 6) || !strncmp(name, "_ZNK2ov", 7) || !strncmp(name, "_ZN4ncnn", 8);
+    if (is_cpp && handle != RTLD_NEXT) { /* what cpp_preload.h offers is for the linker alone */
+        Dl_info own, info;
+        void *found = real(handle, name);
+        if (!found || !dladdr((void *)OrtGetApiBase, &own) || !dladdr(found, &info) || info.dli_fbase != own.dli_fbase)
+            return found;
+        found = real_function(name, __builtin_return_address(0), found);
+        return found ? found : real(handle, "edgetop: no such function");
+    }
     int is_ort = !strcmp(name, "OrtGetApiBase"), is_compiled = !strcmp(name, "LiteRtRunCompiledModel");
     if (!is_ort && !is_compiled && strcmp(name, "TfLiteInterpreterInvoke"))
         return real(handle, name);

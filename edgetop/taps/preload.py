@@ -11,6 +11,7 @@ from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.unseen import PRELOAD_SEPARATORS
 
 PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
+SOURCES = ("ort_preload.c", "cpp_preload.h", "edgetop_probe.h")
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_S = 60.0
 # Without RELRO, the loader needs no mprotect(2) for the library: a program whose loader cannot make one does not start.
@@ -36,7 +37,7 @@ def preload_library(cache: Path) -> Path | None:
     """
     import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
 
-    text = b"".join((PRELOAD_SOURCE.parent / name).read_bytes() for name in ("ort_preload.c", "edgetop_probe.h"))
+    text = b"".join((PRELOAD_SOURCE.parent / name).read_bytes() for name in SOURCES)
     library = cache / f"ort_preload-{hashlib.sha256(text).hexdigest()[:16]}-{os.uname().machine}.so"
     if any(separator in str(library) for separator in PRELOAD_SEPARATORS):
         return None

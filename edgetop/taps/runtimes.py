@@ -20,8 +20,15 @@ TFLITE = ("litert", "tensorflowlite", "tensorflow-lite", "tflite")
 LLAMA = ("libllama.so", "xllamacpp.")
 DECODES = ("llama_decode",)  # include/llama.h: one batch, which is one token if a single request is generated
 INVOKES = ("_ZN6tflite8Subgraph6InvokeEv", "TfLiteInterpreterInvoke", "LiteRtRunCompiledModel")
+# OpenVINO's C API. The C++ functions below it raise exceptions, which cannot pass a return probe.
+OPENVINO, OPENVINO_C = "libopenvino.so", "libopenvino_c.so"
+INFERS = ("ov_infer_request_infer",)  # openvino/c/ov_infer_request.h
+NCNN = ("libncnn.so", "ncnn.")  # a shared ncnn, or the Python module, which has it inside
+EXTRACTS = ("_ZN4ncnn9Extractor7extractEiRNS_3MatEi",)  # src/net.h: one output, and what it needs
 MODELS = (".onnx", ".ort", ".tflite", ".litertlm", ".gguf")
 MOST_MAPPINGS = 65_536  # more than vm.max_map_count, 65,530
+# Functions that run a model, by runtime; INVOKES for TFLite.
+FUNCTIONS = {"llama.cpp": DECODES, "openvino": INFERS, "ncnn": EXTRACTS}
 
 
 class Mapping(NamedTuple):
@@ -71,7 +78,9 @@ def mappings(pid: int) -> list[Mapping]:
 
 
 def runtime_of(path: str) -> str:
-    """Return which runtime a mapped file belongs to: "onnxruntime", "litert", "llama.cpp", or "" for none.
+    """Return which runtime a mapped file belongs to, or "" for none.
+
+    The runtimes are "onnxruntime", "litert", "llama.cpp", "openvino" and "ncnn".
 
     >>> runtime_of("/usr/lib/libonnxruntime.so.1.23.0")
     'onnxruntime'
@@ -81,12 +90,21 @@ def runtime_of(path: str) -> str:
         return "onnxruntime"
     if ".so" in name and name.startswith(LLAMA):
         return "llama.cpp"
+    if name.startswith((OPENVINO, OPENVINO_C)):
+        return "openvino"
+    if ".so" in name and name.startswith(NCNN):
+        return "ncnn"
     return "litert" if ".so" in name and any(word in name for word in TFLITE) else ""
 
 
 def libraries(maps: list[Mapping]) -> list[str]:
-    """Return the paths of the mapped libraries of runtimes. ONNX Runtime's Python module comes before its C library."""
+    """Return the paths of the mapped libraries of runtimes. ONNX Runtime's Python module comes before its C library.
+
+    Of OpenVINO, it is the library of the C API if the process has that one.
+    """
     paths = dict.fromkeys(one.path for one in maps if one.is_code and runtime_of(one.path))
+    if any(OPENVINO_C in path for path in paths):
+        paths = dict.fromkeys(path for path in paths if f"/{OPENVINO}" not in path)
     return sorted(paths, key=lambda path: PYBIND not in path)
 
 
@@ -113,10 +131,14 @@ def functions(path: str, library: int) -> list[Function]:
         if runtime_of(path) == "onnxruntime":
             offsets, version = ort_functions(elf)
             return [Function("onnxruntime", version, each, path, offset) for each, offset in offsets.items()]
-        names = DECODES if runtime_of(path) == "llama.cpp" else INVOKES
+        names = FUNCTIONS.get(runtime_of(path), INVOKES)
         found = elf.symbols(names)
     except (OSError, ValueError, struct.error) as error:
         raise ValueError(f"{name}: the functions that run a model were not found: {error}") from None
+    if not found and runtime_of(path) == "openvino":
+        raise ValueError(
+            f"{name}: only OpenVINO's C API is seen in a process that runs: start it with edgetop watch --"
+        )
     if not found:
         raise ValueError(f"{name}: it has no known function that runs a model")
     symbol = next(each for each in names if each in found)

@@ -1,9 +1,9 @@
 """Time the inferences of a Python program that `edgetop watch` starts. Python imports this file at its start.
 
-It wraps the calls of ONNX Runtime, LiteRT and tflite-runtime when the program imports them, and runs the program's own
-`sitecustomize`. Its errors never reach the program. A program that imports no runtime has the same modules loaded as
-without edgetop. So this file imports only modules that the interpreter has loaded itself. The module that writes calls
-is loaded together with a runtime.
+It wraps the calls of ONNX Runtime, LiteRT, tflite-runtime, OpenVINO and ncnn when the program imports them, and runs
+the program's own `sitecustomize`. Its errors never reach the program. A program that imports no runtime has the same
+modules loaded as without edgetop. So this file imports only modules that the interpreter has loaded itself. The module
+that writes calls is loaded together with a runtime.
 """
 
 import os
@@ -131,8 +131,13 @@ class _Look:
 class _Wrapper:
     """Makes timed versions of the methods of one class of a runtime."""
 
-    def __init__(self, probe, tap, describe):
-        self._probe, self._tap, self._describe = probe, tap, describe
+    def __init__(self, probe, tap, describe, threads=_threads, feed=(2, "input_feed")):
+        """Prepare for sessions that `describe(session)` names.
+
+        `threads(session, options)` returns a session's number of threads. `feed` says where a call has its inputs: the
+        place among its arguments, or None, and the keyword.
+        """
+        self._probe, self._tap, self._describe, self._threads, self._feed = probe, tap, describe, threads, feed
         self._sessions = {}  # number of sessions so far, by model
         self._costs_ns = []  # recent costs of calls that are not sampled
         self._samples_ns = []  # recent costs of sampled calls
@@ -262,8 +267,11 @@ class _Wrapper:
             flags = state.flags
             if flags:
                 state.flags = 0
-            feed = args[2] if len(args) > 2 else options.get("input_feed")
+            place, word = self._feed
+            feed = args[place] if len(args) > place else options.get(word)
             state.calm(CALM_CALLS)
+            if type(feed) is not dict and hasattr(feed, "shape"):
+                feed = {"": feed}
             if type(feed) is dict:
                 flags |= self._shape_flag(state, feed, start, end)
             cpu_us = 0
@@ -305,8 +313,9 @@ class _Wrapper:
         state.ring.put(start, end, state.number, self._probe.SIZE, number=self._probe.elements(shapes))
         if before is not None:
             return self._probe.RESHAPED
-        sizes = ("%s %s" % (name, "x".join(map(str, shape))) for name, shape in zip(feed, shapes) if shape)
-        name = state.ring.name("\t\t\t" + ", ".join(sizes))
+        names = (getattr(name, "any_name", name) for name in feed)  # OpenVINO's ports are keys too
+        sizes = ("%s %s" % (name, "x".join(map(str, shape))) for name, shape in zip(names, shapes) if shape)
+        name = state.ring.name("\t\t\t" + ", ".join(sizes).strip())
         state.ring.put(1, 1, name, self._probe.INPUTS, number=state.number)
         return 0
 
@@ -349,11 +358,19 @@ class _Wrapper:
                     session._edgetop_model = os.fspath(model)  # noqa: SLF001
                 state = self._state(session)
                 if state is not None:
-                    state.ring.put(start, end, state.number, self._probe.LOAD, number=_threads(session, options) + 1)
+                    self.loaded(state, start, end, session, options)
             except Exception:  # noqa: S110  nothing of this may reach the program
                 pass
 
         return _like(real, timed)
+
+    def loaded(self, state, start, end, session, options):
+        """Report that a session was loaded from `start` to `end`, in ns.
+
+        `state` has the notes about it. `options` are the keyword arguments with which the program created it.
+        """
+        threads = self._threads(session, options)
+        state.ring.put(start, end, state.number, self._probe.LOAD, number=threads + 1)
 
 
 def _keep(last, value):
@@ -390,6 +407,12 @@ RUNTIMES = {
     ),
     "tflite_runtime.interpreter": (_TFLITE, _INTERPRETER),
 }  # fmt: skip
+# The files that wrap the classes of further runtimes, by module. Old versions of OpenVINO have the second name.
+FILES = {
+    "openvino._ov_api": "openvino_calls",
+    "openvino.runtime.ie_api": "openvino_calls",
+    "ncnn.ncnn": "ncnn_calls",
+}
 
 
 class _Finder:
@@ -401,7 +424,7 @@ class _Finder:
     def find_spec(self, name, path=None, target=None):
         if name == "multiprocessing.util":
             return self._after(name, path, self._watch_workers)
-        if name in RUNTIMES:
+        if name in RUNTIMES or name in FILES:
             return self._after(name, path, self._wrap)
         return None
 
@@ -427,6 +450,10 @@ class _Finder:
         if self._probe is None:
             self._probe = _load("_edgetop_probe", os.path.join(os.path.dirname(HERE), "edgetop_probe.py"))
             self._tap = self._probe.Tap("hook")
+        if name in FILES:
+            path = os.path.join(os.path.dirname(HERE), FILES[name] + ".py")
+            _load("_edgetop_" + FILES[name], path).wrap(module, self._wrapper, _like)
+            return
         describe, classes = RUNTIMES[name]
         for class_name, methods in classes.items():
             wrapper, cls = _Wrapper(self._probe, self._tap, describe), getattr(module, class_name, None)
@@ -434,6 +461,9 @@ class _Finder:
                 real = getattr(cls, method, None)
                 if real is not None and cls is not None:
                     setattr(cls, method, getattr(wrapper, how)(real))
+
+    def _wrapper(self, describe, threads, feed):
+        return _Wrapper(self._probe, self._tap, describe, threads, feed)
 
     @staticmethod
     def _watch_workers(_name, module):
