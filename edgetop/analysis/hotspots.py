@@ -5,20 +5,29 @@ are taken from these rounds. An operator's time is its share of the p50 of plain
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from itertools import groupby, islice
 
 import numpy as np
 
-from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, overhead_ratio
+from edgetop.analysis.operator_counts import OperatorCounts, OperatorEvents
+from edgetop.analysis.operator_shares import BurstInfo, Key, OperatorView, Tally, key_of, overhead_ratio
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.engine_events import ProfileBurst, ProfileBursts, ProfilerChosen, RooflineMeasured
 from edgetop.session.events import Event
-from edgetop.session.operators import BASELINE_BURSTS, LEAST_BURSTS, LEAST_RUNS, Burst, ThreadUse
+from edgetop.session.operators import (
+    BASELINE_BURSTS,
+    LEAST_BURSTS,
+    LEAST_RUNS,
+    Burst,
+    EventCounts,
+    ThreadUse,
+    counts_of,
+)
 from edgetop.session.seconds import NS
 
 # At least three rounds. Slow models run one inference per round, so as many more rounds are taken as it needs to
@@ -62,6 +71,9 @@ class OperatorsView:
     is_enough: bool = False  # Whether these rounds suffice to base advice on them.
     is_disturbed: bool = False  # Whether every instrumented inference so far was disturbed by other processes.
     left_out_runs: int = 0  # Number of instrumented inferences left out because other processes disturbed them.
+    # What was counted in each operator, by its name, type and provider; empty if nothing was counted.
+    events: Mapping[Key, OperatorEvents] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)  # as `OperatorCounts.events` returns it
 
 
 @frozen
@@ -107,6 +119,7 @@ class Operators:
 
     def __init__(self) -> None:
         self.session = Tally()
+        self.counts = OperatorCounts()
         self.threads = ThreadTally()
         self._baseline = Tally()
         self._recent: deque[tuple[Burst, BurstInfo]] = deque(maxlen=MOST_RECENT_BURSTS)
@@ -144,7 +157,7 @@ class Operators:
                 averaged=told.averaged is True,
                 plain_ns=told.plain_ns or None,
             )
-            self._take(self._waiting.pop(number), info)
+            self._take(self._waiting.pop(number), info, counts_of(told.counts) if told.counts else ())
         # While the recording was paused, only the events were stored.
         for unmatched in (self._waiting, self._unmatched):
             # Listed first: finding the first key of a dict takes longer with each key that was deleted before it.
@@ -180,8 +193,8 @@ class Operators:
         if threads and (use := sound_use(threads)):
             self.threads.add(use)
 
-    def _take(self, burst: Burst, info: BurstInfo) -> None:
-        """Add the profiling round.
+    def _take(self, burst: Burst, info: BurstInfo, counts: tuple[EventCounts, ...]) -> None:
+        """Add the profiling round. `counts`: what was counted in its operators.
 
         A round disturbed by other processes counts only until the first undisturbed round.
         """
@@ -189,9 +202,10 @@ class Operators:
             return
         if not info.disturbed and not self._is_undisturbed:
             self._is_undisturbed = True
-            self.session = Tally()
+            self.session, self.counts = Tally(), OperatorCounts()
             self._recent.clear()
         self.session.add(burst, info)
+        self.counts.add(burst.infos, counts)
         if self._baseline.bursts < BASELINE_BURSTS and not info.disturbed:
             self._baseline.add(burst, info)
         self._recent.append((burst, info))
@@ -232,6 +246,8 @@ class Operators:
             is_enough=recent.is_enough,
             is_disturbed=recent.is_disturbed,
             left_out_runs=self.left_out_runs,
+            events={key: events for key in map(key_of, operators) if (events := self.counts.of(key))},
+            notes=dict(self.counts.events),
         )
 
     @property

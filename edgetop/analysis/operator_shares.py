@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.blocks import LEAST_FREEDOM, T_975
 from edgetop.frozen import frozen
-from edgetop.session.operators import LEAST_AVERAGED, LEAST_BURSTS, LEAST_RUNS, Burst, OperatorInfo
+from edgetop.session.operators import LEAST_AVERAGED, LEAST_BURSTS, LEAST_RUNS, Burst, Operator, OperatorInfo
 
 MAX_OPERATORS = 20_000  # Most operators that are told apart: a runtime may invent any number of names.
 # A session of a day has thousands of rounds. Neighbours are joined in pairs until there are at most this many groups.
@@ -113,13 +113,13 @@ class Tally:
         An operator that is new gets a row. At most MAX_OPERATORS different operators count.
         """
         for info in infos:
-            key = _key(info)
+            key = key_of(info)
             if key not in self._places and len(self._places) < MAX_OPERATORS:
                 self._places[key] = len(self._places)
             if key in self._places and (key not in self._infos or info.origin is not None):
                 self._infos[key] = info
         self._calls = _longer(self._calls, len(self._places))
-        places = np.array([self._places.get(_key(info), -1) for info in infos], np.int64)
+        places = np.array([self._places.get(key_of(info), -1) for info in infos], np.int64)
         rows = np.flatnonzero(places >= 0)
         return rows, places[rows]
 
@@ -215,8 +215,9 @@ def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:
     return None if half > OVERHEAD_KNOWN * ratio or ratio + half < 1 else ratio
 
 
-def _key(info: OperatorInfo) -> Key:
-    return info.name, info.op_type, info.provider
+def key_of(operator: OperatorInfo | Operator | OperatorView) -> Key:
+    """Return what tells an operator from others: its name, type and provider."""
+    return operator.name, operator.op_type, operator.provider
 
 
 def _longer(values: Floats, length: int) -> Floats:

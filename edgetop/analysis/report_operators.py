@@ -8,8 +8,9 @@ from edgetop.analysis.event_counts import EventFigures
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.hotspots import ThreadView, each_call_ns, partitions, scaled_ns
 from edgetop.analysis.operator_bounds import Rates, applicable, bound, of_provider, rates
+from edgetop.analysis.operator_counts import OperatorEvents, bound_of, line_bytes_of, with_bytes
 from edgetop.analysis.operator_energy import NotTold, OperatorEnergies, OperatorEnergy
-from edgetop.analysis.operator_shares import OperatorView
+from edgetop.analysis.operator_shares import OperatorView, key_of
 from edgetop.formatting import rounded_mj
 from edgetop.frozen import frozen
 from edgetop.session.caches import smallest_holding
@@ -45,6 +46,8 @@ class OperatorFigures:
     fits_in: str | None  # The smallest cache that holds what it reads and writes, or "memory"; None if unknown.
     settled: bool
     share_ci95: tuple[float, float] | None
+    bound_by: str | None  # "counted" if `bound` follows from counted bytes, "file" if from those of the model's file.
+    counters: OperatorEvents | None  # What was counted in an inference; None if nothing was counted.
 
 
 @frozen
@@ -68,11 +71,17 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
     limits = applicable(analysis.operators.ceilings, manifest.model.precision)
     operators, figures = analysis.operators.session.views(), []
     measured = operator_energies(analysis).groups
+    line_bytes = line_bytes_of(analysis.event_figures())
     group_of = {place: n for n, group in enumerate(measured) for place in range(group.first, group.last + 1)}
     for operator in operators:
         each_ns = each_call_ns(operator, p50_ns)
         achieved = rates(
             operator.flops, operator.bytes, each_ns, of_provider(analysis.operators.ceilings, operator.provider)
+        )
+        on_cpu = operator.provider in ON_CPU
+        events = with_bytes(analysis.operators.counts.of(key_of(operator)), line_bytes) if on_cpu else None
+        limit = bound_of(
+            operator.flops, operator.bytes, events, operator.calls, each_ns, of_provider(limits, operator.provider)
         )
         figures.append(
             OperatorFigures(
@@ -81,11 +90,11 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
                 energy_mj_estimate=rounded_mj(operator.share * gross_j.value) if gross_j else None,
                 **_energy_figures(measured, group_of.get(operator.position)),
                 calls=round(operator.calls, 4),
-                bound=bound(operator.flops, operator.bytes, each_ns, of_provider(limits, operator.provider)),
+                bound=limit.what,
+                bound_by=limit.by,
+                counters=events,
                 **rate_figures(achieved),
-                fits_in=smallest_holding(operator.bytes, manifest.board.caches)
-                if operator.provider in ON_CPU
-                else None,
+                fits_in=smallest_holding(operator.bytes, manifest.board.caches) if on_cpu else None,
                 **share_figures(operator),
             )
         )

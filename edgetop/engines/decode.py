@@ -32,7 +32,7 @@ from edgetop.engines.engine_protocol import (
 )
 from edgetop.formatting import quantity
 from edgetop.session.manifest import built
-from edgetop.session.operators import Operator
+from edgetop.session.operators import EventCounts, Operator, counts_of
 from edgetop.session.records import INFERENCE, NO_INFERENCES, NO_REQUESTS, NO_TOKENS, Inferences, join
 
 
@@ -72,9 +72,21 @@ def _burst(message: dict[str, Any]) -> Message:
     begins = tuple((int(ns), int(thread)) for ns, thread in message.get("first_begins", ()))
     if begins and len(begins) != len(first_run):
         raise ValueError("begins of other operators than those of the first run")
-    whole = {**_timed(message), "operators": [], "first_run": [], "first_begins": []}
+    whole = {**_timed(message), "operators": [], "first_run": [], "first_begins": [], "counts": []}
     operators = _operators(message["operators"])
-    return replace(built(BurstTaken, whole, "a burst"), operators=operators, first_run=first_run, first_begins=begins)
+    return replace(
+        built(BurstTaken, whole, "a burst"), operators=operators, first_run=first_run, first_begins=begins,
+        counts=_counts(message.get("counts", {}), len(operators)),
+    )  # fmt: skip
+
+
+def _counts(message: dict[str, Any], operators: int) -> tuple[EventCounts, ...]:
+    """Return the counted events of operators. Raises ValueError if they are malformed."""
+    found = [(name, *of) for name, of in message.items()]
+    counts = counts_of(json.dumps(found))
+    if len(counts) != len(found) or any(row[0] >= operators for of in counts for row in of.rows):
+        raise ValueError("counts of other operators than those of the burst")
+    return counts
 
 
 def _operators(rows: list[Any]) -> tuple[Operator, ...]:

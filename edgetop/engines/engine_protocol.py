@@ -9,7 +9,7 @@ from typing import Protocol
 from edgetop.frozen import frozen
 from edgetop.session.events import Body, Severity
 from edgetop.session.manifest import TensorInfo
-from edgetop.session.operators import Operator, ThreadUse
+from edgetop.session.operators import EventCounts, Operator, ThreadUse
 from edgetop.session.records import NO_INFERENCES, NO_REQUESTS, NO_TOKENS, Inferences, Requests, Tokens, join
 from edgetop.session.turns import Plan
 
@@ -169,6 +169,7 @@ class BurstTaken:
     longer: str = ""  # operator that took most of the time that this inference lost; "": all operators took longer
     longer_ns: int | None = None  # by how much this operator was longer than usual
     longer_share: float | None = None  # its usual share of the time, 0 to 1
+    counts: tuple[EventCounts, ...] = ()  # events in each of `operators`
 
 
 @frozen

@@ -83,6 +83,8 @@ class EngineSpec:
     runs: int | None = None  # measured inferences; None for no limit
     duration_ns: int | None = None  # of the measured phase; None for no limit
     profile_every_ns: int = 0  # interval between bursts of instrumented inferences; 0 for no bursts
+    # Events of the CPU that are counted in each operator, as (name, type, config) of perf_event_open(2).
+    noted_events: tuple[tuple[str, int, int], ...] = ()
     rate_hz: float | None = None  # of each stream; None means that an inference starts when the previous one is done
     arrivals: str = "fixed"  # or "poisson", or "replayed"
     starts_ns: tuple[int, ...] = ()  # starts replayed in a loop, ascending from 0; the last number is the loop's length

@@ -57,7 +57,7 @@ from edgetop.session.manifest import (
     WatchedStream,
     lost_in_all,
 )
-from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
+from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, counts_text, plain_ns
 from edgetop.session.records import NO_INFERENCES, Inferences, join, measured
 
 CLOCK_STEP = timedelta(seconds=0.1)
@@ -411,6 +411,7 @@ class SessionState:
             longer=message.longer or None,
             longer_ns=message.longer_ns,
             longer_share=message.longer_share,
+            counts=counts_text(message.counts) if message.counts else None,
         )
         runs = formatting.quantity(len(message.run_ns), "instrumented inference")
         text = f"{runs} in {message.duration_ns / 1e6:.0f} ms"

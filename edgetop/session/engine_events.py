@@ -165,6 +165,7 @@ class ProfileBurst(Body):
     longer: str | None = optional()  # operator that took most of the time that it lost; None: all took longer
     longer_ns: int | None = optional()  # by how much this operator was longer than usual
     longer_share: int | float | None = optional()  # its usual share of the time, 0 to 1
+    counts: str | None = optional()  # events in each operator (`operators.counts_text`); None: none were counted
 
 
 @frozen

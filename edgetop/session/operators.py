@@ -5,6 +5,7 @@ latency. A day has thousands of rounds, so the times of a round are columns. Rou
 of operators.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -36,6 +37,7 @@ RESOLUTION_NS = 1_000
 NEIGHBOURS, LEAST_NEIGHBOURS = 20, 5  # plain inferences with which those of a burst are compared: at most, at least
 
 CPU, XNNPACK = "CPU", "XNNPACK"
+MOST_EVENTS = 2**62  # more is no count of a CPU
 
 # Providers that compute on the CPU. Any other may be a device with other ceilings and caches than the CPU's.
 ON_CPU = frozenset((CPU, XNNPACK, "Dnnl", "ACL", "ArmNN"))
@@ -66,6 +68,45 @@ class Operator:
     @property
     def info(self) -> OperatorInfo:
         return OperatorInfo(self.name, self.op_type, self.provider)
+
+
+@frozen
+class EventCounts:
+    """How often something happened in each operator of a profiling round, such as a cache miss."""
+
+    event: str  # such as "cache-misses"
+    every: int  # one of so many events was noted: the resolution of the counts
+    runs: int  # number of profiled inferences in which it was counted
+    # For each operator with events: its position in the round, and the events in all these inferences. The last two
+    # numbers are the limits of the events, which differ if the borders of the operators are not exactly known.
+    rows: tuple[tuple[int, int, int, int], ...]
+
+
+def counts_text(counts: Iterable[EventCounts]) -> str:
+    """Return the counts as text, for the data of an event. `counts_of` reads it."""
+    return json.dumps([[of.event, of.every, of.runs, of.rows] for of in counts], separators=(",", ":"))
+
+
+def counts_of(text: str) -> tuple[EventCounts, ...]:
+    """Return the counts in a text of `counts_text`. A text of another form, as in a damaged file, has none."""
+    try:
+        return tuple(
+            EventCounts(str(event), _natural(every), _natural(runs), tuple(_row(row) for row in rows))
+            for event, every, runs, rows in json.loads(text)
+        )
+    except (ValueError, TypeError, RecursionError):
+        return ()
+
+
+def _row(row: Iterable[object]) -> tuple[int, int, int, int]:
+    place, events, least, most = map(_natural, row)
+    return place, events, least, most
+
+
+def _natural(value: object) -> int:
+    if type(value) is not int or not 0 <= value < MOST_EVENTS:
+        raise ValueError(f"{value!r} is no count")
+    return value
 
 
 @frozen

@@ -1,7 +1,10 @@
 """What the counters of the CPU and the kernel say about an inference, in words."""
 
+from collections.abc import Mapping, Sequence
+
 from edgetop import formatting
 from edgetop.analysis.event_counts import EventFigures
+from edgetop.analysis.operator_counts import OperatorEvents
 
 _NAMED = {
     "cache_misses": "cache misses", "branch_misses": "branch misses", "page_faults": "page faults",
@@ -31,6 +34,63 @@ def counter_words(figures: EventFigures | None) -> str:
     if figures.bound is not None:
         parts.append(f"{figures.bound} by these bytes")
     return ", ".join(parts)
+
+
+def operator_counter_words(events: OperatorEvents | None) -> str:
+    """Return what was counted in one operator, for a mean inference, or "" if nothing was counted.
+
+    Of the page faults, which are counted exactly, no interval is given.
+
+    >>> operator_counter_words(OperatorEvents(page_faults=12, cycles=2e6, ci95={"cycles": (1.8e6, 2.2e6)}))
+    '2.00 M cycles (1.80 M to 2.20 M), 12 page faults'
+    """
+    if events is None:
+        return ""
+    limits = events.ci95 or {}
+
+    def within(name: str) -> str:
+        low, high = limits.get(name, (0.0, 0.0))
+        return f" ({_amount(low)} to {_amount(high)})" if low != high else ""
+
+    parts = [f"{_amount(events.cycles)} cycles{within('cycles')}"] if events.cycles is not None else []
+    if events.ipc is not None:
+        parts.append(f"{events.ipc:.2f} instructions a cycle")
+    counted = ((name, getattr(events, name, None), words) for name, words in _NAMED.items())
+    parts += [f"{_amount(value)} {words}{within(name)}" for name, value, words in counted if value is not None]
+    if events.bytes is not None:
+        parts.append(f"at least {formatting.size(round(events.bytes))} from memory")
+    return ", ".join(parts)
+
+
+def operator_counter_columns(events: Sequence[OperatorEvents | None]) -> Mapping[str, Sequence[str]]:
+    """Return a table of what was counted in operators: the cells of each column, by heading.
+
+    Columns without any event are left out, so the result may be {}.
+    """
+    return {
+        heading: [formatting.or_unknown(None if one is None else getattr(one, name), shown) for one in events]
+        for heading, name, shown in (
+            ("cycles", "cycles", _amount),
+            ("instr/cycle", "ipc", "{:.2f}".format),
+            ("cache misses", "cache_misses", _amount),
+            ("MB", "bytes", lambda value: f"{value / 1e6:.2f}"),
+            ("branch misses", "branch_misses", _amount),
+            ("page faults", "page_faults", _amount),
+        )
+        if any(one and getattr(one, name) for one in events)
+    }
+
+
+def notes_words(every: Mapping[str, int]) -> str:
+    """Return how often the events of operators were noted, or "" if there is nothing to tell.
+
+    `every` has the number of events for which one note stands, by event.
+
+    >>> notes_words({"cycles": 100_000, "page-faults": 1})
+    'counted by notes of one in 100000 cycles: estimates'
+    """
+    sparse = [f"one in {number} {event}" for event, number in every.items() if number > 1]
+    return f"counted by notes of {', '.join(sparse)}: estimates" if sparse else ""
 
 
 def _amount(value: float) -> str:

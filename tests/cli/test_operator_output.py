@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.running.operator_output import operator_document, operator_tables
+from edgetop.cli.running.operator_output import operator_document, operator_tables, output_files, write
 from edgetop.cli.running.operator_run import OperatorProfile, put_together
 from edgetop.engines.engine_protocol import BurstTaken, Loaded, ProfilerChosen
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.profiling import Profiled
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import TensorInfo
-from edgetop.session.operators import LEAST_BURSTS, Operator
+from edgetop.session.operators import LEAST_BURSTS, EventCounts, Operator
 from tests.support.onnx_models import LADDER, onnx_ladder
 from tests.support.scripted_engine import inferences
 
@@ -30,6 +30,8 @@ def made(
     reason: str = "",
     bursts: int = LEAST_BURSTS,
     other: str = "CUDA",
+    counts: tuple[EventCounts, ...] = (),
+    line_bytes: int | None = None,
 ) -> OperatorProfile:
     """The products of a ladder at 5 GFLOP/s each, but for one that is `slow`; on `other`, but for one."""
     path.write_bytes(onnx_ladder())
@@ -43,10 +45,10 @@ def made(
     profiled = Profiled(
         Loaded("onnxruntime", "1.31.1", "", ("CUDA", "CPU"), (), (TensorInfo("x", (64, 256), "float32"),), (), 1),
         ProfilerChosen(way, reason),
-        [BurstTaken(0, 1, (run_ns,) * RUNS, tuple(operators), first_run)] * bursts,
+        [BurstTaken(0, 1, (run_ns,) * RUNS, tuple(operators), first_run, counts=counts)] * bursts,
         [inferences([0, 1, 2], run_ns)],
     )
-    return put_together(profiled, EngineSpec(str(path), "onnx"), ceilings)
+    return put_together(profiled, EngineSpec(str(path), "onnx"), ceilings, line_bytes=line_bytes)
 
 
 def rows(text: str, title: str) -> list[list[str]]:
@@ -144,3 +146,41 @@ def test_a_file_that_cannot_be_parsed_leaves_times_without_work(tmp_path: Path, 
     (operator,) = document["operators"]
     assert (operator["mean_us"], operator["flops"], operator["bound"], operator["first_us"]) == (1000, None, None, None)
     assert document["memory"] is None
+
+
+def test_what_was_counted_has_a_table_and_counted_bytes_say_what_limits(tmp_path: Path) -> None:
+    """The first product of 13.4 ms misses the cache 150,000 times: 64 bytes each are 9.6 MB, of 1 GB a second."""
+    counts = (
+        EventCounts("cycles", 100_000, RUNS, ((0, RUNS * 20_000_000) + (RUNS * 20_000_000,) * 2,)),
+        EventCounts("cache-misses", 1_000, RUNS, ((0, RUNS * 150_000) + (RUNS * 150_000,) * 2,)),
+        EventCounts("page-faults", 1, RUNS, ()),
+    )
+    found = made(tmp_path / "m.onnx", other="CPU", counts=counts, line_bytes=64)
+    text = operator_tables("m.onnx", found)
+    table = rows(text, "operators by time: counted in an inference")
+    assert ["20.0", "M", "150", "k", "9.60", "rung0"] in table
+    assert "one in 100000 cycles, one in 1000 cache-misses" in " ".join(table[-1])
+    assert "page faults" not in text
+    first = operator_document("m.onnx", found)["operators"][0]
+    assert first["counters"]["bytes"] == 9_600_000
+    assert first["counters"]["page_faults"] == 0
+    assert first["counters"]["ci95"]["cycles"][0] < 20_000_000 < first["counters"]["ci95"]["cycles"][1]
+    assert (first["bound"], first["bound_by"]) == ("memory-bound", "counted")
+    second = operator_document("m.onnx", made(tmp_path / "m.onnx", other="CPU"))["operators"][0]
+    assert (second["bound"], second["bound_by"], second["counters"]) == ("compute-bound", "file", None)
+
+
+def test_counts_of_the_cpu_are_not_those_of_another_device(tmp_path: Path) -> None:
+    counts = (EventCounts("cycles", 100_000, RUNS, ((0, 400_000, 400_000, 400_000),)),)
+    found = made(tmp_path / "m.onnx", other="CUDA", counts=counts)
+    assert {row["counters"] for row in operator_document("m.onnx", found)["operators"]} == {None}
+
+
+def test_the_csv_has_a_column_for_each_counted_event(tmp_path: Path) -> None:
+    counts = (EventCounts("page-faults", 1, RUNS, ((0, 2 * RUNS) + (2 * RUNS,) * 2,)),)
+    found = made(tmp_path / "m.onnx", other="CPU", counts=counts)
+    csv, _ = output_files(tmp_path / "o.csv", None, force=False)
+    write("m.onnx", found, csv, None, as_json=True)
+    head, first, *_ = (tmp_path / "o.csv").read_text().splitlines()
+    cells = dict(zip(head.split(","), first.split(","), strict=True))
+    assert (cells["page_faults"], cells["cycles"], cells["bound_by"]) == ("2.0", "", "file")

@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tests.support import onnx_models, tflite_models
+from tests.support import onnx_models, perf_events, tflite_models
 from tests.support.commands import edgetop
 from tests.support.delegates import claiming_delegate
 from tests.support.demo_runs import Burners
@@ -158,6 +158,18 @@ def test_the_markdown_begins_with_the_largest_operators(onnx, folder):
     assert rows[0] == "| operator | type | on | ms | % | 95 % | GFLOP/s | bound |"
     assert rows[2].startswith(f"| `{largest['name']}")
     assert len(rows) == 2 + 10 + 2 + len(onnx["by_type"])
+
+
+@pytest.mark.skipif(not perf_events.are_allowed(), reason="this kernel allows no perf events here")
+def test_the_page_faults_of_an_operator_are_counted_in_it(folder):
+    """An operator writes 48 MB of new memory, at a new place in each inference. Its neighbours reuse theirs."""
+    (folder / "growing.onnx").write_bytes(onnx_models.onnx_growing())
+    asked = ("--threads", "1", "--no-arena", "--optimize", "0", "--runs", "3", "--no-roofline", "--json")
+    done = edgetop("ops", "growing.onnx", *asked, home=folder)
+    assert done.returncode == 0, done.stderr
+    faults = {one["name"]: one["counters"]["page_faults"] for one in json.loads(done.stdout)["operators"]}
+    assert faults["grow"] > 20  # of 2 MiB each, if the kernel has pages of that size
+    assert faults["grow"] > 0.8 * sum(faults.values())
 
 
 def test_the_csv_has_a_line_an_operator(onnx, folder):

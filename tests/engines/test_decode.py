@@ -22,8 +22,9 @@ from edgetop.engines.engine_protocol import (
     Started,
 )
 from edgetop.session.manifest import TensorInfo
-from edgetop.session.operators import Operator
+from edgetop.session.operators import EventCounts, Operator
 
+BURST = {"t_ns": 9, "duration_ns": 8, "run_ns": [1], "operators": [["a", "Conv", "CPU", 1, 5]]}
 LOADED = {
     "runtime": "onnxruntime",
     "version": "1.31.1",
@@ -106,6 +107,16 @@ def said(kind: int, /, **message: Any) -> tuple[int, bytes]:
             BurstTaken(9, 8, (3, 4), (Operator("a", "Conv", "CPU", 2, 5),)),
         ),
         (
+            said(message_frames.BURST, **(BURST | {"counts": {"cycles": [100, 1, [[0, 500, 400, 600]]]}})),
+            BurstTaken(
+                9,
+                8,
+                (1,),
+                (Operator("a", "Conv", "CPU", 1, 5),),
+                counts=(EventCounts("cycles", 100, 1, ((0, 500, 400, 600),)),),
+            ),
+        ),
+        (
             said(message_frames.MEMORY, stage="model", t_ns=9, rss_kib=30, anon_kib=10, file_kib=20, shmem_kib=0),
             StageMemory("model", 9, 30, 10, 20),
         ),
@@ -175,6 +186,8 @@ def test_nothing_gives_nothing() -> None:
             first_run=[[1, 5]],
             operators=[["a", "Conv", "CPU", 1, 5]],
         ),
+        said(message_frames.BURST, **(BURST | {"counts": {"cycles": [100, 1, [[1, 500, 400, 600]]]}})),
+        said(message_frames.BURST, **(BURST | {"counts": {"cycles": [100, 1, [[0, 500]]]}})),
     ],
     ids=[
         "half a record",
@@ -186,6 +199,8 @@ def test_nothing_gives_nothing() -> None:
         "a burst of nothing",
         "half an operator",
         "a run of nobody",
+        "counts of an operator that is none of the burst's",
+        "half a count",
     ],
 )
 def test_what_came_before_nonsense_counts(nonsense: tuple[int, bytes]) -> None:

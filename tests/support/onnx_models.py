@@ -113,6 +113,20 @@ def onnx_ladder() -> bytes:
     return _model({"x": [64, 256]}, nodes, {"y": [64, 8]}, constants)
 
 
+def onnx_growing() -> bytes:
+    """Two MatMul with an Expand between them, whose result of 48 MB is too large for malloc to keep (mallopt(3))."""
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["first"], "first"),
+        make_node("Expand", ["one", "shape"], ["big"], "grow"),
+        make_node("ReduceMax", ["big"], ["most"], "most", keepdims=0),
+        make_node("MatMul", ["first", "w"], ["second"], "second"),
+        make_node("Add", ["second", "most"], ["y"], "add"),
+    ]
+    shape = np.array([12_000, 1_000], np.int64)
+    constants = {"w": noise(256, 256, scale=0.05), "one": np.ones(1, np.float32), "shape": shape}
+    return _model({"x": [64, 256]}, nodes, {"y": [64, 256]}, constants)
+
+
 def onnx_branch() -> bytes:
     """An If whose chosen branch holds a large MatMul: what it takes is in two events, of the If and of the MatMul."""
     then = helper.make_graph(

@@ -11,11 +11,13 @@ from pathlib import Path
 
 from edgetop import formatting
 from edgetop.analysis.hotspots import full_name, partitions
+from edgetop.analysis.operator_counts import OperatorEvents
 from edgetop.analysis.operator_hints import fell_back, slow_kernels
+from edgetop.analysis.operator_shares import key_of
 from edgetop.analysis.report_operators import rate_figures, share_figures
 from edgetop.cli.output import notice_lines, print_json, print_text, table, write_csv
 from edgetop.cli.printing.markdown import bullets, code, escaped, folded, markdown_table, write_markdown
-from edgetop.cli.running.operator_run import OperatorProfile, Row, key_of
+from edgetop.cli.running.operator_run import OperatorProfile, Row
 from edgetop.errors import InputError
 from edgetop.formatting import UNKNOWN, clean, cut_middle, interval_text, rounded, share_text, shortened
 from edgetop.models.executed import Origin
@@ -25,6 +27,7 @@ from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.session.typed_json import Document
 from edgetop.wording.arena_words import arena_words
 from edgetop.wording.cache_words import cache_sizes, fit_words
+from edgetop.wording.counter_words import notes_words, operator_counter_columns
 from edgetop.wording.operator_words import bound_unknown_words, ceiling_words, not_measurable_words, rate_mark
 from edgetop.wording.report_document import to_json
 
@@ -64,7 +67,7 @@ def write(
     printed if the Markdown itself goes to stdout.
     """
     if csv:
-        rows = [operator_fields(row) for row in found.rows]
+        rows = [_flat(operator_fields(row)) for row in found.rows]
         cells = (
             [" ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in row.values()] for row in rows
         )
@@ -145,7 +148,7 @@ def operator_fields(row: Row) -> Document:
         "cum_share": round(row.cumulative, 6),
         "flops": view.flops,
         "bytes": view.bytes,
-        "bound": row.bound,
+        "bound": row.bound.what,
         "origin": view.origin,
         "start_us": _us(row.start_ns),
         "first_us": _us(row.first_ns),
@@ -153,7 +156,15 @@ def operator_fields(row: Row) -> Document:
         "fits_in": row.fits_in,
         "intensity": round(view.flops / view.bytes, 4) if view.flops is not None and view.bytes else None,
         **share,
+        "bound_by": row.bound.by,
+        "counters": to_json(row.events),
     }
+
+
+def _flat(fields: Document) -> Document:
+    """Return the results of one operator with a column for each counted event, without the intervals of the counts."""
+    counters = fields.pop("counters") or dict.fromkeys(to_json(OperatorEvents()))
+    return {**fields, **{name: value for name, value in counters.items() if name != "ci95"}}
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:
@@ -205,7 +216,9 @@ def operator_tables(model: str, found: OperatorProfile) -> str:
     """
     hints = notice_lines("hint", found.hints, lambda hint: _shapes(found) if hint.code == "slow-kernel" else ())
     answer = (_title(model, found), [answer_words(found)], _section("by time", _top(found)), hints)
-    more = (_places(found), _types(found), _section("in run order", found.rows), [""], _head(found))
+    more = (
+        _counted(found), _places(found), _types(found), _section("in run order", found.rows), [""], _head(found),
+    )  # fmt: skip
     return "\n".join(line for part in (*answer, *more) for line in part)
 
 
@@ -237,7 +250,7 @@ def operator_markdown(model: str, found: OperatorProfile) -> Iterator[str]:
         (
             code(full_name(row.view)), code(row.view.op_type), code(row.view.provider), _ms(row.mean_ns),
             share_text(row.view.share, settled=row.view.settled), interval_text(row.view.share_ci95),
-            _giga(row.rates.flops_per_s), row.bound or UNKNOWN,
+            _giga(row.rates.flops_per_s), row.bound.what or UNKNOWN,
         )
         for row in _top(found)
     )  # fmt: skip
@@ -335,7 +348,7 @@ def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
             _giga(row.rates.flops_per_s),
             rate_mark(row.rates.not_measurable) or _giga(row.rates.bytes_per_s),
             row.fits_in or UNKNOWN,
-            row.bound or UNKNOWN,
+            row.bound.what or UNKNOWN,
             clean(row.view.provider),
             shortened(row.view.op_type, TYPE_CELLS),
             cut_middle(full_name(row.view), NAME_CELLS),
@@ -343,6 +356,19 @@ def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
         for row in rows
     ]
     yield from ("", f"operators {title}", *table(_HEADS, cells, _WORDS, indent="  "))
+
+
+def _counted(found: OperatorProfile) -> Iterator[str]:
+    """Yield a table of what was counted in the operators that take the most time, if anything was counted."""
+    rows = _top(found)
+    columns = operator_counter_columns([row.events for row in rows])
+    if not columns:
+        return
+    names = [cut_middle(full_name(row.view), NAME_CELLS) for row in rows]
+    yield from ("", "operators by time: counted in an inference")
+    yield from table([*columns, "name"], list(zip(*columns.values(), names, strict=True)), _WORDS, indent="  ")
+    if words := notes_words(found.counts.events):
+        yield f"  {words}"
 
 
 def _types(found: OperatorProfile) -> Iterator[str]:

@@ -12,9 +12,10 @@ from statistics import median
 import click
 
 from edgetop.analysis.hotspots import ThreadTally, ThreadView, TypeView, by_type, partitions
-from edgetop.analysis.operator_bounds import Rates, applicable, bound, of_provider, rates
+from edgetop.analysis.operator_bounds import Rates, applicable, of_provider, rates
+from edgetop.analysis.operator_counts import Bound, OperatorCounts, OperatorEvents, bound_of, with_bytes
 from edgetop.analysis.operator_hints import operator_hints
-from edgetop.analysis.operator_shares import BurstInfo, Key, OperatorView, Tally, overhead_ratio
+from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, key_of, overhead_ratio
 from edgetop.cli.output import print_text
 from edgetop.cli.running import session_parts
 from edgetop.cli.running.run_request import ModelChoice, Phases
@@ -31,13 +32,14 @@ from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
 from edgetop.runner.session_state import loading_warnings
 from edgetop.sensors.board_identity import read_board
+from edgetop.sensors.core_pmus import core_pmus, line_bytes
 from edgetop.sensors.root import Root
 from edgetop.session.caches import Cache, smallest_holding
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Notice
 from edgetop.session.manifest import Board
-from edgetop.session.operators import CPU, ON_CPU, Operator, OperatorInfo, burst_of
+from edgetop.session.operators import CPU, ON_CPU, burst_of
 from edgetop.wording.notice_words import ADVICE, notice
 
 
@@ -51,7 +53,8 @@ class Row:
     mean_ns: float  # time of all its calls in one inference
     cumulative: float  # share of this operator and of all that take longer
     rates: Rates
-    bound: str | None
+    bound: Bound
+    events: OperatorEvents | None  # what the CPU and the kernel counted in an inference; None if nothing was counted
     fits_in: str | None  # the smallest cache that holds what it reads and writes, or "memory"; None if unknown
     origin: Origin | None  # the operator in the model's file
 
@@ -69,6 +72,7 @@ class OperatorProfile:
     hints: tuple[Notice, ...]
     threads: ThreadView | None  # None if the runtime has one thread or does not report them
     caches: tuple[Cache, ...]  # of the CPU; empty if unknown
+    counts: OperatorCounts  # what was counted in the operators
     preferred: tuple[str, ...]  # the requested providers, then the other providers of the engine
 
     @property
@@ -129,11 +133,14 @@ def profile(
     phases = Phases(warmup_runs=warmup_runs, profile_every_ns=PROFILE_EVERY_NS)
     spec = session_parts.engine_spec(choice, model, phases)
     python = session_parts.interpreter(choice.python)
-    board = read_board(Root())
+    root = Root()
+    board = read_board(root)
     engine: Engine = ProcessEngine(spec, python)
     profiled = _profiled(FullyDelegated(engine, spec) if choice.needs_full_delegation else engine, runs)
     ceilings = _ceilings(spec, python, board, profiled, measures=has_roofline)
-    return str(model.path), put_together(profiled, spec, ceilings, python, board.caches)
+    return str(model.path), put_together(
+        profiled, spec, ceilings, python, board.caches, line_bytes(root, core_pmus(root))
+    )
 
 
 def _profiled(engine: Engine, runs: int) -> Profiled:
@@ -181,18 +188,22 @@ def put_together(
     ceilings: Ceilings | None,
     python: str | None = None,
     caches: tuple[Cache, ...] = (),
+    line_bytes: int | None = None,
 ) -> OperatorProfile:
     """Return the full profile: the measured times, joined with the model's file and with the limits of the board.
 
     `ceilings` holds the board's peak speeds; None if unknown. `python` is the engine's interpreter; None for edgetop's
-    own. `caches` are the caches of the CPU, for telling which cache an operator's data fits into.
+    own. `caches` are the caches of the CPU, for telling which cache an operator's data fits into. `line_bytes` is the
+    number of bytes that a cache miss fetches from memory; None if unknown.
     """
     loaded, chosen = profiled.loaded, profiled.chosen
     assert loaded
     assert chosen
-    tally, threads = Tally(), ThreadTally()
+    tally, threads, counts = Tally(), ThreadTally(), OperatorCounts()
     for number, burst in enumerate(profiled.bursts):
-        tally.add(burst_of(0, number, burst.operators), _info(burst))
+        rows = burst_of(0, number, burst.operators)
+        tally.add(rows, _info(burst))
+        counts.add(rows.infos, burst.counts)
         if burst.threads:
             threads.add(burst.threads)
     inspection = None
@@ -201,13 +212,14 @@ def put_together(
         shapes = {tensor.name: tensor.shape for tensor in loaded.inputs}
         inspection = inspected(declared, shapes, partial(measure_shapes, spec, python))
     precision = None if inspection is None else main_dtype(inspection.operators)
-    rows = tuple(_rows(profiled.bursts[0], tally, inspection, _Board(ceilings, precision, caches)))
-    views, providers = tuple(row.view for row in rows), (*spec.requested, *loaded.providers)
+    about = _Board(ceilings, precision, caches, counts, line_bytes)
+    found = tuple(_rows(profiled.bursts[0], tally, inspection, about))
+    views, providers = tuple(row.view for row in found), (*spec.requested, *loaded.providers)
     hints = operator_hints(views, profiled.p50_ns, providers, threads.view(), is_enough=tally.is_enough)
     notices = (*(Notice(kind, text, ADVICE[kind]) for kind, _, text in loading_warnings(loaded)), *map(notice, hints))
     return OperatorProfile(
-        profiled, loaded, chosen, tally, rows, ceilings, precision, inspection, notices, threads.view(), caches,
-        providers,
+        profiled, loaded, chosen, tally, found, ceilings, precision, inspection, notices, threads.view(), caches,
+        counts, providers,
     )  # fmt: skip
 
 
@@ -215,17 +227,18 @@ def _info(burst: BurstTaken) -> BurstInfo:
     return BurstInfo(len(burst.run_ns), int(median(burst.run_ns)), burst.disturbed)
 
 
-def key_of(of: OperatorView | OperatorInfo | Operator) -> Key:
-    return of.name, of.op_type, of.provider
-
-
 @frozen
 class _Board:
-    """What limits the speed of operators: the board's peak speeds, the data type of the model, the CPU's caches."""
+    """What limits the speed of operators: the board's peak speeds, the data type of the model, the CPU's caches.
+
+    `counts` has what was counted in the operators, and `line_bytes` is what a cache miss fetches from memory.
+    """
 
     ceilings: Ceilings | None
     precision: str | None
     caches: tuple[Cache, ...]
+    counts: OperatorCounts
+    line_bytes: int | None
 
 
 def _rows(first: BurstTaken, tally: Tally, inspection: Inspection | None, board: _Board) -> Iterator[Row]:
@@ -247,7 +260,9 @@ def _rows(first: BurstTaken, tally: Tally, inspection: Inspection | None, board:
         mean_ns = means_ns.get(key, 0.0)
         each_ns = mean_ns / view.calls if view.calls else None
         achieved = rates(view.flops, view.bytes, each_ns, of_provider(board.ceilings, view.provider))
-        limit = bound(view.flops, view.bytes, each_ns, of_provider(limits, view.provider))
-        fits_in = smallest_holding(view.bytes, board.caches) if view.provider in ON_CPU else None
-        yield Row(view, start_ns, first_ns.get(key), mean_ns, cumulative[key], achieved, limit, fits_in, origin)
+        on_cpu = view.provider in ON_CPU
+        events = with_bytes(board.counts.of(key), board.line_bytes) if on_cpu else None
+        limit = bound_of(view.flops, view.bytes, events, view.calls, each_ns, of_provider(limits, view.provider))
+        fits_in = smallest_holding(view.bytes, board.caches) if on_cpu else None
+        yield Row(view, start_ns, first_ns.get(key), mean_ns, cumulative[key], achieved, limit, events, fits_in, origin)
         start_ns += mean_ns

@@ -43,6 +43,8 @@ from edgetop.paths import as_component, is_there, recordings_home
 from edgetop.recording.kept_outputs import outputs_file
 from edgetop.recording.session_folder import END_NOTE, SUFFIX, Retention, refuse_folder, session_folder
 from edgetop.runner.cgroup_limits import enclosed
+from edgetop.sensors.core_pmus import core_pmus
+from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found
 from edgetop.session.seconds import NS
 
@@ -149,6 +151,7 @@ def engine_spec(
         runs=phases.runs,
         duration_ns=phases.duration_ns,
         profile_every_ns=0 if generation else phases.profile_every_ns,
+        noted_events=_noted_events() if phases.profile_every_ns and not generation else (),
         in_turns=in_turns,
         cpus=_engine_cpus(choice, monitor_cpus),
         keep_outputs=keep_outputs,
@@ -156,6 +159,11 @@ def engine_spec(
         virtual_board=virtual_board,
     )
     return spec if load is None else _with_load(spec, load, model)
+
+
+def _noted_events() -> tuple[tuple[str, int, int], ...]:
+    """Return the events of this machine's CPU, as (name, type, config) of perf_event_open(2)."""
+    return tuple((event.name, event.type, event.config) for pmu in core_pmus(Root()) for event in pmu.events)
 
 
 def spec_of(request: RunRequest, model: ModelFile, virtual_board: str | None = None) -> EngineSpec:

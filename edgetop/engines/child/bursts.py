@@ -12,7 +12,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import message_frames
 from .engine_error import one_line
 from .profilers import Allowance, ProfilingError
+from .profilers.event_samples import EventSamples
 from .profilers.interference import DISTURBED, InterferenceWatch, stolen_ns
+from .profilers.noted_events import samples_of
 from .usual_times import UsualTimes
 
 MAX_DUTY = 0.01  # share of the time since measuring began that all bursts together may take
@@ -47,12 +49,14 @@ class Bursts:
         every_ns: int,
         takes_ns: int = 0,
         clock: Callable[[], int] = time.monotonic_ns,
+        samples: Optional[EventSamples] = None,
     ) -> None:
         """Prepare the schedule: a burst about every `every_ns` ns, or less often if bursts take too much of the time.
 
         `profiler` has a method `burst(allowance)`, and `outlet` sends the results to edgetop's main process.
         `control` says when the user requests a burst or a stop. `takes_ns` is how long a burst of one inference
-        took, in ns, when it was tried. `clock` returns ns.
+        took, in ns, when it was tried. `clock` returns ns. `samples` notes the events of operators; None to note
+        nothing.
         """
         self._profiler = profiler
         self._outlet = outlet
@@ -62,6 +66,7 @@ class Bursts:
         self._settling_ns = SETTLE_NS  # time to settle after the last burst
         self._began_ns = self._used_ns = 0
         self._clock = clock
+        self._samples = samples
         self._due_ns = NEVER
         self._failures_in_a_row = 0
         self._usual = UsualTimes()
@@ -121,7 +126,8 @@ class Bursts:
         is back to normal.
         """
         stolen_before, begin = stolen_ns(), self._clock()
-        allowance = Allowance(max(0, budget_ns - self._settling_ns), lambda: self._control.stop_requested)
+        left_ns = max(0, budget_ns - self._settling_ns)
+        allowance = Allowance(left_ns, lambda: self._control.stop_requested, samples=self._samples)
         try:
             described: Dict[str, Any] = self._profiler.burst(allowance)
             # Time that a hypervisor gave to others. If it is noticeable, all runs count as disturbed.
@@ -189,7 +195,7 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
         outlet.send(
             message_frames.PROFILER, {"way": profiler.way, "reason": "; ".join(reasons), "operators": operators}
         )
-        return Bursts(profiler, outlet, control, every_ns, takes_ns)
+        return Bursts(profiler, outlet, control, every_ns, takes_ns, samples=samples_of(spec))
     outlet.send(message_frames.PROFILER, {"way": "", "reason": "; ".join(reasons), "operators": []})
     return None
 

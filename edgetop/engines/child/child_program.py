@@ -35,6 +35,7 @@ from .pace import pace_of, sharpen_timers
 from .parallel_streams import Lanes, Streams
 from .placement import count_migrations
 from .profilers import Allowance
+from .profilers.noted_events import samples_of
 from .record_outlet import Outlet
 from .stored_outputs import keep_outputs
 
@@ -337,13 +338,14 @@ def _help(control_fd: int, data_fd: int) -> int:
         module = importlib.import_module(".profilers." + first["service"], __package__)
         service = module.Service(first["spec"], adapter)
         _send(data_fd, {"way": service.way})
+        samples = samples_of(first["spec"])
         while True:
             request = requests.get()
             begin = time.monotonic_ns()
             service.make_ready()
             # The preparation has made the pause long already, so runs may take as much time again.
             budget_ns = max(request["budget_ns"], time.monotonic_ns() - begin)
-            _send(data_fd, service.burst(Allowance(budget_ns, lambda: False, request["max_runs"])))
+            _send(data_fd, service.burst(Allowance(budget_ns, lambda: False, request["max_runs"], samples)))
     except Exception as error:  # runtimes raise errors of any type
         _send(data_fd, {"refused": one_line(error)})
     return 0

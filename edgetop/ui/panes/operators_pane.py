@@ -6,16 +6,17 @@ from functools import partial
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.hotspots import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
-from edgetop.analysis.operator_bounds import applicable, bound, of_provider, rates
+from edgetop.analysis.operator_bounds import applicable, of_provider, rates
+from edgetop.analysis.operator_counts import OperatorEvents, bound_of, line_bytes_of, with_bytes
 from edgetop.analysis.operator_hints import fell_back
-from edgetop.analysis.operator_shares import OperatorView
+from edgetop.analysis.operator_shares import OperatorView, key_of
 from edgetop.analysis.program_frames import FramesView
 from edgetop.formatting import UNKNOWN, cut_middle, milliseconds, or_unknown
-from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing, Item, titled
 from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, table, wrapped
-from edgetop.wording.counter_words import counter_words
+from edgetop.wording.counter_words import counter_words, operator_counter_words
 from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.notice_words import providers_words
 from edgetop.wording.operator_words import operator_energy_words
@@ -112,7 +113,16 @@ def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
     interval = f"{'95 %':<8} {formatting.interval_text(operator.share_ci95)}"
     energy = operator_energy_words(view.operator_energies, operator.position)
     drawn = [f"{'energy':<8} {energy}"] if energy else []
+    counted = operator_counter_words(_events(operator, view))
+    drawn += [f"{'counted':<8} {counted}"] if counted else []
     return [interval, *titled(titles, _cells(operator, 1.0, view, wide)), *drawn]
+
+
+def _events(operator: OperatorView, view: MonitorView) -> OperatorEvents | None:
+    """Return what was counted in an operator, or None if nothing was counted or it does not run on the CPU."""
+    if operator.provider not in ON_CPU:
+        return None
+    return with_bytes(view.operators.events.get(key_of(operator)), line_bytes_of(view.counters))
 
 
 def _why_none(view: MonitorView) -> str:
@@ -235,7 +245,8 @@ def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
     flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
     precision = view.manifest.model.precision if view.manifest else None
     limits = of_provider(applicable(view.operators.ceilings, precision), operator.provider)
-    held_up = bound(operator.flops, operator.bytes, each_ns, limits)
+    events = _events(operator, view)
+    held_up = bound_of(operator.flops, operator.bytes, events, operator.calls, each_ns, limits).what
     shown = or_unknown(flops_per_s, lambda per_s: f"{per_s / 1e9:.1f}")
     return [shown, (held_up or UNKNOWN, "text" if held_up else "dim")]
 

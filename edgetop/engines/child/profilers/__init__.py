@@ -13,7 +13,9 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from .event_samples import EventSamples
 from .interference import Interference, measured
+from .noted_events import Counts, Noted, Run, Span
 
 MOST_TIMES = 8_192  # most times of operators in single runs that a burst reports
 MAX_RUNS = 20  # most runs of a burst; several are needed, since runtimes report whole microseconds
@@ -36,7 +38,15 @@ class Allowance:
     of `takes_another`. The time of one more run is kept in reserve for the work after the last run.
     """
 
-    def __init__(self, budget_ns: int, is_stopped: Callable[[], bool], max_runs: int = MAX_RUNS) -> None:
+    def __init__(
+        self,
+        budget_ns: int,
+        is_stopped: Callable[[], bool],
+        max_runs: int = MAX_RUNS,
+        samples: Optional[EventSamples] = None,
+    ) -> None:
+        """Allow runs in the next `budget_ns` ns. `samples` notes the events of each run; None to note nothing."""
+        self.samples = samples
         self.budget_ns = budget_ns
         self.max_runs = max_runs
         self.is_stopped = is_stopped
@@ -63,6 +73,8 @@ class _Run:
         # When each of these operators began, in ns of any clock, and the thread that ran it; None if unknown.
         self.begins: List[Optional[Tuple[int, int]]] = []
         self.threads: Optional[Dict[str, Any]] = None  # result of onnx_trace.thread_use; None if unknown
+        self.noted: Optional[Noted] = None  # None if no events were noted
+        self.zero_ns = 0  # a time on the clock of `begins` at which the run had begun, and no operator had
 
     def crossing_ns(self) -> Optional[int]:
         """Return the time in ns that passes between operators of different providers, or None if it is unknown.
@@ -84,6 +96,17 @@ class _Run:
         all_ns = sum(max(0, gap - each) for gap in crossed) + max(0, copies)
         return all_ns if all_ns <= self.ns else None  # more than the whole run: the clocks differ
 
+    def spans(self, places: Dict[Key, int]) -> List[Span]:
+        """Return when each operator ran, in order, or [] if that is unknown or several threads ran operators.
+
+        `places` has the index of each operator in a result.
+        """
+        begins = [begin for begin in self.begins if begin is not None]
+        if len(begins) < len(self.operators) or len({thread for _, thread in begins}) > 1:
+            return []
+        spans = [Span(places[key], at[0], ns) for at, (key, ns) in zip(begins, self.operators)]
+        return sorted(spans, key=lambda span: span.begin_ns)
+
     def is_undisturbed(self) -> bool:
         return self.interference is None or not self.interference.disturbs(self.ns)
 
@@ -91,9 +114,11 @@ class _Run:
 class Profile:
     """Collects the operators' times in some runs of the model. `run` is the run that was begun last."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: Optional[EventSamples] = None) -> None:
+        """Begin a profile. `samples` notes the events of each run that is timed; None to note nothing."""
         self.runs: List[_Run] = []
         self.run: _Run
+        self._samples = samples
 
     def begin_run(self, ns: int, interference: Optional[Interference] = None) -> None:
         """Begin a new run that took `ns` ns. `interference` says what disturbed it; None if that is unknown."""
@@ -102,8 +127,27 @@ class Profile:
 
     def timed(self, call: Callable[[], Any]) -> None:
         """Make `call`, time it, and begin a new run with that time."""
-        _, ns, interference = measured(call)
+        ns, interference, noted = self.measured(call)
         self.begin_run(ns, interference)
+        self.run.noted = noted
+
+    def measured(self, call: Callable[[], Any]) -> Tuple[int, Interference, Optional[Noted]]:
+        """Make `call`. Return its time in ns, how much other processes disturbed it, and its noted events.
+
+        The last one is None if no events are noted.
+        """
+        if self._samples is None:
+            _, ns, interference = measured(call)
+            return ns, interference, None
+        at: List[int] = []
+
+        def timed_call() -> None:
+            at.append(time.monotonic_ns())
+            call()
+            at.append(time.monotonic_ns())
+
+        (_, ns, interference), notes = self._samples.during(lambda: measured(timed_call))
+        return ns, interference, Noted(notes, at[0], at[1])
 
     def add(
         self, name: str, op_type: str, provider: str, ns: int, begin_ns: Optional[int] = None, thread: int = 0
@@ -128,8 +172,9 @@ class Profile:
         - `threads`: how threads shared the work; only if the runtime reports it
         - `first_begins`: [ns since the first operator, number of the thread] for each item of `first_run`
         - `crossing_ns`: mean time in ns that a run spends between operators of different providers
+        - `counts`: the events of each operator, as `Counts.describe` returns them; only if events were noted
 
-        The last two are there only if the runtime reports when operators begin.
+        The last three are there only if the runtime reports when operators begin.
         """
         undisturbed = [run for run in self.runs if run.is_undisturbed()]
         counted = undisturbed or self.runs
@@ -146,7 +191,11 @@ class Profile:
         begins = counted[0].begins if counted and None not in counted[0].begins else []
         threads = list(dict.fromkeys(begin[1] for begin in begins if begin is not None))
         first_ns = min((begin[0] for begin in begins if begin is not None), default=0)
+        counts = Counts()
+        counts.add([Run(run.spans(places), run.noted, run.zero_ns) for run in counted if run.noted is not None])
+        events = counts.describe()
         return {
+            **({"counts": events} if events else {}),
             "run_ns": [run.ns for run in counted],
             "left_out_ns": [run.ns for run in self.runs if run not in counted],
             "disturbed": not undisturbed,

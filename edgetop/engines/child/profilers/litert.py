@@ -95,7 +95,7 @@ class Service:
             self._run.run()
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        profile = Profile()
+        profile = Profile(allowance.samples)
         try:
             while allowance.takes_another():
                 self._library.call("LiteRtResetProfiler", self._run.profiler)

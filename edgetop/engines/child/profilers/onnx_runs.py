@@ -96,7 +96,7 @@ class RunProfiler:
 
         All traces are read after the last run, because reading leaves caches cold.
         """
-        profile = Profile()
+        profile = Profile(allowance.samples)
         folder = make_folder()
         try:
             if self._has_threads and self._last_ns < SLOW_NS:

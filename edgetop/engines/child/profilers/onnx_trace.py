@@ -28,7 +28,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 from ..inputs import bound
 from . import Allowance, Profile
-from .interference import Interference, measured
+from .interference import Interference
 
 _KERNEL = "_kernel_time"
 _BLOCKS = '"block_size": ['
@@ -172,6 +172,7 @@ def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optio
     runs = [event for event in events if is_run(event)]
     for run, lost in zip(runs[-len(interference) :], interference):
         profile.begin_run(run["dur"] * 1000, lost)
+        profile.run.zero_ns = run["ts"] * 1000
         add_kernels(profile, kernels_of(run, events, overlapping(run, runs)))
 
 
@@ -362,12 +363,15 @@ class Service:
 
         The form is that of `Profile.describe`.
         """
-        profile = Profile()
+        profile = Profile(allowance.samples)
         try:
-            interference = []
+            timed = []
             while allowance.takes_another():
-                interference.append(measured(self._call)[2])
-            add_runs(profile, read_trace(self._adapter.end_profiling()), interference)
+                timed.append(profile.measured(self._call))
+            events = read_trace(self._adapter.end_profiling())
+            add_runs(profile, events, [one[1] for one in timed])
+            for run, (_, _, noted) in zip(profile.runs, timed[-len(profile.runs) :]):
+                run.noted = noted
         finally:
             self._adapter = None
             del self._call

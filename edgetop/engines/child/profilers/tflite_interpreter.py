@@ -62,17 +62,18 @@ class Listener:
     def take(self) -> List[Event]:
         events, self._events, self._open = self._events, [], []
         return [
-            Event(kind, (tag or b"").decode("utf-8", "replace"), index, graph, ns, within)
-            for kind, tag, index, graph, ns, within in events
+            Event(kind, (tag or b"").decode("utf-8", "replace"), index, graph, ns, within, begin_ns)
+            for kind, tag, index, graph, ns, within, begin_ns in events
         ]
 
     def _begin(self, _: int, tag: bytes, kind: int, index: int, graph: int) -> int:
         place = len(self._events)
-        event = [kind, tag, index, graph, 0, None]
+        event: List[Any] = [kind, tag, index, graph, 0, None, None]
         self._events.append(event)
         if kind in (OPERATOR, DELEGATE):
             self._open.append(place)
-        event[4] = -time.monotonic_ns()
+        event[6] = time.monotonic_ns()
+        event[4] = -event[6]
         return place
 
     def _end(self, _: int, place: int, *_more: int) -> None:
@@ -84,7 +85,7 @@ class Listener:
 
     def _add(self, _: int, tag: bytes, kind: int, microseconds: int, index: int, graph: int) -> None:
         within = self._open[-1] if self._open else None
-        self._events.append([kind, tag, index, graph, microseconds * 1000, within])
+        self._events.append([kind, tag, index, graph, microseconds * 1000, within, None])
 
     @staticmethod
     def _nothing(*_: object) -> None:
@@ -153,7 +154,7 @@ class InterpreterProfiler:
 
         The profiler must be attached.
         """
-        profile = Profile()
+        profile = Profile(allowance.samples)
         self._name_of = self._name_of or names_of(self._interpreter)  # only possible once tensors are allocated
         self._listener.take()
         while allowance.takes_another():
