@@ -5,21 +5,23 @@ printed. Needs root for CPU quotas; without it, that cause is left out.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support import onnx_models
+from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
@@ -84,10 +86,48 @@ def _set_quota(group: Path, us: int) -> None:
         (group / "cpu.max").write_text(f"{us} 100000")
 
 
+def moving(engine: Engine, chance: random.Random) -> Callable[[], None]:
+    """All threads are moved to one CPU, as with `taskset`, which another program already takes."""
+    cpu = chance.choice(CPUS)
+    program = subprocess.Popen(  # as important as the engine: both get half of the CPU
+        [sys.executable, "-c", f"import os; os.sched_setaffinity(0, [{cpu}])\nwhile True: pass"],
+        preexec_fn=_first,  # noqa: PLW1509
+    )
+    _allow(engine, [cpu])
+
+    def end() -> None:
+        _allow(engine, CPUS)
+        program.kill()
+        program.wait()
+
+    return end
+
+
+MADV_PAGEOUT, PIDFD_OPEN, PROCESS_MADVISE = 21, 434, 440  # the same on all machines, since Linux 5.10
+
+
+def dropping(engine: Engine, chance: random.Random) -> Callable[[], None]:
+    """The model's file leaves the memory, as for lack of it: its pages of the process, and then the page cache."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    pidfd = libc.syscall(PIDFD_OPEN, engine.pid, 0)
+    for line in Path(f"/proc/{engine.pid}/maps").read_text().splitlines():
+        if line.endswith(engine.model.name):
+            begin, end = (int(number, 16) for number in line.split()[0].split("-"))
+            span = struct.pack("QQ", begin, end - begin)
+            libc.syscall(PROCESS_MADVISE, pidfd, span, ctypes.c_ulong(1), MADV_PAGEOUT, ctypes.c_ulong(0))
+    os.close(pidfd)
+    with engine.model.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return lambda: None
+
+
+# What delays the engine, the causes that are right, and the options of its run.
 INJECTED = {
-    "burner": (burning, {"contention", "beside"}),
-    "one-core": (pinning, {"fewer-cpus"}),
-    "quota": (throttling, {"cpu-quota"}),
+    "burner": (burning, {"contention", "beside"}, ("--threads", "1")),
+    "one-core": (pinning, {"fewer-cpus"}, ("--threads", "2")),
+    "quota": (throttling, {"cpu-quota"}, ("--threads", "1")),
+    "busy-core": (moving, {"contention", "beside", "fewer-cpus"}, ("--threads", "1")),
+    "page-cache": (dropping, {"page-faults"}, ("--threads", "1", "--no-xnnpack", "--profile-every", "0")),
 }
 
 
@@ -164,11 +204,11 @@ def injected(
 
 def test_injected_delays_are_given_to_their_causes(tmp_path: Path, say: Callable[[str], None]) -> None:
     right = judged = 0
-    for name, (inject, expected) in INJECTED.items():
+    for name, (inject, expected, options) in INJECTED.items():
         for seed in SEEDS:
             folder = tmp_path / f"{name}-{seed}"
             folder.mkdir()
-            count, found = _causes_of(folder, inject, seed, threads=2 if name == "one-core" else 1)
+            count, found = _causes_of(folder, inject, seed, options)
             of_cause = sum(found[cause] for cause in expected)
             say(f"{name}, seed {seed}: {count} injected, slow inferences in them by cause: {dict(found)}")
             right, judged = right + of_cause, judged + found.total()
@@ -178,12 +218,16 @@ def test_injected_delays_are_given_to_their_causes(tmp_path: Path, say: Callable
 
 
 def _causes_of(
-    folder: Path, inject: Callable[[Engine, random.Random], Callable[[], None]], seed: int, threads: int
+    folder: Path, inject: Callable[[Engine, random.Random], Callable[[], None]], seed: int, options: Sequence[str]
 ) -> tuple[int, Counter[str]]:
     """Return the number of injections in a run, and the causes of the slow inferences in their times."""
-    model = folder / "model.onnx"
-    model.write_bytes(onnx_models.onnx_ten_ms())
-    with running(folder, model, "--rate", "10", "--threads", str(threads)) as (engine, whole):
+    if inject is dropping:  # LiteRT maps the file; pages that a profiler maps too would stay
+        model = folder / "model.tflite"
+        model.write_bytes(tflite_models.tflite_ladder())
+    else:
+        model = folder / "model.onnx"
+        model.write_bytes(onnx_models.onnx_ten_ms())
+    with running(folder, model, "--rate", "10", *options) as (engine, whole):
         if inject is throttling and engine.group is None:
             pytest.skip("no CPU group can be made")
         times = injected(engine, inject, seed)
