@@ -83,8 +83,9 @@ NO_THRESHOLDS = {
         figures.MOST_SETTINGS figures.MOST_STREAMS hotspots.MAX_NAMED hotspots.MAX_UNMATCHED hotspots.MOST_RECENT_BURSTS
         input_shapes.LARGEST input_shapes.MOST_MS judged_past.MAX_LEVEL judgement.MAX_ROWS latency_heat.MOST_BINS
         latency_heat.MOST_KEPT latest.EXACT_INFERENCES latest._LEAST_ROOM latest._MOST_PARTS latest._TOO_LARGE
-        levels.MAX_LEVELS longer_operators.MOST_NAMES operator_energy.LEAST_AT_ONCE operator_energy.MOST_OPERATORS
-        operator_energy.MOST_PENDING
+        levels.MAX_LEVELS longer_operators.MOST_NAMES operator_counts.MOST_OPERATORS operator_energy.LEAST_AT_ONCE
+        operator_energy.MOST_OPERATORS
+        operator_energy.MOST_PENDING operators.MOST_EVENTS
         operator_energy.MOST_W operator_energy.WAIT_NS operator_shares.MAX_OPERATORS operator_shares.MOST_GROUPS
         overload.MAX_SPANS overload.MAX_STEPS pair_order.MOST_MODELS paired.MOST_OF_A_SIDE paired.MOST_PAIRS
         prefill_slowdowns.MOST_MS prefill_slowdowns.MOST_WAITING_S program_frames.MAX_VALUE provider_shares.MOST_TYPES
@@ -110,7 +111,8 @@ NO_THRESHOLDS = {
         equal_size.LARGEST_LOG heat_forecast.PACES_S heat_forecast.SLOWEST_S
         input_shapes.QUANTILES latency_heat.LEAST_INFERENCES levels.OF_FIVE levels.OF_MEDIANS levels.SURE
         levels._PER_MAD memory_use.Z_975 meter_errors.COVERAGE miss_risk.ENDS miss_risk.LEAST_BLOCKS
-        miss_risk.MOST_SHAPE miss_risk.RESAMPLES operator_energy.BETWEEN operator_energy.BLOCKS operator_energy.BORDER
+        miss_risk.MOST_SHAPE miss_risk.RESAMPLES operator_counts.NORMAL_95
+        operator_energy.BETWEEN operator_energy.BLOCKS operator_energy.BORDER
         operator_energy.DRAWS operator_energy.LEARNED operator_energy.PHASES operator_energy.T_7
         operators.BASELINE_BURSTS operators.LEAST_NEIGHBOURS operators.NEIGHBOURS operators.RESOLUTION_NS
         paired.EXACT_PAIRS paired.SMALLEST precision.COARSE precision.CUT precision.LEAST_BLOCKS precision.LEAST_WAVES
