@@ -66,7 +66,7 @@ T_7 = 2.365  # Student's t, 97.5 %, for BLOCKS - 1 degrees of freedom.
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Why = Literal["no-meter", "several-at-once", "few-readings", "slow-readings", "no-operators", "repeated"]
+Why = Literal["no-meter", "several-at-once", "few-readings", "slow-readings", "no-operators", "repeated", "tokens"]
 
 
 @frozen
@@ -162,6 +162,9 @@ class PhasePower:
         self._settle(batch.until_ns - WAIT_NS)
 
     def _register(self, manifest: Manifest) -> None:
+        if manifest.generation is not None:  # A request runs the operators once for each token.
+            self._refuse("tokens")
+            return
         if (
             self._why == "several-at-once"
             or manifest.load.streams > 1

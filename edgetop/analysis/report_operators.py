@@ -10,6 +10,7 @@ from edgetop.analysis.hotspots import ThreadView, each_call_ns, partitions, scal
 from edgetop.analysis.operator_bounds import Rates, applicable, bound, of_provider, rates
 from edgetop.analysis.operator_counts import OperatorEvents, bound_of, line_bytes_of, with_bytes
 from edgetop.analysis.operator_energy import NotTold, OperatorEnergies, OperatorEnergy
+from edgetop.analysis.operator_hints import plain_run_ns
 from edgetop.analysis.operator_shares import OperatorView, key_of
 from edgetop.formatting import rounded_mj
 from edgetop.frozen import frozen
@@ -64,12 +65,18 @@ class Profile:
 
 
 def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> tuple[OperatorFigures, ...] | None:
-    """Return the figures of every operator, or None if there was no profiling round."""
-    gross_j = energy.total.gross_j if energy.total else None
-    statistics = analysis.statistics()
-    p50_ns = statistics.percentile_ns(0.50) if statistics else analysis.operators.session.run_ns
+    """Return the figures of every operator, or None if there was no profiling round.
+
+    For a language model, they are those of a token.
+    """
+    session = analysis.operators.session
+    if manifest.generation is None:
+        gross_j, statistics = energy.total.gross_j if energy.total else None, analysis.statistics()
+        p50_ns = statistics.percentile_ns(0.50) if statistics else session.run_ns
+    else:
+        gross_j, p50_ns = None, plain_run_ns(session.run_ns, analysis.operators.view().overhead)
     limits = applicable(analysis.operators.ceilings, manifest.model.precision)
-    operators, figures = analysis.operators.session.views(), []
+    operators, figures = session.views(), []
     measured = operator_energies(analysis).groups
     line_bytes = line_bytes_of(analysis.event_figures())
     group_of = {place: n for n, group in enumerate(measured) for place in range(group.first, group.last + 1)}

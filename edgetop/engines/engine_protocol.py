@@ -170,6 +170,8 @@ class BurstTaken:
     longer_ns: int | None = None  # by how much this operator was longer than usual
     longer_share: float | None = None  # its usual share of the time, 0 to 1
     counts: tuple[EventCounts, ...] = ()  # events in each of `operators`
+    # Median time of the same work without the profiler, if the burst also measured that; else None.
+    plain_ns: int | None = None
 
 
 @frozen

@@ -27,7 +27,7 @@ from edgetop.session.event_kinds import UnknownEvent
 from edgetop.session.events import Event
 from edgetop.session.operators import OperatorInfo
 from edgetop.session.records import AGGREGATE, Readings
-from edgetop.session.seconds import NO_SECONDS, NS, Seconds
+from edgetop.session.seconds import NO_SECONDS, NS, TOKEN_SECOND, Seconds
 
 # Up to where a viewer has the session: (number of the journal's segment, bytes of the segment, session time in ns).
 Position = tuple[int, int, int]
@@ -38,6 +38,8 @@ MAX_NUMBERS = 200_000  # in one column
 MAX_SENSORS = 512
 MAX_OPERATORS = 20_000  # in one burst
 MAX_TEXT = 2_000
+MAX_POSITION = 2**31  # of a token in its context
+_POSITIONS = ("position_mean", "position_max", "active_position")
 OLD_S = 602  # age of a second from which no window reaches it: the longest window, and a second at each end
 
 _BEGINS, _GOES_ON = b"\1", b"\0"  # first byte of a batch: whether it begins a new deflate stream
@@ -147,6 +149,12 @@ def _check_seconds(seconds: Seconds, until_ns: int) -> None:
         _check_seconds(response, until_ns)
         _require(response.response is None)
         _require(all((response.rows[name] == rows[name]).all() for name in ("t_ns", "count")))
+    if (tokens := seconds.tokens) is not None:
+        for times in (tokens.itl, tokens.ttft):
+            _check_seconds(times, until_ns)
+            _require((times.rows["t_ns"] == rows["t_ns"]).all() and times.response is None)
+        _require(all((tokens.rows[name] >= 0).all() for name in TOKEN_SECOND.names or ()))
+        _require(all((tokens.rows[name] <= MAX_POSITION).all() for name in _POSITIONS))
     if (streams := seconds.streams) is not None:
         _check_seconds(streams.seconds, until_ns)
         _require(add_up(seconds, streams).all())
@@ -274,6 +282,9 @@ def _cuts(seconds: Seconds) -> list[int]:
     Each piece then fits into a frame. The first number is 0, and the last is the number of rows.
     """
     share = np.full(len(seconds), 1 / SECONDS_AT_ONCE)  # of a frame, that a second needs
+    if (tokens := seconds.tokens) is not None:
+        for times in (tokens.itl, tokens.ttft):
+            share = np.maximum(share, np.diff(times.offsets) / BUCKETS_AT_ONCE)
     if (streams := seconds.streams) is not None:
         share = np.maximum(share, np.diff(streams.offsets) / STREAMS_AT_ONCE)
         for rows in filter(None, (streams.seconds, streams.seconds.response)):

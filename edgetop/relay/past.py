@@ -29,7 +29,16 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import BASELINE_BURSTS
 from edgetop.session.records import AGGREGATE, NO_AGGREGATES, NO_INFERENCES, Aggregates, Inferences, Readings
-from edgetop.session.seconds import ABSENT, NS, Seconds, StreamSeconds, concatenate, summed
+from edgetop.session.seconds import (
+    ABSENT,
+    NS,
+    TOKEN_SECOND,
+    Seconds,
+    StreamSeconds,
+    TokenSeconds,
+    concatenate,
+    summed,
+)
 from edgetop.session.typed_json import JsonValue
 
 FINE_S = 660  # part that is sent in full: the longest window or chart of seconds, and a minute
@@ -175,9 +184,27 @@ def _joined(seconds: Seconds, width: int) -> Seconds:
         return seconds
     starts = _starts(seconds.rows, width)
     joined = _merged(seconds, starts)
+    if seconds.tokens is not None:
+        joined = replace(joined, tokens=_merged_tokens(seconds.tokens, starts))
     if seconds.streams is None:
         return joined
     return replace(joined, streams=_merged_streams(seconds.streams, starts, joined.rows["t_ns"]))
+
+
+def _merged_tokens(tokens: TokenSeconds, starts: npt.NDArray[np.int64]) -> TokenSeconds:
+    """Return the table `tokens` with each group of successive rows merged into one row.
+
+    `starts` are the row numbers at which the groups begin. The number of simultaneous requests (`active`) is unknown in
+    a merged row, because it changes.
+    """
+    rows, between = tokens.rows, tokens.itl.rows["count"].astype(np.float64)
+    joined = np.zeros(len(starts), TOKEN_SECOND)
+    for name in ("requests", "tokens_in", "tokens_cached", "prefill_ns", "tokens_out"):
+        joined[name] = np.add.reduceat(rows[name], starts)
+    joined["position_max"] = np.maximum.reduceat(rows["position_max"], starts)
+    weighted = np.add.reduceat(rows["position_mean"] * between, starts)
+    joined["position_mean"] = weighted / np.maximum(np.add.reduceat(between, starts), 1.0)
+    return TokenSeconds(joined, _merged(tokens.itl, starts), _merged(tokens.ttft, starts))
 
 
 def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:

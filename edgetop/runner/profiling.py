@@ -88,7 +88,13 @@ class Profiled:
 
     @property
     def p50_ns(self) -> float | None:
-        """Return the median latency in ns of the plain inferences that succeeded, or None if there are none."""
+        """Return the median latency in ns of the plain inferences that succeeded, or None if there are none.
+
+        For a language model, an inference is a token.
+        """
+        in_bursts = [burst.plain_ns for burst in self.bursts if burst.plain_ns is not None]
+        if in_bursts:
+            return float(np.median(in_bursts))
         records = join([NO_INFERENCES, *self.records])
         return float(np.median(records["latency_ns"].astype(np.int64))) if len(records) else None
 
@@ -112,8 +118,8 @@ class Profiled:
 
         Return None if it is unknown, or if other processes disturbed these inferences.
         """
-        if burst.plain_disturbed:
-            return None
+        if burst.plain_ns is not None or burst.plain_disturbed:
+            return burst.plain_ns
         return plain_ns(join([NO_INFERENCES, *self.records]), burst.monotonic_ns)
 
 

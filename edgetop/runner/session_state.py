@@ -392,6 +392,9 @@ class SessionState:
         last = self._last_burst
         number = 0 if last is None else last.number + 1
         before = join([self._before, self._latest])
+        plain = message.plain_ns
+        if plain is None and not message.plain_disturbed:
+            plain = plain_ns(before, message.monotonic_ns)
         self._last_burst = burst_of(message.monotonic_ns - self._events.origin_ns, number, message.operators, last)
         self._bursts.append(self._last_burst)
         body = noted.ProfileBurst(
@@ -399,7 +402,7 @@ class SessionState:
             duration_ns=message.duration_ns,
             runs=len(message.run_ns),
             run_ns=int(np.median(message.run_ns)),
-            plain_ns=None if message.plain_disturbed else plain_ns(before, message.monotonic_ns),
+            plain_ns=plain,
             left_out_runs=len(message.left_out_ns),
             disturbed_runs=len(message.run_ns) if message.disturbed else 0,
             preempted=message.preempted,

@@ -15,6 +15,14 @@ from edgetop.session.operators import ON_CPU
 # operator is not named; smaller: noise names one.
 STANDS_OUT = 1.2
 
+_ENERGY_UNKNOWN = {
+    "no-meter": "no sensor reads the total power as the mean since its reading before",
+    "several-at-once": "the readings are of several models or streams at once",
+    "repeated": "an operator runs several times in an inference",
+    "no-operators": "no operator or no inference was measured",
+    "tokens": "a request to a language model runs each operator once for each token",
+}
+
 
 def bound_unknown_words(ceilings: Ceilings | None, precision: str | None, provider: str) -> str:
     """Return why it is unknown whether arithmetic or memory limits operators, or "" if it can be known.
@@ -78,20 +86,12 @@ def energy_unknown_words(unknown: NotTold) -> str:
     >>> energy_unknown_words(NotTold("slow-readings", interval_ns=100_000_000, latency_ns=4.2e6))
     'a reading each 100.0 ms is too slow to tell the parts of an inference of 4.200 ms'
     """
-    match unknown.why:
-        case "no-meter":
-            return "no sensor reads the total power as the mean since its reading before"
-        case "several-at-once":
-            return "the readings are of several models or streams at once"
-        case "few-readings":
-            return f"only {formatting.quantity(unknown.readings, 'reading')}: it takes {LEAST_READINGS}"
-        case "slow-readings":
-            interval, latency = (formatting.milliseconds(ns) for ns in (unknown.interval_ns, unknown.latency_ns))
-            return f"a reading each {interval} ms is too slow to tell the parts of an inference of {latency} ms"
-        case "repeated":
-            return "an operator runs several times in an inference"
-        case "no-operators":
-            return "no operator or no inference was measured"
+    if unknown.why == "slow-readings":
+        interval, latency = (formatting.milliseconds(ns) for ns in (unknown.interval_ns, unknown.latency_ns))
+        return f"a reading each {interval} ms is too slow to tell the parts of an inference of {latency} ms"
+    if unknown.why == "few-readings":
+        return f"only {formatting.quantity(unknown.readings, 'reading')}: it takes {LEAST_READINGS}"
+    return _ENERGY_UNKNOWN[unknown.why]
 
 
 def energy_cells(operators: Sequence[OperatorFigures]) -> list[str]:

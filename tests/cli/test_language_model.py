@@ -285,10 +285,26 @@ def test_bad_input_gets_one_line_and_exit_code_2(folder, case):
     assert last.startswith("edgetop: ") or said in last
 
 
-def test_operators_are_refused_in_a_line(folder):
-    done = edgetop("ops", "llama-F32.gguf", home=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "the operators of a language model are not timed" in " ".join(done.stderr.split())
+def test_the_operators_of_a_token_are_timed(folder):
+    done = edgetop("ops", "llama-F32.gguf", "--threads", 1, "--runs", 30, "--json", home=folder)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    by_type = {row["op_type"]: row["calls"] for row in document["by_type"]}
+    assert by_type["MUL_MAT"] == 7 * 2 + 1  # of each layer q, k, v, output, gate, up, down; then the scores
+    assert by_type["RMS_NORM"] == 2 * 2 + 1
+    assert not {"VIEW", "RESHAPE", "PERMUTE"} & set(by_type)
+    assert [row["name"] for row in document["operators"] if row["name"].startswith("ffn_out")] == [
+        "ffn_out-0", "ffn_out-1",
+    ]  # fmt: skip
+    assert 0 < sum(row["mean_us"] for row in document["by_type"]) < document["instrumented_us"]
+
+
+def test_operators_of_parallel_requests_are_refused_with_the_reason(folder):
+    words = (*SHORT, "--parallel", 2, "--runs", 4, "--profile-every", "1s", "-o", "no-operators")
+    assert edgetop("run", "llama-F32.gguf", *words, home=folder).returncode == 0
+    said = [m for m in table(folder, "no-operators", "events")["message"] if "operators are not profiled" in m]
+    assert len(said) == 1
+    assert "with --parallel" in said[0]
 
 
 def test_without_the_runtime_the_package_is_named(folder):

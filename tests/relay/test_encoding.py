@@ -21,6 +21,7 @@ from edgetop.session.manifest_codec import to_json
 from edgetop.session.operators import Burst, OperatorInfo, burst_of
 from edgetop.session.records import AGGREGATE, INFERENCE, READING
 from edgetop.session.seconds import NS, Seconds
+from tests.analysis.test_equal_position import Model, session
 from tests.support.recordings import back_to_back, first_manifest
 from tests.support.scripts import HOSTILE, measured_with_power, paced, sensor, squeezenet
 from tests.support.sessions import differences, make_inferences, make_manifest, seconds_of
@@ -78,6 +79,39 @@ SERVICE = seconds_of(make_inferences([0, NS, NS + 5], 5), is_paced=True)
 def test_response_times_of_other_seconds_are_refused(response):
     assert passed(Batch(3 * NS, seconds=SERVICE))[0].seconds.response is not None
     refused_batch(Batch(3 * NS, seconds=replace(SERVICE, response=response)))
+
+
+def token_batch():
+    return session(Model(most=40), 4)
+
+
+def test_tokens_come_back():
+    sent = token_batch()
+    (back,) = passed(sent)
+    assert_same(back, sent)
+    assert back.seconds.tokens.rows["tokens_out"].sum() > 50
+
+
+def changed(tokens, name, value):
+    rows = tokens.rows.copy()
+    rows[name][1] = value
+    return replace(tokens, rows=rows)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tokens: changed(tokens, "tokens_out", -1),
+        lambda tokens: changed(tokens, "position_mean", np.nan),
+        lambda tokens: changed(tokens, "position_mean", 1e300),
+        lambda tokens: replace(tokens, itl=tokens.itl.take(np.arange(4)[::-1])),
+        lambda tokens: replace(tokens, ttft=replace(tokens.ttft, bucket_count=tokens.ttft.bucket_count + 1)),
+    ],
+    ids=["a negative number", "no number", "a position beyond all contexts", "other seconds", "another histogram"],
+)
+def test_tokens_that_cannot_be_true_are_refused(change):
+    sent = token_batch()
+    refused_batch(replace(sent, seconds=replace(sent.seconds, tokens=change(sent.seconds.tokens))))
 
 
 def test_a_column_that_says_it_is_huge_is_not_made():

@@ -19,6 +19,7 @@ from edgetop.session.load_settings import Load
 from edgetop.session.operators import ThreadUse
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS
+from tests.analysis.test_equal_position import Model, session
 from tests.support.recordings import record
 from tests.support.scripts import POWER_SENSORS, SENSORS, Script, manifest, powered
 from tests.support.sessions import differences, folded, make_inferences, make_readings, seconds_of
@@ -261,3 +262,24 @@ def test_readings_of_the_last_minutes_come_one_by_one(recording):
     last = merge([batch for batch in past.past(recording) if not len(batch.aggregates)])
     assert last.readings.dtype == READING
     assert len(np.unique(last.readings["t_ns"])) >= past.FINE_S
+
+
+def test_hours_of_tokens_have_the_figures_of_the_board(tmp_path):
+    """Past 34 minutes, a row of the coarse part covers several seconds."""
+    whole = session(Model(base=200.0, most=40), 3_600)
+    recording = Recording(record(tmp_path / "tokens.edgetop", [whole]))
+    remote, board = Analysis(), folded([whole])
+    rows = 0
+    for batch in past.past(recording):
+        (back, _) = Decoder().decode(Encoder().encode(batch, NOWHERE))
+        rows += len(back.seconds)
+        remote.fold(back)
+    assert rows < 2_500
+    sent, own = remote.generation.view(), board.generation.view()
+    assert (sent.requests, sent.tokens_in, sent.tokens_out) == (own.requests, own.tokens_in, own.tokens_out)
+    assert sent.itl.count == own.itl.count > 10_000
+    for share in (0.5, 0.99):
+        assert sent.itl.percentile_ns(share) == own.itl.percentile_ns(share)
+        assert sent.ttft.percentile_ns(share) == own.ttft.percentile_ns(share)
+    assert sent.decode_per_s == pytest.approx(own.decode_per_s)
+    assert (sent.used_max, sent.position) == (own.used_max, own.position)

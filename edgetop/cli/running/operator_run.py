@@ -18,11 +18,11 @@ from edgetop.analysis.operator_hints import operator_hints
 from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, key_of, overhead_ratio
 from edgetop.cli.output import print_text
 from edgetop.cli.running import session_parts
-from edgetop.cli.running.run_request import ModelChoice, Phases
+from edgetop.cli.running.run_request import GenerationRequest, ModelChoice, Phases
 from edgetop.engines.engine_protocol import BurstTaken, Engine, Loaded, ProfilerChosen
 from edgetop.engines.process_engine import ProcessEngine, measure_shapes
-from edgetop.engines.spec import EngineSpec
-from edgetop.errors import EdgetopError, InputError
+from edgetop.engines.spec import GENERATION_WARMUP_RUNS, EngineSpec
+from edgetop.errors import EdgetopError
 from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.models.executed import Origin, main_dtype, origins
@@ -41,6 +41,8 @@ from edgetop.session.events import Notice
 from edgetop.session.manifest import Board
 from edgetop.session.operators import CPU, ON_CPU, burst_of
 from edgetop.wording.notice_words import ADVICE, notice
+
+PROMPT_TOKENS, MAX_TOKENS = 16, 8  # of the requests to a language model between its profiled tokens
 
 
 @frozen
@@ -126,10 +128,9 @@ def profile(
     false, stored speeds are used. Raises EdgetopError if the model cannot be profiled.
     """
     model = session_parts.find_model(choice)
-    if model.format == "gguf":
-        raise InputError(
-            f"{model.path}: the operators of a language model are not timed", "edgetop run times its tokens"
-        )
+    if model.format == "gguf":  # Tokens are timed between short requests. No ceiling is known for llama.cpp.
+        choice = replace(choice, generation=GenerationRequest(prompt_tokens=PROMPT_TOKENS, max_tokens=MAX_TOKENS))
+        warmup_runs, has_roofline = min(warmup_runs or 0, GENERATION_WARMUP_RUNS), False
     phases = Phases(warmup_runs=warmup_runs, profile_every_ns=PROFILE_EVERY_NS)
     spec = session_parts.engine_spec(choice, model, phases)
     python = session_parts.interpreter(choice.python)
@@ -137,7 +138,7 @@ def profile(
     board = read_board(root)
     engine: Engine = ProcessEngine(spec, python)
     profiled = _profiled(FullyDelegated(engine, spec) if choice.needs_full_delegation else engine, runs)
-    ceilings = _ceilings(spec, python, board, profiled, measures=has_roofline)
+    ceilings = None if spec.generation else _ceilings(spec, python, board, profiled, measures=has_roofline)
     return str(model.path), put_together(
         profiled, spec, ceilings, python, board.caches, line_bytes(root, core_pmus(root))
     )

@@ -54,7 +54,7 @@ def command(
     force: bool,
     **model_options: Value,
 ) -> int:
-    """Profile the operators of MODEL, an ONNX or TFLite file. Without MODEL, profile the built-in demo model.
+    """Profile the operators of MODEL, an ONNX, TFLite or GGUF file. Without MODEL, profile the built-in demo model.
 
     The model runs as with `edgetop run`, and instrumented inferences alternate with plain ones.
     About two seconds more are used to measure the peak FLOP/s and bandwidth of this board.

@@ -150,7 +150,7 @@ def engine_spec(
         warmup_until_steady=phases.warmup_runs is None,
         runs=phases.runs,
         duration_ns=phases.duration_ns,
-        profile_every_ns=0 if generation else phases.profile_every_ns,
+        profile_every_ns=0 if choice.url is not None else phases.profile_every_ns,
         noted_events=_noted_events() if phases.profile_every_ns and not generation else (),
         in_turns=in_turns,
         cpus=_engine_cpus(choice, monitor_cpus),

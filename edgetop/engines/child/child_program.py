@@ -73,13 +73,14 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
             from . import server_load  # noqa: PLC0415  of servers alone
 
             requests, at_end = server_load.prepared(spec, outlet, control)
-            keep = _nothing
+            profile = keep = _nothing
         else:
             from . import generation  # noqa: PLC0415  of language models alone
 
-            requests, keep = generation.prepared(spec, outlet, control)
+            requests, profile, keep = generation.prepared(spec, outlet, control)
 
         def begin_warmup() -> None:
+            profile()
             _begin(outlet, "warmup")
             keep()
 
@@ -122,7 +123,7 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
 
 
 def _nothing() -> None:
-    """Store no outputs."""
+    """Profile no operators, or store no outputs."""
 
 
 def _varying(spec: Dict[str, Any], adapter: Any) -> List[str]:

@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import message_frames, own_memory
 from .adapters import choose
+from .bursts import open_bursts
 from .engine_error import EngineError
 from .loop import Control
 from .pace import NEVER, Waiter, pace_of, sharpen_timers
@@ -76,22 +77,19 @@ class Requests:
         self._frames.put_prompt(prefilled, prefilled - divided, len(prompt), phase)
         slot = (ctypes.c_int32 * 1)()
         one = library.batch(ctypes.addressof(slot), 1)
+        # Looked up once: what is done for each token is time in which no token is computed.
         sample, sampler, is_end = library.llama_sampler_sample, self._adapter.sampler, library.llama_vocab_is_eog
-        position, tokens, sampled_ns, finish = len(prompt), 0, 0, LENGTH
-        first = last = prefilled
+        put_token, decode, control, stops_at_end = (
+            self._frames.put_token, self._decoder.decode, self._control, self._stops_at_end
+        )  # fmt: skip
+        position, tokens, sampled_ns, finish = len(prompt), 1, 0, LENGTH
+        before = now()
+        slot[0] = sample(sampler, context, -1)
+        first = last = after = now()
+        put_token(after, after - due_ns, position, 0, phase)
         while True:
-            before = now()
-            slot[0] = sample(sampler, context, -1)
-            after = now()
             sampled_ns += after - before
-            tokens += 1
-            if tokens == 1:
-                first = last = after
-                self._frames.put_token(after, after - due_ns, position, 0, phase)
-            else:
-                self._frames.put_token(after, after - last, position, 1, phase)
-                last = after
-            if self._stops_at_end and is_end(self._adapter.vocabulary, slot[0]):
+            if stops_at_end and is_end(self._adapter.vocabulary, slot[0]):
                 finish = STOP
                 break
             if tokens >= most:
@@ -99,16 +97,28 @@ class Requests:
             if position >= self.context_size:
                 finish = CONTEXT
                 break
-            if self._is_over(until_ns):
+            if control.stop_requested or after >= until_ns:
                 finish = CANCELLED
                 break
-            self._decoder.decode(one)
+            decode(one)
             position += 1
+            tokens += 1
+            before = now()
+            slot[0] = sample(sampler, context, -1)
+            after = now()
+            put_token(after, after - last, position, 1, phase)
+            last = after
         self._frames.put_request(
             start, start - due_ns, last - start, first - due_ns, divided - start, prefilled - divided,
             last - first, sampled_ns, len(prompt), 0, tokens, position, place, phase, finish,
         )  # fmt: skip
         return start, last, finish == CANCELLED
+
+    def settle(self) -> None:
+        """Compute a token that is not recorded, so that caches are as usual before the next request."""
+        slot = (ctypes.c_int32 * 1)(0)
+        self._library.llama_memory_clear(self._adapter.memory, False)
+        self._decoder.decode(self._library.batch(ctypes.addressof(slot), 1))
 
     def _is_over(self, until_ns: int) -> bool:
         return self._control.stop_requested or self._clock() >= until_ns
@@ -128,7 +138,7 @@ class GenerationLoop:
         """
         self._stream = stream
         self.clock = time.monotonic_ns
-        self.bursts: Optional[Any] = None  # operators are not profiled
+        self.bursts: Optional[Any] = None  # a Bursts object if operators are profiled, which happens between requests
         self._requests, self._outlet, self._control, self._make_pace = requests, outlet, control, make_pace
         self._waiter = Waiter(control, self.clock, outlet.sleep)
         self._failures = Failures(outlet)
@@ -156,6 +166,9 @@ class GenerationLoop:
         due = begun if pace is None else pace.begin(begun)
         left = -1 if runs is None else runs
         is_open = pace is not None and pace.is_open
+        bursts = self.bursts if phase == message_frames.PHASE_MEASURE else None
+        if bursts is not None:
+            bursts.begin()
         while left and not self._control.stop_requested:
             if pace is not None and not (self._waiter.until(min(due, until_ns)) and due < until_ns):
                 break
@@ -168,6 +181,10 @@ class GenerationLoop:
                 self._outlet.put(
                     memoryview(b""), 0, self._stream, max(done, due)
                 )  # in turns, tells how far this engine has come
+            if bursts is not None and left and bursts.is_due(done):
+                bursts.take(self._requests.settle)
+                if is_open and pace is not None:
+                    due = pace.postpone(due, done, self.clock())
         if self._control.stop_requested:
             return "stop"
         return "runs" if left == 0 and self.clock() < until_ns else "duration"
@@ -196,12 +213,13 @@ class GenerationLoop:
         return done
 
 
-def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Tuple[Any, Callable[[], None]]:
-    """Load the language model at `spec["model"]`. Return a loop that runs requests, and a function that stores outputs.
+def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Tuple[Any, Callable[[], None], Callable[[], None]]:
+    """Load the language model at `spec["model"]`. Return a loop that runs requests, and two functions.
 
-    The function is to be called between two requests, before the warm-up. `spec` has the fields of `EngineSpec` by
-    name. `outlet` gets a report of the loaded model. `control` says when the user requests a stop. Raises EngineError
-    if the model cannot be loaded.
+    The first function prepares to profile operators, and the second one stores outputs. Both are to be called between
+    two requests, the first one before the warm-up begins, the second one when it begins. `spec` has the fields of
+    `EngineSpec` by name. `outlet` gets a report of the loaded model. `control` says when the user requests a stop.
+    Raises EngineError if the model cannot be loaded.
     """
     begin = time.monotonic_ns()
     adapter, why = choose(spec["engine"], spec["format"])
@@ -224,12 +242,19 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Control) -> Tuple[Any, 
 
             keep_outputs(spec, adapter, requests.prompts, outlet.send, lambda: control.stop_requested)
 
+    loop: Any
     if isinstance(requests, ParallelRequests):
-        return requests, keep
-    if not spec.get("in_turns"):
-        return GenerationLoop(requests, outlet, control, lambda: pace_of(spec, 0)), keep
-    lanes = Lanes(outlet, 1)
-    return Streams([GenerationLoop(requests, lanes, control, lambda: pace_of(spec, 0))], lanes, control), keep
+        loop = requests
+    elif not spec.get("in_turns"):
+        loop = GenerationLoop(requests, outlet, control, lambda: pace_of(spec, 0))
+    else:
+        lanes = Lanes(outlet, 1)
+        loop = Streams([GenerationLoop(requests, lanes, control, lambda: pace_of(spec, 0))], lanes, control)
+
+    def profile() -> None:
+        loop.bursts = open_bursts(adapter, spec, outlet, control)
+
+    return loop, profile, keep
 
 
 class Nowhere:

@@ -28,11 +28,18 @@ PARAMETER_BYTES = 1024  # more than any version's structure has; those of 2026 h
 CONTEXT_DEFAULTS = (512, 2048, 512, 1)
 # `llama_model_params` begins with two pointers, `n_gpu_layers` and `split_mode`; its defaults are -1 or 999, and 1.
 GPU_LAYERS_OFFSET, GPU_LAYERS_DEFAULTS, SPLIT_MODE_DEFAULT = 16, (-1, 999, 0), 1
+# `llama_context_params.cb_eval` and its argument, both null, stand between `defrag_thold` (-1) and the types of the
+# cache (F16, F16), to which another pair of null pointers and `false` follow. Between the first two may be padding.
+EVAL_CALLBACK = struct.Struct("<QQ2iQQ")
+EVAL_CALLBACK_DEFAULTS = (0, 0, 1, 1, 0, 0)
 BATCH = 512  # tokens of a prompt that are processed at once: llama.cpp's default size of a physical batch
 ERROR_LEVEL, WARNING_LEVEL, CONTINUED_LEVEL = 4, 3, 5  # enum ggml_log_level
 NO_VOCABULARY = 0  # enum llama_vocab_type
 
 _LOG = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+# ggml_backend_sched_eval_callback in ggml/include/ggml-backend.h: a tensor, whether the scheduler asks if the tensor is
+# of interest, and an argument of the caller. Without the question, the tensor has been computed.
+EvalCallback = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_bool, ctypes.c_void_p)
 
 
 class _Parameters(ctypes.Structure):
@@ -89,6 +96,13 @@ _FUNCTIONS = {
     "llama_batch_get_one": (_Batch, [_POINTER, _INT]),
     "llama_batch_init": (_Batch, [_INT, _INT, _INT]),
     "llama_n_ctx_seq": (_UINT, [_POINTER]),
+    "llama_free": (None, [_POINTER]),
+    "llama_memory_seq_pos_max": (_INT, [_POINTER, _INT]),
+    "llama_state_seq_get_size": (ctypes.c_size_t, [_POINTER, _INT]),
+    "llama_state_seq_get_data": (ctypes.c_size_t, [_POINTER, _POINTER, ctypes.c_size_t, _INT]),
+    "llama_state_seq_set_data": (ctypes.c_size_t, [_POINTER, _POINTER, ctypes.c_size_t, _INT]),
+    "ggml_get_name": (_TEXT, [_POINTER]),
+    "ggml_op_desc": (_TEXT, [_POINTER]),
     "llama_memory_seq_rm": (ctypes.c_bool, [_POINTER, _INT, _INT, _INT]),
     "llama_decode": (_INT, [_POINTER, _Batch]),
     "llama_get_logits_ith": (_POINTER, [_POINTER, _INT]),
@@ -183,18 +197,26 @@ class Llama:
             raise EngineError("model", "%s: its architecture does not generate text token after token" % path)
         return int(model)
 
-    def context(self, model: int, size: int, threads: int, batch: int = BATCH, sequences: int = 1) -> int:
+    def context(
+        self, model: int, size: int, threads: int, batch: int = BATCH, sequences: int = 1, callback: Any = None
+    ) -> int:
         """Make a context with room for `size` tokens in each sequence, and return its address in memory.
 
         Raises EngineError if that fails. `model` is the model's address. `threads` is the number of threads; 0 for
         llama.cpp's default. `batch` is how many tokens of prompts are processed at once, at most. `sequences` is the
-        number of requests that can run at the same time.
+        number of requests that can run at the same time. `callback` is an `EvalCallback`, which is called for each
+        operator; None for none. The caller must keep it as long as the context.
         """
         parameters = self.llama_context_default_params()
         if struct.unpack_from("<4I", bytes(parameters.content)) != CONTEXT_DEFAULTS:
             raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
-        batch = self.batch_size = max(min(batch, size), sequences)
+        batch = max(min(batch, size), sequences)
         struct.pack_into("<4I", parameters.content, 0, size * sequences, batch, batch, sequences)
+        if callback is None:
+            self.batch_size = batch
+        else:
+            place = _callback_place(bytes(parameters.content))
+            struct.pack_into("<Q", parameters.content, place, ctypes.cast(callback, ctypes.c_void_p).value or 0)
         context = self.llama_init_from_model(model, parameters)
         if not context:
             text = "a context of %d tokens cannot be made: %s" % (size, self._why())
@@ -290,6 +312,22 @@ class Llama:
         ):
             raise EngineError("runtime", "edgetop does not know this version of llama.cpp", "install a later edgetop")
         return batch, BatchTokens(batch)
+
+
+def _callback_place(content: bytes) -> int:
+    """Return where the pointer `cb_eval` lies in `content`, the default `llama_context_params`.
+
+    Raises EngineError("runtime") if exactly one place does not fit.
+    """
+    places = [
+        place
+        for place in range(16, len(content) - EVAL_CALLBACK.size, 8)
+        if EVAL_CALLBACK.unpack_from(content, place) == EVAL_CALLBACK_DEFAULTS
+        and -1.0 in struct.unpack_from("<2f", content, place - 8)
+    ]
+    if len(places) != 1:
+        raise EngineError("runtime", "edgetop does not know where this version of llama.cpp has its callback")
+    return places[0]
 
 
 class BatchTokens:

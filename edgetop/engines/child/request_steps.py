@@ -22,7 +22,9 @@ class Decoder:
 
         `adapter` holds the loaded model. `spec` has the fields of `EngineSpec` by name. `clock` returns ns.
         """
-        self._library, self._context, self._clock = adapter.library, adapter.context, clock
+        # The functions themselves: a look-up for each token takes time in which no token is computed.
+        self._decode, self._wait = adapter.library.llama_decode, adapter.library.llama_synchronize
+        self._context, self._clock = adapter.context, clock
         self._page = Page(spec["virtual_board"]).doubles if spec.get("virtual_board") else None
 
     def decode(self, batch: Any) -> None:
@@ -30,14 +32,24 @@ class Decoder:
 
         On a virtual board that is throttled, this takes longer.
         """
-        begin = self._clock() if self._page is not None else 0
-        status = self._library.llama_decode(self._context, batch)
-        self._library.llama_synchronize(self._context)
+        if self._page is not None:
+            self._decode_on_board(batch, self._page)
+            return
+        status = self._decode(self._context, batch)
+        self._wait(self._context)
         if status:
             raise RuntimeError("llama_decode returned %d" % status)
-        if self._page is not None and self._page[SLOWDOWN] > 0:
+
+    def _decode_on_board(self, batch: Any, page: Any) -> None:
+        """Process `batch` on a virtual board, whose state is in `page`."""
+        begin = self._clock()
+        status = self._decode(self._context, batch)
+        self._wait(self._context)
+        if status:
+            raise RuntimeError("llama_decode returned %d" % status)
+        if page[SLOWDOWN] > 0:
             end = self._clock()
-            until = end + int((end - begin) * self._page[SLOWDOWN])
+            until = end + int((end - begin) * page[SLOWDOWN])
             while self._clock() < until:
                 pass
 

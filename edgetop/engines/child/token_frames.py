@@ -8,6 +8,7 @@ from typing import Any, Callable
 from . import message_frames
 
 FLUSH_NS = 20_000_000
+_pack_token = message_frames.TOKEN.pack
 
 Clock = Callable[[], int]
 
@@ -27,7 +28,7 @@ class TokenFrames:
         The parameters are the fields of `message_frames.TOKEN`, which describes them. `kind` is 0 for the first token
         of a request, else 1.
         """
-        self._tokens += message_frames.TOKEN.pack(t_ns, gap_ns, position, kind, phase, active, False)
+        self._tokens += _pack_token(t_ns, gap_ns, position, kind, phase, active, False)
         if t_ns - self._flushed_ns > FLUSH_NS:
             self.flush(t_ns)
 

@@ -8,7 +8,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.hotspots import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
 from edgetop.analysis.operator_bounds import applicable, of_provider, rates
 from edgetop.analysis.operator_counts import OperatorEvents, bound_of, line_bytes_of, with_bytes
-from edgetop.analysis.operator_hints import fell_back
+from edgetop.analysis.operator_hints import fell_back, plain_run_ns
 from edgetop.analysis.operator_shares import OperatorView, key_of
 from edgetop.analysis.program_frames import FramesView
 from edgetop.formatting import UNKNOWN, cut_middle, milliseconds, or_unknown
@@ -148,7 +148,9 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
     ]  # fmt: skip
     overhead = or_unknown(operators.overhead, lambda ratio: f"{100 * (ratio - 1):+.1f} %")
     times = or_unknown(_p50_ns(view) or None, lambda ns: f"{milliseconds(ns)} ms")
-    costs = [f"instrumented inferences {overhead}, not measured", f"; times are shares of p50 {times}"]
+    is_of_tokens = view.manifest is not None and view.manifest.generation is not None
+    what, whole = ("tokens", "a token") if is_of_tokens else ("inferences", "p50")
+    costs = [f"instrumented {what} {overhead}, not measured", f"; times are shares of {whole} {times}"]
     if operators.partitions and operators.partitions > 1:
         costs.append(f"; {operators.partitions} partitions")
     types = [f"{area.clean(of.op_type)} {formatting.percent(of.share)} ({of.count})  " for of in operators.by_type]
@@ -194,8 +196,10 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
 def _p50_ns(view: MonitorView) -> float | None:
     """Return the p50 latency in ns of the chosen window, or else of the session; None without an inference.
 
-    Inferences that were slowed by profiling do not count.
+    Inferences that were slowed by profiling do not count. For a language model, return the time of a token.
     """
+    if view.manifest is not None and view.manifest.generation is not None:
+        return plain_run_ns(view.operators.run_ns, view.operators.overhead)
     statistics = view.latency.window or view.latency.session
     return statistics.percentile_ns(0.50) if statistics else None
 

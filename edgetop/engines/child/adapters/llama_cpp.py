@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+import functools
+from typing import Any, Callable, Dict, Iterator
 
 from ..engine_error import EngineError
 from ..llama_library import BATCH, PACKAGE, Llama
@@ -29,6 +30,7 @@ class LlamaCpp:
         Calls `imported` as soon as the library is loaded.
         """
         refuse_options(spec)
+        self._spec = spec
         self.library = Llama()
         imported()
         options = spec["generation"]
@@ -39,6 +41,12 @@ class LlamaCpp:
         self.vocabulary = self.library.llama_model_get_vocab(self.model)
         self.memory = self.library.llama_get_memory(self.context)
         self.sampler = self.library.sampler(options["temperature"], spec["seed"])
+
+    def profilers(self) -> Iterator[Callable[[], Any]]:
+        """Yield a function that makes a profiler of operators, or raises ProfilingError if they cannot be timed."""
+        from ..profilers.llama_operators import LlamaOperators  # noqa: PLC0415  only if operators are profiled
+
+        yield functools.partial(LlamaOperators, self, self._spec)
 
     def describe(self) -> Dict[str, Any]:
         providers = ["GPU", "CPU"] if self.library.llama_supports_gpu_offload() else ["CPU"]
