@@ -170,7 +170,7 @@ def read_table(page: Page, columns: Columns) -> Times:
     """
     header, separators, names, below = header_of(page.text, columns.latency)
     latency, unit = _latency_column(names, columns.latency, below, separators)
-    time = _time_column(names, columns.time, latency)
+    time = _readable_time(_time_column(names, columns.time, latency), names, below, separators, columns, page)
     is_named = not _is_number(separators, names[latency])
     starts: list[int] = []
     latencies: list[int] = []
@@ -342,6 +342,34 @@ def _time_column(names: Sequence[str], asked: str | None, latency: int) -> _Time
         if place != latency and _TIME.fullmatch(plain):
             return place, _number_in(unit) if unit else _date
     return None
+
+
+def _readable_time(
+    time: _Time | None, names: Sequence[str], below: Sequence[str], separators: Separators, columns: Columns, page: Page
+) -> _Time | None:
+    """Return the column of start times, or None if its first cell cannot be read. A note in `page` then says why.
+
+    `time` is the column, or None if there is none. `names` are the columns' names, and `below` the cells of the first
+    row of numbers. Raises ValueError instead if the user chose the column.
+    """
+    if not time or not (why := _why_no_time(names[time[0]], time, below, separators)):
+        return time
+    if columns.time is not None:
+        raise ValueError(why)
+    page.notes.append(f"times not used: {why}")
+    return None
+
+
+def _why_no_time(name: str, time: _Time, below: Sequence[str], separators: Separators) -> str:
+    """Return why a column has no times that can be read, or "" if it has. `below` is the first row of numbers."""
+    cell = below[time[0]] if time[0] < len(below) else ""
+    try:
+        time[1](cell, separators)
+    except ValueError:
+        if _amount(cell, separators):
+            return f"column {name!r} does not name its unit: --time-column {name}:s"
+        return f"column {name!r} has no number and no date: {cell[:40]!r}" if cell else ""
+    return ""
 
 
 def _find(names: Sequence[str], asked: str) -> tuple[int, str | None]:

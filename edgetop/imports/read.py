@@ -332,18 +332,52 @@ def _parsed(text: str, page: Page) -> Any:
     return None
 
 
+# Output of tools that is not read: a pattern of it, what it is, and what to do.
+_OTHER_OUTPUTS = (
+    (
+        re.compile(r"^CONTAINER ID +NAME +CPU %", re.MULTILINE),
+        "the table of docker stats",
+        "write lines instead: docker stats --format json",
+    ),
+    (
+        re.compile(r"^\| model .*\| +t/s \|", re.MULTILINE),
+        "the table of llama-bench, which has no single repetitions",
+        "write them instead: llama-bench -o json",
+    ),
+    (
+        re.compile(r"^(?:index, |name, )*timestamp, .*\[|\bpower\.draw\b", re.MULTILINE),
+        "a log of nvidia-smi, which has no inferences",
+        "edgetop run and watch read the GPU themselves: edgetop help power",
+    ),
+    (
+        re.compile(r"\bBzy_MHz\b|^PowerTOP ", re.MULTILINE),
+        "a log of turbostat or powertop, which has no inferences",
+        "edgetop run and watch read the board themselves: edgetop help boards",
+    ),
+    (
+        re.compile(r"\btemp=[0-9.]+'C|\bthrottled=0x[0-9a-f]+|\bfrequency\([0-9]+\)=[0-9]+"),
+        "a log of vcgencmd, which has no inferences",
+        "edgetop run and watch read the board themselves: edgetop help boards",
+    ),
+)
+LOOKED_AT_CHARACTERS = 64 * 1024
+
+
 def _not_read(path: Path, text: str) -> InputError:
     """Return the error for a file of which no tool is recognised. If the file is not JSON, the error says why."""
     if not text.strip():
         return InputError(f"{path}: empty", "it is written when the tool ends")
+    for pattern, what, advice in _OTHER_OUTPUTS:
+        if pattern.search(text[:LOOKED_AT_CHARACTERS]):
+            return InputError(f"{path}: {what}", advice)
     if why_not := latency_table.why_no_table(text):
         return InputError(f"{path}: {why_not}", HELP)
+    if text.lstrip()[:1] not in ("[", "{"):
+        return InputError(f"{path}: no output of a tool that is known, no table of latencies, and no JSON", HELP)
     try:
         _loads(text)
     except (ValueError, RecursionError) as error:
         why = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        if text.lstrip()[:1] not in ("[", "{"):
-            why += "; nor what trtexec, benchmark_model, onnxruntime_perf_test or tegrastats print"
         return InputError(f"{path}: not JSON, or cut off: {why}", HELP)
     what = "nothing that trtexec, llama-bench, AIPerf or litert-benchmark exports, nor a profile of ONNX Runtime, "
     return InputError(f"{path}: {what}nor what a tool prints", HELP)

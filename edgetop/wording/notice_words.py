@@ -221,17 +221,17 @@ def _hint(hint: Hint) -> str:  # noqa: C901, PLR0911  a sentence for each hint
         case of.DominantOperator(operator):
             return f"{short_name(operator)} ({operator.op_type}) takes {percent(operator.share)} of the time"
         case of.SlowKernels(operators):
-            reach = "reach less than a quarter of the FLOP/s of others like them"
-            return f"{_many(operators)} of {_share(operators)} of the time {reach}: {_names(operators)}"
+            below = "with less than a quarter of the FLOP/s of similar operators"
+            return f"{_many(operators)} of {_share(operators)} of the time, {below}: {_names(operators)}"
         case of.Conversions(operators):
-            take = f"take {_share(operators)} of the time"
-            return f"{_many(operators)} that only convert dtypes or layouts {take}: {_names(operators)}"
+            only = f"for nothing but conversions of dtypes or layouts {_take(operators)}"
+            return f"{_many(operators)} {only}: {_names(operators)}"
         case of.DynamicQuantisation(operators):
-            take = f"take {_share(operators)} of the time, and quantise anew in every inference"
-            return f"{_many(operators)} with integer weights and float activations {take}"
+            anew = f"which are quantised anew in every inference, {_take(operators)}"
+            return f"{_many(operators)} with integer weights and float activations, {anew}"
         case of.NotFused(operators):
-            take = f"were not merged into it and take {_share(operators)} of the time"
-            return f"{_many(operators)} behind a convolution {take}: {_names(operators)}"
+            apart = f"not merged into it, {_take(operators)}"
+            return f"{_many(operators)} behind a convolution, {apart}: {_names(operators)}"
         case of.SmallForDelegate(inference_ns, providers):
             takes = f"an inference takes {milliseconds(inference_ns)} ms on {', '.join(providers)}"
             return f"{takes}: handing it over may be most of it"
@@ -257,6 +257,10 @@ def _crossings(parts: int) -> str:
 
 def _many(operators: Sequence[OperatorView]) -> str:
     return quantity(len(operators), "operator")
+
+
+def _take(operators: Sequence[OperatorView]) -> str:
+    return f"take{'s' if len(operators) == 1 else ''} {_share(operators)} of the time"
 
 
 def _share(operators: Iterable[OperatorView]) -> str:

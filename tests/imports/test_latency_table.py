@@ -1,5 +1,6 @@
 """Tables of latencies: any separator, units by name, and rows that are not understood."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,22 @@ def test_a_time_that_stands_still_or_goes_back_is_said(tmp_path: Path) -> None:
     back, reading = of(tmp_path, "t_s,latency_ms\n1,5\n3,6\n2,7\n")
     assert (back.latency_ns.tolist(), back.start_ns.tolist()) == ([5 * MS, 7 * MS, 6 * MS], [0, 1000 * MS, 2000 * MS])
     assert reading.notes == ("column 't_s': its time goes back in 1 row, first at inference 3",)
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        ("0 1", "column 'time' does not name its unit: --time-column time:s"),
+        ("10:00:00 10:00:01", "column 'time' has no number and no date: '10:00:00'"),
+    ],
+)
+def test_times_that_cannot_be_read_leave_the_latencies(tmp_path: Path, cells: str, why: str) -> None:
+    text = "time,latency_ms\n" + "".join(f"{cell},5\n" for cell in cells.split())
+    times, reading = of(tmp_path, text)
+    assert (times.latency_ns.tolist(), times.has_starts) == ([5 * MS, 5 * MS], False)
+    assert f"times not used: {why}" in reading.notes
+    with pytest.raises(InputError, match=re.escape(why)):
+        of(tmp_path, text, time="time")
 
 
 BAD = {

@@ -187,7 +187,7 @@ BAD = {
     "a result that took no time": (printed.perf_result([0.1, 0.0]), "inference 1 took no time"),
     "of two tools": (printed.TRTEXEC + printed.PERF_TEST, "output of trtexec and of onnxruntime_perf_test"),
     "beside a log": (f"{printed.NANO}\n{printed.TRTEXEC}", "output of trtexec and of tegrastats"),
-    "of none": ("Usage: trtexec [options]", "nor what trtexec, benchmark_model"),
+    "of none": ("Usage: trtexec [options]", "no output of a tool that is known"),
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def test_a_mark_of_byte_order_is_no_content(tmp_path):
 BAD = {
     "empty": (" \n", "empty"),
     "cut off": (trtexec.times(50)[:-200], "not JSON, or cut off"),
-    "no JSON": ("Usage: trtexec [options]", "not JSON, or cut off"),
+    "no JSON": ("Usage: trtexec [options]", "no output of a tool that is known"),
     "NaN": (trtexec.times(3).replace('"latencyMs" : 2.375', '"latencyMs" : NaN', 1), "NaN is no number"),
     "nan, as C++ has it": (trtexec.profile().replace("12.5", "-nan"), "not JSON, or cut off"),
     "infinite": (trtexec.times(3).replace('"latencyMs" : 2.375', '"latencyMs" : Infinity', 1), "Infinity is no number"),
@@ -47,7 +47,7 @@ BAD = {
     "an object": ("{}", "nothing that trtexec"),
     "another list": ('[{"name": "x", "dur": 5}]', "nothing that trtexec"),
     "an empty list": ("[]", "nothing that trtexec"),
-    "a number": ("5", "nothing that trtexec"),
+    "a number": ("5", "no output of a tool that is known"),
     "a bad entry": (
         trtexec.times(3).replace('"latencyMs" : 2.375', '"latencyMs" : -1', 1),
         "entry 0: latencyMs is no time",
@@ -85,3 +85,28 @@ def test_two_of_a_kind_are_two_sessions(tmp_path):
     files = [kept(tmp_path, name, trtexec.times(3)) for name in "ab"]
     with pytest.raises(InputError, match=r"/a and .*/b: both hold times"):
         read_all(files)
+
+
+OTHERS = {
+    "docker stats": (
+        "CONTAINER ID   NAME   CPU %   MEM USAGE\nab12   cam   9.1%   1MiB\n",
+        "--format json",
+    ),
+    "llama-bench": (
+        "| model | test | t/s |\n| --- | --- | ---: |\n| m | tg128 | 14 ± 1 |\n",
+        "-o json",
+    ),
+    "nvidia-smi": ("timestamp, power.draw [W]\n2025/11/20 10:00:00.123, 60.12 W\n", "has no inferences"),
+    "turbostat": ("Core\tCPU\tAvg_MHz\tBusy%\tBzy_MHz\n-\t-\t310\t10.2\t3040\n", "has no inferences"),
+    "vcgencmd": ("10:00:00 temp=51.6'C throttled=0x0\n", "has no inferences"),
+}
+
+
+@pytest.mark.parametrize("tool", OTHERS)
+def test_output_of_another_tool_is_named_with_what_helps(tmp_path, tool):
+    text, advice = OTHERS[tool]
+    (tmp_path / "log").write_text(text)
+    with pytest.raises(InputError) as refused:
+        read(tmp_path / "log")
+    assert tool in str(refused.value)
+    assert advice in str(refused.value)

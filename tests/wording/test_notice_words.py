@@ -141,24 +141,25 @@ WORDS = [
     (of.DominantOperator(op("big", 0.51)), "big (Conv) takes 51.0 % of the time", {}),
     (
         of.SlowKernels(tuple(op(name, 0.1) for name in "abcd")),
-        ("4 operators of 40.0 % of the time reach less than a quarter of the FLOP/s of others like them: "
+        ("4 operators of 40.0 % of the time, with less than a quarter of the FLOP/s of similar operators: "
         "a (Conv, 10.0 %), b (Conv, 10.0 %), c (Conv, 10.0 %), ..."),
         {},
     ),
     (
         of.Conversions((op("q", 0.1), op("r", 0.2))),
-        "2 operators that only convert dtypes or layouts take 30.0 % of the time: r (Conv, 20.0 %), q (Conv, 10.0 %)",
+        ("2 operators for nothing but conversions of dtypes or layouts take 30.0 % of the time: r (Conv, 20.0 %), "
+        "q (Conv, 10.0 %)"),
         {},
     ),
     (
         of.DynamicQuantisation((op("q", 0.2),)),
-        ("1 operator with integer weights and float activations take 20.0 % of the time, and quantise anew in every "
-        "inference"),
+        ("1 operator with integer weights and float activations, which are quantised anew in every inference, takes "
+        "20.0 % of the time"),
         {},
     ),
     (
         of.NotFused((op("relu", 0.2),)),
-        "1 operator behind a convolution were not merged into it and take 20.0 % of the time: relu (Conv, 20.0 %)",
+        "1 operator behind a convolution, not merged into it, takes 20.0 % of the time: relu (Conv, 20.0 %)",
         {},
     ),
     (
