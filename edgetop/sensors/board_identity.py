@@ -20,6 +20,8 @@ from edgetop.sensors.sensor_protocol import Found, Reader, SensorEvent, Values
 from edgetop.session.event_kinds import ClockSource, SettingChanged
 from edgetop.session.manifest import Board
 
+# What Qualcomm's own kernels write behind the name of the SoC: the kind of board (arch/arm64/boot/dts/qcom).
+_FORM_FACTOR = re.compile(r"qcom,(mtp|cdp|qrd|hdk|idp|fluid|liquid|rumi|sim|sbc)")
 # Names of ARM CPUs by part number, since /proc/cpuinfo has only the number (arch/arm64/include/asm/cputype.h).
 _ARM_PARTS = {
     "0xd03": "Cortex-A53", "0xd04": "Cortex-A35", "0xd05": "Cortex-A55", "0xd07": "Cortex-A57",
@@ -45,10 +47,11 @@ def read_board(root: Root) -> Board:
     """Return the board's model, SoC, kernel, CPU and the like. Fields that cannot be read are None."""
     memory_kib = read_meminfo(root).get("MemTotal")
     model = root.line("proc/device-tree/model") or _dmi(root, "sys_vendor", "product_name")
+    compatible = [name for name in (root.line("proc/device-tree/compatible") or "").split("\0") if name]
     cpus = [name for name in root.names("sys/devices/system/cpu") if re.fullmatch(r"cpu\d+", name)]
     return Board(
         model=model or _dmi(root, "board_vendor", "board_name"),
-        soc=(root.line("proc/device-tree/compatible") or "").split("\0")[-1] or None,
+        soc=next((name for name in reversed(compatible) if not _FORM_FACTOR.fullmatch(name)), None),
         kernel=root.line("proc/sys/kernel/osrelease"),
         os=_os(root),
         cpu=_cpu(root),

@@ -32,8 +32,10 @@ class Supply:
         self.kind, self.has = root.line(f"{self.folder}/type"), set(root.names(self.folder))
         self.is_measured = "power_now" in self.has or {"voltage_now", "current_now"} <= self.has
         self.files = {file: root.file(f"{self.folder}/{file}") for file in FILES}
-        # A mouse's battery does not feed the board (`scope`: drivers/power/supply/power_supply_sysfs.c).
-        self.is_the_boards = root.line(f"{self.folder}/scope") != "Device"
+        # A mouse's battery does not feed the board (`scope`: drivers/power/supply/power_supply_sysfs.c), nor does an empty
+        # bay (`present` is 0).
+        is_there = root.number(f"{self.folder}/present") != 0
+        self.is_the_boards = is_there and root.line(f"{self.folder}/scope") != "Device"
 
     def watts(self) -> float:
         """Return the present power in W: `power_now`, or else voltage times current.
@@ -61,6 +63,10 @@ def discover(root: Root) -> Found:
     status = [supply.files["status"].line() or "?" for supply in batteries]
     if DISCHARGING not in status or "Charging" in status:
         says = ", ".join(f"{supply.name} {text}" for supply, text in zip(batteries, status, strict=True))
+        if {"Unknown", "?"}.issuperset(status):
+            return Found(
+                mains, (Missing("battery power", f"{says}: its driver does not say whether it feeds the board"),)
+            )
         why = f"{says}: on mains its gauge does not measure what the board draws"
         return Found(mains, (Missing("battery power", why, "unplug the mains before the run"),))
     where = ", ".join(root.absolute(supply.folder) for supply in batteries)

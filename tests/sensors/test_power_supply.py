@@ -49,6 +49,19 @@ def test_power_with_a_sign_is_what_a_battery_that_discharges_gives(tmp_path: Pat
     assert read(power_supply.discover(root)) == {"power/battery": pytest.approx(8.2)}
 
 
+@pytest.mark.parametrize("status", ["Unknown", ""])
+def test_a_battery_without_a_status_is_missing_and_is_not_to_be_unplugged(tmp_path: Path, status: str) -> None:
+    (missing,) = power_supply.discover(supplies(tmp_path, BAT0=BATTERY | {"status": status})).missing
+    assert "does not say whether it feeds the board" in missing.why
+    assert missing.fix is None
+
+
+@pytest.mark.parametrize("status", ["Discharging", "Unknown", "Not charging"])
+def test_an_empty_battery_bay_is_no_battery(tmp_path: Path, status: str) -> None:
+    found = power_supply.discover(supplies(tmp_path, BAT0=BATTERY | {"present": "0", "status": status}))
+    assert (found.sources, found.missing) == ((), ())
+
+
 SUPPLIES = {
     "a charger that is too weak": {"type": "Mains", "online": "1"},
     "USB-PD with a programmable voltage": {"type": "USB", "online": "2", "voltage_now": "9000000", "current_now": "0"},
@@ -92,7 +105,7 @@ def test_power_that_the_gauge_tells_itself_counts_first(tmp_path: Path) -> None:
     assert read(power_supply.discover(root)) == {"power/battery": pytest.approx(16.9)}
 
 
-@pytest.mark.parametrize("status", ["Charging", "Full", "Not charging", "Unknown", ""])
+@pytest.mark.parametrize("status", ["Charging", "Full", "Not charging"])
 def test_on_mains_a_battery_is_missing_with_what_to_do(tmp_path: Path, status: str) -> None:
     found = power_supply.discover(supplies(tmp_path, BAT0=BATTERY | {"status": status}))
     assert found.sources == ()
