@@ -32,8 +32,8 @@ class Supply:
         self.kind, self.has = root.line(f"{self.folder}/type"), set(root.names(self.folder))
         self.is_measured = "power_now" in self.has or {"voltage_now", "current_now"} <= self.has
         self.files = {file: root.file(f"{self.folder}/{file}") for file in FILES}
-        # A mouse's battery does not feed the board (`scope`: drivers/power/supply/power_supply_sysfs.c), nor does an empty
-        # bay (`present` is 0).
+        # A mouse's battery does not feed the board (`scope`: drivers/power/supply/power_supply_sysfs.c), nor does an
+        # empty bay (`present` is 0).
         is_there = root.number(f"{self.folder}/present") != 0
         self.is_the_boards = is_there and root.line(f"{self.folder}/scope") != "Device"
 
