@@ -47,8 +47,10 @@ class OperatorFigures:
     fits_in: str | None  # The smallest cache that holds what it reads and writes, or "memory"; None if unknown.
     settled: bool
     share_ci95: tuple[float, float] | None
-    bound_by: str | None  # "counted" if `bound` follows from counted bytes, "file" if from those of the model's file.
-    counters: OperatorEvents | None  # What was counted in an inference; None if nothing was counted.
+    bound_by: str | None = (
+        None  # "counted" if `bound` follows from counted bytes, "file" if from those of the model's file.
+    )
+    counters: OperatorEvents | None = None  # What was counted in an inference; None if nothing was counted.
 
 
 @frozen

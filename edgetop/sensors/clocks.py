@@ -78,6 +78,12 @@ def _uncore(root: Root) -> Found:
     return Found(tuple(sources))
 
 
+def has_memory_clock(root: Root) -> bool:
+    """Return whether this user may read the clock of the memory of a Jetson in the kernel's files."""
+    is_listed = any(device_kind(name) == "memory" for name in root.names(DEVFREQ))
+    return is_listed or any(root.exists(file) and not root.is_denied(file) for file in EMC_CLOCK)
+
+
 def _tegra_memory(root: Root) -> Iterator[Reader]:
     """Yield a reader of the clock of Tegra's memory controller, if this user may read the clock in debugfs."""
     if not is_compatible(root, "nvidia,tegra"):

@@ -13,6 +13,7 @@ from edgetop.sensors import (
     competitors,
     cpu_load,
     engine_counters,
+    gpu_competitors,
     hwmon,
     jetson,
     jetson_stats,
@@ -90,11 +91,13 @@ def discover_engine(pid: int, *, shares_process: bool, is_program: bool = False,
     The sensors are always read in the real /proc.
 
     `shares_process` says that the engine is a thread of edgetop. `is_program` says that `pid` is a watched program,
-    whose descendants belong to it. If `board` is this machine, the engine's part of the GPU's memory is included.
+    whose descendants belong to it. If `board` is this machine, the engine's part of the GPU's memory is included, and
+    the load that other processes put on the GPU.
     """
     found = join([discover(pid, shares_process=shares_process) for discover in _ENGINE])
     counted = engine_counters.discover_engine(pid, shares_process=shares_process, is_program=is_program)
     found = join([found, competitors.discover(pid, is_program=is_program), counted])
     if board is None:
         return found
-    return join([found, memory_sensors.discover_engine_on_gpu(pid, board), jetson_stats.discover_engine(pid, board)])
+    on_gpu = (memory_sensors.discover_engine_on_gpu, jetson_stats.discover_engine, gpu_competitors.discover_engine)
+    return join([found, *(discover(pid, board) for discover in on_gpu)])

@@ -21,9 +21,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgetop.sensors.clocks import has_memory_clock
 from edgetop.sensors.memory_sensors import accelerator_sensor, has_clients
 from edgetop.sensors.root import Root, is_compatible
-from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Values
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Values, sensor
+from edgetop.session.manifest import SensorInfo
 
 SOCKET = Path("/run/jtop.sock")
 PROGRAM = Path(__file__).parent / "programs" / "ask_jetson_stats.py"
@@ -34,23 +36,37 @@ START_TIMEOUT_S = 20.0  # importing jetson-stats takes seconds on a small board,
 SILENT_TIMEOUT_S = 15.0
 LEAST_RETRY_S, MOST_RETRY_S = 10.0, 600.0
 MAX_LINE_BYTES = 64 * 1024
+LEAST_KHZ, MOST_KHZ = 1_000, 20_000_000  # of a memory's clock
 NO_WORD = "its program ended without a word: it needs Python 3.8 or later"
 
 
 class JetsonStats:
-    """Reads the engine's part of the GPU's memory, by asking jetson-stats through a helper program.
+    """Reads the engine's part of the GPU's memory and the clock of the memory, through a helper program.
 
-    debugfs has the value too, but shows it only to root. The loads that jetson-stats reports are not used: jetson-stats
-    says 0 if a driver does not report a load (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
+    debugfs has both values too, but shows them only to root. The clock is `cur` of the entry EMC, in kHz
+    (jtop/core/memory.py, read_emc). The loads that jetson-stats reports are not used: jetson-stats says 0 if a driver
+    does not report a load (jtop/core/gpu.py, DEFAULT_LOAD), and read_emc rounds a share down to 0.
 
     The helper program is started again whenever it ends, until `close`. No method waits for an answer.
     """
 
     name = "jetson-stats"
     cadence_s = CADENCE_S
-    sensors = (accelerator_sensor(SOURCE),)
 
-    def __init__(self, command: Sequence[str], pid: int, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        pid: int,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        has_memory_clock: bool = False,
+    ) -> None:
+        """Prepare to run the helper program with `command`, for the engine's process `pid`.
+
+        With `has_memory_clock`, the memory's clock is read as well. `now` returns the present time in seconds.
+        """
+        clock = (sensor("freq", "memory", SOURCE, note="EMC"),) if has_memory_clock else ()
+        self.sensors: tuple[SensorInfo, ...] = (accelerator_sensor(SOURCE), *clock)
         self._command, self._pid, self._now = command, pid, now
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
@@ -66,12 +82,12 @@ class JetsonStats:
         with self._lock:
             answer = self._news()
         if isinstance(answer, Gap):
-            return [answer]
+            return [answer] * len(self.sensors)
         # The service's uptime: an answer with the same uptime is a repeated one.
         before, self._uptime_s = self._uptime_s, answer.get("uptime_s")
         if self._uptime_s is None or self._uptime_s == before:
-            return [Gap("jetson-stats repeats what it said before")]
-        return [accelerator_mib(answer, self._pid)]
+            return [Gap("jetson-stats repeats what it said before")] * len(self.sensors)
+        return [accelerator_mib(answer, self._pid), memory_mhz(answer)][: len(self.sensors)]
 
     def _news(self) -> dict[str, Any] | Gap:
         """Return the newest answer since the last call, or a gap with the reason why there is none.
@@ -186,17 +202,30 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
     return kib / 1024
 
 
-def discover_engine(pid: int, root: Root) -> Found:
-    """Return a source of the GPU memory of process `pid`, read from jetson-stats.
+def memory_mhz(answer: dict[str, Any]) -> float | Gap:
+    """Return the clock of the memory in MHz, or a gap if it is unknown.
 
-    It is used only on a Jetson whose own files do not show this memory to the user. Nothing is returned for other
+    `answer` is what jetson-stats said, as in `{"emc_khz": 2133000}`. jetson-stats says 1 kHz if it cannot read the
+    clock.
+    """
+    khz = answer.get("emc_khz")
+    if isinstance(khz, bool) or not isinstance(khz, int | float) or not LEAST_KHZ <= khz <= MOST_KHZ:
+        return Gap("jetson-stats reports no clock of the memory")
+    return khz / 1000
+
+
+def discover_engine(pid: int, root: Root) -> Found:
+    """Return a source of the GPU memory of process `pid` and of the memory's clock, read from jetson-stats.
+
+    It is used only on a Jetson whose own files do not show the GPU memory to the user. Nothing is returned for other
     boards and for captured ones.
     """
     if not root.is_host or not is_compatible(root, "nvidia,tegra") or has_clients(root):
         return Found()
     python = interpreter()
     if python and SOCKET.exists():
-        return Found((JetsonStats([python, "-E", str(PROGRAM)], pid),))
+        command = [python, "-E", str(PROGRAM)]
+        return Found((JetsonStats(command, pid, has_memory_clock=not has_memory_clock(root)),))
     return Found(missing=(_missing(python),))
 
 

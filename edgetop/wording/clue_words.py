@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import OTHERS, PRESSURE, STEAL, WAIT
-from edgetop.analysis.slowdowns.signals import LOAD_OF_OTHERS, OTHER_CALLS, Cause
+from edgetop.analysis.slowdowns.signals import GPU_OF_OTHERS, LOAD_OF_OTHERS, OTHER_CALLS, Cause
 from edgetop.formatting import clean, clock_time, percent, reading
 from edgetop.session.seconds import NS
 
@@ -13,7 +13,7 @@ EXAMINED: Mapping[Cause, str] = {
     "power-cap": "power limits and over-current events",
     "thermal": "thermal flags, cooling devices and trips",
     "cpu-quota": "the CPU quota of its cgroup",
-    "contention": "run-queue wait, CPU pressure, steal and the load of others",
+    "contention": "run-queue wait, CPU pressure, steal and the load of others, also on the GPU",
     "memory-pressure": "major faults, swap-in, memory pressure and limits",
     "clock-change": "clocks and their caps",
     "memory-clock": "the clock of the memory",
@@ -25,7 +25,10 @@ _TOOK = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wa
 _UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
 _NOW = {STEAL: "steal", OTHERS: "others", WAIT: "run-queue wait", PRESSURE: "CPU pressure"}
 _NOW_UNITS = {WAIT: "ms/s"}
-_NAMES = {LOAD_OF_OTHERS: "load of other processes", OTHER_CALLS: "the share of calls of other models"}
+_NAMES = {
+    LOAD_OF_OTHERS: "load of other processes", OTHER_CALLS: "the share of calls of other models",
+    GPU_OF_OTHERS: "load of other processes on the GPU",
+}  # fmt: skip
 
 
 def clue_words(clue: Clue, begin_s: int | None = None) -> str:

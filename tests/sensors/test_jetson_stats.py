@@ -22,6 +22,7 @@ from edgetop.sensors.jetson_stats import (
     START_TIMEOUT_S,
     JetsonStats,
     accelerator_mib,
+    memory_mhz,
 )
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import Sampler
@@ -122,6 +123,38 @@ def test_the_engines_part_of_the_gpus_memory_is_read(client: Path, tmp_path: Pat
         assert read(made) == Gap("jetson-stats is starting")
         assert wait_for_value(made) == 741.0
         assert wait_for_value(made) == 741.0
+
+
+def test_the_clock_of_the_memory_is_read(client: Path, tmp_path: Path) -> None:
+    with service(tmp_path):
+        made = JetsonStats(asking(client, tmp_path), PID, Clock(), has_memory_clock=True)
+        try:
+            assert [info.id for info in made.sensors] == ["mem/accelerator", "freq/memory"]
+            assert made.read() == [Gap("jetson-stats is starting")] * 2
+            assert wait_until(lambda: [value for value in made.read() if isinstance(value, float)]) == [741.0, 2133.0]
+        finally:
+            made.close()
+
+
+@pytest.mark.parametrize("khz", [None, 1, 0, True, "2133000", -5, 1e12])
+def test_a_clock_that_jetson_stats_cannot_read_is_a_gap(khz: object) -> None:
+    assert memory_mhz({"emc_khz": khz}) == Gap("jetson-stats reports no clock of the memory")
+
+
+@pytest.mark.parametrize(("readable", "has_clock"), [(True, 1), (False, 2)])
+def test_the_clock_is_asked_for_only_where_the_kernels_files_hide_it(
+    readable: bool, has_clock: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"proc/device-tree/compatible": "nvidia,p3768-0000+p3767-0000\0nvidia,tegra234\0"}
+    if readable:
+        files["sys/kernel/debug/bpmp/debug/clk/emc/rate"] = "2133000000\n"
+    plant(tmp_path, files)
+    root = Root(tmp_path)
+    monkeypatch.setattr(root, "is_host", True)
+    monkeypatch.setattr(jetson_stats, "interpreter", lambda: sys.executable)
+    monkeypatch.setattr(jetson_stats, "SOCKET", tmp_path)
+    (made,) = jetson_stats.discover_engine(PID, root).sources
+    assert len(made.sensors) == has_clock
 
 
 def test_a_process_that_uses_no_gpu_holds_none_of_it(client: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from edgetop.installation import extra_command
 from edgetop.sensors import nvml
 from edgetop.sensors.root import Root
-from edgetop.sensors.sensor_protocol import Found, Gap
+from edgetop.sensors.sensor_protocol import Found, Gap, fastest
 from tests.support.fake_nvml import FakeGpu, FakeNvml, discrete, jetsons
 from tests.support.trees import plant
 
@@ -56,6 +56,14 @@ def test_power_is_a_source_of_its_own_so_that_its_rate_is_too() -> None:
     assert [[info.kind for info in source.sensors] for source in found(discrete()).sources] == [
         ["power"], ["temp", "freq", "freq", "load", "load", "mem", "throttle", "throttle"],
     ]  # fmt: skip
+
+
+def test_the_energy_counter_is_read_at_most_once_a_second() -> None:
+    """A read of it is expensive, and its differences lose nothing. A plain reading of the power is cheap."""
+    gpu = discrete()
+    counted = found(gpu).sources[0]
+    gpu.fails["nvmlDeviceGetTotalEnergyConsumption"] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    assert [fastest(source) for source in (counted, found(gpu).sources[0])] == [1.0, 0.2]
 
 
 REASONS = "nvmlDeviceGetCurrentClocksEventReasons"

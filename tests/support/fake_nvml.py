@@ -26,6 +26,7 @@ def discrete() -> FakeGpu:
             "nvmlDeviceGetMaxClockInfo": 2100,
             "nvmlDeviceGetUtilizationRates": 37,
             "nvmlDeviceGetMemoryInfo": 2 * 2**30,
+            "nvmlDeviceGetProcessUtilization": (),
             "nvmlDeviceGetCurrentClocksEventReasons": 0x1,  # of an idle GPU, as an H100 gives it
             "nvmlDeviceGetTemperatureThreshold": {0: 95, 1: 89, 2: 95, 3: 87},  # of an H100
         }
@@ -66,6 +67,11 @@ class FakeNvml:
             if name in gpu.fails or name not in gpu.answers:
                 raise pynvml.NVMLError(gpu.fails.get(name, pynvml.NVML_ERROR_NOT_SUPPORTED))
             value = gpu.answers[name]
+            if name == "nvmlDeviceGetProcessUtilization":
+                fresh = [one for one in value if one.timeStamp > which[0]]
+                if not fresh:
+                    raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+                return fresh
             if isinstance(value, dict):
                 return value[which[0]]
             return {

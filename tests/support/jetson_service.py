@@ -1,7 +1,8 @@
 """As much of jetson-stats' service as its client asks of it. Run as a script, with Python's own library alone.
 
 python jetson_service.py SOCKET VERSION [MANNER]: it prints "ready" when it can be asked. Manners:
-steady; stale (its first answer for ever); mute (accepts and never answers); empty (no process uses the GPU).
+steady; stale (its first answer for ever); mute (accepts and never answers); empty (no process uses the GPU, and the
+memory controller cannot be read).
 """
 
 import base64
@@ -18,6 +19,8 @@ PROCESSES = [
     [4711, "u", "I", "Graphic", 20, "S", 1.0, 9, 757_760, "python3"],
     [4711, "u", "I", "Graphic", 20, "S", 1.0, 9, 1024, "x"],
 ]
+# jtop/core/memory.py, read_emc: clocks in kHz, and the share of the time in percent.
+EMC = {"cur": 2_133_000, "max": 3_199_000, "min": 204_000, "override": 0, "val": 0, "online": True}
 
 
 class Manager(BaseManager):
@@ -58,7 +61,8 @@ def _serve(asked, data, event, version, manner):
 
 def _stats(uptime_s, manner):
     processes = [] if manner == "empty" else PROCESSES
-    return {"uptime": 1000.0 + uptime_s, "gpu": {}, "mem": {}, "fan": {}, "processes": processes}
+    memory = {} if manner == "empty" else {"EMC": EMC}
+    return {"uptime": 1000.0 + uptime_s, "gpu": {}, "mem": memory, "fan": {}, "processes": processes}
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ OF_CLOCKS: frozenset[Cause] = frozenset({"clock-change", "memory-clock"})  # Clo
 LIMITS: frozenset[Cause] = frozenset({"thermal", "power-cap", "under-voltage"})  # Causes that slow the board itself.
 
 _KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
+GPU_OF_OTHERS = "load/gpu-others"  # what other processes take of the GPU
 MEMORY_CLOCK: Cause = "memory-clock"
 MEMORY_LOAD = "load/emc"
 # Labels of clocks of memory: of its controller, of a GPU, and of what has the clock of the controller.
@@ -243,6 +244,7 @@ _COUNTS: dict[str, _Count] = {
     "rate/run-queue-wait": ("contention", STALLS_MS, 0.5, 0.9, "ms/s"),
     "load/steal": ("contention", 5.0, 0.5, 0.9, "%"),
     "pressure/cpu-some": ("contention", LEAST_PRESSURE_PCT, 0.2, 0.8, "%"),
+    GPU_OF_OTHERS: ("contention", 10.0, 0.5, 0.8, "%"),
     "rate/involuntary-switches": ("contention", 30.0, 1.0, 0.5, "/s"),
     "rate/major-faults": ("memory-pressure", 5.0, 1.0, 0.8, "/s"),
     "rate/swap-in": ("memory-pressure", 20.0, 1.0, 0.8, "pages/s"),
@@ -269,7 +271,8 @@ def cause_of_count(sensor_id: str) -> Cause | None:
 def _counts(row: dict[str, int]) -> Iterator[Channel]:
     for sensor_id, (cause, least, share, weight, unit) in _COUNTS.items():
         if sensor_id in row:
-            is_felt = cause == "contention" and sensor_id != "load/steal"  # a hypervisor knows no quota
+            # A hypervisor and a GPU know no quota.
+            is_felt = cause == "contention" and sensor_id not in ("load/steal", GPU_OF_OTHERS)
             yield Channel(
                 sensor_id, cause, (row[sensor_id],), least=least, share=share, weight=weight or 0.0, unit=unit,
                 quota_rows=_quota_rows(row) if is_felt else (None, None), per_stalled_ms=_PER_STALLED_MS.get(sensor_id),

@@ -14,7 +14,15 @@ import numpy.typing as npt
 
 from edgetop.analysis.longer_operators import LongerOperators
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, NEAR_S, normal_range
-from edgetop.analysis.slowdowns.signals import LIMITS, LOAD_OF_OTHERS, QUOTA, THROTTLED, Signals, stalled_ms
+from edgetop.analysis.slowdowns.signals import (
+    GPU_OF_OTHERS,
+    LIMITS,
+    LOAD_OF_OTHERS,
+    QUOTA,
+    THROTTLED,
+    Signals,
+    stalled_ms,
+)
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
@@ -375,7 +383,8 @@ def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
         return "unexplained"
     seen = set()
     for channel in signals.channels:
-        if channel.role in ("trip", "load") or (is_counted and channel.cause == "contention"):
+        of_cpu = channel.cause == "contention" and channel.name != GPU_OF_OTHERS
+        if channel.role in ("trip", "load") or (is_counted and of_cpu):
             continue  # the engine's own counters are better evidence of a wait for the CPU
         values = channel.values(held)
         _, threshold = normal_range(channel, values[:at])

@@ -60,6 +60,10 @@ def _answer(client: Any) -> dict[str, Any]:
         for row in processes:
             table[row[PID]] = table.get(row[PID], 0) + row[GPU_MEMORY_KIB]
         answer["gpu_kib"] = table
+    memory = getattr(client, "memory", None)  # since 4.2
+    emc = memory.get("EMC") if memory is not None else None  # left out if the service cannot read it
+    if emc is not None:
+        answer["emc_khz"], answer["emc_max_khz"] = emc.get("cur"), emc.get("max")
     return answer
 
 

@@ -94,6 +94,7 @@ COUNTS = {
     "rate/run-queue-wait": (30, 150, 0.9),
     "load/steal": (5, 150, 0.9),
     "pressure/cpu-some": (10, 120, 0.8),
+    "load/gpu-others": (10, 150, 0.8),
     "rate/involuntary-switches": (30, 200, 0.5),
     "rate/major-faults": (5, 200, 0.8),
     "rate/swap-in": (20, 200, 0.8),

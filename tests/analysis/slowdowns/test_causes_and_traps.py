@@ -60,6 +60,7 @@ PROOFS = {
     "contention by waiting": ("contention", {"rate/run-queue-wait": changing(6, 290)}),
     "contention by pressure": ("contention", {"pressure/cpu-some": changing(4, 45)}),
     "contention by a hypervisor": ("contention", {"load/steal": changing(0.2, 28)}),
+    "contention by another program on the GPU": ("contention", {"load/gpu-others": changing(0, 40)}),
     "contention by others' load": (
         "contention",
         {"load/cpu": changing(105, 260), "load/engine": changing(98, 75), "load/edgetop": changing(1, 1)}),

@@ -291,6 +291,13 @@ def test_signals_that_left_their_range_in_its_second_coincided(
     assert cause_of(sensors={sensor_id: changing(usual, then, at_s=40)})[0] == "unexplained"
 
 
+def test_an_engine_that_waits_for_no_cpu_may_still_wait_for_the_gpu() -> None:
+    """What the engine counts of waits for a CPU says nothing of the GPU."""
+    waited = counted(60.5, 50, waited_ms=0)
+    assert cause_of(waited, sensors={"load/gpu-others": changing(0, 40)})[0] == "contention"
+    assert cause_of(waited, sensors={"rate/run-queue-wait": changing(5, 200)})[0] == "unexplained"
+
+
 def test_a_signal_often_out_of_range_coincides_by_chance() -> None:
     every_seventh = [1500.0 if second % 7 == 4 else 1800.0 for second in range(LENGTH_S)]
     assert every_seventh[60] == 1500.0

@@ -1,0 +1,108 @@
+"""The load that other processes put on NVIDIA GPUs, read with NVML.
+
+A GPU divides its time among the processes that use it, so an inference on the GPU may wait while the CPU does not.
+NVML API reference: nvmlDeviceGetProcessUtilization returns samples of the share of the time in which kernels of a
+process ran (`smUtil`, in percent). The driver keeps a few samples of each process and takes one about every 0.2 to 1 s.
+NVML counts processes by the ids that the host has, so in a container the engine cannot be told from others.
+"""
+
+import importlib
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from edgetop.sensors.nvml import DRIVER
+from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, sensor
+
+NAME = "load/gpu-others"
+CADENCE_S = 2.0
+MOST_PCT = 100
+# What /proc/self/ns/pid is outside of containers: PROC_PID_INIT_INO of include/linux/proc_ns.h.
+OF_HOST = "pid:[4026531836]"
+IN_CONTAINER = "in a container, the process ids of NVML are unknown"
+
+
+class _Usage:
+    """Reads the load of processes other than the engine and edgetop on one GPU."""
+
+    def __init__(self, nvml: Any, handle: Any, ours: frozenset[int]) -> None:
+        """Prepare to read. `ours` are the process ids of the engine and of edgetop.
+
+        `nvml` is the module `pynvml`, and `handle` is its handle of the GPU.
+        """
+        self._nvml, self._handle, self._ours = nvml, handle, ours
+        self._since_us = 0  # time of the last sample, as NVML counts
+
+    def read(self) -> float | Gap:
+        """Return the load in percent since the last read, or a gap at the first read."""
+        is_first = self._since_us == 0
+        try:
+            samples = self._nvml.nvmlDeviceGetProcessUtilization(self._handle, self._since_us)
+        except self._nvml.NVMLError as error:
+            # No sample: nothing used the GPU. Without samples, pynvml raises an error even for success.
+            if error.value in (self._nvml.NVML_SUCCESS, self._nvml.NVML_ERROR_NOT_FOUND):
+                return 0.0
+            return Gap(f"NVML: {error}")
+        fresh = [one for one in samples if one.timeStamp > self._since_us and 0 <= one.smUtil <= MOST_PCT and one.pid]
+        self._since_us = max((int(one.timeStamp) for one in fresh), default=self._since_us)
+        if is_first:  # samples of a time before the session
+            return Gap("the first reading")
+        loads: dict[int, list[int]] = {}
+        for one in fresh:
+            if one.pid not in self._ours:
+                loads.setdefault(int(one.pid), []).append(int(one.smUtil))
+        return min(float(sum(sum(load) / len(load) for load in loads.values())), float(MOST_PCT))
+
+
+def discover_engine(pid: int, root: Root, load: Callable[[str], Any] = importlib.import_module) -> Found:
+    """Return a source of the load that processes other than the engine (`pid`) and edgetop put on the GPU.
+
+    With several GPUs, the sensor has the load of the GPU that others use most. Without NVIDIA's driver, nothing is
+    returned. `load` imports a module by name.
+    """
+    if not root.is_host or not root.exists(DRIVER):
+        return Found()
+    return discover_on_gpus(pid, load, str(Path("/proc/self/ns/pid").readlink()))
+
+
+def discover_on_gpus(pid: int, load: Callable[[str], Any], namespace: str) -> Found:
+    """Return what `discover_engine` returns on a machine with NVIDIA's driver.
+
+    `namespace` is the name of this process's namespace of process ids, such as `pid:[4026531836]`.
+    """
+    try:
+        nvml = load("pynvml")
+        nvml.nvmlInit()
+    except Exception:  # noqa: BLE001  missing, or of any error: the board's sensors say why
+        return Found()
+    if namespace != OF_HOST:
+        return Found(missing=(Missing(NAME, IN_CONTAINER),))
+    ours = frozenset((pid, os.getpid()))
+    try:
+        handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+    except nvml.NVMLError as error:
+        return Found(missing=(Missing(NAME, f"NVML: {error}"),))
+    usages = [_Usage(nvml, handle, ours) for handle in handles if _is_supported(nvml, handle)]
+    if not usages:
+        return Found(missing=(Missing(NAME, "this GPU does not report the load of single processes"),))
+    info = sensor("load", "gpu-others", "NVML", note="of processes other than the engine and edgetop")
+    return Found((Reader((info,), partial(_most, usages), CADENCE_S, "other processes on the GPU"),))
+
+
+def _most(usages: list[_Usage]) -> list[float | Gap]:
+    read = [usage.read() for usage in usages]
+    known = [value for value in read if isinstance(value, float)]
+    return [max(known)] if known else [read[0]]
+
+
+def _is_supported(nvml: Any, handle: Any) -> bool:
+    try:
+        nvml.nvmlDeviceGetProcessUtilization(handle, 0)
+    except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NoPermission):
+        return False
+    except nvml.NVMLError:
+        return True
+    return True
