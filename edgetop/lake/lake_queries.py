@@ -23,7 +23,9 @@ QUANTILES = {"p50_ms": 500, "p90_ms": 900, "p99_ms": 990, "p999_ms": 999}  # per
 class Dialect:
     """The parts of SQL in which a query engine differs from the other engines."""
 
-    buckets: str  # select list and source that turn `seconds` into one row per bucket: session, bucket, n
+    # Select list and source that turn `seconds` into one row per bucket: session, bucket, n. `{0}` stands for a prefix
+    # of the columns that have the histogram: "", or "itl_" for the times between tokens.
+    buckets: str
     contains: str = "contains({0}, {1})"
     escapes: bool = False  # whether a backslash escapes in a string literal
 
@@ -37,11 +39,13 @@ class Dialect:
 
 
 DIALECTS: Mapping[str, Dialect] = {
-    "duckdb": Dialect("session, unnest(bucket) AS bucket, unnest(bucket_count) AS n FROM seconds"),
-    "daft": Dialect("session, explode(bucket) AS bucket, explode(bucket_count) AS n FROM seconds"),
-    "spark": Dialect("session, inline(arrays_zip(bucket, bucket_count)) AS (bucket, n) FROM seconds", escapes=True),
+    "duckdb": Dialect("session, unnest({0}bucket) AS bucket, unnest({0}bucket_count) AS n FROM seconds"),
+    "daft": Dialect("session, explode({0}bucket) AS bucket, explode({0}bucket_count) AS n FROM seconds"),
+    "spark": Dialect(
+        "session, inline(arrays_zip({0}bucket, {0}bucket_count)) AS (bucket, n) FROM seconds", escapes=True
+    ),
     "trino": Dialect(
-        "session, e.bucket, e.n FROM seconds CROSS JOIN UNNEST(bucket, bucket_count) AS e (bucket, n)",
+        "session, e.bucket, e.n FROM seconds CROSS JOIN UNNEST({0}bucket, {0}bucket_count) AS e (bucket, n)",
         "strpos({0}, {1}) > 0",
     ),
 }
@@ -76,6 +80,7 @@ class Question:
     quantiles: tuple[str, ...] = ()  # keys of `QUANTILES`
     where: str = ""
     limit: int | None = None
+    of: str = ""  # prefix of the columns of `seconds` with the histogram, and of the percentiles in the answer
 
 
 def _share(part: str, whole: str) -> str:
@@ -86,6 +91,15 @@ def _share(part: str, whole: str) -> str:
     known = f"sum(CASE WHEN {part} IS NULL THEN NULL ELSE {whole} END)"
     # 1e0 is a double in every engine; 1.0 is a decimal in some.
     return f"sum({part} * 1e0) / CASE WHEN {known} > 0 THEN {known} ELSE NULL END"
+
+
+def _rate(number: str, per_s: str) -> str:
+    """Return SQL for a rate over several sessions: the sum of the column `number`, divided by the time that it took.
+
+    `per_s` is the column with the rate of each session. Sessions in which it is unknown do not count.
+    """
+    known = f"CASE WHEN {per_s} > 0 THEN {number} * 1e0{{}} ELSE NULL END"
+    return f"sum({known.format('')}) / sum({known.format(f' / {per_s}')})"
 
 
 def _log_mean(column: str) -> str:
@@ -127,6 +141,16 @@ QUESTIONS: Mapping[str, Question] = {
             "watt_hours": "sum(joules) / 3.6e3", **_SIMULATED,
         },
         "gross_mj DESC", where="joules IS NOT NULL",
+    ),
+    "tokens": Question(
+        "what language models do", ("model", "board_model"),
+        {
+            **_SESSIONS, "tokens": "sum(tokens_out)",
+            "decode_tok_s": _rate("tokens_out", "decode_tok_s"), "prefill_tok_s": _rate("tokens_in", "prefill_tok_s"),
+            "ttft_p99_ms": "max(ttft_p99_ms)", "j_per_token": _share("j_per_token * tokens_out", "tokens_out"),
+            **_THROTTLED, **_SIMULATED,
+        },
+        "tokens DESC", ("p50_ms", "p99_ms"), where="tokens_out > 0", of="itl_",
     ),
     "regressions": Question(
         "versions of a model or of the software, each board against itself", ("model", "board", "version"),
@@ -194,13 +218,16 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
     all. `name`: the query engine, a key of `DIALECTS`.
     """
     dialect, source = DIALECTS[name], "summed"
+    claims = [f"date >= {dialect.text(chosen.since)}"] if chosen.since else []
+    if question.of:  # the columns are null for other models
+        claims.append(f"{question.of}bucket IS NOT NULL")
     words = set(re.findall(r"\w+", " ".join(question.columns.values())))
     columns = [f"summed.{key} AS {key}" for key in by]
     text = _PLAIN
     if question.quantiles:
         text += _LATENCY
         source += " LEFT JOIN latency ON " + " AND ".join(f"summed.{key} = latency.{key}" for key in by)
-        columns += [f"{_middle_ms(f'latency.{one}_bucket')} AS {one}" for one in question.quantiles]
+        columns += [f"{_middle_ms(f'latency.{one}_bucket')} AS {question.of}{one}" for one in question.quantiles]
     columns += [f"summed.{column} AS {column}" for column in question.columns]
     with_parts = text.format(
         named=", ".join(f"coalesce({key}, '-') AS {key}" for key in by),
@@ -208,8 +235,8 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
         where=" AND ".join(filter(None, (chosen.where(dialect), question.where))),
         group=", ".join(by),
         figures=",\n    ".join(f"{what} AS {column}" for column, what in question.columns.items()),
-        buckets=dialect.buckets,
-        since=f" WHERE date >= {dialect.text(chosen.since)}" if chosen.since else "",
+        buckets=dialect.buckets.format(question.of),
+        since=f" WHERE {' AND '.join(claims)}" if claims else "",
         of_chosen=", ".join(f"chosen.{key} AS {key}" for key in by),
         ranks=",\n    ".join(_RANK.format(share=QUANTILES[one], name=f"{one}_bucket") for one in question.quantiles),
     )

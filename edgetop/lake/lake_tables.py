@@ -25,7 +25,7 @@ from edgetop.analysis.session_report import Report
 from edgetop.formatting import clean
 from edgetop.lake.place import Place
 from edgetop.paths import component
-from edgetop.recording.token_columns import ALL_SCHEMAS
+from edgetop.recording.token_columns import ALL_SCHEMAS, SECONDS_OF_TOKENS
 from edgetop.session.manifest import Manifest
 from edgetop.wording import verdict_words
 from edgetop.wording.report_document import to_json
@@ -98,6 +98,14 @@ def _steady(end: str) -> Callable[[Report], float | None]:
     return read
 
 
+def _token_time(of: str, figure: str) -> Callable[[Report], float | None]:
+    def read(report: Report) -> float | None:
+        times = getattr(report.generation, of, None)
+        return None if times is None else getattr(times, figure)
+
+    return read
+
+
 TEXT, NUMBER, WHOLE, TRUTH = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 Read = Callable[[Report], Any]
 
@@ -156,6 +164,15 @@ COLUMNS: Mapping[str, tuple[Any, Read]] = {
     "net_mj": (NUMBER, lambda r: r.energy.net_mj),
     "rss_peak_mib": (NUMBER, lambda r: r.memory.rss_peak_mib),
     "leak": (TRUTH, lambda r: r.memory.leak),
+    "tokens_in": (WHOLE, lambda r: r.generation and r.generation.tokens_in),
+    "tokens_out": (WHOLE, lambda r: r.generation and r.generation.tokens_out),
+    "prefill_tok_s": (NUMBER, lambda r: r.generation and r.generation.prefill_tok_s),
+    "decode_tok_s": (NUMBER, lambda r: r.generation and r.generation.decode_tok_s),
+    "ttft_p50_ms": (NUMBER, _token_time("ttft", "p50_ms")),
+    "ttft_p99_ms": (NUMBER, _token_time("ttft", "p99_ms")),
+    "itl_p50_ms": (NUMBER, _token_time("itl", "p50_ms")),
+    "itl_p99_ms": (NUMBER, _token_time("itl", "p99_ms")),
+    "j_per_token": (NUMBER, lambda r: r.generation and r.generation.j_per_token),
     "tail": (TEXT, lambda r: json.dumps({part.cause: part.count for part in r.tail.parts})),
     "judged_by": (TEXT, lambda _: __version__),
 }
@@ -203,7 +220,7 @@ def table_path(table: str, where: str, session: str) -> str:
 
 PATH = re.compile(r"[^/]+/date=(?P<date>[\d-]+)/board=(?P<board>[^/]+)/(?P<session>[^/.]+)[^/]*\.parquet")
 KEYS = ("date", "board", "session")
-TABLES = {TABLE: SCHEMA, **ALL_SCHEMAS}
+TABLES = {TABLE: SCHEMA, **ALL_SCHEMAS, "seconds": SECONDS_OF_TOKENS}
 
 
 def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:

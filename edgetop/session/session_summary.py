@@ -53,6 +53,14 @@ class Summary:
     course_step_s: float | None = None  # length of a step of the courses, which have the last COURSE steps
     p99_course_ms: Course = ()
     temperature_course_c: Course = ()
+    # Of a language model, over the whole session, apart from the rate, which is that of the last ten seconds.
+    decode_tok_s: float | None = None
+    ttft_p50_ms: float | None = None
+    ttft_p99_ms: float | None = None
+    itl_p50_ms: float | None = None
+    itl_p99_ms: float | None = None
+    j_per_token: float | None = None
+    context_used: float | None = None  # tokens in the context in the last second with tokens
     failed_gates: dict[str, str] | None = None  # gates requested by the viewer that fail, and why each does
 
 

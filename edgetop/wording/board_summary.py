@@ -6,6 +6,7 @@ import numpy as np
 
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.heat import view_thermal
+from edgetop.analysis.report_generation import joules_per_token
 from edgetop.analysis.session_report import judged_gates
 from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.session.batch import Batch
@@ -94,6 +95,7 @@ class Summaries:
             memory_left_mib=room.value if room and not room.is_lost else None,
             course_step_s=step_s or None, p99_course_ms=p99, temperature_course_c=heat,
             failed_gates=failed if self._gates else None,
+            **_token_figures(view),
         )  # fmt: skip
 
     def _take_courses(self, view: MonitorView) -> tuple[int, int, Course, Course]:
@@ -112,6 +114,22 @@ class Summaries:
             p99 = _course(self._analysis.shown_latency()[0].points(axis), steps, 1e-6)
             self._courses = step_s, end_s, p99, _course(heat, steps, 1.0)
         return self._courses
+
+
+def _token_figures(view: MonitorView) -> dict[str, float | None]:
+    """Return the fields of a summary about the tokens of a language model. The result is empty for other models."""
+    tokens = view.generation if view.manifest and view.manifest.generation else None
+    if tokens is None:
+        return {}
+    figures: dict[str, float | None] = {
+        f"{name}_{key}": of.percentile_ns(share) / 1e6
+        for name, of in (("ttft", tokens.ttft), ("itl", tokens.itl))
+        for key, share in (("p50_ms", 0.50), ("p99_ms", 0.99))
+        if of is not None
+    }
+    rate = tokens.recent_decode_per_s if view.progress.phase != "over" else tokens.decode_per_s
+    joules = joules_per_token(view.energy, tokens.tokens_out)
+    return {**figures, "decode_tok_s": rate, "j_per_token": joules, "context_used": float(tokens.position)}
 
 
 def _course(points: Points | None, steps: int, scale: float) -> Course:

@@ -182,8 +182,9 @@ def test_an_unknown_key_is_refused_with_the_nearest() -> None:
 def test_dialects_differ_only_in_unnesting_lists_and_text_search(name: str) -> None:
     chosen = Chosen("2026-11-20", "net.onnx", [("k", "v")])
     texts = {one: sql_of(QUESTIONS[name], chosen, QUESTIONS[name].by, None, one) for one in DIALECTS}
+    buckets = {one: dialect.buckets.format(QUESTIONS[name].of) for one, dialect in DIALECTS.items()}
     plain = {
-        text.replace(DIALECTS[one].buckets, "").replace("strpos(labels, '\"k=v\"') > 0", "contains(labels, '\"k=v\"')")
+        text.replace(buckets[one], "").replace("strpos(labels, '\"k=v\"') > 0", "contains(labels, '\"k=v\"')")
         for one, text in texts.items()
     }
     assert len(plain) == 1

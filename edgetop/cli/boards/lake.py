@@ -9,7 +9,7 @@ from click import BadParameter
 from edgetop.cli.companions import PATH, Value, needs, option, taken
 from edgetop.cli.options import duration, label
 
-QUESTIONS = ("fleet", "worst", "regressions", "throttling", "energy", "sql")
+QUESTIONS = ("fleet", "worst", "regressions", "throttling", "energy", "tokens", "sql")
 ENGINES = ("duckdb", "daft")
 DIALECTS = ("duckdb", "daft", "spark", "trino")
 DAY_NS = 86_400 * 10**9
@@ -65,6 +65,7 @@ def command(target: str, question: str, statement: str | None, **options: Value)
     regressions  differences between versions on the same boards
     throttling   throttled boards, for how long, and why
     energy       energy per inference
+    tokens       tokens per second and energy per token of language models
     sql          your own statement over sessions, seconds, events, readings, operators, inferences
     \b
     Examples:

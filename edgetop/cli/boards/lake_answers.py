@@ -178,6 +178,8 @@ def write_fleet(
     compared = regressions(answers["regressions"].records())
     text = [_table("fleet", answers["fleet"], len(answers["fleet"].rows))]
     text += [_table(name, answers[name], MOST_BARS) for name in ("worst", "throttling", "energy")]
+    if answers["tokens"].rows:
+        text.append(_table("tokens", answers["tokens"], MOST_BARS))
     lines = html.escaped_lines(regressions_text(compared))
     text.append(f'<section><h2>regressions</h2><pre class="scroll">{lines}</pre></section>')
     charts = [*_boards(answers["worst"].records()), *_versions(answers["regressions"].records())]

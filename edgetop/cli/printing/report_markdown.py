@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
 from edgetop.analysis.ab_figures import AbView
+from edgetop.analysis.report_generation import GenerationFigures
 from edgetop.analysis.report_parts import PERCENTILE_KEYS, LatencyFigures, Span
 from edgetop.analysis.session_report import Report
 from edgetop.analysis.slowdowns.slowdown import Slowdown
@@ -61,8 +62,18 @@ def _figures(report: Report) -> Iterator[str]:
     heads = ("", "p50 ms", "p99 ms", "inferences/s", "from", "to")
     spans = (("burst", report.burst), ("sustained", report.sustained))
     yield from markdown_table(heads, [_span(name, span) for name, span in spans if span], heads[1:])
+    yield from _tokens(report.generation) if report.generation else ()
     yield from _slowdowns(report.slowdowns or ())
     yield from markdown_table(("", "value"), _use(report), ("value",))
+
+
+def _tokens(figures: GenerationFigures) -> Iterator[str]:
+    heads = ("", "p50 ms", "p99 ms", "prefill tok/s", "decode tok/s", "J/token")
+    rates = [or_unknown(rate, formatting.rate) for rate in (figures.prefill_tok_s, figures.decode_tok_s)]
+    joules = or_unknown(figures.j_per_token, lambda joules: f"{joules:.3g}")
+    times = (("TTFT", figures.ttft, (rates[0], "", "")), ("ITL", figures.itl, ("", rates[1], joules)))
+    rows = [(name, _ms(of.p50_ms), _ms(of.p99_ms), *more) for name, of, more in times if of is not None]
+    yield from markdown_table(heads, rows, heads[1:])
 
 
 def _streams(report: Report) -> Iterator[str]:

@@ -66,7 +66,8 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
     axis, x_range = Axis(0, int(end_s)), Range1d(0, end_s, bounds=(0, end_s))
     crosshair = Span(dimension="height", line_color="#7f7f7f", line_dash="dotted")
     spans = [(one.start_ns / NS, end_s if one.end_ns is None else one.end_ns / NS) for one in report.throttles.spans]
-    yield from _heat_maps(analysis, choose_axis(end_s - 0.5, True, HEAT_COLUMNS), x_range, crosshair)
+    has_tokens = report.session.generation is not None
+    yield from _heat_maps(analysis, choose_axis(end_s - 0.5, True, HEAT_COLUMNS), x_range, crosshair, has_tokens)
     for title, unit, lines, levels in _quantities(analysis, axis):
         shown = [line for line in lines if line[1] is not None and not line[1].is_empty][:MOST_SERIES]
         if not shown:
@@ -81,11 +82,12 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
     yield from _operators(report)
 
 
-def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart) -> Iterator[Chart]:
+def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart, has_tokens: bool) -> Iterator[Chart]:
     """Yield a heat map of latency over time for each of the busiest models.
 
     The opacity of a cell shows the share of inferences with that latency at that time. `axis` is the time axis. Charts
-    with the same `x_range` and `crosshair` zoom together.
+    with the same `x_range` and `crosshair` zoom together. With `has_tokens`, which means a language model, the times
+    between tokens are shown, to which no deadline applies.
     """
     from bokeh.models import HoverTool, Range1d, Span  # noqa: PLC0415
 
@@ -95,12 +97,13 @@ def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart)
         columns, load = view.latency.heat(axis), view.latency.load
         if not columns:
             continue
-        kind = "response time" if load.is_paced else "latency"
+        kind = "time between tokens" if has_tokens else "response time" if load.is_paced else "latency"
+        deadline_ns = None if has_tokens else load.deadline_ns
         of = f" of {clean(view.name)}" if len(views) > 1 else ""
         chart = timeline(f"{kind}{of}; throttled spans are shaded", "ms", x_range, crosshair, is_log=True)
         chart.height = 320
         shade(chart, [(begin / NS, axis.to_s if end is None else end / NS) for begin, end in spans])
-        latency = choose_latency_axis(columns, load.deadline_ns)
+        latency = choose_latency_axis(columns, deadline_ns)
         chart.y_range = Range1d(latency.low_ns / 1e6, ABOVE * latency.high_ns / 1e6)
         cells = _heat_cells(columns, latency)
         drawn = chart.quad(
@@ -113,11 +116,11 @@ def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart)
             ("p99", COLOURS[3], [column.p99_ns / 1e6 for column in columns]),
         ):
             chart.line(middle_s, values, color=colour, line_width=2, legend_label=name)
-        if load.deadline_ns is not None:
-            level = Span(location=load.deadline_ns / 1e6, dimension="width", line_color=COLOURS[1], line_dash="dashed")
+        if deadline_ns is not None:
+            level = Span(location=deadline_ns / 1e6, dimension="width", line_color=COLOURS[1], line_dash="dashed")
             chart.add_layout(level)
         tooltips = [
-            ("at", "@left{00:00:00}"), ("latency", "@bottom{0.000} to @top{0.000} ms"),
+            ("at", "@left{00:00:00}"), (kind, "@bottom{0.000} to @top{0.000} ms"),
             ("share", "@share{0.00} % of @count"), ("p50", "@p50{0.000} ms"), ("p99", "@p99{0.000} ms"),
             ("longest", "@max{0.000} ms"),
         ]  # fmt: skip

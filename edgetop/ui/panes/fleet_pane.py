@@ -149,12 +149,28 @@ def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
     words = area.clean(f"{view.word}: {view.details}" if view.details else view.word)
     labels = " ".join(f"{key}={value}" for key, value in view.address.labels.items())
     version = f"edgetop {view.version}" if view.version else ""
-    names = (view.address.target.host, labels, summary.board, summary.model, version)
+    names = (_tokens(summary), view.address.target.host, labels, summary.board, summary.model, version)
     said = area.clean("   ".join(name for name in names if name))
     tail, heat = _charts(summary, area)
     charts = line((" p99 ", "dim"), tail, ("  heat ", "dim"), heat, " ") if summary.p99_course_ms else ()
     left = fit(line((f" {said}", "dim")), max(0, area.width - width(charts) - 1))
     return [line((f" {area.clean(view.address.name)} ", "accent"), words), spread(left, charts, area.width)]
+
+
+def _tokens(summary: Summary) -> str:
+    """Return the figures of a language model's tokens, or "" for other models."""
+    if summary.decode_tok_s is None and summary.itl_p50_ms is None:
+        return ""
+    times = (
+        f"{name} p50 {milliseconds(p50_ms * 1e6)} p99 {milliseconds(p99_ms * 1e6)} ms"
+        for name, p50_ms, p99_ms in (
+            ("TTFT", summary.ttft_p50_ms, summary.ttft_p99_ms), ("ITL", summary.itl_p50_ms, summary.itl_p99_ms)
+        )
+        if p50_ms is not None and p99_ms is not None
+    )  # fmt: skip
+    joules = "" if summary.j_per_token is None else f"{summary.j_per_token:.3g} J/token"
+    parts = (f"{or_unknown(summary.decode_tok_s, formatting.rate)} tok/s", *times, joules)
+    return "  ".join(part for part in parts if part)
 
 
 def log_lines(log: Iterable[Logged], now_ns: int, now: datetime, area: Area) -> list[Line]:
