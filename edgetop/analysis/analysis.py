@@ -15,11 +15,13 @@ from edgetop.analysis.faults import Fault, UnavailableError
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.heat import along, view_thermal
 from edgetop.analysis.notices import notices_now
+from edgetop.analysis.power_limit import PowerLimit, power_limit
 from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.report_operators import operator_energies
 from edgetop.analysis.rolling_latency import LatencyView, RollingLatency, StreamLatency
+from edgetop.analysis.slowdowns.from_start import OTHERS
 from edgetop.analysis.steady import SpanFigures
-from edgetop.analysis.timeline import Axis, Lens
+from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.analysis.token_figures import GenerationView
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
@@ -183,8 +185,13 @@ class MonitorView:
     verdict = _Part(lambda view: view.analysis.verdict())
     latency = _Part(lambda view: view.analysis.latency_view(view.window_ns, view.axis))
     thermal = _Part(lambda view: view_thermal(view.analysis.tracks, view.axis))
+    # The CPU use of other processes; None without a sensor.
+    others_points: "_Part[Points | None]" = _Part(lambda view: view.analysis.tracks.points(OTHERS, view.axis))
     forecast = _Part(lambda view: view.analysis.forecast_view())
     power: "_Part[PowerView]" = _Part(lambda view: view.analysis.power_view(view.axis))
+    power_limit: "_Part[PowerLimit | None]" = _Part(
+        lambda view: power_limit(view.analysis.tracks, view.analysis.manifest)
+    )
     energy = _Part(lambda view: view.analysis.energy_view(view.power, only_leading=True))
     memory = _Part(lambda view: view.analysis.memory_view(view.axis))
     counters = _Part(lambda view: view.analysis.event_figures())  # What was counted for an inference.

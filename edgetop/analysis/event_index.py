@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from edgetop.analysis.longer_operators import LongerOperators
 from edgetop.session.engine_events import GarbageCollected, ProfileBurst, SlowInference
-from edgetop.session.event_kinds import Competing, SensorSlow
+from edgetop.session.event_kinds import Competing, MemoryTaken, SensorSlow
 from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 
-KINDS: tuple[type[Body], ...] = (Competing, SlowInference, GarbageCollected, ProfileBurst, SensorSlow)
+KINDS: tuple[type[Body], ...] = (Competing, MemoryTaken, SlowInference, GarbageCollected, ProfileBurst, SensorSlow)
 # Time after a second within which an event may explain it. Choice: an event that comes later was not known when the
 # second was judged live. Larger: a report gives reasons that the live screen could not know; smaller: a process that is
 # reported late is not named.
@@ -22,6 +22,9 @@ KNOWN_WITHIN_S = 3
 # and the time that a report may take. Larger: a process that has ended is named; smaller: names come and go.
 NAMED_BEFORE_S = 35
 EVIDENCE_S = 1_024  # Evidence is searched in at most this many seconds before now.
+# Time before a slowdown within which the memory that a program took may explain it. Choice: memory fills before it is
+# felt. Larger: a program that took memory long ago is named; smaller: one that filled it slowly is not.
+MEMORY_BEFORE_S = 300
 FAR_BACK_S = 900  # In a long slowdown, names are searched only in this many seconds before its end.
 MAX_NAMES, NAMED = 64, 3  # Names stored for the whole session, and names reported.
 
@@ -115,6 +118,15 @@ class EventIndex:
             return None
         name = max(most, key=lambda name: (most[name], name))
         return name, most[name]
+
+    def memory_taker(self, start_s: int, end_s: int) -> MemoryTaken | None:
+        """Return the report on the program whose memory rose most by a time between two session seconds.
+
+        Reports from the last minutes before `start_s` count too. The result is None without a report.
+        """
+        begin_s = max(start_s - MEMORY_BEFORE_S, end_s - FAR_BACK_S)
+        near = [taken for t_ns, taken in self._events[MemoryTaken] if begin_s <= t_ns // NS <= end_s + 1]
+        return max(near, key=lambda taken: (taken.grew_mib, taken.name), default=None)
 
     def competitor_now(self, until_s: int) -> tuple[str, float]:
         """Return `(name, percent)` of the busy process that was reported last, and its CPU use in percent of a core.

@@ -133,6 +133,7 @@ class MemoryView:
     board_mib: float | None  # how much memory the board has
     stages: tuple[StageView, ...]  # in the order of the run
     rss_points: Points | None
+    room_points: Points | None  # timeline of `room`
     growth: GrowthView
     room: TrackView | None  # what is left to the limit of the cgroup or of the board's memory, whichever is nearer
 
@@ -200,14 +201,16 @@ def view_memory(
     stages: tuple[StageView, ...] = (),
     growth: GrowthView | None = None,
 ) -> MemoryView:
+    left = room(tracks)
     return MemoryView(
         **{of.name: tracks.one(of.metadata["sensor"]) for of in fields(MemoryView) if of.metadata},
         peak_mib=peak_mib(tracks, stages),
         board_mib=None if board_bytes is None else board_bytes / 2**20,
         stages=stages,
         rss_points=tracks.points("mem/rss", axis),
+        room_points=tracks.points(left.info.id, axis) if left else None,
         growth=growth or GrowthView(),
-        room=room(tracks),
+        room=left,
     )
 
 

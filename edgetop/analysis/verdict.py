@@ -36,12 +36,14 @@ from edgetop.analysis.verdict_reasons import (
     LeakRate,
     LimitedBy,
     MemoryFull,
+    MemoryRose,
     MissedDeadline,
     MissedNow,
     NothingRecent,
     NotSeen,
     Overdue,
     Past,
+    PowerNow,
     Queueing,
     Raised,
     Reason,
@@ -130,6 +132,8 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
     limited = next((slowdown for slowdown in _open_slowdowns(seen) if _is_unreported(slowdown, seen)), None)
     now = _in_force(seen) or limited
     board = tuple(_board_now(seen.throttles))
+    if (now and now.cause == "power-cap") and seen.power_limit:
+        board = (PowerNow(seen.power_limit.now_w, seen.power_limit.limit_w), *board)
     if limited and limited.from_start:
         reasons = (SlowedBy(limited), *board)
         yield Verdict(State.THROTTLED_FROM_START, "critical", reasons, since_ns=limited.start_ns)
@@ -316,6 +320,8 @@ def _final(seen: Evidence) -> Verdict:
         ended = Verdict(State.GATE_FAILED, "critical", (Told(end_error) if end_error else GatesFailed(failed),))
     else:
         ended = final_verdict(reason, end_error, seen.manifest.watched if seen.manifest else None)
+    if reason == DIED and (rose := _memory_rose(seen)):
+        ended = replace(ended, reasons=(*ended.reasons, rose))
     held, found = _measuring(seen), list(_past(seen))
     gist = next((trouble for trouble in found if not isinstance(trouble, Leaked)), None)
     past = found
@@ -331,6 +337,23 @@ def _final(seen: Evidence) -> Verdict:
         since_ns=held.since_ns,
         gist=gist if ended.state in (State.FINISHED, State.STOPPED) else None,
     )
+
+
+# Rise of the engine's memory that is reported with its death, as a share of what it held once it ran. Choice: heaps
+# fluctuate by less. Larger: a leak that killed the engine is not named; smaller: usual growth is named.
+ROSE = 0.3
+_RUNNING_STAGES = ("steady", "first", "model")  # the last known one tells what the engine held once it ran
+
+
+def _memory_rose(seen: Evidence) -> MemoryRose | None:
+    """Return by how much the engine's memory rose until its end, or None if it did not rise much."""
+    rss, held = seen.rss, {one.stage: one.rss_mib for one in seen.stages}
+    if rss is None or rss.value is None:
+        return None
+    begun = next((held[stage] for stage in _RUNNING_STAGES if stage in held), rss.min)
+    if begun is None or rss.value < (1 + ROSE) * begun:
+        return None
+    return MemoryRose(begun, rss.value)
 
 
 def final_verdict(end_reason: str, end_error: str | None = None, watched: Watched | None = None) -> Verdict:

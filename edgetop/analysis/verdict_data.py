@@ -4,6 +4,8 @@ import copy
 from typing import TYPE_CHECKING, Literal
 
 from edgetop.analysis.faults import noting
+from edgetop.analysis.memory_use import RESIDENT
+from edgetop.analysis.power_limit import power_limit
 from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.streams import StreamView
 from edgetop.analysis.verdict_reasons import AbDifference, Past, Reason, State
@@ -62,6 +64,8 @@ class Evidence:
             (begin for begin, end in folds.backlog.spans[-1:] if end is None), None
         )  # its beginning
         self.recording_trouble = folds.recording.trouble  # why nothing is recorded just now; "": it is
+        self.power_limit = power_limit(folds.tracks, folds.manifest)
+        self.rss, self.stages = folds.tracks.one(RESIDENT), folds.memory_stages.views()
         totals = folds.totals()
         self.longest_ns = totals.max_ns if totals else None  # longest latency of any inference
 

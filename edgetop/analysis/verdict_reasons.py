@@ -109,6 +109,14 @@ class TemperatureNow:
 
 
 @frozen
+class PowerNow:
+    """The present power and its limit, in W."""
+
+    watts: float | None  # None if unknown
+    limit_w: float
+
+
+@frozen
 class LateBecause:
     cause: MissCause
 
@@ -130,6 +138,14 @@ class MemoryFull:
     """When the memory will be full if it continues to grow."""
 
     growth: GrowthView
+
+
+@frozen
+class MemoryRose:
+    """By how much the memory of an engine rose until the engine died, in MiB."""
+
+    from_mib: float
+    to_mib: float
 
 
 @frozen
@@ -244,9 +260,10 @@ class AbTurn:
 
 
 Reason = (
-    Told | NotSeen | Lasts | LimitedBy | SlowedBy | TakenBy | ClockNow | TemperatureNow | LateBecause | MissedNow
-    | LeakRate | MemoryFull | Overdue | Raised | Queueing | Scatters | NothingRecent | AwayFromBurst | BaselineDone
-    | FirstInference | WarmupDone | EndedBy | ExitStatus | DiedOf | GatesFailed | FaultFound | AbDifference | AbTurn
+    Told | NotSeen | Lasts | LimitedBy | SlowedBy | TakenBy | ClockNow | TemperatureNow | PowerNow | LateBecause
+    | MissedNow | LeakRate | MemoryFull | MemoryRose | Overdue | Raised | Queueing | Scatters | NothingRecent
+    | AwayFromBurst | BaselineDone | FirstInference | WarmupDone | EndedBy | ExitStatus | DiedOf | GatesFailed
+    | FaultFound | AbDifference | AbTurn
 )  # fmt: skip
 
 

@@ -91,6 +91,7 @@ class MemoryLeft:
 class Watts:
     watts: float
     is_part: bool  # Whether the sensor measures only a part of the board.
+    limit_w: float | None = None  # What may be drawn; None if unknown.
 
 
 @frozen
@@ -257,8 +258,12 @@ def _leak(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:
-    leading = view.power.leading
-    if leading and leading.track.value is not None and not leading.track.is_lost:
+    """Yield the power, with its limit if one is known. The limit is a problem only while it slows the board."""
+    limit, now, leading = view.power_limit, view.throttles.now, view.power.leading
+    if limit and limit.now_w is not None:
+        level: Level = "critical" if now is not None and now.cause == "power-cap" else "good"
+        yield Vital("power", Watts(limit.now_w, is_part=False, limit_w=limit.limit_w), None, level)
+    elif leading and leading.track.value is not None and not leading.track.is_lost:
         yield Vital("power", Watts(leading.track.value, is_part=view.power.board is None))
 
 

@@ -31,7 +31,7 @@ from edgetop.sensors.process_table import (
 )
 from edgetop.sensors.root import File, Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Reader, SensorEvent, Values, sensor
-from edgetop.session.event_kinds import Competing, ThreadsUsed
+from edgetop.session.event_kinds import Competing, MemoryTaken, ThreadsUsed
 
 MUCH_PCT = 30.0  # load of other processes, in percent of a core, from which their names are read
 EVERY_S = 10.0  # interval of reading names below that load, so that there is something to compare with
@@ -39,6 +39,9 @@ CLOSE_READS = 10  # above that load, names are read each second this many times,
 CLOSE_EVERY_S = 5.0
 AGAIN_S = 30.0  # time after which the same names are reported again
 LEAST_PCT, SHOWN = 5.0, 3  # least load of a process to be named, in percent of a core, and most names
+
+PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / MIB
+GREW_MIB, GREW_AGAIN = 64.0, 1.25  # least rise of a program's memory that is reported, and the factor for a next report
 
 HIDDEN = "(processes that cannot be seen)"  # the name in a survey for all of them together
 
@@ -83,6 +86,7 @@ class Competitors:
         self.unseen = why_unseen(root)
         self._lock = threading.Lock()  # surveys and reads come from different threads
         self._close_reads = 0
+        self._memory = _Memory()
         self._reported: tuple[tuple[str, ...], float] = ((), 0.0)
         self._events: list[SensorEvent] = []
         self._ticks = 0  # ticks of other processes so far
@@ -180,8 +184,9 @@ class Competitors:
         """
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
         ours = self._ours | set(self._family.stats()) if self._family else self._ours
-        started, self._seen = split_processes(ours, self._root)
+        started, self._seen, pages = split_processes(ours, self._root)
         self._seen_at_s = at_s
+        self._events.extend(self._memory.news(pages, at_s))
         if self._family is None:
             self._has_found |= not self._started.keys() >= set(started)
             self._started = {pid: self._root.file(f"proc/{pid}/stat") for pid in started}
@@ -192,6 +197,35 @@ class Competitors:
         for name, percent in used.items():
             self._taken[name] = self._taken.get(name, 0.0) + percent * span_s
         return _most(used)
+
+
+class _Memory:
+    """Makes an event when the memory of another program has risen much since the first look."""
+
+    def __init__(self) -> None:
+        self._begun: Mapping[str, int] | None = None  # pages by name at the first look
+        self._reported: tuple[str, float, float] = ("", 0.0, float("-inf"))  # name, rise in MiB, and when, in s
+
+    def news(self, pages: Mapping[str, int], at_s: float) -> Iterator[SensorEvent]:
+        """Yield an event that names the program whose memory rose most, if it rose much more than was reported.
+
+        `pages` has the memory of each program by name, and `at_s` is the present time in seconds.
+        """
+        if self._begun is None:
+            self._begun = dict(pages)
+        rises = {name: (held - self._begun.get(name, 0)) * PAGE_MIB for name, held in pages.items()}
+        name = max(rises, key=lambda name: (rises[name], name), default="")
+        last, last_mib, last_s = self._reported
+        least = max(GREW_MIB, last_mib * GREW_AGAIN if name == last else 0.0)
+        if not name or rises[name] < least or at_s - last_s < AGAIN_S:
+            return
+        self._reported = name, rises[name], at_s
+        body = MemoryTaken(name, round(pages[name] * PAGE_MIB, 1), round(rises[name], 1))
+        yield SensorEvent(body, f"{name} took {_mib(rises[name])} more memory, it holds {_mib(pages[name] * PAGE_MIB)}")
+
+
+def _mib(mib: float) -> str:
+    return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
 
 
 def _most(percent: Mapping[str, float], least: float = LEAST_PCT, shown: int = SHOWN) -> list[tuple[str, float]]:

@@ -86,8 +86,9 @@ def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[R
         max_mhz = None
     limits = _trips(nvml, handle)
     power = sensor(
-        "power", f"gpu{number}", where, role="part", accuracy="on-board-monitor", note=_POWER_NOTE, meter=Meter("nvml")
-    )
+        "power", f"gpu{number}", where, role="part", accuracy="on-board-monitor", note=_POWER_NOTE, meter=Meter("nvml"),
+        max=_limit_w(nvml, handle),
+    )  # fmt: skip
     temperature = partial(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
     clock = partial(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS)
     state: list[tuple[SensorInfo, Probe]] = [
@@ -126,6 +127,18 @@ def _trips(nvml: Any, handle: Any) -> dict[str, float]:
     passive = min((celsius for celsius in throttling if celsius is not None), default=None)
     trips = {"passive": passive, "critical": limit("NVML_TEMPERATURE_THRESHOLD_SHUTDOWN")}
     return {name: celsius for name, celsius in trips.items() if celsius is not None}
+
+
+def _limit_w(nvml: Any, handle: Any) -> float | None:
+    """Return the power in W that the GPU may draw (nvmlDeviceGetEnforcedPowerLimit, in mW), or None if unknown.
+
+    `nvml` is the module `pynvml`, and `handle` is its handle of the GPU.
+    """
+    try:
+        limit_mw = float(nvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    except (nvml.NVMLError, AttributeError):
+        return None
+    return limit_mw / 1e3 if limit_mw > 0 else None
 
 
 def _flags(nvml: Any, handle: Any, name: str, where: str) -> list[tuple[SensorInfo, Probe]]:

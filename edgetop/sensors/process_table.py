@@ -20,6 +20,7 @@ SHARED_NOTE = "edgetop's own included: the engine is a thread of it"
 
 # Positions of fields after the command's name, which may itself contain spaces and brackets.
 _PARENT, _MAJOR_FAULTS, _USER, _SYSTEM, _USER_OF_ENDED, _SYSTEM_OF_ENDED, _BEGAN = 1, 9, 11, 12, 13, 14, 19
+_RESIDENT = 21
 _WHOLE = (_PARENT, _MAJOR_FAULTS, _USER, _SYSTEM, _USER_OF_ENDED, _SYSTEM_OF_ENDED)
 
 _COUNTER = re.compile(r"^(\S+)[ \t]+([0-9]{1,20})$", re.MULTILINE)
@@ -36,6 +37,7 @@ class Stat(NamedTuple):
     cpu_ticks: int  # used by the process itself
     began: str  # start time; it tells processes apart whose number was reused
     ended_ticks: int = 0  # used by descendants that have ended
+    resident_pages: int = 0  # in memory now; 0 if the kernel does not report it
 
 
 def parse_stat(text: str) -> Stat:
@@ -45,11 +47,12 @@ def parse_stat(text: str) -> Stat:
     12
     """
     head, _, rest = text.rpartition(")")
-    fields = rest.split(maxsplit=_BEGAN + 1)
+    fields = rest.split(maxsplit=_RESIDENT + 1)
     if len(fields) <= _BEGAN:
         raise ValueError("no whole /proc/PID/stat")
     parent, faults, *ticks = (parse_int(fields[place]) for place in _WHOLE)
-    return Stat(head.partition("(")[2], parent, faults, sum(ticks[:2]), fields[_BEGAN], sum(ticks[2:]))
+    pages = parse_int(fields[_RESIDENT]) if len(fields) > _RESIDENT else 0
+    return Stat(head.partition("(")[2], parent, faults, sum(ticks[:2]), fields[_BEGAN], sum(ticks[2:]), max(0, pages))
 
 
 def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
@@ -160,12 +163,14 @@ class Family:
 Use = Mapping[tuple[int, str], tuple[str, int]]  # by (process id, start time): name, and ticks used
 
 
-def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use]:
-    """Return `(ids of the children of our processes, CPU use of all other processes)`.
+def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use, dict[str, int]]:
+    """Return `(ids of the children of our processes, CPU use of all other processes, memory of these)`.
 
     `ours` are the ids of our processes. The CPU use has `(name, CPU ticks used so far)` by `(process id, start time)`.
+    The memory has pages by name.
     """
     started, others = [], {}
+    pages: dict[str, int] = {}
     for pid, stat in everyone(root):
         if pid in ours:
             continue
@@ -173,7 +178,8 @@ def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use]:
             started.append(pid)
         else:
             others[pid, stat.began] = stat.name, stat.cpu_ticks
-    return started, others
+            pages[stat.name] = pages.get(stat.name, 0) + stat.resident_pages
+    return started, others, pages
 
 
 def percent_by_name(before: Use, after: Use, span_s: float, cpus: int) -> dict[str, float]:

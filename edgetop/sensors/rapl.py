@@ -17,6 +17,9 @@ from edgetop.session.meter import Meter
 
 ZONES = "sys/class/powercap"
 FASTEST_S = 0.05  # the counters are updated about every ms (Intel SDM vol. 3B, RAPL interfaces), 2 % of this time
+LONG_TERM = "long_term"  # name of the limit of the mean power
+MOST_CONSTRAINTS = 3  # long_term, short_term and peak_power
+MOST_LIMIT_UW = 1e9  # choice: a larger limit is none, since no processor draws 1 kW
 STILL = Gap("the energy counter stands still")  # of a domain that the processor lacks, or of a captured board
 
 _NOTES = {
@@ -67,8 +70,23 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
 
     role, note = "total" if zone.name == "psys" else "part", _NOTES.get(zone.name.partition("-")[0])
     source, accuracy = root.absolute(file.relative), "firmware-estimate"
-    info = sensor("power", label, source, role=role, accuracy=accuracy, averages=True, note=note, meter=Meter("rapl"))
+    info = sensor(
+        "power", label, source, role=role, accuracy=accuracy, averages=True, note=note, meter=Meter("rapl"),
+        max=_limit_w(root, zone.folder),
+    )  # fmt: skip
     return Reader((info,), read, fastest_s=FASTEST_S)
+
+
+def _limit_w(root: Root, folder: str) -> float | None:
+    """Return the power in W that the zone in `folder` may draw for long, or None if no limit is set.
+
+    The limit is the constraint with the name `long_term` (powercap.rst, "constraints"). 0 means no limit.
+    """
+    for n in range(MOST_CONSTRAINTS):
+        if root.line(f"{folder}/constraint_{n}_name") == LONG_TERM:
+            limit_uw = root.number(f"{folder}/constraint_{n}_power_limit_uw") or 0
+            return limit_uw / 1e6 if 0 < limit_uw < MOST_LIMIT_UW else None
+    return None
 
 
 def _zones(root: Root) -> Iterator[_Zone]:

@@ -197,6 +197,20 @@ class Competing(Body):
 
 
 @frozen
+class MemoryTaken(Body):
+    """The memory of another program rose since the session began.
+
+    `name` is the program whose memory rose most. `grew_mib` is by how much it rose, and `rss_mib` how much it holds,
+    both in MiB over all processes of this name.
+    """
+
+    kind = "memory-taken"
+    name: str
+    rss_mib: int | float
+    grew_mib: int | float
+
+
+@frozen
 class ThreadsUsed(Body):
     """The CPU time that each thread of the engine used."""
 
@@ -390,7 +404,8 @@ _CLASSES: tuple[type[Body], ...] = (
     AnalysisFailed, EngineStarted, EngineFailed, EngineDied, EngineMemory, RecordsLost, StreamSeen, DataDependent,
     OutputsKept, SlowInference, GarbageCollected, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts,
     TurnsBegan, LoadBegan, TurnsSettled, QuadDone,
-    SensorMissing, SensorSlow, Competing, ThreadsUsed, ClockSource, SettingChanged, LimitReached, OomKilled,
+    SensorMissing, SensorSlow, Competing, MemoryTaken, ThreadsUsed, ClockSource, SettingChanged, LimitReached,
+    OomKilled,
     ProgramEnded, RecordingTrouble, RecordingRestored, RecordingCaughtUp, RecordingMoved, SessionImported, ToolSummary,
     CoarseTimes, ThrottleBegan, ThrottleEnded, SlowdownBegan, AlertBegan,
 )  # fmt: skip

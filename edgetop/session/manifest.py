@@ -220,7 +220,7 @@ class SensorInfo:
     trips: Mapping[str, float] | None = None  # for temperatures, in °C; has "passive" only if that trip throttles
     throttles: bool | None = None  # for cooling devices: whether it slows the board down
     max_state: int | None = None  # for cooling devices
-    max: float | None = None  # for clocks, in MHz
+    max: float | None = None  # for clocks, in MHz; for power, the limit that was in force at the start, in W
     note: str | None = None  # what the value includes or leaves out, if that is not obvious
     averages: bool | None = None  # for power: whether a reading is the mean since the previous one; None if unknown
     meter: Meter | None = None  # for power: the instrument; None if unknown

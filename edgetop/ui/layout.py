@@ -20,6 +20,7 @@ STATUS_ROWS = 1
 TITLE_ROWS = 1
 EMPTY_ROWS = 3  # height of a pane that only says why it has nothing to show
 CHART_ROWS = 3  # least height of a chart in a stack
+MOST_CHART_ROWS = 7  # greatest height of a chart below that of latency, which gets the other rows
 MEMORY_ROWS = 4  # height of the memory pane with a chart on a small screen
 ROOMY_ROWS = 16  # rows for the first and the last pane of a small screen from which memory has a chart
 FIGURE_ROWS = 2  # lines of figures above the latency chart
@@ -55,6 +56,7 @@ class Want(NamedTuple):
     name: str
     least: int  # rows that the pane needs, including its title
     weight: int  # its share of spare rows
+    most: int = 1000  # rows that the pane never exceeds, unless it has the greatest weight
 
 
 def is_tiny(width: int, height: int) -> bool:
@@ -93,7 +95,11 @@ def arrange(
         return tuple(_column(0, top, width, rows, wants, is_closed=False))
     left, right = (tuple(name for name in names if name in shown) for names in (left, right))
     cells, is_stack = width * 11 // 20, all(name in TIMELINES for name in left)
-    wants = [_stacked(name, charts or {}) for name in left] if is_stack else [Want(left[0], rows - 1, 1)]
+    wants = (
+        [_stacked(name, charts or {}, is_below=name != main) for name in left]
+        if is_stack
+        else [Want(left[0], rows - 1, 1)]
+    )
     return (
         *_column(0, top, cells, rows, wants, is_stacked=is_stack and layout == "overview"),
         *_column(cells, top, width - cells, rows, _right(right, left, rows, selected, charts or {})),
@@ -118,11 +124,16 @@ def _small(rows: int, main: str, selected: str, *, has_memory_chart: bool) -> li
     return [Want(main, first, 1), *(Want(name, charted.get(name, 1), 0) for name in lines), *rest]
 
 
-def _stacked(name: str, charts: Mapping[str, int]) -> Want:
+def _stacked(name: str, charts: Mapping[str, int], *, is_below: bool) -> Want:
+    """Return the rows that a pane of the stack needs. If `is_below` the main pane, its charts have a greatest height.
+
+    `charts` has the number of charts by pane.
+    """
     if name == "latency":
-        return Want(name, TITLE_ROWS + FIGURE_ROWS + CHART_ROWS, 2)
+        return Want(name, TITLE_ROWS + FIGURE_ROWS + CHART_ROWS, 3)
     count = max(0, charts.get(name, 2 if name == "heat" else 1))
-    return Want(name, max(1, count * (TITLE_ROWS + CHART_ROWS)), count)
+    most = {"most": max(1, count * (TITLE_ROWS + MOST_CHART_ROWS))} if is_below else {}
+    return Want(name, max(1, count * (TITLE_ROWS + CHART_ROWS)), count, **most)
 
 
 def _right(
@@ -157,7 +168,7 @@ def _column(
     """
     heights = [want.least for want in wants]
     spare, total = rows - is_closed - sum(heights), sum(want.weight for want in wants) or 1
-    shares = [spare * want.weight // total for want in wants]
+    shares = [min(spare * want.weight // total, max(0, want.most - want.least)) for want in wants]
     grows = max(range(len(wants)), key=lambda place: wants[place].weight)
     shares[grows] += spare - sum(shares)
     for place, want in enumerate(wants):

@@ -44,14 +44,14 @@ def turn_words(turn: Turn) -> str:
     """Return which turn of an A/B session runs now, in words. A quad is four turns (ABBA or BAAB).
 
     >>> turn_words(Turn("", 3, 12)), turn_words(Turn("B", 4, 12)), turn_words(Turn("B", 1, 3, 2, 9))
-    ('A alone, turn 3 of 12', 'quad 4 of 12, B runs', 'load 2 of 9, quad 1 of 3, B runs')
+    ('A alone, turn 3 of 12', 'quad 4 of 12, turn of B', 'load 2 of 9, quad 1 of 3, turn of B')
     """
     if not turn.variant:
         return f"A alone, turn {turn.number} of {turn.count}"
     if turn.is_over:
         return f"load {turn.load + 1} of {turn.loads} begins"
     load = f"load {turn.load} of {turn.loads}, " if turn.loads > 1 else ""
-    return f"{load}quad {turn.number} of {turn.count}, {turn.variant} runs"
+    return f"{load}quad {turn.number} of {turn.count}, turn of {turn.variant}"
 
 
 def verdict_words(ratio: Ratio) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import OTHERS, PRESSURE, STEAL, WAIT
 from edgetop.analysis.slowdowns.signals import GPU_OF_OTHERS, LOAD_OF_OTHERS, OTHER_CALLS, Cause
-from edgetop.formatting import clean, clock_time, percent, reading
+from edgetop.formatting import clean, clock_time, percent, reading, size
 from edgetop.session.seconds import NS
+from edgetop.wording.sensor_words import sensor_name, unit_words
 
 EXAMINED: Mapping[Cause, str] = {
     "under-voltage": "under-voltage flags and the input's voltage",
@@ -26,24 +27,28 @@ _UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
 _NOW = {STEAL: "steal", OTHERS: "others", WAIT: "run-queue wait", PRESSURE: "CPU pressure"}
 _NOW_UNITS = {WAIT: "ms/s"}
 _NAMES = {
-    LOAD_OF_OTHERS: "load of other processes", OTHER_CALLS: "the share of calls of other models",
-    GPU_OF_OTHERS: "load of other processes on the GPU",
+    LOAD_OF_OTHERS: "the load of other processes", OTHER_CALLS: "the share of calls of other models",
+    GPU_OF_OTHERS: "the load of other processes on the GPU",
 }  # fmt: skip
+_OF_PROCESS = ("process", "process-now", "process-memory", "between")  # kinds whose name is no sensor
 
 
-def clue_words(clue: Clue, begin_s: int | None = None) -> str:
+def clue_words(clue: Clue, begin_s: int | None = None, *, has_ids: bool = False) -> str:
     """Return one piece of evidence for the cause of a slowdown, as a sentence with its time.
 
     `begin_s` is a time, in seconds of the session, that stands beside the sentence and is therefore not repeated in it.
+    `has_ids`: whether sensors have their ids, for programs, instead of words.
     """
-    words = _words(clue, "" if clue.at_s is None or clue.at_s == begin_s else f" at {clock_time(clue.at_s * NS)}")
+    when = "" if clue.at_s is None or clue.at_s == begin_s else f" at {clock_time(clue.at_s * NS)}"
+    words = _words(clue, when, has_ids=has_ids)
     return f"also {clue.also}, {percent(clue.also_share or 0.0)} of the time: {words}" if clue.also else words
 
 
-def _words(clue: Clue, when: str) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each kind
-    name, value, share = _NAMES.get(clue.name, clue.name), clue.value or 0.0, percent(clue.share or 0.0)
+def _words(clue: Clue, when: str, *, has_ids: bool) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each kind
+    value, share = clue.value or 0.0, percent(clue.share or 0.0)
+    name = _NAMES.get(clue.name) or (clue.name if has_ids or clue.kind in _OF_PROCESS else sensor_name(clue.name))
     at = "" if clue.at_s is None else f" at {clock_time(clue.at_s * NS)}"  # within the sentence it always stands
-    measured = f"{reading(value, clue.unit)} {clue.unit}"
+    measured = f"{_figure(value, clue.unit)} {unit_words(clue.unit)}"
     match clue.kind:
         case "set":
             return f"{name} was set{at}, and in {share} of the slow time"
@@ -58,7 +63,7 @@ def _words(clue: Clue, when: str) -> str:  # noqa: C901, PLR0911, PLR0912  a sen
         case "was":
             return f"{name} was {measured}{when}"
         case "fell" | "rose":
-            usual = "" if clue.usual is None else f"from {reading(clue.usual, clue.unit)} "
+            usual = "" if clue.usual is None else f"from {_figure(clue.usual, clue.unit)} "
             return f"{name} {clue.kind} {usual}to {measured}{when}"
         case "trip":
             return f"a zone was {abs(value):.1f} °C {'below' if value < 0 else 'above'} its trip"
@@ -73,21 +78,31 @@ def _words(clue: Clue, when: str) -> str:  # noqa: C901, PLR0911, PLR0912  a sen
             return f"{name} took {value:.0f} % of a core"
         case "process-now":
             return f"{name} {value:.0f} %"
+        case "process-memory":
+            return f"{name} took {_memory(clue.usual)} of memory and holds {_memory(value)}"
         case "between":
             before = "" if clue.usual is None else f", {_calls(clue.usual)} before"
             return f"calls of {clean(clue.name)} now come between: {_calls(value)} for each of its own{before}"
         case "taken":
-            return f"{_TOOK.get(name, name)} {value:.0f} {_UNITS.get(name, '%')}"
+            return f"{_TOOK.get(clue.name, name)} {value:.0f} {_UNITS.get(clue.name, '%')}"
         case "taken-from-start":
-            return (
-                f"{_TOOK.get(name, name)} {value:.0f} {_UNITS.get(name, '%')} from the start, in {share} of the seconds"
-            )
+            took = f"{_TOOK.get(clue.name, name)} {value:.0f} {_UNITS.get(clue.name, '%')}"
+            return f"{took} from the start, in {share} of the seconds"
         case "taken-now":
-            return f"{_NOW.get(name, name)} {value:.0f} {_NOW_UNITS.get(name, '%')}" if name else "others"
+            return f"{_NOW.get(clue.name, name)} {value:.0f} {_NOW_UNITS.get(clue.name, '%')}" if name else "others"
         case "unchanged":
             return f"nothing changed with it in {_examined(clue)}"
         case "unreported":
             return f"not reported by this board: {_examined(clue)}"
+
+
+def _figure(value: float, unit: str) -> str:
+    """Return a value without its unit. A rate that is large, or zero, has no decimals."""
+    return f"{value:.0f}" if unit.endswith("/s") and (value >= 10 or not value) else reading(value, unit)
+
+
+def _memory(mib: float | None) -> str:
+    return size((mib or 0.0) * 2**20)
 
 
 def _state(state: float | None) -> str:

@@ -24,6 +24,7 @@ from edgetop.session.typed_json import JsonValue
 from edgetop.wording.fault_words import fault_words
 from edgetop.wording.load_words import overload_words
 from edgetop.wording.memory_words import leak_rate
+from edgetop.wording.sensor_words import sensor_name
 from edgetop.wording.slowdown_words import streams_words
 
 # What to do about each code whose advice is always the same.
@@ -170,7 +171,9 @@ def _told(finding: Finding) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR
             text = f"other processes took {mean_pct:.0f} % of a core on average{named}"
             return text, {"mean_pct": round(mean_pct, 2), "names": ", ".join(names)}
         case of.StillWarming(sensor, rose_c):
-            text = f"{clean(sensor)} was still rising at the end: by {rose_c:.1f} °C in the last two minutes"
+            text = (
+                f"{clean(sensor_name(sensor))} was still rising at the end: by {rose_c:.1f} °C in the last two minutes"
+            )
             return text, {"sensor": sensor, "rose_c": round(rose_c, 2)}
         case of.SettingDiffers(setting, declared, was):
             text = f"the {setting.replace('-', ' ')} was {clean(was)}, and {clean(declared)} is declared"
@@ -179,9 +182,9 @@ def _told(finding: Finding) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR
             text = f"p99 was {milliseconds(first)} ms in the first half and {milliseconds(second)} ms in the second"
             return text, {"first_ms": round(first / 1e6, 6), "second_ms": round(second / 1e6, 6)}
         case of.ClockLimitMoved(sensor, low, high, clocks):
-            more = f", and {clocks - 1} more" if clocks > 1 else ""
+            more = f" (and {clocks - 1} more)" if clocks > 1 else ""
             between = f"between {low:.0f} and {high:.0f} MHz"
-            text = f"a clock's limit changed during the run: {clean(sensor)} was {between}{more}"
+            text = f"{clean(sensor_name(sensor))}{more} changed during the run: it was {between}"
             return text, {"sensor": sensor, "low_mhz": low, "high_mhz": high, "clocks": clocks}
         case of.ModeUnsustainable(mode):
             text = f"the power mode {clean(mode)} sets no limit: over-current and heat throttle it"

@@ -6,7 +6,7 @@ from edgetop.analysis import verdict_reasons as why
 from edgetop.analysis.deadline import TOO_SLOW
 from edgetop.analysis.verdict_data import Verdict
 from edgetop.analysis.verdict_reasons import State
-from edgetop.formatting import rate
+from edgetop.formatting import rate, size
 from edgetop.wording.ab_words import choice_words
 from edgetop.wording.memory_words import leak_ends
 
@@ -20,6 +20,7 @@ _OF_CAUSE: Mapping[str, str] = {
     "contention": "stop the other program, or pin CPUs",
 }
 _CONTENDED = (State.CONTENDED, State.CONTENDED_FROM_START)
+_LEAK = "look for a leak, or give more memory"
 _MORE_MEMORY = "more memory, or a smaller model"
 _OF_STATE: Mapping[State, str] = {
     State.STALLED: "see its last events (5), or stop it (Q)",
@@ -38,16 +39,20 @@ def remedy_words(verdict: Verdict) -> str:
     ''
     """
     reasons = (*verdict.reasons, verdict.gist) if isinstance(verdict.gist, why.AbDifference) else verdict.reasons
-    found = (_of_reason(reason, verdict.state) for reason in reasons)
+    leaks = [reason for reason in reasons if isinstance(reason, why.MemoryRose)]  # says more than how it died
+    found = (_of_reason(reason, verdict.state) for reason in (*leaks, *reasons))
     if words := next(filter(None, found), ""):
         return words
     return _OF_CAUSE["contention"] if verdict.state in _CONTENDED else _OF_STATE.get(verdict.state, "")
 
 
-def _of_reason(reason: why.Reason, state: State) -> str:  # noqa: PLR0911  a text for each reason
+def _of_reason(reason: why.Reason, state: State) -> str:  # noqa: C901, PLR0911  a text for each reason
     match reason:
         case why.LimitedBy(cause):
             return _OF_CAUSE.get(cause, "")
+        case why.SlowedBy(slowdown) if slowdown.evidence and slowdown.evidence[0].kind == "process-memory":
+            taker = slowdown.evidence[0]
+            return f"end {taker.name} (it took {size((taker.usual or 0.0) * 2**20)})"
         case why.SlowedBy(slowdown):
             return _OF_CAUSE.get(slowdown.cause, "")
         case why.TakenBy(clue) if clue.kind in ("process", "process-now"):
@@ -56,6 +61,8 @@ def _of_reason(reason: why.Reason, state: State) -> str:  # noqa: PLR0911  a tex
             return f"at most {rate(done_hz)} Hz, or a faster model"
         case why.MemoryFull(growth) if state is State.LEAKING:
             return f"a restart (memory is {leak_ends(growth)})"
+        case why.MemoryRose():
+            return _LEAK
         case why.DiedOf(_, cause) if "memory" in cause:
             return _MORE_MEMORY
         case why.Told(text) if state is State.ENGINE_DIED and "out of memory" in text:
@@ -63,5 +70,6 @@ def _of_reason(reason: why.Reason, state: State) -> str:  # noqa: PLR0911  a tex
         case why.LateBecause(cause=miss) if miss.name == TOO_SLOW:
             return "a longer deadline, or a faster model"
         case why.AbDifference(ratio):
-            return choice_words(ratio)
+            so_far = " so far" if state is State.AB and ratio and ratio.verdict != "unknown" else ""
+            return f"{choice_words(ratio)}{so_far}"
     return ""

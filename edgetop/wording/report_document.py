@@ -147,7 +147,7 @@ def _slowdown_json(slowdown: Slowdown) -> dict[str, Any]:
         "cause": slowdown.cause,
         "latency_ratio": slowdown.latency_ratio,
         "confidence": slowdown.confidence,
-        "evidence": [clue_words(clue) for clue in slowdown.evidence],
+        "evidence": [clue_words(clue, has_ids=True) for clue in slowdown.evidence],
         "from_start": slowdown.from_start,
         "then": slowdown.then or None,
         "considered": [{"cause": of.cause, "share": of.share, "reason": of.reason} for of in slowdown.considered],

@@ -43,7 +43,7 @@ def slowdown_words(slowdown: Slowdown) -> str:
 
     >>> from edgetop.analysis.slowdowns.clue import Clue
     >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, (Clue("in-force", "throttle/thermal"),)))
-    '31 % slower: thermal (throttle/thermal was in force already)'
+    '31 % slower: thermal (the thermal flag was in force already)'
     """
     if slowdown.from_start:
         return f"{'throttled' if is_throttling(slowdown) else 'contended'} from the start: {cause_words(slowdown)}"
@@ -52,14 +52,16 @@ def slowdown_words(slowdown: Slowdown) -> str:
 
 
 def streams_words(names: Sequence[str]) -> str:
-    """Return the first of the names, and how many more there are.
+    """Return one or two names, or the first of more names and how many more there are.
 
     `names` are the names of models that run side by side.
 
-    >>> streams_words(("yolo.onnx", "cls.onnx", "rec.onnx")), streams_words(("yolo.onnx",))
-    ('yolo.onnx and 2 more', 'yolo.onnx')
+    >>> streams_words(("yolo.onnx", "cls.onnx", "rec.onnx")), streams_words(("yolo.onnx", "cls.onnx"))
+    ('yolo.onnx and 2 more', 'yolo.onnx and cls.onnx')
     """
     name, *more = names
+    if len(more) == 1:
+        return f"{clean(name)} and {clean(more[0])}"
     return f"{clean(name)}{f' and {len(more)} more' if more else ''}"
 
 

@@ -6,6 +6,7 @@ from edgetop.analysis.slowdowns.throttle_spans import SAME_CLOCK
 from edgetop.analysis.slowdowns.throttles import ThrottleAt
 from edgetop.formatting import duration, reading, rounded, signed_percent, whole_percent
 from edgetop.session.typed_json import Document
+from edgetop.wording.sensor_words import sensor_name
 
 
 def throttle_words(throttle: ThrottleAt) -> str:
@@ -18,13 +19,13 @@ def throttle_words(throttle: ThrottleAt) -> str:
     >>> throttle_words(ThrottleAt(fell, "cpu"))
     'thermal, cpu 1728 to 1267 MHz at 85.5 C'
     >>> throttle_words(ThrottleAt(ThrottleSpan(0, None, "power", "throttle/over-current", None, None, None), "cpu"))
-    'power (throttle/over-current)'
+    'power (the over-current flag)'
     """
     span = throttle.span
     mhz, best_mhz = span.begin_clock_mhz, span.best_mhz
     heat = f" at {reading(span.begin_temp_c, 'C')} C" if span.begin_temp_c is not None else ""
     if mhz is None or best_mhz is None or mhz > SAME_CLOCK * best_mhz:
-        return f"{span.cause}{heat if span.cause == 'thermal' else ''} ({span.sensor})"
+        return f"{span.cause}{heat if span.cause == 'thermal' else ''} ({sensor_name(span.sensor)})"
     return f"{span.cause}, {throttle.clock} {reading(best_mhz, 'MHz')} to {reading(mhz, 'MHz')} MHz{heat}"
 
 

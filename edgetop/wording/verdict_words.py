@@ -68,7 +68,7 @@ def _with_streams(verdict: Verdict) -> str:
     """Return the present state. If several models run, the name of the model in this state follows.
 
     >>> _with_streams(Verdict(State.SLOWED, "warning", streams=("yolo.onnx", "cls.onnx")))
-    'SLOWED yolo.onnx and 1 more'
+    'SLOWED yolo.onnx and cls.onnx'
     """
     return f"{state_word(verdict)} {streams_words(verdict.streams)}" if verdict.streams else state_word(verdict)
 
@@ -95,6 +95,7 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
     Headline(state='LEAKING', figure='', brief='', since='for 0:03', causes=('thermal',), evidence=())
     """
     state, from_start, _ = state_word(verdict).partition(_FROM_START)
+    state += " RUNNING" if verdict.state is State.AB else ""  # a comparison in progress looks like one that is over
     figure = brief = ""
     if verdict.p50_change is not None and (percent := round(verdict.p50_change * 100)):
         figure, brief = f"{abs(percent)} % {'slower' if percent > 0 else 'faster'}", f"{percent:+d} %"
@@ -122,6 +123,10 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
                 evidence.append(f"it takes {clue.value or 0.0:.0f} % of a core")
             case why.Queueing(asked_hz, done_hz):
                 figure, brief = reason_words(reason), f"{formatting.rate(done_hz)} of {asked_rate(asked_hz)} Hz"
+            case why.SlowedBy(slowdown) if slowdown.evidence and slowdown.evidence[0].kind == "process-memory":
+                taker = slowdown.evidence[0]
+                causes += [slowdown.cause, f"by {taker.name}"]
+                evidence.append(f"it took {formatting.size((taker.usual or 0.0) * 2**20)}")
             case why.BaselineDone() | why.WarmupDone():
                 figure = brief = reason_words(reason)
             case why.Raised(errors, count):
@@ -214,6 +219,8 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
         case why.TemperatureNow(celsius, trip_c):
             trip = "" if trip_c is None else f" of {trip_c:.0f}"
             return f"{celsius:.0f}{trip} C"
+        case why.PowerNow(watts, limit_w):
+            return f"limit {limit_w:g} W" if watts is None else f"{watts:.1f} of {limit_w:g} W"
         case why.LateBecause(cause=miss):
             return late_in_brief(miss)
         case why.MissedNow(share):
@@ -222,6 +229,8 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
             return f"{leak_rate(growth)} since the start"
         case why.MemoryFull(growth):
             return f"memory is {leak_ends(growth)}"
+        case why.MemoryRose(from_mib, to_mib):
+            return f"its memory rose from {formatting.size(from_mib * 2**20)} to {formatting.size(to_mib * 2**20)}"
         case why.Overdue(ns):
             return f"an inference has not come back for {formatting.duration(ns)}"
         case why.Raised(errors, count):
@@ -261,7 +270,7 @@ def past_words(trouble: why.Past, *, of_several: bool = False) -> str:  # noqa: 
     """Return one past problem in the past tense. `of_several` says that several models had it, for the grammar.
 
     >>> past_words(why.OfStreams(("det.onnx", "cls.onnx"), why.MissedDeadline(33, 0.02, None)))
-    'det.onnx and 1 more missed their deadline of 33 ms: 2.0 %'
+    'det.onnx and cls.onnx missed their deadline of 33 ms: 2.0 %'
     """
     was, its = ("were", "their") if of_several else ("was", "its")
     match trouble:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 MS_CELLS = 5  # width of a latency in ms
+SECONDS_FROM_NS = 10e9  # from this latency on, a figure is in seconds instead of milliseconds
+TAIL_CELLS = MS_CELLS + len(" ms, usual ") + MS_CELLS  # width of a p99 with the usual one
 
 
 def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each figure
@@ -22,7 +24,7 @@ def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each 
     Usual values are padded, so that the text keeps its width.
 
     >>> vital_words(of.Celsius(71.0, 85.0)), vital_words(of.Tail(31.2e6, is_settled=False, before_ns=20e6))
-    (' 71 of 85 C', '   31? ms, was 20.00')
+    (' 71 of 85 C', '31? ms, usual 20.00  ')
     >>> vital_words(of.MemoryLeft(1024.0, 4096.0)), vital_words(of.MemoryLeft(1024.0, None))
     ('3.0 of 4.0 GiB', '   1.0 GiB free')
     """
@@ -44,6 +46,8 @@ def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each 
             return ", ".join(filter(None, (f"+{leak_rate(growth)}", leak_ends(growth))))
         case of.MemoryLeft():
             return _memory(figure)
+        case of.Watts(watts, _, float(limit_w)):
+            return f"{formatting.reading(watts, 'W'):>5} of {limit_w:g} W"
         case of.Watts(watts, is_part):
             return f"{formatting.reading(watts, 'W'):>5} W{', a part' if is_part else ''}"
         case of.Share(share, is_fine):
@@ -52,11 +56,14 @@ def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each 
 
 def _tail(tail: of.Tail) -> str:
     words = milliseconds if tail.is_settled else formatting.unsettled_ms
-    p99 = f"{formatting.or_unknown(tail.p99_ns, words):>{MS_CELLS}}{' ' if tail.is_settled else '?'}"
+    p99 = f"{formatting.or_unknown(tail.p99_ns, words)}{'' if tail.is_settled else '?'}"
+    if tail.deadline_ns is not None and (tail.p99_ns or 0) >= SECONDS_FROM_NS:
+        seconds = (tail.p99_ns or 0) / 1e9
+        return f"{f'{seconds:.1f}' if tail.is_settled else f'{seconds:.0f}?'} s of {tail.deadline_ns / 1e6:g} ms"
     if tail.deadline_ns is not None:
         stream = f", {formatting.clean(tail.stream)}" if tail.stream else ""
-        return f"{p99} of {tail.deadline_ns / 1e6:g} ms{stream}"
-    return f"{p99.rstrip()} ms{'' if tail.before_ns is None else f', was {milliseconds(tail.before_ns)}'}"
+        return f"{p99:>{MS_CELLS + 1}} of {tail.deadline_ns / 1e6:g} ms{stream}"
+    return f"{p99} ms{'' if tail.before_ns is None else f', usual {milliseconds(tail.before_ns)}'}".ljust(TAIL_CELLS)
 
 
 def _memory(memory: of.MemoryLeft) -> str:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from edgetop.analysis.event_index import KNOWN_WITHIN_S, EventIndex
 from edgetop.session.engine_events import ProfileBurst, SlowInference
-from edgetop.session.event_kinds import Competing, SensorSlow
+from edgetop.session.event_kinds import Competing, MemoryTaken, SensorSlow
 from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 
@@ -88,3 +88,17 @@ def test_a_process_is_named_for_35_s_and_if_it_is_reported_3_s_late(told_s: int,
 def test_the_process_of_now_was_reported_in_the_last_35_s(told_s: int, is_named: bool) -> None:
     event_index = witnesses_of(event(told_s * NS, Competing("stress", 90.0)))
     assert event_index.competitor_now(100) == (("stress", 90.0) if is_named else ("", 0.0))
+
+
+def test_the_program_that_took_most_memory_near_a_slowdown_is_found() -> None:
+    event_index = witnesses_of(
+        event(10 * NS, MemoryTaken("long ago", 4000.0, 3900.0)),
+        event(900 * NS, MemoryTaken("chromium", 900.0, 700.0)),
+        event(990 * NS, MemoryTaken("cc1", 600.0, 590.0)),
+        event(1200 * NS, MemoryTaken("later", 5000.0, 4000.0)),
+    )
+    found = event_index.memory_taker(1000, 1100)
+    assert found is not None
+    assert (found.name, found.grew_mib) == ("chromium", 700.0)
+    assert event_index.memory_taker(10 + 300, 320) is not None
+    assert event_index.memory_taker(10 + 301, 320) is None

@@ -98,7 +98,7 @@ def test_a_throttling_and_its_slowdown_are_one_alert() -> None:
     crowd = Slowdown(22 * NS, 30 * NS, "contention", 1.3, 0.9, ())
     alerts = sorted(derived_alerts(Findings((of_heat, crowd, later), throttles)), key=lambda alert: alert.begin_ns)
     assert [(alert.begin_ns // NS, alert.name, problem_words(alert)) for alert in alerts] == [
-        (20, "throttled", "30 % slower: thermal (throttle/thermal was in force already)"),
+        (20, "throttled", "30 % slower: thermal (the thermal flag was in force already)"),
         (22, "slowed", "30 % slower: contention"),
         (44, "throttled", "30 % slower: thermal"),
         (50, "throttled", "thermal, cpu 1728 to 1267 MHz at 85.0 C"),

@@ -20,6 +20,7 @@ from edgetop.analysis.verdict_reasons import (
     Lasts,
     LateBecause,
     LimitedBy,
+    MemoryRose,
     MissedDeadline,
     MissedNow,
     NotSeen,
@@ -44,6 +45,7 @@ from edgetop.session.records import FIRST, WARMUP, Inferences
 from edgetop.session.seconds import NS
 from edgetop.wording import verdict_words
 from edgetop.wording.event_words import worded
+from tests.support.scripts import Script, manifest, sensor
 from tests.support.sessions import MS, back_to_back, ended_event, folded, make_manifest, phase_event, seconds_of
 from tests.support.slow_sessions import analysed, session_of, stretch
 
@@ -574,3 +576,14 @@ def test_contention_before_the_burst_is_reported_without_effect() -> None:
     others = (TakenBy(Clue("taken-now", OTHERS, value=138)),)
     assert (early.state, early.reasons, early.p50_change) == (State.CONTENDED, others, None)
     assert (late.state, late.reasons, late.p50_change) == (State.CONTENDED, others, pytest.approx(0.0, abs=0.005))
+
+
+@pytest.mark.parametrize(("mib", "rose"), [(129.0, ()), (131.0, (MemoryRose(100.0, 131.0),))])
+def test_an_engine_that_died_tells_by_how_much_its_memory_rose(mib: float, rose: tuple[MemoryRose, ...]) -> None:
+    held = manifest(sensors=(sensor("mem/rss"),))
+    script = Script(held, lambda second: {"mem/rss": 100.0 if second < 30 else mib}).load().warm_up().begin()
+    script.measure(60, rate_hz=20).end("engine-died")
+    analysis = Analysis()
+    analysis.fold(script.whole())
+    reasons = analysis.view(10 * NS).verdict.reasons
+    assert tuple(reason for reason in reasons if isinstance(reason, MemoryRose)) == rose

@@ -40,6 +40,18 @@ def test_a_report_is_one_file_with_its_charts(tmp_path: Path) -> None:
         assert what in page
 
 
+def test_a_long_block_of_a_report_is_folded_and_not_printed(tmp_path: Path) -> None:
+    analysis = session(1)
+    long = "\n".join(["", "sensors   first line <b>", *(f"line {n}" for n in range(40))])
+    write_report(NamedOutput(tmp_path / "page.html"), analysis, report(analysis), [long, "\nshort     as it is"])
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<details><summary>sensors   first line &lt;b&gt; &hellip; 40 more lines</summary><pre" in page
+    assert re.search(r'<pre class="scroll">short     as it is', page)
+    assert "details:not([open]) { display: none; }" in page
+    assert page.index('class="charts"') < page.index("<details>")
+    assert page.index("<pre") < page.index('class="charts"')
+
+
 def test_an_ab_session_has_its_own_charts_first(tmp_path: Path) -> None:
     analysis = analysed()
     write_report(NamedOutput(tmp_path / "page.html"), analysis, report(analysis), ["outputs    " + HOSTILE])

@@ -232,7 +232,7 @@ def test_sustained_and_drift_lead_then_slowdowns_with_evidence() -> None:
     assert lines[3] == "throttles  once, 9 % of the time: thermal, p50 up to +40 %"
     assert lines[4:6] == [
         "slowdown   00:01:00 to 00:01:20  +40 %  thermal (confidence 0.90)",
-        "             throttle/thermal was set at 00:01:00, and in 100.0 % of the slow time",
+        "             the thermal flag was set at 00:01:00, and in 100.0 % of the slow time",
     ]
     assert lines[6].startswith("slowdown   00:02:20 to the end  +20 %  unknown")
 

@@ -12,7 +12,7 @@ from edgetop.sensors.process_table import why_unseen
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Gap, SensorEvent
-from edgetop.session.event_kinds import Competing
+from edgetop.session.event_kinds import Competing, MemoryTaken
 from tests.support.trees import plant
 
 HZ = os.sysconf("SC_CLK_TCK")
@@ -31,6 +31,7 @@ class Machine:
         self.names = {ENGINE: "engine", OWN: "edgetop"}
         self.parents = {ENGINE: OWN, OWN: SHELL}
         self.began: dict[int, int] = {}
+        self.pages: dict[int, int] = {}
         self.ended: dict[int, float] = {}  # seconds used by children that have ended
         self.write()
         self.source = Competitors(ENGINE, Root(tree), lambda: self.now_s, own=OWN)
@@ -53,7 +54,8 @@ class Machine:
                 continue
             ticks = int(seconds * HZ)
             ended = int(self.ended.get(pid, 0.0) * HZ)
-            rest = f"1 1 0 -1 4194304 1 0 0 0 {ticks} 0 {ended} 0 20 0 1 0 {self.began.get(pid, 55)} 9 9"
+            memory = f"9 {self.pages.get(pid, 9)} 7"
+            rest = f"1 1 0 -1 4194304 1 0 0 0 {ticks} 0 {ended} 0 20 0 1 0 {self.began.get(pid, 55)} {memory}"
             files[f"proc/{pid}/stat"] = f"{pid} ({self.names[pid]}) R {self.parents[pid]} {rest}\n"
         plant(self._tree, files)
 
@@ -283,3 +285,26 @@ def test_a_process_that_began_since_the_last_look_is_reported_as_such(tmp_path: 
     machine.start(82, "stress-ng")  # another one of the same name
     _, news = machine.run(AGAIN_S, **{"stress-ng": 98})
     assert [event.body.began for event in news if isinstance(event.body, Competing)] == [None]
+
+
+def test_the_program_whose_memory_rose_most_is_named_once_until_it_rises_on(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    pages = 2**20 // os.sysconf("SC_PAGE_SIZE")  # of a MiB
+    for pid, name, mib in ((80, "sshd", 500), (81, "chromium", 200), (82, "chromium", 100), (83, "cron", 10)):
+        machine.start(pid, name)
+        machine.pages[pid] = mib * pages
+
+    def told() -> list[object]:
+        return [news.body for news in machine.run(EVERY_S)[1] if isinstance(news.body, MemoryTaken)]
+
+    machine.pages[ENGINE] = 10
+    assert told() == []  # what was held at the beginning was not taken
+    machine.pages |= {81: 260 * pages, 83: 60 * pages, ENGINE: 900 * pages}
+    assert told() == []  # 60 and 50 MiB: too little
+    machine.pages[82] = 200 * pages
+    assert told() == [MemoryTaken("chromium", 460.0, 160.0)]
+    assert told() == []
+    machine.pages[82] = 220 * pages
+    assert [told() for _ in range(5)] == [[]] * 5  # an eighth more
+    machine.pages[82] = 300 * pages
+    assert told() == [MemoryTaken("chromium", 560.0, 260.0)]

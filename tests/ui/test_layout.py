@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, STATUS_ROWS, Place, arrange, is_tiny
+from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, MOST_CHART_ROWS, PANES, STATUS_ROWS, Place, arrange, is_tiny
 
 SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 50), (200, 60), (300, 80)]
 widths, heights = st.integers(1, 300), st.integers(1, 100)
 panes, layouts = st.sampled_from(PANES), st.sampled_from(list(LAYOUTS))
 charts = st.fixed_dictionaries(
     {
-        "heat": st.integers(-1, 2),
+        "heat": st.integers(-1, 3),
         "power": st.integers(-1, 1),
         "memory": st.integers(0, 1),
         "hotspots": st.integers(0, 1),
@@ -65,6 +65,14 @@ def test_every_screen_has_the_selected_pane_and_the_board_state(size: tuple[int,
         assert {"latency", "heat", "power", "memory", selected} <= {*placed(*size, selected), "memory"}
     for layout, selected in product(LAYOUTS, PANES):
         assert {LAYOUTS[layout][0], selected} <= set(placed(*size, selected, layout))
+
+
+def test_latency_gets_the_rows_that_other_charts_do_not_need() -> None:
+    large = placed(200, 60, heat=1, power=0, memory=0)
+    assert large["heat"].height == 1 + MOST_CHART_ROWS
+    assert large["latency"].height == 56 - 1 - 1 - large["heat"].height
+    alone = placed(200, 60, layout="thermal", heat=1, power=0, memory=0)
+    assert alone["heat"].height > 1 + MOST_CHART_ROWS
 
 
 def test_a_small_screen_has_two_large_panes_and_lines_for_others() -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from edgetop.analysis.slowdowns.clue import Clue, ClueKind
 from edgetop.analysis.slowdowns.from_start import OTHERS, PRESSURE, STEAL, WAIT
-from edgetop.analysis.slowdowns.signals import CAUSES, LOAD_OF_OTHERS
+from edgetop.analysis.slowdowns.signals import _COUNTS, CAUSES, LOAD_OF_OTHERS
 from edgetop.wording.clue_words import EXAMINED, clue_words
+from edgetop.wording.sensor_words import sensor_name
 
 WORDS = [
     (Clue("set", "f", share=1.0, at_s=70), "f was set at 00:01:10, and in 100.0 % of the slow time"),
@@ -14,8 +15,8 @@ WORDS = [
     (Clue("in-force", "f"), "f was in force already"),
     (Clue("state", "c", value=3.0, usual=0.0, at_s=70), "c went from state 0 to 3 at 00:01:10"),
     (Clue("fell", "k", "MHz", 1200.0, 1800.0, at_s=70), "k fell from 1800 to 1200 MHz at 00:01:10"),
-    (Clue("rose", LOAD_OF_OTHERS, "%", 90.0, at_s=70), "load of other processes rose to 90.0 % at 00:01:10"),
-    (Clue("was", "volt/EXT5V", "V", 4.6, at_s=60), "volt/EXT5V was 4.600 V at 00:01:00"),
+    (Clue("rose", LOAD_OF_OTHERS, "%", 90.0, at_s=70), "the load of other processes rose to 90.0 % at 00:01:10"),
+    (Clue("was", "volt/EXT5V", "V", 4.6, at_s=60), "the 5 V input was 4.600 V at 00:01:00"),
     (Clue("trip", value=-0.5), "a zone was 0.5 °C below its trip"),
     (Clue("trip", value=0.0), "a zone was 0.0 °C above its trip"),
     (
@@ -23,9 +24,10 @@ WORDS = [
         "the CPU ran at 600 MHz under load where its governor allows 1800 MHz",
     ),
     (Clue("all-along", share=1.0), "others took the CPU all along, in 100.0 % of the slow time"),
-    (Clue("stood", STEAL, "%", 40.0), "load/steal stood at 40.0 % before it and in it"),
+    (Clue("stood", STEAL, "%", 40.0), "steal stood at 40.0 % before it and in it"),
     (Clue("process", "cc1", value=155.0), "cc1 took 155 % of a core"),
     (Clue("process-now", "cc1", value=155.0), "cc1 155 %"),
+    (Clue("process-memory", "cc1", "MiB", 2410.0, 2230.0), "cc1 took 2.2 GiB of memory and holds 2.4 GiB"),
     (
         Clue("between", "cls.onnx", value=3.0, usual=0.0556),
         "calls of cls.onnx now come between: 3.0 for each of its own, 0.06 before",
@@ -58,6 +60,17 @@ def test_every_kind_of_clue_is_tested() -> None:
 def test_evidence_of_another_cause_says_so() -> None:
     clue = Clue("set", "f", share=1.0, at_s=70, also="memory-pressure", also_share=0.35)
     assert clue_words(clue).startswith("also memory-pressure, 35.0 % of the time: f was set")
+
+
+def test_programs_get_the_id_of_a_sensor_instead_of_words() -> None:
+    clue = Clue("rose", "rate/major-faults", "/s", 304.8, 0.0, at_s=70)
+    assert clue_words(clue) == "major page faults rose from 0 to 305 per second at 00:01:10"
+    assert clue_words(clue, has_ids=True) == "rate/major-faults rose from 0 to 305 per second at 00:01:10"
+
+
+def test_every_signal_of_a_slowdown_has_words() -> None:
+    ids = [*_COUNTS, "throttle/thermal", "cooling/0-cpufreq-cpu0", "freq/cpu0", "freqcap/gpu", "mem/cgroup-left"]
+    assert [of for of in ids if sensor_name(of) == of or "/" in sensor_name(of)] == []
 
 
 def test_a_time_that_is_told_beside_it_is_left_out() -> None:

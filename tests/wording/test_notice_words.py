@@ -75,7 +75,7 @@ WORDS = [
     (of.BackgroundLoad(34.0, ()), "other processes took 34 % of a core on average", {"mean_pct": 34.0, "names": ""}),
     (
         of.StillWarming("temp/cpu-thermal", 4.512),
-        "temp/cpu-thermal was still rising at the end: by 4.5 °C in the last two minutes",
+        "the temperature of cpu-thermal was still rising at the end: by 4.5 °C in the last two minutes",
         {"sensor": "temp/cpu-thermal", "rose_c": 4.51},
     ),
     (
@@ -90,12 +90,12 @@ WORDS = [
     ),
     (
         of.ClockLimitMoved("freqcap/cpu0", 1200.0, 1800.0, 1),
-        "a clock's limit changed during the run: freqcap/cpu0 was between 1200 and 1800 MHz",
+        "the clock limit of cpu0 changed during the run: it was between 1200 and 1800 MHz",
         {"sensor": "freqcap/cpu0", "low_mhz": 1200.0, "high_mhz": 1800.0, "clocks": 1},
     ),
     (
         of.ClockLimitMoved("freqcap/cpu0", 1200.0, 1800.0, 3),
-        "a clock's limit changed during the run: freqcap/cpu0 was between 1200 and 1800 MHz, and 2 more",
+        "the clock limit of cpu0 (and 2 more) changed during the run: it was between 1200 and 1800 MHz",
         {"sensor": "freqcap/cpu0", "low_mhz": 1200.0, "high_mhz": 1800.0, "clocks": 3},
     ),
     (

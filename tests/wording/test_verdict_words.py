@@ -36,6 +36,9 @@ FAULT = Fault("slowdowns", "sensors", "ValueError: empty", "")
         (why.ClockNow("", 1200.0, None), "1200 MHz"),
         (why.TemperatureNow(85.6, 85.0), "86 of 85 C"),
         (why.TemperatureNow(54.0, None), "54 C"),
+        (why.PowerNow(14.83, 15.0), "14.8 of 15 W"),
+        (why.PowerNow(None, 12.5), "limit 12.5 W"),
+        (why.MemoryRose(96.5, 1500.0), "its memory rose from 96.5 MiB to 1.5 GiB"),
         (why.LateBecause(CAUSE), "needs 38 of 33 ms"),
         (why.MissedNow(0.000152), "now 0.015 % missed"),
         (why.LeakRate(LEAK), "12 MiB/h since the start"),
@@ -59,7 +62,7 @@ FAULT = Fault("slowdowns", "sensors", "ValueError: empty", "")
         (why.GatesFailed((FAILED, FAILED)), "max>33ms: 40 ms; max>33ms: 40 ms"),
         (why.FaultFound(FAULT), "not available: internal error in sensors: ValueError: empty"),
         (why.AbDifference(None, 0.008), "too few turns to compare, 0.8 % can be told apart here"),
-        (why.AbTurn(Turn("B", 4, 12)), "quad 4 of 12, B runs"),
+        (why.AbTurn(Turn("B", 4, 12)), "quad 4 of 12, turn of B"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )

@@ -23,6 +23,7 @@ ClueKind = Literal[
     "stood",  # the signal `name` had this value before and during the slowdown
     "process",  # the process `name` took `value` % of a core
     "process-now",  # the process `name` took `value` % of a core in the last seconds
+    "process-memory",  # the process `name` took `usual` MiB of memory since the session began, and holds `value` MiB
     "between",  # `value` calls of the stream `name` came between two calls of this one, and `usual` before
     "taken",  # the signal `name` of contention had this mean
     "taken-from-start",  # the signal `name` had this mean since the measurement began, in `share` of the seconds

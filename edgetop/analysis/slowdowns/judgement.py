@@ -324,6 +324,10 @@ def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slo
     if finding.cause == "contention":  # The name of the process comes first.
         named = _process(signals, start_s, until_s if stage.end_s is None else stage.end_s)
         clues = (named, *clues) if named else clues
+    if finding.cause == "memory-pressure":
+        taken = signals.events.memory_taker(start_s, until_s if stage.end_s is None else stage.end_s)
+        if taken:
+            clues = (Clue("process-memory", taken.name, "MiB", float(taken.rss_mib), float(taken.grew_mib)), *clues)
     if finding.cause == "mix":
         between = _between(signals, start_s, until_s if stage.end_s is None else stage.end_s)
         clues = (between, *clues[1:]) if between else clues  # It tells more than the share of all others.

@@ -21,15 +21,16 @@ Chart = Any  # a figure, range or tool of Bokeh, which has no types for mypy
 GREY = "#7f7f7f"  # legible on light and on dark pages
 ELSEWHERE = "choose another path with --html"
 MOST_SERIES = len(COLOURS)
+LONGEST_OPEN = 20  # lines of a block of text that is not folded
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
-:root {{ color-scheme: light dark; --text: #1c1e21; --back: #fff; --line: #d5d8dc; --bad: #b3261e; --good: #146c2e; }}
+:root {{ --wide: 768; color-scheme: light dark; }}
+:root {{ --text: #1c1e21; --back: #fff; --line: #d5d8dc; --bad: #b3261e; --good: #146c2e; }}
 @media (prefers-color-scheme: dark) {{
   :root {{ --text: #e6e7e9; --back: #15171a; --line: #3a3e44; --bad: #ff8a80; --good: #7bd88f; }} }}
-@media print {{ :root {{ --text: #000; --back: #fff; }} section, .chart {{ break-inside: avoid; }} }}
 body {{ font: 15px/1.45 system-ui, sans-serif; color: var(--text); background: var(--back);
   max-width: 1200px; margin: 0 auto; padding: 1rem; }}
 h1 {{ font-size: 1.35rem; }} h2 {{ font-size: 1.05rem; margin: 1.4rem 0 .3rem; }}
@@ -40,13 +41,36 @@ tr {{ border-bottom: 1px solid var(--line); }}
 td {{ font-family: ui-monospace, monospace; white-space: pre-wrap; }}
 td.number {{ text-align: right; white-space: pre; }}
 .slower, .faster, .higher, .lower, .same, .unknown {{ min-width: 9rem; }}
+summary {{ cursor: pointer; color: var(--text); font: .85rem/1.4 ui-monospace, monospace; margin: .4rem 0; }}
+details pre {{ margin-top: 0; }}
 .slower, .FAILED {{ color: var(--bad); }} .faster {{ color: var(--good); }} .chart {{ margin: .5rem 0; }}
+/* A report is printed on two pages: charts are small and stand in two columns, and folded parts are left out.
+   A chart keeps its width on the screen, --wide, and is made smaller by its share of the page. */
+@page {{ size: A4; margin: 11mm; }}
+@media print {{
+  :root {{ color-scheme: light; --text: #000; --back: #fff; }}
+  body {{ padding: 0; max-width: none; font-size: 11px; }} h1 {{ margin: 0; }}
+  pre {{ font-size: 9px; line-height: 1.3; margin: .5rem 0; }} .scroll {{ overflow: hidden; white-space: pre-wrap; }}
+  details:not([open]) {{ display: none; }}
+  .charts {{ display: grid; grid-template-columns: 1fr 1fr; gap: 0 .8rem; }}
+  .chart {{ zoom: calc(340 / var(--wide)); margin: 0; }}
+  .charts .chart:first-child {{ grid-column: 1 / -1; zoom: calc(690 / var(--wide)); }}
+  section, .chart, pre {{ break-inside: avoid; }}
+}}
 </style>
 {scripts}
 </head><body>
 <h1>{title}</h1>
 {body}
+<script>{script}</script>
 </body></html>
+"""
+# Keeps the width of the charts on the screen, from which the rules for printing compute how much smaller to make them.
+_SCRIPT = """
+const charts = document.querySelector(".charts");
+const keep = () => matchMedia("print").matches ||
+  document.documentElement.style.setProperty("--wide", Math.max(charts.clientWidth, 100));
+new ResizeObserver(keep).observe(charts);
 """
 
 
@@ -72,9 +96,9 @@ def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Seq
 
     script, divs = components(list(charts)) if charts else ("", ())
     resources = Resources(mode="inline", components=["bokeh"], log_level="error").render() if charts else ""
-    drawn = [f'<div class="chart">{div}</div>' for div in divs]
-    body = "\n".join([*text[:1], *drawn, *text[1:], script])
-    page = _PAGE.format(title=escaped(title), scripts=resources, body=body)
+    drawn = "".join(f'<div class="chart">{div}</div>' for div in divs)
+    body = "\n".join([*text[:1], f'<div class="charts">{drawn}</div>', *text[1:], script])
+    page = _PAGE.format(title=escaped(title), scripts=resources, body=body, script=_SCRIPT)
     with output.stream(is_text=False) as file:
         file.write(page.encode("utf-8", "backslashreplace"))
 
@@ -86,6 +110,16 @@ def escaped(text: object) -> str:
 
 def escaped_lines(text: str) -> str:
     return "\n".join(map(escaped, text.splitlines()))
+
+
+def block(text: str) -> str:
+    """Return a block of a text report as HTML. A long one is folded, with its first line as its title."""
+    lines = text.splitlines()
+    whole = f'<pre class="scroll">{escaped_lines(text)}</pre>'
+    if len(lines) <= LONGEST_OPEN:
+        return whole
+    more = f"{escaped(lines[0])} &hellip; {len(lines) - 1} more lines"
+    return f"<details><summary>{more}</summary>{whole}</details>"
 
 
 def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequence[str] = ()) -> str:

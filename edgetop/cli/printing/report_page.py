@@ -19,6 +19,7 @@ from edgetop.cli.printing.page import (
     Chart,
     add_lines,
     bars,
+    block,
     escaped_lines,
     plain,
     put_legend_above,
@@ -46,7 +47,8 @@ def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: 
     `more` holds lines to append to the text report.
     """
     words = "\n".join((summary(report), *more))
-    text = [f'<pre class="scroll">{escaped_lines(block)}</pre>' for block in words.split("\n\n")]
+    first, *others = words.split("\n\n")
+    text = [f'<pre class="scroll">{escaped_lines(first)}</pre>', *map(block, others)]
     ab = analysis.ab_view()
     both = [
         *analysis.faults.attempt("page: A/B charts", lambda: [*(ab_charts(ab) if ab else ())], list)[0],

@@ -3,13 +3,14 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.verdict_data import Verdict
-from edgetop.analysis.verdict_reasons import AbDifference, Past, WasSlowed, WasThrottled
+from edgetop.analysis.verdict_reasons import AbDifference, EndedAs, MissedDeadline, Past, State, WasSlowed, WasThrottled
 from edgetop.analysis.vitals import Vital, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, stream_name
@@ -20,15 +21,14 @@ from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fi
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import p50_words
 from edgetop.wording.remedy_words import remedy_words
-from edgetop.wording.vital_words import elapsed_words, vital_words
+from edgetop.wording.vital_words import SECONDS_FROM_NS, elapsed_words, vital_words
 
 WIDE_FROM_CELLS = 100  # from this width on, the first line has the requested duration and longer words
 STREAM_FROM_CELLS = 120  # from this width on, it names the model of the figures, if there are several
 RESPONSE_FROM_CELLS = 80  # from this width on, it says that latencies are response times
-SECONDS_FROM_NS = 10e9  # from this latency on, line 1 has seconds instead of milliseconds
 WALL_FROM_CELLS = 140  # from this width on, it has the time of day of the end
 LEAST_DETAIL_CELLS = 12  # least width of a cut text, since less would say nothing
-MS_CELLS, CLOCK_CELLS = 5, 7  # widths of a latency in ms and of the elapsed time
+MS_CELLS, CLOCK_CELLS, WIDE_CLOCK_CELLS = 5, 6, 7  # widths of a latency in ms and of the elapsed time
 RATE_CELLS, WIDE_RATE_CELLS = 5, 6
 BAR_CELLS = ((160, 10), (WIDE_FROM_CELLS, 4))  # width of the screen from which a gauge has a bar of this width
 MARKS = {"warning": "!", "critical": "!"}  # severity must not be shown by colour alone
@@ -46,8 +46,8 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None, *, has_fi
     head = verdict_words.headline(view.verdict, view.progress.now_ns)
     state = Span(f" {head.state} ", view.verdict.level)
     figures = _figures(view, area) if has_figures else []
-    clock = Span(f"{_elapsed(view, area.width)} ")
     is_wide = area.width >= WIDE_FROM_CELLS
+    clock = Span(f"{_elapsed(view, area.width)}{' ' * is_wide}")
     for count in range(len(figures), -1, -1):  # only a frozen or very narrow screen leaves out a figure
         right = (*figures[:count], clock)
         for frozen in _frozen_words(frozen_ns, is_wide=is_wide):
@@ -77,7 +77,8 @@ def _elapsed(view: MonitorView, cells: int) -> str:
     """
     now, of, end = elapsed_words(view).partition(" of ")
     asked = end if cells >= WALL_FROM_CELLS else end.partition(", ends")[0]
-    return f"{now:>{CLOCK_CELLS}}{of + asked if cells >= WIDE_FROM_CELLS else ''}"
+    is_wide = cells >= WIDE_FROM_CELLS
+    return f"{now:>{WIDE_CLOCK_CELLS if is_wide else CLOCK_CELLS}}{of + asked if is_wide else ''}"
 
 
 def _figures(view: MonitorView, area: Area) -> list[Span]:
@@ -92,42 +93,37 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
         return []
     is_wide = area.width >= WIDE_FROM_CELLS
     gap, style = COLUMN_GAP if is_wide else "", "dim" if progress.phase == "over" else "text"
-    values, is_long = [UNKNOWN.rjust(MS_CELLS) + " "] * 2, False
+    p50, p99 = (UNKNOWN, "ms"), (UNKNOWN, "ms")
     if window is not None:
-        is_long = window.percentile_ns(0.99) >= SECONDS_FROM_NS
-        values = [_figure(window, of, in_seconds=is_long) for of in (0.50, 0.99)]
-        if is_long and values[0][0] + values[0][-1] == "  ":  # must not be taken for the ms of the service times
-            values[0] = f"{values[0][1:-1]}s "
+        in_seconds = window.percentile_ns(0.99) >= SECONDS_FROM_NS
+        p50, p99 = (_figure(window, of, in_seconds=in_seconds) for of in (0.50, 0.99))
+    # The unit of p50 is left out unless it is s, which must not be taken for the ms of the service times.
+    p50_text = f"{p50[0]}{'s' if p50[1] == 's' else ''} ".ljust(MS_CELLS + 1)
+    p99_text = f"{p99[0]} {p99[1]}".ljust(MS_CELLS + len(" ms"))
     rate = or_unknown(latency.window.throughput_hz if latency.window else None, formatting.rate)
     named = stream_name(view.latency.stream, STREAM_CELLS) if area.width >= STREAM_FROM_CELLS else ""
     before = f"{named:>{STREAM_CELLS}}  " if named else ""
     rate = f"{rate:>{WIDE_RATE_CELLS}}" if is_wide else f"{rate.replace(' ', ''):>{RATE_CELLS}}"
-    p99 = f"{values[1]}{'s ' if is_long else 'ms'} "
-    if is_wide and "?" in p99:  # the unit moves by a cell, and what follows keeps its place
-        p99, gap_after = p99.replace("?", "? "), gap[1:]
-    else:
-        gap_after = gap
     felt = "response " if is_wide else "resp. " if area.width >= RESPONSE_FROM_CELLS else ""
     felt = felt if latency.heat_is_response else ""
     texts = (
-        f"{before}{last(view) if is_wide or view.verdict.level == 'critical' else ''}{felt}p50 {values[0]}{gap}",
-        f"p99 {p99}{gap_after}",
+        f"{before}{last(view) if is_wide or view.verdict.level == 'critical' else ''}{felt}p50 {p50_text}{gap}",
+        f"p99 {p99_text} {gap}",
         f"{rate}/s {gap}",
     )
     return [Span(area.clean(text), style) for text in texts]
 
 
-def _figure(window: Statistics, quantile: float, *, in_seconds: bool) -> str:
-    """Return a percentile of `window` as text in ms, or in s if `in_seconds`. `quantile` is 0.5 for p50.
+def _figure(window: Statistics, quantile: float, *, in_seconds: bool) -> tuple[str, str]:
+    """Return a percentile of `window` as (number, unit), in s if `in_seconds`, else in ms. `quantile` is 0.5 for p50.
 
-    With too few inferences, the text has two significant digits and a `?`.
+    With too few inferences, the number has two significant digits and a `?`.
     """
-    ns = window.percentile_ns(quantile)
+    ns, is_settled = window.percentile_ns(quantile), window.is_settled(quantile)
+    doubt = "" if is_settled else "?"
     if in_seconds:
-        return f"{ns / 1e9:>{MS_CELLS}.1f}{' ' if window.is_settled(quantile) else '?'}"
-    if window.is_settled(quantile):
-        return f"{milliseconds(ns):>{MS_CELLS}} "
-    return f"{formatting.unsettled_ms(ns):>{MS_CELLS}}?"
+        return f"{ns / 1e9:.{1 if is_settled else 0}f}{doubt}", "s"
+    return f"{milliseconds(ns) if is_settled else formatting.unsettled_ms(ns)}{doubt}", "ms"
 
 
 def _body(parts: Iterable[tuple[str, str]], cells: int, before: str) -> Line:
@@ -179,10 +175,9 @@ def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: i
     verdict, is_over = view.verdict, view.progress.phase == "over"
     figure = head.figure
     if area.width < WIDE_FROM_CELLS:
-        longer = (head.figure, f"p50 {head.brief}") if verdict.p50_change is not None and head.brief else (head.figure,)
         beside = [text for text in (head.since, *head.causes[:1]) if text]
         room = cells - 1 - sum(cells_of(text) + 1 for text in beside)
-        figure = next((text for text in longer if cells_of(text) <= room), head.brief)
+        figure = head.figure if cells_of(head.figure) <= room else head.brief
     causes = [(text, "text") for text in head.causes]
     if is_over and verdict.level != "critical":
         told = verdict_words.past(verdict)
@@ -196,15 +191,33 @@ def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: i
         also = () if is_over else verdict_words.also(verdict)
         parts = [(text, "text") for text in (figure, head.since) if text] + causes + [(text, "text") for text in also]
         usual = _usual_words(view)
+        fresh = replace(verdict, past=tuple(of for of in verdict.past if not _is_told(of, verdict)))
         past, evidence = (
-            [(text, "dim") for text in of] for of in (verdict_words.past(verdict), (*usual, *head.evidence))
+            [(text, "dim") for text in of] for of in (verdict_words.past(fresh), (*usual, *head.evidence))
         )
-        past = [(f"before: {text}", style) for text, style in past] if is_over else past
+        past = (
+            [(f"{_before(of)}: {text}", style) for of, (text, style) in zip(fresh.past, past, strict=True)]
+            if is_over
+            else past
+        )
         is_roomy = _whole_cells(text for text, _ in (*parts, *past, *evidence)) <= cells
         if not is_roomy and _whole_cells(text for text, _ in (*parts, *past)) > cells:
-            past = [(f"was {verdict_words.past_in_brief(of)}", "dim") for of in verdict.past if _has_passed(of)]
+            past = [(f"was {verdict_words.past_in_brief(of)}", "dim") for of in fresh.past if _has_passed(of)]
         parts += (*past, *evidence) if is_roomy else (*evidence, *past)  # the past only takes free columns
     return [(area.clean(text), style) for text, style in parts]
+
+
+def _is_told(trouble: Past, verdict: Verdict) -> bool:
+    """Whether the verdict on the present says the same as `trouble`, a past one."""
+    return isinstance(trouble, MissedDeadline) and any(of.state is State.MISSING_DEADLINE for of in verdict.also)
+
+
+def _before(trouble: Past) -> str:
+    """Return the word in front of what a session was like before it broke off.
+
+    A speed that was steady does not mean that all was well.
+    """
+    return "speed before" if isinstance(trouble, EndedAs) else "before"
 
 
 def _usual_words(view: MonitorView) -> Iterator[str]:
@@ -246,24 +259,38 @@ def identity_line(
     names: tuple[str, ...] = (" or ".join(models), runtime, board)
     if view.latency.stream and area.width < STREAM_FROM_CELLS:  # the model of the figures in line 1
         names = (stream_name(view.latency.stream, STREAM_CELLS), *names)
-    many = len(view.notices)
-    key = ": press 7" if area.width >= WIDE_FROM_CELLS else " (7)"
-    warned = f"  ! {formatting.quantity(many, 'warning')}{key}" if many else ""
-    right = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
-    right = fit(right, area.width) if width(right) > area.width else right
-    shown = [area.clean(name) for name in names if name]
     verdict = view.verdict
+    remedy = area.clean(remedy_words(verdict))
+    tried = f" try: {remedy}  " if remedy else ""
+    needed = cells_of(tried) + (cells_of(names[0]) + 1 if view.latency.stream and area.width < STREAM_FROM_CELLS else 0)
+    right = _notes(view, area, recording, needed, is_trouble=is_trouble)
+    shown = [area.clean(name) for name in names if name]
     news = f" now {verdict_words.state_word(verdict)} " if frozen and _is_worse(verdict, frozen) else ""
     before = line((news, verdict.level), (" SIMULATED " if manifest.board.simulated else "", "simulated"))
     room = max(0, area.width - width(right) - width(before))
-    remedy = area.clean(remedy_words(verdict))
-    if remedy and cells_of(tried := f" try: {remedy}  ") <= room:
+    if tried and cells_of(tried) <= room:
         before, room = (*before, Span(tried)), room - cells_of(tried)
         if room < LEAST_DETAIL_CELLS:
             shown = []
     while len(shown) > 1 and cells_of(f" {'   '.join(shown)}") > room:
         shown.pop()
     return (*before, *fit(line((f" {'   '.join(shown)}", "dim")), room), *right)
+
+
+def _notes(view: MonitorView, area: Area, recording: str, needed: int, *, is_trouble: bool) -> Line:
+    """Return the right end of the second line: how many warnings there are, and the text `recording`.
+
+    The key for the warnings is left out if it would push out the advice or the name of the shown model, which take
+    `needed` cells. `is_trouble` makes `recording` a warning.
+    """
+    many = len(view.notices)
+    warned = f"  ! {formatting.quantity(many, 'warning')}" if many else ""
+    ends = ((f"  {recording} ", "warning" if is_trouble else "dim"),)
+    keyed = line((f"{warned}: press 7", "warning"), *ends)
+    if many and width(keyed) + needed <= area.width:
+        return keyed
+    right = line((warned, "warning"), *ends)
+    return fit(right, area.width) if width(right) > area.width else right
 
 
 def _is_worse(now: Verdict, before: Verdict) -> bool:

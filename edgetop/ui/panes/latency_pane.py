@@ -89,7 +89,8 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if area.height >= TABLE_ROWS and not area.is_stacked:
         lines = _table(view, area.width, is_whole=is_whole)
     else:
-        lines = [_figures(view.latency.window, area.width, "service  " if response else "")]
+        usual = _usual(view) if area.height < SPANS_ROWS else ""
+        lines = [_figures(view.latency.window, area.width, "service  " if response else "", usual)]
         lines += [_figures(response, area.width, "response ")] * bool(response)
     if view.generation is not None:
         has_counts = area.height >= SPANS_ROWS
@@ -147,15 +148,15 @@ def _streams(view: MonitorView, area: Area) -> list[Line]:
     room = area.height if number <= area.height else area.height - 1
     lines = []
     for one in streams[:room]:
-        name = f"{stream_name(one.name, STREAM_CELLS):<{STREAM_CELLS}}  "
-        style = "text" if one.name == view.latency.stream else "dim"
+        mark = ">" if one.name == view.latency.stream else " "
+        name = f"{mark} {stream_name(one.name, STREAM_CELLS):<{STREAM_CELLS}}  "
         figures: list[Piece] = [("nothing in this window", "dim")]
         if (window := one.window) is not None:
             p50, p99 = (f"{milliseconds(window.percentile_ns(of)):>7}" for of in (0.50, 0.99))
             rate = or_unknown(window.throughput_hz, formatting.rate)
             figures = [("p50", STYLES["p50"]), f"{p50}  ", ("p99", STYLES["p99"]), f"{p99}  ", f"{rate:>6}/s  "]
         count = formatting.count(one.session.count) if one.session else "0"
-        lines.append(as_fits(area.width, (name, style), *figures, ("n ", "dim"), count))
+        lines.append(as_fits(area.width, name, *figures, ("n ", "dim"), count))
     if left := number - len(lines):
         shown, rest = (sum(one.session.count for one in of if one.session) for of in (streams[:room], streams[room:]))
         if view.latency.totals and not view.latency.since_ns:
@@ -164,10 +165,18 @@ def _streams(view: MonitorView, area: Area) -> list[Line]:
     return lines
 
 
-def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
+def _usual(view: MonitorView) -> str:
+    """Return the usual p50, that of the first steady half minute, if the present one is slower; else ""."""
+    if view.verdict.p50_change is None or view.burst is None or view.latency.streams:
+        return ""
+    return f"usual {milliseconds(view.burst.p50_ns)}"
+
+
+def _figures(window: Statistics | None, cells: int, label: str = "", usual: str = "") -> Line:
     """Return a line with the percentiles of `window`, the maximum and the rate, in `cells` cells.
 
-    Each percentile's name has the colour of its curve. `label` is a text at the beginning of the line.
+    Each percentile's name has the colour of its curve. `label` is a text at the beginning of the line, and `usual` a
+    text behind p50.
     """
     if window is None:
         return line(("no samples yet", "dim"))
@@ -175,6 +184,8 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
     for name, quantile in zip(NAMES[:4], QUANTILES, strict=False):
         value, doubt = milliseconds(window.percentile_ns(quantile)), " " if window.is_settled(quantile) else "?"
         pieces += [(f"{name} ", STYLES.get(name, "dim")), f"{value}{doubt}  "]
+        if name == "p50" and usual:
+            pieces.append((f"({usual})  ", "text"))
     rate = "" if window.throughput_hz is None else f"{formatting.rate(window.throughput_hz)}/s"
     return as_fits(cells, *pieces, ("max ", "dim"), f"{milliseconds(window.max_ns)}   ", rate)
 

@@ -7,6 +7,7 @@ from functools import partial
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.memory_use import MemoryView
+from edgetop.analysis.timeline import Points
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import or_unknown
 from edgetop.ui.panes.pane import Area, Drawing
@@ -28,8 +29,10 @@ STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "
 
 def title(view: MonitorView, _: Area) -> str:
     memory = view.memory
-    held = _mib(memory.application or memory.rss)
-    return f"{last(view)}{_whose(memory)} {held}, {_holder(memory)} {_sized(memory.room)} left"
+    held, left = f"{_whose(memory)} {_mib(memory.application or memory.rss)}", f"{_sized(memory.room)} left"
+    if shows_what_is_left(view):
+        return f"{last(view)}{left} in {_holder(memory)}, shown below; {held}"
+    return f"{last(view)}{held}, {_holder(memory)} {left}"
 
 
 def _whose(memory: MemoryView) -> str:
@@ -101,18 +104,34 @@ def _timeline_figures(name: str, track: TrackView) -> Line:
 
 
 def has_chart(view: MonitorView) -> bool:
-    """Whether the engine's memory has changed enough for a chart, not counting its rise while the model was loaded."""
-    points, measured_ns = view.memory.rss_points, view.progress.measured_ns
-    if points is None or measured_ns is None:
-        return False
+    """Whether memory has changed enough for a chart."""
+    return _chart(view) is not None
+
+
+def shows_what_is_left(view: MonitorView) -> bool:
+    """Whether the chart shows the memory that is left instead of the engine's: it is scarce, and others took it."""
+    return _chart(view) is not None and _chart(view) is view.memory.room_points
+
+
+def _chart(view: MonitorView) -> Points | None:
+    """Return the timeline to draw, or None if memory has hardly changed since measuring began.
+
+    It is that of the engine's memory or, if the engine's memory is flat and little is left, of what is left.
+    """
+    memory, measured_ns = view.memory, view.progress.measured_ns
+    if measured_ns is None:
+        return None
     since_s = (view.progress.now_ns - measured_ns) / NS + SETTLING_S
-    return not is_flat(points, "MiB", since_s)
+    if not is_flat(memory.rss_points, "MiB", since_s):  # its rise while the model was loaded does not count
+        return memory.rss_points
+    is_scarce = _level(memory) != "text"
+    return memory.room_points if is_scarce and not is_flat(memory.room_points, "MiB", since_s) else None
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
-    points = view.memory.rss_points if has_chart(view) else None
+    points = _chart(view)
     if area.height <= LOW_ROWS:  # the title has the figures, and the chart of latency the times
         area = replace(area, is_stacked=True)
     return with_chart(view, points, "MiB", partial(_rows, view.memory), area)

@@ -21,10 +21,10 @@ from edgetop.ui.text import BLANK, COLUMN_GAP, Line, Span, fit
 
 NS = 1e9
 # Least span of a scale by unit, so that noise is not magnified.
-LEAST_SPAN = {"C": 10.0, "MHz": 400.0, "W": 1.0, "MiB": 10.0}
+LEAST_SPAN = {"%": 100.0, "C": 10.0, "MHz": 400.0, "W": 1.0, "MiB": 10.0}
 # A quantity that moves by less than this, absolutely or as a share of its height, is shown as a number only.
 FLAT = {"C": (1.5, 0.0), "MHz": (30.0, 0.02), "W": (0.3, 0.2), "MiB": (16.0, 0.15)}
-STYLES = {"C": "temperature", "MHz": "clock", "W": "power", "MiB": "memory"}
+STYLES = {"C": "temperature", "MHz": "clock", "W": "power", "MiB": "memory", "%": "p99"}
 CHART_MIN_ROWS = 4
 LEAST_ROWS = 2  # least height of a timeline
 SIDE_CELLS = 54  # width of figures beside a chart

@@ -26,6 +26,7 @@ from edgetop.ui.panes.sensor_series import (
     with_figures,
 )
 from edgetop.ui.text import BLANK, Column, Line, Piece, Span, as_fits, fit, line, table, width, wrapped
+from edgetop.wording.clue_words import clue_words
 from edgetop.wording.forecast_words import left, outlook, time_left
 from edgetop.wording.sensor_words import no_reading_words
 
@@ -116,6 +117,7 @@ def _cooling(devices: Sequence[TrackView], area: Area) -> list[str]:
     return [text if count == 1 else f"{count}x {text}" for text, count in said.items()]
 
 
+_OF_PROCESS = ("process", "process-now")  # kinds of evidence that name a process
 _NUMBER = re.compile(r"^\d+-")  # number of the device, which changes with each boot
 
 
@@ -217,10 +219,15 @@ def _squeezed(zones: Sequence[Line], clocks: Sequence[Line], height: int) -> lis
     return [*zones[:room], *gap, *clocks][:height]
 
 
-def has_charts(view: MonitorView) -> tuple[bool, bool]:
-    """Return (temperature, clock): whether each has changed enough to be worth a chart."""
+def has_charts(view: MonitorView) -> tuple[bool, bool, bool]:
+    """Return (temperature, clock, CPU use of others): whether each is worth a chart.
+
+    The CPU use of others is one if it slowed the model, and the other two if they have changed enough.
+    """
     thermal = view.thermal
-    return not is_flat(thermal.hottest_points, "C"), not is_flat(thermal.clock_points, "MHz")
+    is_contended = any(of.cause == "contention" for of in view.slowdowns.slowdowns) or view.slowdowns.contended_now
+    has_others = bool(is_contended) and view.others_points is not None and not view.others_points.is_empty
+    return not is_flat(thermal.hottest_points, "C"), not is_flat(thermal.clock_points, "MHz"), has_others
 
 
 def _charts(view: MonitorView, area: Area) -> list[Line]:
@@ -229,24 +236,39 @@ def _charts(view: MonitorView, area: Area) -> list[Line]:
     A quantity that has hardly changed has no chart.
     """
     thermal = view.thermal
-    has_heat, has_clock = has_charts(view)
-    rows = max(1, (area.height - has_clock) // ((has_heat + has_clock) or 1))
+    has_heat, *has_others = has_charts(view)
+    below = sum(has_others)
+    rows = max(1, (area.height - below) // ((has_heat + below) or 1))
     lines: list[Line] = []
     if has_heat and thermal.hottest_points:
-        heat = area.resized(height=area.height - (1 + rows) * has_clock)
+        heat = area.resized(height=area.height - (1 + rows) * below)
         lines = timeline(view, thermal.hottest_points, "C", heat, limit=thermal.trip_c)
-    if has_clock and thermal.clock_points:
-        clock = timeline(view, thermal.clock_points, "MHz", area.resized(height=rows), limit=thermal.cap_points)
-        lines = [*lines, _clock_rule(view, area), *clock][: area.height]
-    return lines
+    room = area.resized(height=rows)
+    if has_others[0] and thermal.clock_points:
+        lines += [_clock_rule(view, area), *timeline(view, thermal.clock_points, "MHz", room, limit=thermal.cap_points)]
+    if has_others[1] and view.others_points:
+        lines += [_others_rule(view, area), *timeline(view, view.others_points, "%", room)]
+    return lines[: area.height]
 
 
 def _clock_rule(view: MonitorView, area: Area) -> Line:
-    """Return the line between the two charts, with the present clock and its cap in MHz."""
-    caps, rule = view.thermal.cap_points, border_characters(area.characters).rule
+    """Return the line above the chart of the clock, with the present clock and its cap in MHz."""
+    caps = view.thermal.cap_points
     caps_mhz = [] if caps is None or caps.is_empty else caps.middle[~np.isnan(caps.middle)].tolist()
-    said = f" {_clock_words(view, area)}{f', cap {_mhz(caps_mhz[-1])}' if caps_mhz else ''} "
-    name = " clock MHz "
+    said = f"{_clock_words(view, area)}{f', cap {_mhz(caps_mhz[-1])}' if caps_mhz else ''}"
+    return _rule("clock MHz", said, area)
+
+
+def _others_rule(view: MonitorView, area: Area) -> Line:
+    """Return the line above the chart of the CPU use of others, with the process that takes most, if it is known."""
+    clues = (clue for of in reversed(view.slowdowns.slowdowns) for clue in of.evidence if clue.kind == "process")
+    who = next((of for of in (view.slowdowns.contended_now, *clues) if of and of.kind in _OF_PROCESS), None)
+    return _rule("CPU of others %", area.clean(clue_words(who)) if who else "100 % is a core", area)
+
+
+def _rule(name: str, said: str, area: Area) -> Line:
+    """Return the line above a further chart of the pane: its name at the left, and the text `said` at the right."""
+    rule, name, said = border_characters(area.characters).rule, f" {name} ", f" {said} "
     dashes = max(1, area.width - len(name) - len(said) - 2)
     return fit((Span(rule, "frame"), Span(name, "title"), Span(rule * dashes, "frame"), Span(said, "dim"),
                 Span(rule, "frame")), area.width, "frame")  # fmt: skip

@@ -35,11 +35,11 @@ def test_beginning_and_end_stand_among_the_events_in_their_time() -> None:
         (80.5, "throttle-end", "throttling over after 20.0s: thermal"),
         (80, "slowdown-ended", "full speed again after 20.0s (thermal)"),
         (70, "mark", "fan on"),
-        (60.5, "throttle-begin", "throttling begins: thermal (throttle/thermal)"),
+        (60.5, "throttle-begin", "throttling begins: thermal (the thermal flag)"),
         (
             60,
             "slowdown-began",
-            "40 % slower: thermal (throttle/thermal was set at 00:01:00, and in 100.0 % of the slow time)",
+            "40 % slower: thermal (the thermal flag was set at 00:01:00, and in 100.0 % of the slow time)",
         ),
         (0, "phase", "measure begins"),
     ]

@@ -1,6 +1,8 @@
 """Memory: what the engine holds, and what the board has left."""
 
-from edgetop.ui.panes.memory_pane import MEMORY
+from dataclasses import replace
+
+from edgetop.ui.panes.memory_pane import MEMORY, has_chart
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import SCARCE_MEMORY, SENSORS, Script, manifest, measured, scarce, sensor
 
@@ -38,6 +40,27 @@ def test_the_stages_take_as_many_lines_as_they_need() -> None:
         "by stage start 26.4, runtime 45.7, model 88.2",
         "first run 96.1, steady 96.5",
     ]
+
+
+def pressed() -> Script:
+    """A board whose memory another program fills after a minute, while the engine's stays as it is."""
+
+    def readings(second: float) -> dict[str, float]:
+        return {"mem/rss": 100.0, "mem/system-available": 3000.0 if second < 70 else 80.0}
+
+    infos = tuple(map(sensor, ("mem/rss", "mem/system-available")))
+    board = replace(manifest().board, memory_bytes=4 * 2**30)
+    return Script(manifest(sensors=infos, board=board), readings).load().warm_up().begin().measure(60)
+
+
+def test_memory_that_others_fill_is_a_chart_of_what_is_left() -> None:
+    assert not has_chart(view_of(pressed()))
+    view = view_of(pressed().measure(70))
+    assert has_chart(view)
+    assert MEMORY.title(view, area(60, 8)) == "80.0 MiB left in system, shown below; engine 100.0"
+    chart = [plain(line) for line in MEMORY.body(view, replace(area(60, 8), is_stacked=True))]
+    assert chart[0].split()[0] == "3000"
+    assert chart[-1].split()[0] == "0"
 
 
 def test_a_gpu_without_known_parts_is_shown_as_a_whole() -> None:

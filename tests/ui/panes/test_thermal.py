@@ -2,11 +2,12 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 
 from edgetop.session.manifest import SensorInfo
-from edgetop.ui.panes.thermal_pane import THERMAL
+from edgetop.ui.panes.thermal_pane import THERMAL, has_charts
 from edgetop.ui.text import Line
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import SENSORS, Script, hot, manifest, measured, sensor
@@ -35,6 +36,29 @@ def test_zones_are_hottest_first_with_their_distance_to_the_trip() -> None:
     assert [row.split()[0] for row in table[:4]] == ["zone", "cpu-thermal", "gpu-thermal", "soc-thermal"]
     assert table[1].split()[1:] == ["86.2", "86.3", "85.0", "-1.2"]
     assert table[3].split()[3:] == ["-", "-"]  # no trip that throttles
+
+
+def contended() -> Script:
+    def readings(second: float) -> dict[str, float]:
+        others = 4.0 if second < 70 else 96.0
+        return {"load/others": others, "rate/run-queue-wait": 6.0 if second < 70 else 380.0}
+
+    infos = tuple(map(sensor, ("load/others", "rate/run-queue-wait")))
+    script = Script(manifest(sensors=infos), readings).load().warm_up().begin().measure(70)
+    for _ in range(40):
+        script.tell("competing", "info", "system", "", name="apt-get", cpu_pct=94.0)
+        script.measure(1, median_ms=7.2)
+    return script
+
+
+def test_contention_has_a_chart_of_the_cpu_that_others_take() -> None:
+    view = view_of(contended())
+    assert has_charts(view) == (False, False, True)
+    title, *chart = (plain(row) for row in THERMAL.body(view, replace(area(60, 6), is_stacked=True)))
+    assert " CPU of others % " in title
+    assert "apt-get 94 %" in title
+    assert chart[0].split()[0] == "100"
+    assert not has_charts(view_of(measured(75)))[2]
 
 
 def test_clocks_stand_with_their_cap_and_the_best_seen() -> None:
