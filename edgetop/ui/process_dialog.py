@@ -22,7 +22,7 @@ def open_process(screen: "MonitorScreen") -> None:
     if processes is None:
         screen.report("processes can be shown only by the screen of a run on this machine", seconds=3)
     elif not name:
-        screen.report("no slowdown names a process that took the CPU", seconds=3)
+        screen.report("no slowdown names a process", seconds=3)
     elif (found := processes.find(name)) is None:
         screen.report(f"{clean(name)}: no process with this name runs now", seconds=3)
     else:
@@ -63,7 +63,7 @@ def _show(screen: "MonitorScreen", processes: Processes, found: OtherProcess) ->
             *choices,
         ]
         below = ""
-    dialog = ChoiceDialog("The process that takes the CPU", choices, above=about, below=f"{below}\nEsc  close")
+    dialog = ChoiceDialog("The process that slows the run", choices, above=about, below=f"{below}\nEsc  close")
     screen.app.push_screen(dialog, lambda chosen: _ask(screen, found, *chosen) if chosen else None)
 
 
