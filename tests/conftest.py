@@ -91,9 +91,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave measurements unread where none is wanted: they import much."""
-    is_unwanted = config.option.markexpr == "not slow" or "not benchmark" in config.option.markexpr
-    return True if is_unwanted and collection_path.name == "benchmarks" else None
+    """Leave measurements unread where none is wanted: they import much. `-m thorough` reads only files that name it."""
+    wanted = config.option.markexpr
+    if collection_path.name == "benchmarks":
+        return True if wanted in ("not slow", "thorough") or "not benchmark" in wanted else None
+    if wanted == "thorough" and collection_path.match("test_*.py"):
+        return None if "mark.thorough" in collection_path.read_text(encoding="utf-8") else True
+    return None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -118,7 +122,9 @@ def _import_a_share(config: pytest.Config) -> None:
         return
     places = [config.invocation_params.dir / argument.split("::")[0] for argument in config.args]
     found = {path for place in places for path in (place.rglob("test_*.py") if place.is_dir() else [place])}
-    chosen = sorted(path for path in found if not any(pytest_ignore_collect(above, config) for above in path.parents))
+    chosen = sorted(
+        path for path in found if not any(pytest_ignore_collect(one, config) for one in (path, *path.parents))
+    )
     for path in chosen[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
         with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it raises the same, and reports it
             importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
@@ -129,8 +135,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if own := item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(scaled(own.args[0])), append=False)
-        if item.get_closest_marker("benchmark"):
-            item.add_marker("slow")  # `-m "not slow"` takes the place of `-m "not benchmark"`
+        if item.get_closest_marker("benchmark") or item.get_closest_marker("thorough"):
+            item.add_marker("slow")  # `-m "not slow"` takes the place of the expression that leaves these out
     # Files that wait for processes come first, so that no worker is alone with one of them in the end.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)

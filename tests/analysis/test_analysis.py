@@ -95,6 +95,7 @@ def test_a_session_ends_in_the_same_view_however_it_came(session: MadeSession, c
     assert differences(report_document(split), report_document(whole)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(sessions(), CUTS)
@@ -109,6 +110,7 @@ def test_looking_does_not_change_what_is_seen_later(session: MadeSession, cuts: 
         assert differences(watched.view(window_ns), unwatched.view(window_ns)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(sessions(), CUTS)
@@ -129,6 +131,7 @@ def test_a_replay_without_each_inference_ends_in_the_same_words(session: MadeSes
         assert differences(getattr(replayed.latency, name), getattr(live.latency, name)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(sessions(), sessions(), CUTS)

@@ -18,6 +18,7 @@ def batches(step_s: float, seconds: float, rate_hz: float) -> list[Batch]:
     return Script(step_s=step_s).load().warm_up().begin().measure(seconds, rate_hz=rate_hz).batches
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=20)
 @given(
     step_s=st.sampled_from((0.05, 0.25, 1.0, 7.0)),

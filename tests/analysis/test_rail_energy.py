@@ -151,6 +151,7 @@ def test_readings_go_on_where_an_aggregate_ended() -> None:
     assert figures(rail, 20 * NS) == (50.0 + 4.0 + 5.0 + 6.0, 13.0, 9.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200), st.integers(0, 400), st.one_of(st.none(), st.integers(0, 1_500)))

@@ -71,6 +71,7 @@ def test_one_model_with_two_settings_and_a_gate_that_fails(models):
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_ctrl_c_finishes_the_recording_with_what_there_is(models):
     process = start_edgetop("ab", "small.onnx", "large.onnx", *QUIET[:-1], "60s", "-o", "s", home=models)
@@ -82,6 +83,7 @@ def test_ctrl_c_finishes_the_recording_with_what_there_is(models):
     assert (manifest["state"], manifest["end_reason"]) == ("finished", "signal")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_engine_that_dies_ends_it_with_its_reason(models):
     process = start_edgetop("ab", "small.onnx", "large.onnx", *QUIET[:-1], "60s", "-o", "s", home=models)
@@ -174,6 +176,7 @@ def test_what_a_soak_has_no_use_for_is_refused(models, arguments):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_session_of_a_soak_that_fails_ends_it_with_its_reason(models):
     chip = ("--i2c", "250:0x40:ina226:0.002")

@@ -210,6 +210,7 @@ def open_own_terminal(home, ssh):
         terminal.close()
 
 
+@pytest.mark.thorough
 def test_ssh_asks_for_a_password_and_then_the_screen_has_keys(open_own_terminal, ssh, live):
     plant_program(ssh.folder, "ssh", ASKING)
     terminal = open_own_terminal("ssh:pi@board", then='echo "back: $?"')
@@ -228,6 +229,7 @@ def test_ctrl_c_ends_a_wait_for_ssh(open_own_terminal, ssh):
     terminal.wait_for("edgetop: interrupted", "back: 130")
 
 
+@pytest.mark.thorough
 def test_ctrl_z_stops_a_wait_for_ssh_and_it_goes_on(open_own_terminal, ssh, live):
     plant_program(ssh.folder, "ssh", ASKING)
     terminal = open_own_terminal("ssh:pi@board", then='echo "stopped: $?"; fg; echo "back: $?"')

@@ -117,6 +117,7 @@ def test_what_cannot_be_written_is_refused_before_anything_runs(arguments, code,
     assert (tmp_path / "there.tar.gz").read_bytes() == b"x"
 
 
+@pytest.mark.thorough
 def test_a_signal_ends_it_and_leaves_nothing(tmp_path):
     command = ("board-report", "--yes", "--duration", "5m")
     with start_edgetop(*command, home=tmp_path, TMPDIR=str(tmp_path)) as process:

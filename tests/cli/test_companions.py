@@ -143,9 +143,8 @@ def test_what_means_something_is_taken(line: str) -> None:
     assert parsed(line).params
 
 
-@pytest.mark.parametrize("line", REFUSED)
-def test_tab_is_told_nothing(line: str) -> None:
-    assert parsed(line, resilient_parsing=True)
+def test_tab_is_told_nothing() -> None:
+    assert all(parsed(line, resilient_parsing=True) for line in REFUSED)
 
 
 def test_every_option_with_a_rule_is_seen_to_refuse() -> None:

@@ -31,6 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.thorough
 def test_every_golden_recording_is_compared(home: Path) -> None:
     done = edgetop("compare", "finished", "first", "killed", "arm64-killed", "minute", "empty", "--json", home=home)
     assert (done.returncode, done.stderr) == (0, "")

@@ -43,6 +43,7 @@ def run_in(folder: Path, home: Path, *command: str) -> "subprocess.CompletedProc
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=100, check=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_sweep_its_runs_engines_and_writers_load_nothing_of_the_folder(trap: Path, tmp_path: Path) -> None:
     words = (

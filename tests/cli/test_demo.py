@@ -176,6 +176,7 @@ def test_heat_throttles_the_engine_and_the_fan_lifts_it(start, tmp_path):
     assert not list(tmp_path.glob(f"{PREFIX}*"))
 
 
+@pytest.mark.thorough
 def test_an_engine_that_crashes_ends_the_session_with_its_cause(start, tmp_path):
     demo = start("--scenario", "crash", "--speed", "1000x")
     out, err = demo.process.communicate(timeout=scaled(60))

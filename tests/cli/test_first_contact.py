@@ -45,7 +45,9 @@ def test_without_a_terminal_the_first_command_leads_to_lines(tmp_path: Path) -> 
     assert "edgetop run --headless" in done.stderr
 
 
-@pytest.mark.parametrize("command", [(), ("demo",), ("run",)])
+@pytest.mark.parametrize(
+    "command", [(), *(pytest.param(other, marks=pytest.mark.thorough) for other in (("demo",), ("run",)))]
+)
 def test_a_terminal_that_cannot_draw_gets_a_line_and_no_escapes(command: tuple[str, ...], tmp_path: Path) -> None:
     said = said_on_terminal(tmp_path, "-m", "edgetop", *command, TERM="dumb")
     assert said.startswith("edgetop: TERM=dumb: this terminal cannot show a screen (edgetop run --headless")

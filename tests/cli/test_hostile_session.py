@@ -108,7 +108,7 @@ OWN = {"lake", "out", "state", "s.edgetop"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 6))])
 def test_no_command_fails_or_writes_elsewhere(session: Path, tmp_path: Path, user: Path, seed: int) -> None:
     rng = random.Random(seed)
     texts = [place for place in PLACES if place[0] in ("id", "name", "created_utc", "state", "end_reason", "labels")]
@@ -145,7 +145,9 @@ NAMES = ("session.json", "session.json.lock", "seconds.parquet", "inferences.par
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["pipe", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in KINDS if kind != "pipe")]
+)
 def test_no_file_of_another_kind_is_waited_for_or_followed(
     session: Path, tmp_path: Path, user: Path, kind: str
 ) -> None:

@@ -241,7 +241,11 @@ SCREENS: tuple[tuple[str, ...], ...] = (
 )
 
 
-@pytest.mark.parametrize("text", WAYS, ids=shortly)
+@pytest.mark.parametrize(
+    "text",
+    [*WAYS[:2], *(pytest.param(text, marks=pytest.mark.thorough) for text in WAYS[2:])],
+    ids=shortly,
+)
 async def test_nothing_on_the_screen_does_anything(text: str, tmp_path: Path) -> None:
     name = text.replace("/", "").replace("\0", "")[:60] or "x"
     async with opened(hostile(text), (120, 40), notifications=True, recording=tmp_path / f"{name}.edgetop") as screen:

@@ -60,6 +60,7 @@ def test_a_report_has_what_stands(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert len(list(written.parent.iterdir())) == 1  # the same error is one file
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("broken")
 def test_the_other_forms_have_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(["report", FINISHED, "--json"], capsys)

@@ -42,6 +42,7 @@ def test_fifty_runs_that_are_killed_lose_a_second_at_most(tmp_path: Path) -> Non
     assert max(lost) < LOSS_S
 
 
+@pytest.mark.thorough
 def test_a_report_of_a_running_session_disturbs_nothing(tmp_path: Path) -> None:
     process = start_edgetop("run", *LIGHT, "--headless", "--duration", "60s", "-o", "one", home=tmp_path)
 

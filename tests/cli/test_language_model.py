@@ -135,6 +135,7 @@ def test_a_schedule_counts_its_wait_in_the_time_to_the_first_token(folder):
     assert all(requests["ttft_ns"][i] > requests["wait_ns"][i] for i in measured)
 
 
+@pytest.mark.thorough
 def test_the_end_cuts_a_request_off(folder):
     words = ("--prompt-tokens", 8, "--max-tokens", 400, "--headless", "--threads", 1)
     edgetop("run", "llama-F32.gguf", *words, "--duration", "1s", "-o", "cut-off", home=folder)
@@ -170,6 +171,7 @@ def test_parallel_requests_share_batches_and_are_recorded_one_by_one(folder):
     assert figures["total_tok_s"] > 1.5 * figures["decode_tok_s"]
 
 
+@pytest.mark.thorough
 def test_parallel_requests_have_the_tokens_of_single_ones(folder):
     """Each sequence has its own context and position, so greedy tokens are those of a request that runs alone."""
     texts = ["one", "two words", "three"]
@@ -184,6 +186,7 @@ def test_parallel_requests_have_the_tokens_of_single_ones(folder):
     assert finished[1] == finished[3]
 
 
+@pytest.mark.thorough
 def test_parallel_requests_wait_in_one_queue(folder):
     load = ("--parallel", 2, "--rate", 100_000, "--duration", "300ms", "--warmup-runs", 0)
     done = edgetop("run", "llama-F32.gguf", *SHORT, *load, "-o", "queued", home=folder)
@@ -217,6 +220,7 @@ def test_the_most_probable_tokens_and_the_perplexity_of_two_quantisations_are_co
     assert done.returncode == 1
 
 
+@pytest.mark.thorough
 def test_outputs_that_are_kept_do_not_depend_on_the_batch(folder):
     (folder / "text.txt").write_text("Some words that repeat, and some that do not. " * 6)
     scores = []
@@ -362,6 +366,7 @@ def sockets_of(pid: int) -> list[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_the_engine_opens_no_socket(folder):
     process = start_edgetop("run", "llama-F32.gguf", *map(str, SHORT), "-o", "quiet", home=folder)
     try:
@@ -380,6 +385,7 @@ def _command(pid: str) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
 
 
+@pytest.mark.thorough
 def test_a_killed_run_keeps_its_requests_and_tokens(folder):
     process = start_edgetop("run", "llama-F32.gguf", *map(str, SHORT), "-o", "killed", home=folder)
     journal = folder / "killed.edgetop" / "journal"

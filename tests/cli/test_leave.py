@@ -102,7 +102,12 @@ def test_a_run_outlives_its_terminal_and_is_watched_and_stopped(home: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("to", "isolation", "result"), [("2>log", "process", ""), ("2>log", "thread", ""), (">out", "process", "out")]
+    ("to", "isolation", "result"),
+    [
+        ("2>log", "process", ""),
+        pytest.param("2>log", "thread", "", marks=pytest.mark.thorough),
+        pytest.param(">out", "process", "out", marks=pytest.mark.thorough),
+    ],
 )
 def test_the_screen_is_drawn_on_the_stream_that_is_a_terminal(to: str, isolation: str, result: str, home: Path) -> None:
     run = ("run", str(home / "model.onnx"), "--refresh", "100ms", "--isolation", isolation, "-o", str(home / "one"))
@@ -121,7 +126,10 @@ def test_the_screen_is_drawn_on_the_stream_that_is_a_terminal(to: str, isolation
         terminal.close()
 
 
-@pytest.mark.parametrize(("keys", "status"), [("\x03", 130), ("q\x03", 130), ("Q", 0)])
+@pytest.mark.parametrize(
+    ("keys", "status"),
+    [("\x03", 130), *(pytest.param(*case, marks=pytest.mark.thorough) for case in (("q\x03", 130), ("Q", 0)))],
+)
 def test_ctrl_c_on_the_screen_ends_with_the_status_of_an_interrupt(keys: str, status: int, home: Path) -> None:
     terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(home / "one"))
     try:
@@ -133,6 +141,7 @@ def test_ctrl_c_on_the_screen_ends_with_the_status_of_an_interrupt(keys: str, st
         terminal.close()
 
 
+@pytest.mark.thorough
 def test_ctrl_c_on_the_screen_of_a_run_that_is_over_only_closes_it(home: Path) -> None:
     terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "--runs", "100", "-o", str(home / "one"))
     try:
@@ -282,6 +291,7 @@ def test_a_run_that_is_not_recorded_ends_with_its_terminal(home: Path) -> None:
     assert (process.returncode, out.startswith("STOPPED")) == (0, True)
 
 
+@pytest.mark.thorough
 def test_ending_the_launcher_ends_the_run_in_order(home: Path) -> None:
     folder = home / "one.edgetop"
     terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(folder))
@@ -295,7 +305,9 @@ def test_ending_the_launcher_ends_the_run_in_order(home: Path) -> None:
         terminal.close()
 
 
-@pytest.mark.parametrize("is_leader", [True, False])  # of the terminal's session: then its end hangs the terminal up
+@pytest.mark.parametrize(
+    "is_leader", [True, pytest.param(False, marks=pytest.mark.thorough)]
+)  # of the terminal's session: then its end hangs the terminal up
 def test_a_run_whose_waiting_process_is_killed_goes_on_detached(is_leader: bool, home: Path) -> None:
     folder = home / "one.edgetop"
     run = ("run", str(home / "model.onnx"), *LIGHT, "-o", str(folder))

@@ -116,7 +116,7 @@ def test_a_scraper_learns_that_the_session_is_over(tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("state", ["stopping", "running"])
+@pytest.mark.parametrize("state", ["stopping", pytest.param("running", marks=pytest.mark.thorough)])
 def test_a_textfile_tells_of_the_end_where_the_machine_goes_down(state, tmp_path, monkeypatch) -> None:
     """systemd stops edgetop before node_exporter. Where only edgetop is stopped, nobody waits."""
     systemctl = tmp_path / "bin" / "systemctl"

@@ -90,6 +90,7 @@ def test_a_moved_folder_is_recorded_to_the_end_and_named_anew(run, tmp_path: Pat
     assert told == [(f"the recording is now in {moved}",)]
 
 
+@pytest.mark.thorough
 def test_who_is_attached_goes_on_and_who_comes_later_finds_it(run, tmp_path: Path) -> None:
     moved = tmp_path / "two.edgetop"
     screen = on_terminal(tmp_path, "attach", str(tmp_path / "one.edgetop"), "--refresh", "100ms")

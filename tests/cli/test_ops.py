@@ -65,7 +65,7 @@ def test_each_operator_has_its_share_range_and_if_it_is_settled(onnx):
         assert not operator["settled"] or high - low <= 0.01 or high - low <= 0.4 * operator["share"] + 1e-5
 
 
-@pytest.mark.parametrize("burners", [0, os.cpu_count()])
+@pytest.mark.parametrize("burners", [0, pytest.param(os.cpu_count(), marks=pytest.mark.thorough)])
 def test_shares_settle_in_a_short_run_or_are_not_said_to_have(burners, onnx, folder):
     """The same shares alone and beside programs that ask for every core, as far as they are said to be known."""
     for _ in range(3):  # a range of 95 % may miss the share, but not again and again

@@ -62,7 +62,9 @@ def test_it_streams_the_newest_session_and_ends_with_its_input(home):
     assert relay.close() == (0, b"")
 
 
-@pytest.mark.parametrize("name", ["soak", "soak.edgetop", "0b9c8f7e"])
+@pytest.mark.parametrize(
+    "name", ["soak", *(pytest.param(other, marks=pytest.mark.thorough) for other in ("soak.edgetop", "0b9c8f7e"))]
+)
 def test_a_named_finished_session_is_streamed_to_its_end(home, name):
     script = Script(step_s=0.5).load().warm_up().begin().measure(2).end()
     LiveRecording(home / "state/edgetop/soak.edgetop").finish(*script.batches)

@@ -146,7 +146,11 @@ def throughput_of_single_inferences(folder):
 
 @pytest.mark.parametrize(
     "load",
-    [("--runs", "100"), ("--runs", "100", "--streams", "3"), ("--duration", "300ms", "--rate", "150")],
+    [
+        ("--runs", "100"),
+        pytest.param(("--runs", "100", "--streams", "3"), marks=pytest.mark.thorough),
+        pytest.param(("--duration", "300ms", "--rate", "150"), marks=pytest.mark.thorough),
+    ],
     ids=["back to back", "streams", "paced"],
 )
 def test_throughput_counts_inferences_not_edgetops_own_work(load, tmp_path):
@@ -190,6 +194,7 @@ def test_an_unknown_dimension_is_assumed_and_told(tmp_path):
     assert "assumed-shape" in [warning["code"] for warning in document["warnings"]]
 
 
+@pytest.mark.thorough
 def test_an_empty_dimension_runs_where_the_runtime_accepts_it(tmp_path):
     """As a batch without detections is, in deployment."""
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_dynamic())
@@ -215,7 +220,11 @@ def test_a_thread_of_the_app_gives_the_same_document(model, tmp_path):
     assert document["session"]["engine"]["isolation"] == "thread"
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["TERM", "INT"])
+@pytest.mark.parametrize(
+    ("number", "exit_code"),
+    [pytest.param(signal.SIGTERM, 0, marks=pytest.mark.thorough), (signal.SIGINT, 130)],
+    ids=["TERM", "INT"],
+)
 def test_a_signal_ends_the_run_with_a_whole_recording(number, exit_code, model, tmp_path):
     process = start_edgetop("run", model, *PACED, "-o", "one", home=tmp_path)
     wait_for_words(process, "p50")
@@ -242,6 +251,7 @@ main.main()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_signal_right_after_the_recording_began_ends_in_order(number, exit_code, model, tmp_path):
     done = subprocess.run(
@@ -254,7 +264,10 @@ def test_a_signal_right_after_the_recording_began_ends_in_order(number, exit_cod
     assert (manifest["state"], manifest["end_reason"]) == ("finished", "signal")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(one, marks=pytest.mark.thorough) for one in (signal.SIGHUP, signal.SIGINT))],
+)
 def test_a_service_killed_as_a_group_leaves_a_finished_recording(number, model, tmp_path):
     process = start_edgetop("run", model, *PACED, "-o", "one", home=tmp_path)
     wait_for_words(process, "p50")
@@ -265,7 +278,7 @@ def test_a_service_killed_as_a_group_leaves_a_finished_recording(number, model, 
     assert json.loads((tmp_path / "one.edgetop" / "session.json").read_text())["end_reason"] == "signal"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSEGV, marks=pytest.mark.thorough)])
 def test_an_engine_that_is_killed_ends_the_run_with_its_cause(number, model, tmp_path):
     process = start_edgetop("run", model, *PACED, "-o", "one", home=tmp_path)
     wait_for_words(process, "p50")
@@ -406,6 +419,7 @@ def test_required_full_delegation_refuses_a_model_on_the_cpu(tmp_path):
     assert "--profile-every" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_dropped_provider_ends_a_run_too_short_for_a_burst(model, tmp_path):
     asked = ("--provider", "CUDA", "--require-full-delegation", "--headless", "--runs", "1", "--warmup-runs", "0")
     done = edgetop("run", model, *asked, home=tmp_path)

@@ -65,6 +65,7 @@ def test_without_a_runtime_it_fails_and_says_what_to_install(tmp_path):
     assert left(tmp_path) == []
 
 
+@pytest.mark.thorough
 def test_what_is_not_done_in_time_is_a_problem_and_nothing_of_it_stays(tmp_path):
     done = edgetop("self-test", "--json", "--timeout", "1ms", home=tmp_path, TMPDIR=str(tmp_path), timeout=120)
     found = {check["name"]: check for check in json.loads(done.stdout)["checks"]}

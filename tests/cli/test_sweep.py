@@ -31,6 +31,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_killed_sweep_resumes_and_ends_with_the_same_table(home: Path) -> None:
     sweep = home / "s.sweep"

@@ -84,6 +84,7 @@ def can_limit(**what: float) -> bool:
 HUNGRY = "import sys; x = bytearray(int(sys.argv[1]) << 20); x[::4096] = b'1' * len(x[::4096]); print('ready')"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_program_without_memory_is_a_row_and_the_sweep_goes_on(tmp_path: Path) -> None:
     given = ("--limit", "memory=80M", "--values", "mib=1,200", "--repeat", "1", "-o", "s", "--json", "--",

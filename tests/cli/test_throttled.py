@@ -9,7 +9,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("scenario", "speed", "engine", "burners"),
-    [("under-voltage", "180x", "onnxruntime", 1), ("power-cap", "120x", "litert", 0)],
+    [
+        pytest.param("under-voltage", "180x", "onnxruntime", 1, marks=pytest.mark.thorough),
+        ("power-cap", "120x", "litert", 0),
+    ],
 )
 def test_every_span_of_a_flag_is_told(scenario, speed, engine, burners, tmp_path):
     with Burners(burners):

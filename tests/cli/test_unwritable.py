@@ -102,6 +102,7 @@ def test_folders_that_may_not_be_looked_at_are_one_line(command: str, code: int,
 RUN = "edgetop run model.onnx --headless --runs 20 --profile-every 0"
 
 
+@pytest.mark.thorough
 def test_gates_are_reported_where_the_result_is_unwritable(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
     done = shell(f"{RUN} -o one --json --fail-if 'p50>0ms' --junit gates.xml > /dev/full", tmp_path)
@@ -113,7 +114,9 @@ def test_gates_are_reported_where_the_result_is_unwritable(tmp_path: Path) -> No
     assert json.loads((tmp_path / "one.edgetop/session.json").read_text())["state"] == "finished"
 
 
-@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", "2>&- <&-"])
+@pytest.mark.parametrize(
+    "closed", ["2>&-", *(pytest.param(other, marks=pytest.mark.thorough) for other in ("2>/dev/full", "2>&- <&-"))]
+)
 def test_a_run_without_a_standard_error_goes_on_to_its_end(closed: str, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
     done = shell(f"{RUN} -o one --json {closed}", tmp_path)
@@ -121,6 +124,7 @@ def test_a_run_without_a_standard_error_goes_on_to_its_end(closed: str, tmp_path
     assert json.loads(done.stdout)["latency"]["count"] == 20
 
 
+@pytest.mark.thorough
 def test_a_run_is_detached_without_any_stream(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
     detached = "edgetop run model.onnx --detach --profile-every 0 -o one <&- >&- 2>&-"
@@ -130,6 +134,7 @@ def test_a_run_is_detached_without_any_stream(tmp_path: Path) -> None:
     assert stopped.stdout.startswith("STOPPED (by the user)")
 
 
+@pytest.mark.thorough
 def test_a_run_whose_standard_error_loses_its_reader_goes_on(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
     lines = ("--live", "--refresh", "200ms", "--profile-every", "0", "-o", "one")

@@ -121,6 +121,7 @@ def test_a_setup_runs_once_for_the_same_files_and_is_not_measured(machine: Machi
     assert machine.left() == []
 
 
+@pytest.mark.thorough
 def test_a_setup_container_whose_shell_was_killed_is_removed_by_the_next_setup(machine: Machine) -> None:
     words = ("watch", "--headless", "--container", "python:3", "--setup")
     run = start_edgetop(*words, "exec sleep 60", "--", "true", home=machine.home, **machine.environment)
@@ -277,6 +278,7 @@ def test_a_killed_edgetop_leaves_nothing_when_the_program_has_ended(machine: Mac
     run.communicate()
 
 
+@pytest.mark.thorough
 def test_a_sweep_runs_its_program_in_the_image(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("models")
     for name in ("a.onnx", "b.onnx"):

@@ -150,7 +150,10 @@ def test_another_place_is_given_for_the_recording():
     assert without_hooks(words) == ["watch", "--no-preload", "--no-hook", "--output=a-again", "--"]
 
 
-@pytest.mark.parametrize("kind", ["forks", "clock", "cut", str(2**62), str(2**64 - 5), str(4_001 + 2**15)])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("forks", marks=pytest.mark.thorough), "clock", "cut", str(2**62), str(2**64 - 5), str(4_001 + 2**15)],
+)
 def test_what_a_program_does_to_its_ring_hides_no_call_and_ends_nothing(tmp_path, kind):
     command = (sys.executable, PROGRAMS / "hostile_ring.py", kind)
     options = ("watch", "--headless", "--json", "--no-record")

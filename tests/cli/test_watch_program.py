@@ -228,6 +228,7 @@ def test_the_duration_of_a_program_without_a_runtime_counts_from_its_start(tmp_p
     assert 1_000 < document["usage"]["total_time_ms"] < 30_000
 
 
+@pytest.mark.thorough
 def test_the_usage_of_programs_is_a_table_in_csv_compare_and_page(tmp_path):
     for name, mib in (("small", 80), ("large", 160)):
         code = f"x = bytearray({mib} * 2**20); x[::4096] = b'1' * len(x[::4096]); import time; time.sleep(1.2)"

@@ -54,7 +54,10 @@ def test_parallel_clients_send_requests_at_the_same_time(tmp_path):
     assert {text: texts.count(text) for text in texts} == {"one": 4, "two": 4, "three": 4}
 
 
-@pytest.mark.parametrize("shown", [{}, {"has_slots": False}, {"has_metrics": False}])
+@pytest.mark.parametrize(
+    "shown",
+    [{}, *(pytest.param({lacks: False}, marks=pytest.mark.thorough) for lacks in ("has_slots", "has_metrics"))],
+)
 def test_a_server_that_others_use_is_read_without_a_request(tmp_path, shown):
     with LlamaServer(gap_s=0.02, prefill_s=0.1, **shown) as server:
         over = threading.Event()

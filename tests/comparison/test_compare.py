@@ -172,6 +172,7 @@ def test_the_document_is_json_with_the_keys_of_the_report() -> None:
     assert throughput["ratios"][1]["verdict"] in ("same", "unknown")  # paced by the generator
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_sessions_of_one_law_are_called_different_in_few_of_many() -> None:
     """The small form of tests/benchmarks/test_comparison.py."""

@@ -53,6 +53,7 @@ class Implementation:
     python: str = HERE
     requirements: tuple[str, ...] = ()  # of an environment of its own; none: that of the tests
     version: str = ""  # how the runtime's begins
+    like: str = ""  # which of the others is so similar that only the thorough tests run it as well
 
     def __str__(self) -> str:
         return f"{self.engine}{self.version}-{self.isolation}-{self.python}"
@@ -81,19 +82,25 @@ TFLITE_RUNTIME = {"requirements": ("tflite-runtime==2.14.*", "numpy<2"), "versio
 ALL = [
     Implementation("onnxruntime", "onnx", "process"),
     Implementation("onnxruntime", "onnx", "thread"),
-    Implementation("onnxruntime", "onnx", "process", "3.8", ("onnxruntime==1.19.*", "numpy"), "1.19."),
+    Implementation(
+        "onnxruntime", "onnx", "process", "3.8", ("onnxruntime==1.19.*", "numpy"), "1.19.", "onnxruntime-process"
+    ),
     Implementation("litert", "tflite", "process"),
     Implementation("litert", "tflite", "thread"),
     Implementation("openvino", "onnx", "process"),
-    Implementation("openvino", "onnx", "thread"),
+    Implementation("openvino", "onnx", "thread", like="openvino-process"),
     Implementation("ncnn", "ncnn", "process"),
-    Implementation("ncnn", "ncnn", "thread"),
-    Implementation("tflite-runtime", "tflite", "process", "3.11", **TFLITE_RUNTIME),
+    Implementation("ncnn", "ncnn", "thread", like="ncnn-process"),
+    Implementation("tflite-runtime", "tflite", "process", "3.11", **TFLITE_RUNTIME, like="tflite-runtime-3.9"),
     Implementation("tflite-runtime", "tflite", "process", "3.9", **TFLITE_RUNTIME),
 ]
 MAKES_AN_ENVIRONMENT = pytest.mark.timeout(600)
 IMPLEMENTATIONS = [
-    pytest.param(implementation, id=str(implementation), marks=MAKES_AN_ENVIRONMENT)
+    pytest.param(
+        implementation,
+        id=str(implementation),
+        marks=[MAKES_AN_ENVIRONMENT, *([pytest.mark.thorough] if implementation.like else [])],
+    )
     for implementation in ALL
     if find_interpreter(implementation.python)
 ]

@@ -224,6 +224,7 @@ def test_a_stop_ends_it_without_another_load() -> None:
     assert messages_of(polled(engine, 8))[-1] == Ended("duration", 9)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_real_engines_are_loaded_in_other_processes(tmp_path: Path) -> None:
     model = tmp_path / "tiny.onnx"

@@ -86,6 +86,7 @@ def test_its_end_is_the_view_in_which_the_live_run_ended(
     assert_same_views(played(feed, clock, steps_s), folded(live))
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @sessions
 def test_going_to_a_moment_is_the_same_as_playing_up_to_it(
@@ -160,7 +161,10 @@ def look_ahead(feed: ReplayFeed, analysis: Analysis) -> int:
     return pieces
 
 
-@pytest.mark.parametrize(("most_kept", "stops_at_once", "first_kept_s"), [(12, 1, 600.5), (3, 2, 2_400.5)])
+@pytest.mark.parametrize(
+    ("most_kept", "stops_at_once", "first_kept_s"),
+    [pytest.param(12, 1, 600.5, marks=pytest.mark.thorough), (3, 2, 2_400.5)],
+)
 def test_who_looked_ahead_finds_the_same_wherever_he_goes(
     long_folder: Path,
     views_at_once: list[list[object]],
@@ -186,6 +190,7 @@ def test_who_looked_ahead_finds_the_same_wherever_he_goes(
         assert differences(views(analysis), expected) == []
 
 
+@pytest.mark.thorough
 def test_a_state_that_was_gone_back_to_can_be_gone_back_to_again(
     long_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +215,7 @@ def test_of_more_inferences_than_are_kept_the_view_is_the_same(tmp_path: Path) -
     assert_same_views(played(feed, clock, []), folded(live))
 
 
+@pytest.mark.thorough
 def test_more_seconds_than_any_window_holds_give_the_same_view(tmp_path: Path) -> None:
     live = Script(step_s=7.5).load().warm_up().begin().measure(4_000, rate_hz=3).end().batches
     feed, clock = replay_of(live, tmp_path, speed=1000)

@@ -14,7 +14,9 @@ GOLDEN = sorted((ROOT / "tests/recordings/v1").glob("*.edgetop"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))  # each shape once; the benchmark has 200
+@pytest.mark.parametrize(  # each shape once: in turns, left by a dead writer, and the others; the benchmark has 200
+    "seed", [4, 6, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (0, 1, 2, 3, 5, 7))]
+)
 def test_a_generated_session_is_the_same_everywhere(seed: int, tmp_path: Path) -> None:
     assert unequal(seed, tmp_path) == []
 

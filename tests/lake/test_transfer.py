@@ -534,6 +534,7 @@ def pieces_of_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgetop.lake.transfer.SETTLES_S", 5)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.usefixtures("pieces_of_ten_seconds")
 def test_pieces_are_final_resumed_and_replaced_by_the_whole(tmp_path: Path) -> None:

@@ -157,6 +157,7 @@ def test_old_seconds_keep_figures_and_summed_histograms(begin: int, end: int) ->
         ]
 
 
+@pytest.mark.thorough
 def test_from_a_stop_on_only_the_seconds_of_late_are_read_again() -> None:
     whole = seconds(4_000)
     table = table_of(whole, 400)

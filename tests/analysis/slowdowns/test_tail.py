@@ -526,6 +526,7 @@ SIGNS = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(deadline=None, max_examples=6)
 @given(SPIKES, SIGNS, st.lists(st.integers(0, LENGTH_S * NS), max_size=8))

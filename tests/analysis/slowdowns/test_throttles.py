@@ -169,6 +169,7 @@ COURSES = st.dictionaries(st.integers(0, 59), st.sampled_from([0.0, 1.0, None]),
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
