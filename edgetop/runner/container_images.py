@@ -21,12 +21,13 @@ from edgetop.files import read_file
 from edgetop.formatting import clean
 from edgetop.sensors.process_table import HOST
 from edgetop.taps.container_run import LABEL, PRELOAD, mount
-from edgetop.taps.container_runtime import Image, Runtime, reason, runtimes
+from edgetop.taps.container_runtime import NOT_STARTED, Image, Runtime, reason, runtimes
 
 SETUP, BUILT = "edgetop-setup", "edgetop-build"  # names of images that edgetop makes
 HASH_DIGITS = 16
 MOST_ABANDONED = 100  # containers that are removed at once
 PULL_S, BUILD_S = 3600.0, 7200.0
+TRIAL_S = 120.0  # without overlay file systems, a container's files are copied first
 ROOT = ("", "0", "root", "0:0", "root:root")  # users of an image that are root
 SELINUX = Path("/sys/fs/selinux/enforce")
 # Arguments: runtime, beginning of the container's name, image to make, its USER, WORKDIR, ENTRYPOINT and CMD, arguments
@@ -110,9 +111,11 @@ def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str]
         return replace(made, name=image.name)
     say(f"setting up {clean(image.name)}, once: {clean(setup)}")
     config = (image.user or "0", image.folder or "/", json.dumps(image.entrypoint), json.dumps(image.command))
+    # `docker commit` keeps the container's entry point if the change is an empty one (merge in moby, daemon/commit.go).
+    shell = ("--entrypoint=/bin/sh", image.id) if image.entrypoint else (image.id, "/bin/sh")
     words = [
         f"--label={LABEL}=setup", "--mount", mount(folder, folder), f"--workdir={folder}", *security_options(),
-        *arguments, "--entrypoint=/bin/sh", image.id, "-c", setup,
+        *arguments, *shell, "-c", setup,
     ]  # fmt: skip
     _remove_abandoned(runtime)
     order = ["/bin/sh", "-c", _STEP, "sh", runtime.program, _prefix(), tag, *config, *words]
@@ -192,5 +195,10 @@ def user_options(runtime: Runtime, image: Image) -> list[str]:
 def can_preload(runtime: Runtime, image: Image, library: Path) -> bool:
     """Whether a program in the image can load edgetop's C library. False if the image has no shell to try it."""
     mounted = mount(str(library), PRELOAD, is_readonly=True)
-    words = ("--rm", f"--label={LABEL}=trial", "--network=none", *security_options(), "--mount", mounted)
-    return "loaded" in runtime.ask("run", *words, "--entrypoint=/bin/sh", image.id, "-c", _TRIAL).stdout.split()
+    name = f"edgetop-trial-{os.getpid()}"
+    words = ("--rm", f"--name={name}", f"--label={LABEL}=trial", "--network=none", *security_options())
+    order = ("run", *words, "--mount", mounted, "--entrypoint=/bin/sh", image.id, "-c", _TRIAL)
+    done = runtime.ask(*order, within_s=TRIAL_S)
+    if done.returncode == NOT_STARTED:  # a container that is created too late stays
+        runtime.ask("rm", "--force", name)
+    return "loaded" in done.stdout.split()

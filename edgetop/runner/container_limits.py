@@ -39,8 +39,15 @@ def limit_options(limit: Limit, cpus: AbstractSet[int], root: Root = HOST) -> It
 def why_unlimited(limit: Limit, cpus: AbstractSet[int], pid: int, root: Root = HOST) -> str:
     """Return a sentence about the first limit that does not apply to the process `pid`, or "" if all apply.
 
-    `cpus` are the numbers of the CPUs that the process is allowed to use. `root` is where system files are read.
+    Return "" for a process that has ended: the kernel no longer shows its cgroups. `cpus` are the numbers of the CPUs
+    that the process is allowed to use. `root` is where system files are read.
     """
+    sentence = _why_unlimited(limit, cpus, pid, root)
+    state = root.text(f"proc/{pid}/stat").rpartition(")")[2].split()[:1]
+    return "" if state in ([], ["Z"], ["X"]) else sentence
+
+
+def _why_unlimited(limit: Limit, cpus: AbstractSet[int], pid: int, root: Root) -> str:
     if limit.cpus is not None and not _affinity(pid) <= cpus:
         return "it may use more CPUs than --limit cpus allows"
     memberships, mounts = root.text(f"proc/{pid}/cgroup"), root.text("proc/self/mountinfo")

@@ -8,6 +8,7 @@ death of edgetop does not.
 
 import contextlib
 import os
+import secrets
 import shlex
 import signal
 import subprocess
@@ -143,7 +144,7 @@ class WatchedProgram:
         self._pid = 0  # of the program, or of the runtime's command `run`; 0 before the start
         self._log: LineReader | None = None
         self._log_path: Path | None = None
-        self._removed_log: Path | None = None  # temporary log, to be removed when the program has ended
+        self._has_unnamed_log = False  # whether the log gets the name `_log_path` only if the program outlives edgetop
         self._log_fd = -1
         self._taps = Taps()
         self._reported_start = False
@@ -205,11 +206,9 @@ class WatchedProgram:
     def _spawn(self, folder: Path) -> PausedProgram:
         """Start the program, which will report its calls to files in `folder`."""
         spec = self.spec
-        path = self._log_path = spec.output or self.output or self._temporary_log()
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._log_fd = os.open(path, flags, 0o600)
+        self._log_fd = self._open_log()
         self._log = LineReader(self._log_fd, "program", grows=True)
-        writes = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        writes = os.open(f"/proc/self/fd/{self._log_fd}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
             with spec.surroundings.restored() if spec.surroundings else contextlib.nullcontext():
                 return PausedProgram(
@@ -241,16 +240,31 @@ class WatchedProgram:
             )
         return list(spec.command)
 
-    def _temporary_log(self) -> Path:
-        """Create a temporary file for the program's output, and return its path.
+    def _open_log(self) -> int:
+        """Open the file for the program's output, and return its descriptor.
 
-        It is removed when the program has ended. It is for sessions that are not recorded. It is not in the shared
-        memory of the rings, because it would fill that memory if edgetop were killed.
+        Without a recording, it is a temporary file without a name, so that nothing stays if edgetop is killed. It is
+        not in the shared memory of the rings, which it could fill.
         """
-        file, name = tempfile.mkstemp(prefix="edgetop-output-")
-        os.close(file)
-        self._removed_log = Path(name)
-        return self._removed_log
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        self._log_path = self.spec.output or self.output
+        if self._log_path:
+            return os.open(self._log_path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        folder = tempfile.gettempdir()
+        self._log_path = Path(folder, f"edgetop-output-{secrets.token_hex(4)}")
+        self._has_unnamed_log = True
+        with contextlib.suppress(OSError):  # some file systems have no such files
+            return os.open(folder, flags | os.O_TMPFILE, 0o600)
+        descriptor = os.open(self._log_path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        self._log_path.unlink()
+        return descriptor
+
+    def _name_log(self) -> None:
+        """Give the unnamed log its name (linkat(2))."""
+        if self._has_unnamed_log and self.spec.stdout is None and self._log_fd >= 0 and self._log_path:
+            with contextlib.suppress(OSError):  # the file system had no files without a name, or the name exists
+                # With a folder's descriptor, which an absolute path ignores, Python follows the link.
+                os.link(f"/proc/self/fd/{self._log_fd}", self._log_path, src_dir_fd=self._log_fd)
 
     def poll(self) -> EngineUpdate:
         if self._over or not self._pid:
@@ -444,11 +458,11 @@ class WatchedProgram:
     def close(self) -> str:
         """Stop watching. If the program goes on, return a sentence that says so, else ""."""
         text = self.goes_on()
+        if text:
+            self._name_log()
         if self._log_fd >= 0:
             os.close(self._log_fd)
             self._log_fd, self._log = -1, None
-        if self._removed_log and not text:
-            self._removed_log.unlink(missing_ok=True)
         if self._accounts:
             self._accounts.close()
         if self._container:

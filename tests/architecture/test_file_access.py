@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "edgetop"
 # Run in interpreters that have no edgetop: each has its own rules and tests.
-ALONE = ("engines/child/", "probe/", "sensors/programs/", "taps/locate.py", "taps/opener.py")
+ALONE = ("engines/child/", "probe/", "sensors/programs/", "taps/locate.py", "taps/opener.py", "taps/starter.py")
 
 WRITES = {
     "files.py": "the home of writes",

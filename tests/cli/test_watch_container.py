@@ -50,6 +50,10 @@ class Machine:
         lines = (self.state / "calls").read_text().splitlines() if (self.state / "calls").exists() else []
         return [call for call in map(json.loads, lines) if call[1] == kind]
 
+    def programs(self) -> list[list[str]]:
+        """The calls that ran a watched program."""
+        return [call for call in self.calls("run") if "--label=edgetop=run" in call]
+
     def left(self) -> list[str]:
         return [path.name for path in (self.state / "containers").glob("*.json")]
 
@@ -78,7 +82,7 @@ def test_a_program_runs_in_the_image_with_the_folder_and_reports_its_calls(machi
         "runtime": "podman", "image": "python:3", "image_id": "sha256:1234"
     }  # fmt: skip
     assert [stream["name"] for stream in document["session"]["watched"]["streams"]] == ["detector"]
-    (call,) = (call for call in machine.calls("run") if "--rm" in call and any("--name=" in word for word in call))
+    (call,) = machine.programs()
     assert f"type=bind,source={machine.home},target={machine.home}" in call
     assert f"--workdir={machine.home}" in call
     assert "PYTHONPATH=/edgetop/probe/hook:/app" in call
@@ -89,7 +93,7 @@ def test_limits_are_options_of_the_runtime_and_must_be_in_force(machine: Machine
     """The fake runtime takes the options and limits nothing, as a rootless podman may."""
     limits = ("--limit", "cpus=1", "--limit", "memory=64M,swap=16M", "--limit", "quota=50%,period=10ms")
     done = machine.edgetop(*WATCH, *limits, "--container", "python:3", "--", "sleep", "60")
-    (call,) = (call for call in machine.calls("run") if any("--name=" in word for word in call))
+    (call,) = machine.programs()
     cpu = min(os.sched_getaffinity(0))
     wanted = {f"--cpuset-cpus={cpu}", f"--memory={64 * 2**20}", f"--memory-swap={80 * 2**20}", "--cpu-period=10000",
               "--cpu-quota=5000"}  # fmt: skip

@@ -21,6 +21,7 @@ LIMIT = Limit(memory_bytes=64 * 2**20, quota_pct=50.0, io_bytes_per_s=10_000_000
 def machine(folder: Path, **files: str) -> Root:
     known = {
         f"proc/{PID}/cgroup": "0::/libpod-1\n",
+        f"proc/{PID}/stat": f"{PID} (a) R 1\n",
         "proc/self/cgroup": "0::/desk\n",
         "proc/self/mountinfo": MOUNT,
         "sys/fs/cgroup/cgroup.controllers": "cpu io memory\n",
@@ -63,6 +64,13 @@ def test_limits_that_are_in_force_give_no_sentence(tmp_path: Path) -> None:
 )
 def test_a_limit_that_is_not_in_force_is_named(tmp_path: Path, file: str, text: str, sentence: str) -> None:
     assert why_unlimited(LIMIT, HERE, PID, machine(tmp_path, **{f"{GROUP}/{file}": text})) == sentence
+
+
+@pytest.mark.parametrize("stat", ["", f"{PID} (a) Z 1\n"], ids=["gone", "zombie"])
+def test_a_process_that_has_ended_is_not_judged(tmp_path: Path, stat: str) -> None:
+    """In version 1, it is in the root cgroup then."""
+    files = {f"proc/{PID}/stat": stat, f"{GROUP}/memory.max": "max\n"}
+    assert why_unlimited(LIMIT, HERE, PID, machine(tmp_path, **files)) == ""
 
 
 def test_more_cpus_than_allowed_are_named(tmp_path: Path) -> None:

@@ -71,16 +71,18 @@ def test_the_cpus_of_a_program_that_has_ended_before_the_first_look_are_known(st
     messages_until(program, Ended)
 
 
-def test_output_of_a_program_that_goes_on_is_kept_and_of_another_removed(tmp_path, monkeypatch):
+def test_the_output_of_a_program_that_goes_on_is_kept_and_no_other_output(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    for command, is_kept in ((("true",), False), (SLEEPS, True)):
+    for command, is_kept, awaited in ((("true",), False, Ended), (SLEEPS, True, LogLine)):
         program = WatchedProgram(ProgramSpec(command))
         program.start()
-        if not is_kept:
-            messages_until(program, Ended)
-        program.close()
-        assert bool(list(tmp_path.glob("edgetop-output-*"))) == is_kept
+        assert not list(tmp_path.glob("edgetop-output-*"))  # so a killed edgetop leaves none
+        messages_until(program, awaited)
+        text = program.close()
+        kept = list(tmp_path.glob("edgetop-output-*"))
+        assert bool(kept) == is_kept
+        assert all(str(path) in text and path.read_text() == "ready\n" for path in kept)
     end(program)
 
 

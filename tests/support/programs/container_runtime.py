@@ -91,7 +91,10 @@ def run(words):
         "State": {"Running": True, "Pid": process.pid},
         "Path": command[0],
         "Args": command[1:],
-        "Config": {"Image": found["Name"]},
+        "Config": {
+            "Image": found["Name"],
+            "Entrypoint": [given["--entrypoint"]] if "--entrypoint" in given else found["Config"].get("Entrypoint", []),
+        },
     }
     store("containers", one)
     status = process.wait()
@@ -136,10 +139,10 @@ def main(words):  # noqa: C901, PLR0912  one branch a command
             config = {
                 "User": changes["USER"],
                 "WorkingDir": changes["WORKDIR"],
-                "Entrypoint": json.loads(changes["ENTRYPOINT"]),
+                # As Docker does (daemon/commit.go): no change can take away an entry point of the container.
+                "Entrypoint": json.loads(changes["ENTRYPOINT"]) or find("containers", name)["Config"]["Entrypoint"],
                 "Cmd": json.loads(changes["CMD"]),
             }
-            assert find("containers", name)
             store("images", {"Id": f"sha256:{image}", "Name": image, "Config": config})
         case ["rm", "--force", name]:
             document("containers", name).unlink(missing_ok=True)
