@@ -39,8 +39,11 @@ _ENTER = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 97; shift
 # Prints a limit (the file named by the argument) of the version 2 cgroup in which the shell runs.
 _ALLOWED = 'g=$(sed -n s/^0:://p /proc/self/cgroup); for m in "" /unified; do cat /sys/fs/cgroup$m$g/$1; done 2>&-'
 # Arguments: folders of cgroups. A process in the background, which is no child of edgetop, waits for the end of the
-# input and then removes each cgroup as soon as it is empty.
-_GUARD = 'exec 3<&0; (read -r _; for g; do while [ -d "$g" ] && ! rmdir "$g"; do sleep 1; done; done) <&3 &'
+# input and then removes each cgroup, with those that the program made in it, as soon as it is empty.
+_GUARD = """
+clear() { for c in "$1"/*/; do [ ! -d "$c" ] || (clear "${c%/}"); done; rmdir "$1"; }
+exec 3<&0; (read -r _; for g; do while [ -d "$g" ] && ! clear "$g"; do sleep 1; done; done) <&3 &
+"""
 CPUACCT = "cpuacct"  # controller of version 1 that counts CPU time
 BLOCK = "sys/block"  # the whole disks; partitions are below them
 
@@ -301,15 +304,20 @@ def _remove_abandoned(parent: Path, root: Root) -> None:
     for folder in parent.glob(f"{PREFIX}*-*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdecimal() and not root.exists(f"proc/{pid}"):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+            _remove_empty(folder)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a cgroup and those below it, which its program may have made, as far as no process is in them."""
+    for place, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(place).rmdir()
 
 
 def _remove(folder: Path) -> None:
     """Remove a cgroup, with a few attempts. If all attempts fail, a later run of edgetop removes it."""
     for _ in range(_REMOVALS):
-        with contextlib.suppress(OSError):  # a killed engine stays in it for a moment
-            folder.rmdir()
+        _remove_empty(folder)  # a killed engine stays in it for a moment
         if not folder.exists():
             return
         time.sleep(_REMOVAL_PAUSE_S)

@@ -105,8 +105,8 @@ class ProgramAccounts:
         if used and used.ru_maxrss > max(self._least_kib, resident.peak_kib - ROUGH_KIB):
             resident.peak_kib = used.ru_maxrss
         cpu_ns = int((used.ru_utime + used.ru_stime) * 1e9) - self._own_cpu_ns if used else None
-        if (of_group_ns := self._cgroup_cpu_ns()) is not None:
-            cpu_ns = of_group_ns - self._cpu_before_ns
+        if (of_group_ns := self._cgroup_cpu_ns()) is not None:  # less than of the process if that has left its cgroup
+            cpu_ns = max(of_group_ns - self._cpu_before_ns, cpu_ns or 0)
         read, written = self._own_bytes
         body = ProgramEnded(
             total_ns=self.ended_ns - self.began_ns,

@@ -60,7 +60,8 @@ def emptied(*folders: Path) -> None:
     """As the kernel does: a cgroup's files never keep it from being removed."""
     for folder in folders:
         for path in folder.iterdir():
-            path.unlink()
+            if path.is_file():
+                path.unlink()
 
 
 def run_in(enclosure: Enclosure) -> int:
@@ -241,6 +242,16 @@ def test_swap_that_was_asked_for_is_allowed(tmp_path: Path) -> None:
         emptied(folder)
 
 
+@pytest.mark.slow
+def test_cgroups_that_the_program_made_in_it_are_removed_too(tmp_path: Path) -> None:
+    with enclosed(Limit(memory_bytes=MIB), v2(tmp_path, enabled_in_own="memory")):
+        (folder,) = made(tmp_path)
+        emptied(folder)
+        (folder / "a b/c").mkdir(parents=True)
+        (folder / "d").mkdir()
+    assert made(tmp_path) == []
+
+
 KILLED_INSIDE = """
 import os, signal, sys
 from pathlib import Path
@@ -257,6 +268,7 @@ def test_the_cgroup_of_a_killed_edgetop_is_removed_once_it_is_empty(tmp_path: Pa
     root = v2(tmp_path, enabled_in_own="memory")
     assert subprocess.run([sys.executable, "-c", KILLED_INSIDE, str(tmp_path)], check=False).returncode == -9
     (folder,) = made(tmp_path)  # its files keep it, as a process would
+    (folder / "a b/c").mkdir(parents=True)
     emptied(folder)
     wait_until(lambda: not made(tmp_path))
     assert root.exists("proc/self/cgroup")

@@ -90,6 +90,14 @@ def test_cpu_time_of_its_own_cgroup_counts_from_the_first_instruction_on(machine
     assert total(accounts).cpu_ns == 2_000_000_000
 
 
+def test_the_cpu_time_of_a_program_that_has_left_its_cgroup_counts(machine: Machine) -> None:
+    machine.put(f"proc/{PID}/cgroup", ENTERED)
+    machine.put("sys/fs/cgroup/cpuacct/edgetop-1-0/cpuacct.usage", "30000000\n")
+    accounts = ProgramAccounts(PID, 40 * 2**20)
+    end(accounts, 0)
+    assert total(accounts).cpu_ns == 1_500_000_000
+
+
 @pytest.mark.parametrize(
     ("seen_mib", "waited_mib", "peak_mib"),
     [(50.2, 50.0, 50.0), (50.0, 60.0, 60.0), (80.0, 50.0, 80.0), (2.0, 8.2, 2.0), (None, 30.0, 30.0)],
