@@ -25,7 +25,7 @@ CPUACCT = "cpuacct.usage"  # ns of CPU time in version 1: Documentation/admin-gu
 # getrusage(2) reads counters of memory that each CPU keeps a part of, and leaves these parts out: some 100 KiB for each
 # counter and CPU (lib/percpu_counter.c). VmHWM includes them. `time` shows what getrusage(2) reads.
 ROUGH_KIB = 1024
-GROWTH_KIB = 256  # by which the process may grow from the first reading of its size to its first instruction
+GROWTH_KIB = 2048  # by which the process may grow from the first reading of its size to its first instruction
 
 
 class ProgramAccounts:
