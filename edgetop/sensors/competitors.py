@@ -269,7 +269,7 @@ def application(
                     waited_ns |= waited_by_thread(child, root)
         wait_ns = waited.per_second(waited_ns, at_s, lambda *_: NS)
         wait_ms = 0.0 if not waited_ns else wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
-        return [memory, load, wait_ms]
+        return [memory or Gap("the application has ended"), load, wait_ms]  # an ended process has no memory
 
     source = f"/proc/{pid} and its descendants"
     infos = (

@@ -8,6 +8,7 @@ import pytest
 from edgetop.sensors.competitors import Competitors, application
 from edgetop.sensors.process_table import SEARCH_S, TICK_S, Family
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import plant
 
 
@@ -42,6 +43,12 @@ def test_cpu_is_that_of_all_processes_and_threads_are_named(tmp_path: Path) -> N
         now[0] = seconds
         source.read()
         assert len(source.take_events()) == count
+
+
+def test_an_ended_application_that_nobody_has_waited_for_has_no_memory_instead_of_zero(tmp_path: Path) -> None:
+    pid = 2**22 + 1  # larger than any process id, so that its memory cannot be read
+    write(tmp_path, pid, 1, 100)
+    assert isinstance(application(pid, Root(tmp_path)).read()[0], Gap)
 
 
 def test_a_new_child_is_found_at_the_next_read_by_the_kernels_list(tmp_path: Path) -> None:
