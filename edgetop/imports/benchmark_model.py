@@ -21,7 +21,8 @@ stands. `litert-benchmark --result_json` writes the same figures under `latency`
     INFO: [./litert/tools/benchmark_litert_model.h:96] Inference (std):      0.01
 
 Guides show one figure in each line, such as `Inference (avg): 12.34 ms`. Figures below a line `Inference timings in
-us:` have no unit, such as `Warmup (avg): 12890`. `operator_table` reads the tables of operators.
+us:` have no unit, such as `Warmup (avg): 12890`. The same without that line and without any unit is taken for
+microseconds, and a note says so. `operator_table` reads the tables of operators.
 """
 
 import re
@@ -182,10 +183,13 @@ def _of_lines(page: Page) -> Summary:
     """
     told, runs = dict[str, float](), dict[str, int]()
     is_exact = dict[str, bool]()  # whether a figure was in microseconds
-    in_us = page.first(_IN_US)
-    for match in page.found(_IN_A_LINE):
+    in_us, lines = page.first(_IN_US), list(page.found(_IN_A_LINE))
+    is_bare = not in_us and not _BLOCK.search(page.text) and not any(match[3] for match in lines)
+    if is_bare and lines:
+        page.notes.append("its times have no unit: they are taken for microseconds, as benchmark_model prints them")
+    for match in lines:
         name = _NAMES[match[1]]
-        unit = match[3] or ("us" if in_us and match.start() > in_us.start() else "ms")
+        unit = match[3] or ("us" if is_bare or (in_us and match.start() > in_us.start()) else "ms")
         value = time_ms(match[2], _SCALES[unit])
         if name in told and abs(told[name] - value) > STEP_MS + told[name] * COARSE:
             raise ValueError(f"it cannot be that {match[1]} is {told[name]:g} ms and {value:g} ms")

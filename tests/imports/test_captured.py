@@ -125,6 +125,14 @@ def test_the_form_of_guides_has_microseconds_under_its_heading(tmp_path: Path) -
     assert (found.init_ns, found.first_ns) == (1_523_000, 15_234_000)
 
 
+def test_figures_without_any_unit_are_taken_for_microseconds_and_said(tmp_path: Path) -> None:
+    path = tmp_path / "g.txt"
+    path.write_text("Init: 1523\nWarmup (avg): 12890\nInference (avg): 11873.2\nInference (std dev): 204\n")
+    reading = read(path)
+    assert only(reading.found, Summary).figures == {"mean_ms": pytest.approx(11.8732), "stdev_ms": 0.204}
+    assert "its times have no unit: they are taken for microseconds, as benchmark_model prints them" in reading.notes
+
+
 def test_a_time_of_zero_is_no_figure(tmp_path: Path) -> None:
     path = tmp_path / "z.txt"
     text = (HERE / "litert-benchmark-2.3.0.txt").read_text()
