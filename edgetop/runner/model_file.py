@@ -24,7 +24,7 @@ CHUNK_BYTES = 64 * 1024  # small, since Python 3.11's own digest holds the inter
 LARGE_BYTES = 64 * 1024 * 1024  # for larger files, speed counts more than memory
 NICENESS = 19
 PATIENCE_S = 0.5  # how long the first burst waits for the file to be read
-FINGERPRINT_PATIENCE_S = 1.0
+FINGERPRINT_PATIENCE_S = 1.0  # how long the end of a session waits for a file that is still read or hashed
 
 
 def _lower_priority() -> None:
@@ -86,13 +86,18 @@ class Work:
             str, frozenset[str]
         ] = {}  # names of the inputs that decide about them, by type, if known
         self._patience_s = PATIENCE_S
+        self._has_profiles = True
         # The operators of the last burst, without and with their work.
         self._joined: tuple[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = ((), ())
         self._thread = threading.Thread(target=self._read, name="work", daemon=True)
 
-    def begin(self, inputs: Sequence[TensorInfo]) -> None:
-        """Start to read the file. `inputs` are the model's inputs with the shapes that the session uses."""
-        self._inputs = inputs
+    def begin(self, inputs: Sequence[TensorInfo], *, has_profiles: bool = True) -> None:
+        """Start to read the file. `inputs` are the model's inputs with the shapes that the session uses.
+
+        `has_profiles` says that operators are timed in the session. Otherwise only `data_dependent` and `deciding` are
+        computed.
+        """
+        self._inputs, self._has_profiles = inputs, has_profiles
         self._thread.start()
 
     def finish(self, timeout_s: float) -> None:
@@ -122,10 +127,15 @@ class Work:
         _lower_priority()
         with contextlib.suppress(Exception):  # an unusual model, which the engine has loaded all the same
             from edgetop.models.deciding_inputs import deciding_inputs  # noqa: PLC0415
-            from edgetop.models.executed import main_dtype  # noqa: PLC0415  not needed if nothing is profiled
             from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
             declared = read_model(Path(self._model.path), str(self._model.format))
+            if not self._has_profiles:
+                deciding = deciding_inputs(declared)
+                self.deciding, self.data_dependent = deciding.inputs, deciding.types
+                return
+            from edgetop.models.executed import main_dtype  # noqa: PLC0415  not needed if nothing is profiled
+
             shapes = {tensor.name: tensor.shape for tensor in self._inputs}
             self._inspection = inspected(declared, shapes, self._ask)
             self.precision = main_dtype(self._inspection.operators)
@@ -152,8 +162,7 @@ class ModelFiles:
         `inputs` are the model's inputs with the shapes that the session uses.
         """
         self._begin_hash(0, self._state.manifest.model.path)
-        if self._state.profiles:
-            self.work.begin(inputs)
+        self.work.begin(inputs, has_profiles=self._state.profiles)
 
     def begin_other(self) -> None:
         """Start to read the file of model B of an A/B session. Call this when model B is loaded."""
@@ -176,10 +185,11 @@ class ModelFiles:
         self._state.data_dependent(self.work.data_dependent, self.work.deciding)
 
     def finish(self) -> None:
-        """Wait a limited time for the SHA-256 of the files, and report those that are known."""
+        """Wait a limited time until the files are read and hashed, and report what is known."""
         for thread in self._hashing:
             thread.join(FINGERPRINT_PATIENCE_S)
-        self._report_digests()
+        self.work.finish(FINGERPRINT_PATIENCE_S)
+        self.report()
 
     def _report_digests(self) -> None:
         for side in tuple(self._hashed):

@@ -129,7 +129,7 @@ def test_figures_without_any_unit_are_taken_for_microseconds_and_said(tmp_path: 
     path = tmp_path / "g.txt"
     path.write_text("Init: 1523\nWarmup (avg): 12890\nInference (avg): 11873.2\nInference (std dev): 204\n")
     reading = read(path)
-    assert only(reading.found, Summary).figures == {"mean_ms": pytest.approx(11.8732), "stdev_ms": 0.204}
+    assert only(reading.found, Summary).figures == pytest.approx({"mean_ms": 11.8732, "stdev_ms": 0.204})
     assert "its times have no unit: they are taken for microseconds, as benchmark_model prints them" in reading.notes
 
 

@@ -64,6 +64,13 @@ def test_what_depends_on_values_is_known_once_the_file_is_read(tmp_path: Path) -
     assert work.data_dependent == {"If": 1}
 
 
+def test_a_session_without_profiles_knows_it_too(tmp_path: Path) -> None:
+    work = work_of(tmp_path / "m.onnx", onnx_branch())
+    work.begin([X], has_profiles=False)
+    work.finish(10.0)
+    assert (work.data_dependent, work.precision, work.joined_to([BURST])) == ({"If": 1}, None, (BURST,))
+
+
 def test_open_shapes_are_asked_for_with_the_runs_inputs(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(tflite_open_diagonal())
