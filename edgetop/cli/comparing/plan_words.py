@@ -24,8 +24,8 @@ def plan_words(
     left = sum(one.state == "planned" for one in plan.runs)
     combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)
     times = "once" if repetitions == 1 else f"{repetitions} times"
-    runs, each = quantity(len(plan.runs), "run"), f"{quantity(combinations, 'combination')}, {times} each"
-    lines = [f"{left} of {runs} to go: {each}, in random order"]
+    runs, kinds = quantity(len(plan.runs), "run"), quantity(combinations, "combination")
+    lines = [f"{left} of {runs} to go: {kinds}, {times} each, in random order"]
     cools = folder is None or plan.cooldown_to_c is not None
     if plan.duration_s is None:
         why = (
