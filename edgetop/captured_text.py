@@ -260,12 +260,16 @@ class LeftOut:
 
         >>> LeftOut(2, 9, "lines", "not understood", "Starting ...").words
         '2 of 9 lines not understood, the first: "Starting ..."'
+        >>> LeftOut(1, 1, "entries", "not understood", "{}").words
+        '1 of 1 entry not understood, the first: "{}"'
         """
         of = "" if self.of is None else f" of {self.of}"
-        what = self.what.removesuffix("s") if self.count == 1 and self.of is None else self.what
+        is_one = (self.count if self.of is None else self.of) == 1
+        what = _SINGULARS.get(self.what, self.what.removesuffix("s")) if is_one else self.what
         return f'{self.count}{of} {what} {self.why}, the first: "{printable(self.first)}"'
 
 
+_SINGULARS = {"entries": "entry"}
 MAX_EXAMPLE = 80
 
 
