@@ -57,7 +57,9 @@ class Engine(Protocol):
 
 
 class CompleteEngine(Engine, Protocol):
-    """Further methods that an engine may have. edgetop works without any of them."""
+    """What an engine may have besides. edgetop works without any of it."""
+
+    profiled_by: ClassVar[str]  # how `profile` times operators; begins with "estimate (HOW): " if it cannot do it exactly
 
     def unusable(self) -> str:
         """Return why the runtime cannot work on this machine, or "" if it can.
@@ -78,7 +80,10 @@ class CompleteEngine(Engine, Protocol):
         """Return `(name, array)` of each output, for `--keep-outputs`. `result` is what the bound function returned."""
 
     def profile(self) -> tuple[int, Sequence[TimedOperator]]:
-        """Run the model once and time its operators. Return `(time of the whole run in ns, operators)`."""
+        """Run the model once and time its operators. Return `(time of the whole run in ns, operators)`.
+
+        edgetop shows what is left of the time of the whole run as a row of its own.
+        """
 
     def another(self) -> "Engine":
         """Return a second engine that runs the same opened model in another thread, for `--streams`."""

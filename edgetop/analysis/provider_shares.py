@@ -7,7 +7,7 @@ from enum import Enum
 
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.session.manifest import EngineInfo
-from edgetop.session.operators import hosts
+from edgetop.session.operators import OUTSIDE_TYPE, hosts
 
 MOST_TYPES = 8  # types of operators that fell back, the most frequent first
 
@@ -59,7 +59,7 @@ def provider_shares(engine: EngineInfo, views: Sequence[OperatorView]) -> tuple[
             ProviderShare(
                 name=written[key],
                 asked=key in asked,
-                operators=len(own) if views else None,
+                operators=sum(view.op_type != OUTSIDE_TYPE for view in own) if views else None,
                 share=round(sum(view.share for view in own), 6) if views else None,
                 fell_back=fell_back,
                 op_types=dict(Counter(view.op_type for view in own).most_common(MOST_TYPES)) if fell_back else None,

@@ -17,6 +17,7 @@ from edgetop.session.records import Inferences
 
 Numbers = npt.NDArray[np.int64]
 
+OUTSIDE_TYPE = "Outside"  # type of the row of an engine for the time in which no operator runs
 BASELINE_BURSTS = 3  # the first bursts after the warm-up, with which later ones are compared
 
 # Number of undisturbed profiled batches from which shares of time are shown without a question mark. Choice: if one of

@@ -68,6 +68,7 @@ def weights_of(path: str) -> str:
 
 class Ncnn:
     interface = 1
+    profiled_by = "estimate (extraction): the output of each layer extracted in turn"
 
     def open(self, model: str, options: Mapping[str, Any]) -> None:
         """Load the param file at the path `model` and its weights. Raises EngineError if that fails.

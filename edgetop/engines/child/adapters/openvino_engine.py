@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ..engine_error import EngineError, one_line
 
+LOST_US = 0.5  # what a mean that is cut to whole microseconds loses on average
 RUNS_OF_A_COMPILED = 21  # profiled inferences before the model is compiled again: a round has at most 20
 VIRTUAL = ("AUTO", "MULTI", "HETERO", "BATCH")  # devices that choose among the real ones
 
@@ -67,7 +68,7 @@ class OpenVino:
         self._request: Any = None
         self._profiled: Any = None
         self._counted = 0  # inferences of the profiled model
-        self._total_us: Dict[Tuple[str, str], float] = {}
+        self._told_us: Dict[Tuple[str, str], float] = {}  # time of each operator that is reported or not to be
         self._tensors: List[Any] = []
 
     def _refuse_unknown(self, names: Sequence[str]) -> None:
@@ -138,8 +139,10 @@ class OpenVino:
 
         OpenVINO needs a model compiled with PERF_COUNT for this. For each operator it then reports only the mean time
         of all inferences since the model was compiled, in whole microseconds (PerfCount::avg,
-        src/plugins/intel_cpu/src/perf_count.h). The time of the last inference is computed from two such means. The
-        error of this time grows with the number of inferences, so the model is compiled again after some inferences.
+        src/plugins/intel_cpu/src/perf_count.h), cut off. The time of the last inference is computed from two such means.
+        The error of this time grows with the number of inferences, so the model is compiled again after some of them.
+        A time below zero is reported as 0, and subtracted from the next one. Times of many short operators may add up
+        to more than the inference took: they are then all shortened.
         """
         if self._profiled is None or self._counted > RUNS_OF_A_COMPILED:
             config = dict(self._config, PERF_COUNT=True)
@@ -147,22 +150,22 @@ class OpenVino:
             self._set_inputs(self._profiled)
             self._profiled.infer()
             self._counted = 1
-            self._total_us = self._totals_us()
+            self._told_us = self._totals_us()
         begin = time.monotonic_ns()
         self._profiled.infer()
         ns = time.monotonic_ns() - begin
-        before, self._counted = self._total_us, self._counted + 1
-        self._total_us = self._totals_us()
+        self._counted += 1
+        took_us = {key: max(0.0, total - self._told_us.get(key, 0.0)) for key, total in self._totals_us().items()}
+        for key, own_us in took_us.items():
+            self._told_us[key] = self._told_us.get(key, 0.0) + own_us
+        scale = 1000 * min(1.0, ns / 1000 / max(sum(took_us.values()), 1e-3))
         devices = "/".join(self._devices())
-        return ns, [
-            (name, kind, devices, max(0, round((total - before.get((name, kind), 0.0)) * 1000)))
-            for (name, kind), total in self._total_us.items()
-        ]
+        return ns, [(name, kind, devices, int(own_us * scale)) for (name, kind), own_us in took_us.items()]
 
     def _totals_us(self) -> Dict[Tuple[str, str], float]:
         """Return the time of each operator in all `_counted` inferences together in us, by name and type."""
         return {
-            (one.node_name, one.node_type): one.real_time.total_seconds() * 1e6 * self._counted
+            (one.node_name, one.node_type): (one.real_time.total_seconds() * 1e6 + LOST_US) * self._counted
             for one in self._profiled.profiling_info
             if str(one.status).endswith("EXECUTED")
         }

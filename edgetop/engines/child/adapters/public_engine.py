@@ -19,6 +19,7 @@ VERSIONS = (1,)  # of the interface
 MAX_TENSORS = 4096
 MAX_OPERATORS = 100_000
 MAX_DIMENSIONS = 32
+OUTSIDE = ("outside operators", "Outside")  # name and type of what an inference takes besides its operators
 _WORDS = 200  # characters of a text that an engine gives
 
 
@@ -142,7 +143,8 @@ class PublicEngine:
     def profile(self) -> Tuple[int, List[Tuple[str, str, str, int]]]:
         """Run the model once.
 
-        Return its duration in ns, and (name, type, provider, own time in ns) of each operator.
+        Return its duration in ns, and (name, type, provider, own time in ns) of each operator. The last row is the rest
+        of the duration, in which no operator ran.
         """
         ns, operators = self._engine.profile()
 
@@ -150,7 +152,14 @@ class PublicEngine:
             name, op_type, provider, own_ns = one
             return _text(name), _text(op_type), _text(provider), max(0, int(own_ns))
 
-        return max(0, int(ns)), self._checked(operators, "profile", MAX_OPERATORS, checked)
+        whole_ns, rows = max(0, int(ns)), self._checked(operators, "profile", MAX_OPERATORS, checked)
+        if rows:
+            rows.append((*OUTSIDE, rows[-1][2], max(0, whole_ns - sum(own_ns for *_, own_ns in rows))))
+        return whole_ns, rows
+
+    @property
+    def profiled_by(self) -> str:
+        return _text(getattr(self._engine, "profiled_by", "")) or "the engine's own times of its operators"
 
     def describe(self) -> Dict[str, Any]:
         said: Any = (
@@ -210,11 +219,9 @@ class PublicEngine:
 class _Profiler:
     """Profiler for an engine that times its own operators."""
 
-    way = "the engine's own times of its operators"
-
     def __init__(self, adapter: PublicEngine) -> None:
         """Run the model once with profiling. The first run may take longer, for example to compile the model again."""
-        self._adapter = adapter
+        self._adapter, self.way = adapter, adapter.profiled_by
         adapter.profile()
 
     def burst(self, allowance: Any) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from edgetop.engines.child.adapters import choose
 from edgetop.engines.child.engine_error import EngineError
-from edgetop.engines.engine_protocol import BurstTaken, Ended, Failed, Loaded
+from edgetop.engines.engine_protocol import BurstTaken, Ended, Failed, Loaded, ProfilerChosen
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from tests.support.engine_runs import run_until_a_burst, run_whole
@@ -65,7 +65,7 @@ def test_profiling_takes_no_memory_from_the_pool_of_the_net(net: Path, monkeypat
     adapter = opened(net, FULL)
     adapter.bind({"x": np.zeros(8, np.float32)})
     _, operators = adapter.profile()
-    assert [name for name, *_ in operators] == ["product", "relu"]
+    assert [name for name, *_ in operators] == ["product", "relu", "outside operators"]
     assert len(made) == 1
 
 
@@ -77,7 +77,10 @@ def test_it_runs_as_an_engine_with_its_layers(net: Path) -> None:
     told = run_until_a_burst(EngineSpec(str(net), "ncnn", threads=1, warmup_runs=2, profile_every_ns=10**10, streams=1))
     assert told.one(Loaded).runtime == "ncnn"
     assert told.one(Ended).reason == "stop"
-    assert {operator.name for operator in told.all(BurstTaken)[0].operators} == {"product", "relu"}
+    burst = told.all(BurstTaken)[0]
+    assert [operator.name for operator in burst.operators] == ["product", "relu", "outside operators"]
+    assert sum(operator.total_ns for operator in burst.operators) == sum(burst.run_ns)
+    assert told.one(ProfilerChosen).way.startswith("estimate (extraction): ")
 
 
 def test_several_streams_share_the_net(net: Path) -> None:

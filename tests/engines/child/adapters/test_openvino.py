@@ -90,6 +90,31 @@ def test_an_operators_time_is_that_of_one_inference(net: Path, monkeypatch: pyte
     assert [adapter.profile()[1][0][3] for _ in range(2)] == [10_000, 40_000]
 
 
+def test_times_of_single_inferences_add_up_to_that_of_all(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mean that is cut to whole microseconds may fall. What an inference then lacks is subtracted from the next."""
+    adapter = opened(net, F32)
+    adapter.reshape({"x": [1, 3, 8, 8]})
+    adapter.bind({"x": np.zeros((1, 3, 8, 8), np.float32)})
+    engine = adapter._engine
+    totals = iter((10.0, 8.0, 11.0, 12.5))
+    monkeypatch.setattr(engine, "_totals_us", lambda: {("conv", "Convolution"): next(totals)})
+    assert [adapter.profile()[1][0][3] for _ in range(3)] == [0, 1_000, 1_500]
+
+
+def test_short_operators_do_not_take_longer_than_the_inference(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = opened(net, F32)
+    adapter.reshape({"x": [1, 3, 8, 8]})
+    adapter.bind({"x": np.zeros((1, 3, 8, 8), np.float32)})
+    engine = adapter._engine
+    each = {("first", "Relu"): 3e6, ("second", "Relu"): 1e6}
+    monkeypatch.setattr(engine, "_totals_us", lambda: {key: us * engine._counted for key, us in each.items()})
+    ns, operators = adapter.profile()
+    assert sum(own_ns for *_, own_ns in operators) == ns
+    assert operators[0][3] == pytest.approx(0.75 * ns, abs=2)
+    assert operators[2][0] == "outside operators"
+    assert operators[2][3] <= 2
+
+
 def test_a_profiled_model_is_compiled_again(net: Path) -> None:
     adapter = opened(net, F32)
     adapter.reshape({"x": [1, 3, 8, 8]})
