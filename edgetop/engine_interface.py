@@ -59,7 +59,8 @@ class Engine(Protocol):
 class CompleteEngine(Engine, Protocol):
     """What an engine may have besides. edgetop works without any of it."""
 
-    profiled_by: ClassVar[str]  # how `profile` times operators; begins with "estimate (HOW): " if it cannot do it exactly
+    # How `profile` times operators, in words. They begin with "estimate (HOW): " if the times are estimates.
+    profiled_by: ClassVar[str]
 
     def unusable(self) -> str:
         """Return why the runtime cannot work on this machine, or "" if it can.

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 from ..engine_error import EngineError, one_line
 
 MAX_LAYERS = 100_000
+RAW = 1  # `type` of `Extractor.extract`: a blob as it is, without unpacking it and without a conversion to float32
 _SWITCHES = {  # options of `--provider CPU:...`, which are members of ncnn::Option (src/option.h)
     "fp16": ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic"),
     "bf16": ("use_bf16_storage",),
@@ -156,13 +157,13 @@ class Ncnn:
         """Run the model once, layer by layer. Return its duration in ns, and (name, type, device, ns) of each layer.
 
         ncnn computes a layer's output only when it is extracted, so each output is extracted in turn and timed. The
-        times are estimates, because the extraction itself adds to each of them.
+        times are estimates, because the extraction itself adds to each of them. The outputs are not kept, so that ncnn
+        frees blobs and computes layers in place as in an inference.
         """
         timed = []
         begin = time.monotonic_ns()
         allocator = self._ncnn.UnlockedPoolAllocator()
         with self._net.create_extractor() as extractor:
-            extractor.set_light_mode(False)  # keeps the blobs that were computed
             # Else blobs of many sizes would stay in the net's pool, and make later inferences 6 to 12 % slower.
             extractor.set_blob_allocator(allocator)
             for name, mat in self._mats:
@@ -171,7 +172,7 @@ class Ncnn:
                 if layer.type in ("Input", "Split") or not layer.writes:
                     continue
                 start = time.monotonic_ns()
-                extractor.extract(layer.writes[0])
+                extractor.extract(layer.writes[0], RAW)
                 timed.append((layer.name, layer.type, self._device, time.monotonic_ns() - start))
         return time.monotonic_ns() - begin, timed
 

@@ -138,8 +138,8 @@ class OpenVino:
         """Run the model once with profiling. Return its duration in ns, and (name, type, devices, ns) of each operator.
 
         OpenVINO needs a model compiled with PERF_COUNT for this. For each operator it then reports only the mean time
-        of all inferences since the model was compiled, in whole microseconds (PerfCount::avg,
-        src/plugins/intel_cpu/src/perf_count.h), cut off. The time of the last inference is computed from two such means.
+        of all inferences since the model was compiled, cut to whole microseconds (PerfCount::avg,
+        src/plugins/intel_cpu/src/perf_count.h). The time of the last inference is computed from two such means.
         The error of this time grows with the number of inferences, so the model is compiled again after some of them.
         A time below zero is reported as 0, and subtracted from the next one. Times of many short operators may add up
         to more than the inference took: they are then all shortened.
